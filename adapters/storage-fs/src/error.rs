@@ -1,0 +1,60 @@
+//! From what the system said to what a caller can do about it. Places are relative to the project.
+
+use std::io;
+
+use reqlore_domain::ports::documents::StoreError;
+
+/// Reading or writing `place` failed.
+pub(crate) fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
+    let place = place.to_owned();
+    if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+        let reason = "a symbolic link leads outside of the project; it was not followed".to_owned();
+        return StoreError::Refused { place, reason };
+    }
+    let reason = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "permission denied; give this user the right and try again".to_owned()
+        }
+        io::ErrorKind::StorageFull => {
+            "no space is left on the disk; free some and try again".to_owned()
+        }
+        io::ErrorKind::QuotaExceeded => {
+            "the disk quota is used up; free some and try again".to_owned()
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "the file system is read-only; make it writable and try again".to_owned()
+        }
+        io::ErrorKind::NotADirectory => {
+            "a part of this path is no folder; move that file away and try again".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    StoreError::Unavailable {
+        place,
+        reason: format!("could not {doing}: {reason}"),
+        source: Some(error),
+    }
+}
+
+/// Writing `place` failed and left everything as it was.
+pub(crate) fn not_written(place: &str, doing: &str, error: io::Error) -> StoreError {
+    match failed(place, doing, error) {
+        StoreError::Unavailable {
+            place,
+            reason,
+            source,
+        } => StoreError::Unavailable {
+            place,
+            reason: format!("{reason}. Nothing was written"),
+            source,
+        },
+        other => other,
+    }
+}
+
+pub(crate) fn refused(place: &str, reason: &str) -> StoreError {
+    StoreError::Refused {
+        place: place.to_owned(),
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! The steps of a commit, where tests make the process die or the step fail.
+//!
+//! Outside of tests every step just succeeds and costs nothing.
+
+use std::io;
+
+/// What has just been done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Locked,
+    Read,
+    Decided,
+    TempCreated,
+    TempWritten,
+    TempSynced,
+    Exchanged,
+    Checked,
+    FolderSynced,
+    OldRemoved,
+}
+
+#[cfg(not(test))]
+#[expect(clippy::unnecessary_wraps, reason = "in tests it fails")]
+pub(crate) fn reached(_: Step) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) use under_test::reached;
+
+#[cfg(test)]
+pub(crate) mod under_test {
+    use super::{Step, io};
+    use std::cell::RefCell;
+
+    /// What shall happen at the n-th time (from 0) that a step is reached.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) enum Act {
+        Abort,
+        Fail,
+        /// Runs in the middle of the commit, as somebody who takes no locks would.
+        Run(fn()),
+    }
+
+    thread_local! {
+        static PLAN: RefCell<Option<(Step, usize, Act)>> = const { RefCell::new(None) };
+    }
+
+    pub(crate) fn plan(step: Step, times: usize, act: Act) {
+        PLAN.set(Some((step, times, act)));
+    }
+
+    pub(crate) fn reached(step: Step) -> io::Result<()> {
+        let due = PLAN.with_borrow_mut(|plan| match plan {
+            Some((at, times, act)) if *at == step => {
+                if *times > 0 {
+                    *times -= 1;
+                    return None;
+                }
+                let act = *act;
+                *plan = None;
+                Some(act)
+            }
+            _ => None,
+        });
+        match due {
+            None => Ok(()),
+            Some(Act::Abort) => std::process::abort(),
+            Some(Act::Fail) => Err(io::Error::other("failpoint")),
+            Some(Act::Run(act)) => {
+                act();
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Where documents lie: from a kind and a name to a file beneath the project's root.
+
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::ports::documents::StoreResult;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::{failed, not_written, refused};
+
+const INSTRUCTIONS: &str = "AGENTS.md";
+/// Where AGENTS.md is looked for behind the configured directory (S1 T.3.1).
+const DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
+
+/// The handle of a project's root; all paths are resolved beneath it.
+#[derive(Debug)]
+pub(crate) struct Root {
+    pub(crate) dir: Dir,
+}
+
+impl Root {
+    pub(crate) fn open(path: &Path) -> StoreResult<Self> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority());
+        Ok(Self {
+            dir: dir.map_err(|error| failed("project_root", "open the project's folder", error))?,
+        })
+    }
+}
+
+/// The directories that may hold AGENTS.md, in the order of S1 T.3.1.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    candidates: Vec<String>,
+}
+
+/// The requirements directory of a project; it may not be there yet.
+#[derive(Debug)]
+pub(crate) struct Requirements<'a> {
+    root: &'a Root,
+    /// Relative to the root.
+    path: String,
+    dir: Option<Dir>,
+}
+
+/// One file: its folder's handle, its name there, and how messages call it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) dir: Dir,
+    pub(crate) name: String,
+    pub(crate) shown: String,
+}
+
+/// Is this a relative path that stays inside? The message names the variable.
+pub(crate) fn check_relative(path: &str) -> Result<(), String> {
+    let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if path.contains('\0') || !Path::new(path).components().all(stays) {
+        return Err(format!(
+            "REQLIX_REQ_REL_PATH: {path:?} must be a path relative to the project's root that \
+             stays inside it, such as \"docs/requirements\""
+        ));
+    }
+    Ok(())
+}
+
+impl Layout {
+    pub(crate) fn new(configured: Option<&str>) -> Self {
+        let configured = configured.map(|path| path.trim_end_matches('/').to_owned());
+        let candidates = configured.into_iter().chain(DIRECTORIES.map(str::to_owned));
+        Self {
+            candidates: candidates.collect(),
+        }
+    }
+
+    /// The first directory that holds an AGENTS.md, else the one where it is to be created.
+    pub(crate) fn find<'a>(&self, root: &'a Root) -> StoreResult<Requirements<'a>> {
+        for path in &self.candidates {
+            let dir = match root.dir.open_dir(path) {
+                Ok(dir) => dir,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(path, "open the requirements directory", error)),
+            };
+            match dir.symlink_metadata(INSTRUCTIONS) {
+                Ok(_) => {
+                    return Ok(Requirements {
+                        root,
+                        path: path.clone(),
+                        dir: Some(dir),
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(path, "look for AGENTS.md", error)),
+            }
+        }
+        let path = self.candidates[0].clone();
+        let dir = root.dir.open_dir(&path).ok();
+        Ok(Requirements { root, path, dir })
+    }
+}
+
+impl Requirements<'_> {
+    /// The directory's handle; `None` while it is not there.
+    pub(crate) fn dir(&self) -> Option<&Dir> {
+        self.dir.as_ref()
+    }
+
+    pub(crate) fn shown(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    /// The file of a document; `None` while its directory is not there.
+    pub(crate) fn place(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
+        let Some(dir) = &self.dir else {
+            return Ok(None);
+        };
+        let name = file_name(id);
+        let shown = self.shown(&name);
+        let clone = |dir: &Dir| {
+            dir.try_clone()
+                .map_err(|error| failed(&shown, "open its folder", error))
+        };
+        if id.kind == Kind::Instructions
+            && dir
+                .symlink_metadata(&name)
+                .is_ok_and(|found| found.is_symlink())
+        {
+            return self.behind_link(&shown).map(Some);
+        }
+        Ok(Some(Place {
+            dir: clone(dir)?,
+            name,
+            shown,
+        }))
+    }
+
+    /// AGENTS.md is often a link to another file of the project: that one is read and replaced.
+    fn behind_link(&self, shown: &str) -> StoreResult<Place> {
+        let root = &self.root.dir;
+        let target = root
+            .canonicalize(shown)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => refused(
+                    shown,
+                    "is a symbolic link to nothing; mend or remove the link",
+                ),
+                _ => failed(shown, "follow the link", error),
+            })?;
+        let parent = target.parent().filter(|path| !path.as_os_str().is_empty());
+        let dir = match parent {
+            Some(path) => root.open_dir(path),
+            None => root.try_clone(),
+        };
+        let dir = dir.map_err(|error| failed(shown, "open the folder behind the link", error))?;
+        match target.file_name().and_then(|name| name.to_str()) {
+            Some(name) => Ok(Place {
+                dir,
+                name: name.to_owned(),
+                shown: shown.to_owned(),
+            }),
+            None => Err(refused(shown, "links to a file whose name is not UTF-8")),
+        }
+    }
+
+    /// Creates the directory, and syncs each folder that got a new entry.
+    pub(crate) fn create(&mut self) -> StoreResult<()> {
+        if self.dir.is_some() {
+            return Ok(());
+        }
+        let failed = |error| not_written(&self.path, "create the requirements directory", error);
+        let mut dir = self.root.dir.try_clone().map_err(failed)?;
+        for part in self
+            .path
+            .split('/')
+            .filter(|part| !matches!(*part, "" | "."))
+        {
+            match dir.create_dir(part) {
+                Ok(()) => sync_dir(&dir).map_err(failed)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
+            }
+            dir = dir.open_dir(part).map_err(failed)?;
+        }
+        self.dir = Some(dir);
+        Ok(())
+    }
+}
+
+/// The folder as a file of its own, to lock or to sync: a `Dir` only stands for its path.
+pub(crate) fn as_file(dir: &Dir) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
+}
+
+/// Makes a folder's entries durable.
+pub(crate) fn sync_dir(dir: &Dir) -> io::Result<()> {
+    as_file(dir)?.sync_all()
+}
+
+fn file_name(id: &DocumentId) -> String {
+    match id.kind {
+        Kind::Instructions => INSTRUCTIONS.to_owned(),
+        Kind::Section => format!("{}.md", id.name),
+    }
+}
+
+/// The section that a file of this name holds.
+pub(crate) fn section_of(file: &str) -> Option<DocumentId> {
+    let key = file
+        .strip_suffix(".md")
+        .filter(|key| !key.is_empty() && !key.starts_with('.'))?;
+    (!file.eq_ignore_ascii_case(INSTRUCTIONS)).then(|| DocumentId::section(key))
+}

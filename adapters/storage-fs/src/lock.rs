@@ -1,0 +1,116 @@
+//! One writer at a time: a turn within this process, then a lock on the root folder between
+//! processes. The folder itself is locked, so nothing appears in the user's repository and a
+//! killed process frees it at once.
+//!
+//! Waiting happens in the kernel, not by polling: so a process that writes all the time can't
+//! starve another one.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::project::ProjectKey;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::error::failed;
+use crate::layout::{Root, as_file};
+
+/// How long a write waits for others before it gives up.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// The turns of each project within this process, first come, first served.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    projects: Mutex<HashMap<ProjectKey, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// It is this call's turn within the process.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    _turn: OwnedMutexGuard<()>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Turn {
+    Locked(Lock),
+    Waiting(Waiting),
+}
+
+/// The root folder is ours until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _taken: Taken,
+    _folder: File,
+}
+
+/// Another process has the folder.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    taken: Taken,
+}
+
+impl Turns {
+    pub(crate) async fn take(&self, project: &ProjectKey) -> StoreResult<Taken> {
+        let turn = {
+            let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(projects.entry(project.clone()).or_default())
+        };
+        let turn = tokio::time::timeout(WAIT, turn.lock_owned()).await;
+        Ok(Taken {
+            _turn: turn.map_err(|_| busy("other calls of this server"))?,
+        })
+    }
+}
+
+impl Taken {
+    /// Locks the folder if it is free.
+    pub(crate) fn lock_now(self, root: &Root) -> StoreResult<Turn> {
+        let folder = folder(root)?;
+        match folder.try_lock() {
+            Ok(()) => Ok(Turn::Locked(Lock {
+                _taken: self,
+                _folder: folder,
+            })),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(Turn::Waiting(Waiting { taken: self })),
+            Err(std::fs::TryLockError::Error(error)) => {
+                Err(failed("project_root", "lock the project's folder", error))
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// Waits for the folder. When time is up the waiting thread keeps the turn and lets the lock
+    /// go as soon as it gets it, so at most one thread ever waits for a project.
+    pub(crate) async fn lock(self, root: &Root) -> StoreResult<Lock> {
+        let folder = folder(root)?;
+        let wait = tokio::task::spawn_blocking(move || {
+            let locked = folder.lock();
+            locked.map(|()| Lock {
+                _taken: self.taken,
+                _folder: folder,
+            })
+        });
+        let Ok(joined) = tokio::time::timeout(WAIT, wait).await else {
+            return Err(busy("another process"));
+        };
+        let locked = joined.map_err(|error| StoreError::Fault(error.to_string()))?;
+        locked.map_err(|error| failed("project_root", "lock the project's folder", error))
+    }
+}
+
+/// A description of its own for each lock: the lock belongs to it.
+fn folder(root: &Root) -> StoreResult<File> {
+    as_file(&root.dir).map_err(|error| failed("project_root", "open the project's folder", error))
+}
+
+fn busy(by: &str) -> StoreError {
+    StoreError::Busy {
+        reason: format!(
+            "The project was being written by {by} for {} seconds. Nothing was written; try again.",
+            WAIT.as_secs()
+        ),
+    }
+}

@@ -1,0 +1,44 @@
+//! The contract on real files, and what only files can do wrong.
+
+mod attacks;
+mod crash;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use reqlore_contract::Storage;
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::project::ProjectKey;
+
+use crate::{Config, FsStore};
+
+fn config(root: &Path) -> Config {
+    Config {
+        root: root.to_owned(),
+        documents: root.to_owned(),
+        requirements_directory: None,
+        roots: Vec::new(),
+        home: None,
+    }
+}
+
+fn open() -> Storage {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, other) = (folder.path().join("project"), folder.path().join("other"));
+    std::fs::create_dir(&root).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let store =
+        move |root: &Path| Arc::new(FsStore::new(&config(root))) as Arc<dyn DocumentRepository>;
+    Storage {
+        store: store(&root),
+        reopen: Some(Box::new(move || {
+            let again = store(&root);
+            Box::pin(async move { again })
+        })),
+        project: ProjectKey::default(),
+        other: ProjectKey::new(other.to_str().unwrap()),
+        guard: Box::new(folder),
+    }
+}
+
+reqlore_contract::suite!(async { open() });

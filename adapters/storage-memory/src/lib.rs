@@ -1,0 +1,169 @@
+//! The simplest correct store: documents in a map behind one lock.
+//!
+//! It is the fake that tools are tested on and the oracle that other stores are compared with; the
+//! contract suite keeps it honest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use reqlore_domain::document::{Document, DocumentId, Head, Kind};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::documents::{
+    Change, Changes, Commit, Committed, DocumentRepository, Filter, Page, Revision, Snapshot,
+    StoreError, StoreResult,
+};
+use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::project::ProjectKey;
+
+/// Documents that live as long as the process.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    projects: Mutex<BTreeMap<ProjectKey, Project>>,
+}
+
+#[derive(Debug, Default)]
+struct Project {
+    documents: BTreeMap<DocumentId, Document>,
+    revision: Revision,
+    /// When each document that ever was last changed.
+    changed: BTreeMap<DocumentId, Revision>,
+}
+
+impl MemoryStore {
+    fn with<T>(&self, project: &ProjectKey, act: impl FnOnce(&mut Project) -> T) -> T {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        act(projects.entry(project.clone()).or_default())
+    }
+}
+
+#[async_trait]
+impl DocumentRepository for MemoryStore {
+    async fn get(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Document>>> {
+        Ok(self.with(project, |project| project.get(ids)))
+    }
+
+    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
+        Ok(self.with(project, |project| {
+            Page::of(project.heads(filter.kind), filter)
+        }))
+    }
+
+    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+        self.with(project, |project| project.commit(commit))
+    }
+
+    async fn changes(&self, project: &ProjectKey, since: Revision) -> StoreResult<Changes> {
+        Ok(self.with(project, |project| project.changes(since)))
+    }
+}
+
+impl Project {
+    fn get(&self, ids: &[DocumentId]) -> Vec<Option<Document>> {
+        ids.iter()
+            .map(|id| self.documents.get(id).cloned())
+            .collect()
+    }
+
+    fn heads(&self, kind: Kind) -> Vec<Head> {
+        self.documents
+            .values()
+            .filter(|d| d.id.kind == kind)
+            .map(Head::of)
+            .collect()
+    }
+
+    fn commit(&mut self, mut commit: Commit) -> StoreResult<Committed> {
+        let snapshot = Snapshot {
+            documents: self.get(&commit.reads.documents),
+            heads: commit
+                .reads
+                .heads
+                .map(|kind| self.heads(kind))
+                .unwrap_or_default(),
+        };
+        let changes = (commit.decide)(&snapshot).map_err(StoreError::Decided)?;
+        let read: BTreeSet<&DocumentId> = commit.reads.documents.iter().collect();
+        if let Some(change) = changes.iter().find(|change| !read.contains(change.id())) {
+            return Err(StoreError::Fault(format!(
+                "{} was changed and not read",
+                change.id()
+            )));
+        }
+        if !changes.is_empty() {
+            self.revision.0 += 1;
+        }
+        let versions = changes
+            .into_iter()
+            .map(|change| self.apply(change))
+            .collect();
+        Ok(Committed {
+            revision: self.revision,
+            versions,
+        })
+    }
+
+    fn apply(&mut self, change: Change) -> Option<reqlore_domain::document::Version> {
+        self.changed.insert(change.id().clone(), self.revision);
+        match change {
+            Change::Put { id, body } => {
+                let document = Document::new(id.clone(), body);
+                let version = document.version;
+                self.documents.insert(id, document);
+                Some(version)
+            }
+            Change::Delete { id } => {
+                self.documents.remove(&id);
+                None
+            }
+        }
+    }
+
+    fn changes(&self, since: Revision) -> Changes {
+        let revision = self.revision;
+        if since > revision {
+            return Changes::Reset { revision };
+        }
+        let ids = self
+            .changed
+            .iter()
+            .filter(|(_, at)| **at > since)
+            .map(|(id, _)| id.clone());
+        Changes::Since {
+            revision,
+            ids: ids.collect(),
+        }
+    }
+}
+
+/// Projects by key: any name that is not blank, and `/project` is the default one.
+#[derive(Debug, Default)]
+pub struct NamedProjects;
+
+#[async_trait]
+impl Projects for NamedProjects {
+    async fn resolve(&self, root: &str) -> Result<ProjectKey> {
+        match root {
+            "/project" => Ok(ProjectKey::default()),
+            _ if root.starts_with('/') => Ok(ProjectKey::new(root)),
+            _ => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!(
+                    "project_root: {root:?} is not an absolute path; give one, such as /project"
+                ),
+            )
+            .field("project_root")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    reqlore_contract::suite!(async {
+        reqlore_contract::Storage::fleeting(crate::MemoryStore::default())
+    });
+}

@@ -1,0 +1,128 @@
+//! Bounded lines from a stream. What is too long is skipped to its end without being kept.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+/// How much is read from the stream at once.
+const BUFFER: usize = 64 * 1024;
+/// A line's memory is given back when it grew beyond this.
+const KEPT: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    read: BufReader<R>,
+    line: Vec<u8>,
+    max: usize,
+    too_long: bool,
+    /// The line in `line` was handed out and makes room for the next one.
+    taken: bool,
+}
+
+/// One step of reading.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// A part of a line came.
+    Part,
+    /// A whole line stands in [`Lines::line`], without its end.
+    Line,
+    /// A line beyond the limit was skipped.
+    TooLong,
+    /// The input ended.
+    End,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(crate) fn new(read: R, max: usize) -> Self {
+        let read = BufReader::with_capacity(BUFFER, read);
+        Self {
+            read,
+            line: Vec::new(),
+            max,
+            too_long: false,
+            taken: false,
+        }
+    }
+
+    /// The line that [`Read::Line`] spoke of, without white space and BOM around it.
+    pub(crate) fn line(&self) -> &[u8] {
+        let line = self.line.trim_ascii();
+        line.strip_prefix(b"\xEF\xBB\xBF")
+            .unwrap_or(line)
+            .trim_ascii_start()
+    }
+
+    /// Takes what the stream has. Cancel safe: what was taken is kept in `self`.
+    pub(crate) async fn read(&mut self) -> io::Result<Read> {
+        if std::mem::take(&mut self.taken) {
+            self.line.clear();
+            self.line.shrink_to(KEPT);
+        }
+        let available = self.read.fill_buf().await?;
+        if available.is_empty() {
+            // A last line without its end is still a line.
+            let rest = !self.line.is_empty() && !std::mem::take(&mut self.too_long);
+            self.taken = true;
+            return Ok(if rest { Read::Line } else { Read::End });
+        }
+        let end = memchr::memchr(b'\n', available);
+        let part = &available[..end.unwrap_or(available.len())];
+        if self.too_long || self.line.len() + part.len() > self.max {
+            self.too_long = true;
+            self.line.clear();
+        } else {
+            self.line.extend_from_slice(part);
+        }
+        let used = end.map_or(available.len(), |end| end + 1);
+        self.read.consume(used);
+        if end.is_none() {
+            return Ok(Read::Part);
+        }
+        self.taken = true;
+        Ok(if std::mem::take(&mut self.too_long) {
+            Read::TooLong
+        } else {
+            Read::Line
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(input: &[u8], max: usize) -> Vec<Result<Vec<u8>, Read>> {
+        let mut lines = Lines::new(input, max);
+        let mut found = Vec::new();
+        loop {
+            match lines.read().await.unwrap() {
+                Read::Part => {}
+                Read::Line => found.push(Ok(lines.line().to_vec())),
+                Read::End => return found,
+                other @ Read::TooLong => found.push(Err(other)),
+            }
+        }
+    }
+
+    // Catalogue 58; reliability 6: limit - 1, limit, limit + 1
+    #[tokio::test]
+    async fn lines_are_bounded_and_the_next_one_is_read() {
+        for (length, fits) in [(9, true), (10, true), (11, false), (1_000_000, false)] {
+            let mut input = vec![b'x'; length];
+            input.extend_from_slice(b"\n\xEF\xBB\xBF ok \r\n\n last");
+            let lines = all(&input, 10).await;
+            assert_eq!(lines[0].is_ok(), fits, "{length}");
+            assert_eq!(lines[1], Ok(b"ok".to_vec()), "{length}");
+            assert_eq!(lines[2..], [Ok(vec![]), Ok(b"last".to_vec())]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_that_never_ends_is_no_line_and_takes_no_memory() {
+        let mut lines = Lines::new(tokio::io::repeat(b'x'), 10);
+        for _ in 0..100 {
+            assert_eq!(lines.read().await.unwrap(), Read::Part);
+        }
+        assert!(lines.line.capacity() < 1024);
+    }
+}

@@ -1,0 +1,195 @@
+//! `reqlore demo`: the main job in half a minute, on the real server over a real pipe.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::print;
+use crate::{Failure, OK};
+
+/// What an MCP client's configuration needs.
+pub(crate) const SNIPPET: &str = r#"{ "mcpServers": { "reqlore": { "command": "reqlore" } } }"#;
+
+pub(crate) fn run() -> Result<u8, Failure> {
+    let failed = |error: io::Error| Failure::refused(format!("the demo broke off: {error}"));
+    let folder = tempfile::Builder::new()
+        .prefix("reqlore-demo-")
+        .tempdir()
+        .map_err(failed)?;
+    // It stays, so that its files can be looked at.
+    let folder = folder.keep();
+    play(&folder).map_err(failed)?;
+    Ok(OK)
+}
+
+fn play(folder: &Path) -> io::Result<()> {
+    say(&format!(
+        "Reqlore demo: a sample project in {}\n\
+         A real server runs below it; every request and answer crosses a real pipe.\n",
+        folder.display()
+    ));
+    let mut client = Client::start(folder)?;
+    let hello = client.request(
+        "initialize",
+        &json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": "reqlore demo", "version": "1" }
+        }),
+    )?;
+    say(&format!(
+        "The server speaks MCP {}.\n",
+        text(&hello["result"]["protocolVersion"])
+    ));
+
+    say("1. What an assistant does first: read the instructions.");
+    client.call("reqlix_get_instructions", &json!({}))?;
+    say(
+        "2. It writes two requirements down. The text of the second is too long for one line,\n   and a line of it looks like another requirement: it is wrapped, and stays text.",
+    );
+    client.call(
+        "reqlix_set_requirements",
+        &json!({ "section": "accounts", "index": "1", "text": "A password has at least 12 characters." }),
+    )?;
+    client.call(
+        "reqlix_set_requirements",
+        &json!({ "section": "accounts", "index": "2", "text":
+            "After five failed attempts within ten minutes the account is locked for a quarter of an hour, and its owner is told by mail.\n**9.** This line belongs to requirement 2." }),
+    )?;
+    say("3. It reads the section back.");
+    client.call("reqlix_get_requirements", &json!({ "section": "accounts" }))?;
+    say("4. A bad call is refused with the way out, and nothing is touched.");
+    client.call(
+        "reqlix_set_requirements",
+        &json!({ "section": "../../etc/passwd", "index": "1", "text": "" }),
+    )?;
+    say("5. It deletes a requirement, and gets it back as the answer.");
+    client.call(
+        "reqlix_delete_requirements",
+        &json!({ "section": "accounts", "index": "1" }),
+    )?;
+    client.end()?;
+
+    say("What came out are plain files, ready for git:\n");
+    for file in [
+        "docs/development/requirements/AGENTS.md",
+        "docs/development/requirements/accounts.md",
+    ] {
+        say(&format!(
+            "── {file}\n{}",
+            indented(&std::fs::read_to_string(folder.join(file))?)
+        ));
+    }
+    let binary = std::env::current_exe()?;
+    let with_path = SNIPPET.replace(
+        "\"command\": \"reqlore\"",
+        &format!("\"command\": {}", json!(binary)),
+    );
+    say(&format!(
+        "To give it to your assistant, put this into its MCP configuration:\n\n  {with_path}\n\n\
+         The project stays in {}; remove it when you have seen enough.",
+        folder.display()
+    ));
+    Ok(())
+}
+
+/// Prints one part. Who stops reading misses the rest, nothing else.
+fn say(part: &str) {
+    let _ = print(&format!("{part}\n"));
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn indented(text: &str) -> String {
+    text.lines().flat_map(|line| ["   ", line, "\n"]).collect()
+}
+
+/// A client as small as it can be: one request, one answer.
+struct Client {
+    server: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    project: Value,
+    id: u64,
+}
+
+impl Client {
+    fn start(folder: &Path) -> io::Result<Self> {
+        let mut server = Command::new(std::env::current_exe()?)
+            .args(["serve", "--storage", "fs", "--transport", "stdio", "--root"])
+            .arg(folder)
+            .env_remove("REQLIX_REQ_REL_PATH")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (Some(input), Some(output)) = (server.stdin.take(), server.stdout.take()) else {
+            return Err(io::Error::other("the server has no pipes"));
+        };
+        let project = json!(folder);
+        Ok(Self {
+            server,
+            input,
+            output: BufReader::new(output),
+            project,
+            id: 0,
+        })
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> io::Result<Value> {
+        self.id += 1;
+        let request =
+            json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params });
+        writeln!(self.input, "{request}")?;
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Calls a tool and shows both sides of it.
+    fn call(&mut self, tool: &str, arguments: &Value) -> io::Result<()> {
+        let mut all = arguments.clone();
+        all["project_root"] = self.project.clone();
+        all["operation_description"] = json!("Trying out what Reqlore does");
+        let shown = arguments.as_object().into_iter().flatten();
+        let shown: Vec<String> = shown
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        say(&format!("\n   → {tool}  {}", shown.join(", ")));
+        let answer = self.request("tools/call", &json!({ "name": tool, "arguments": all }))?;
+        let result = &answer["result"];
+        let mark = if result["isError"] == true {
+            "✗"
+        } else {
+            "←"
+        };
+        for block in result["content"].as_array().into_iter().flatten() {
+            for (at, line) in text(&block["text"]).trim_end().lines().enumerate() {
+                say(&format!("   {} {line}", if at == 0 { mark } else { " " }));
+            }
+        }
+        if let Some(version) = result["structuredContent"]["version"].as_str() {
+            say(&format!("     (version {version})"));
+        }
+        say("");
+        Ok(())
+    }
+
+    /// Ends the input; the server answers what it accepted and goes.
+    fn end(self) -> io::Result<()> {
+        let Self {
+            mut server, input, ..
+        } = self;
+        drop(input);
+        let status = server.wait()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("the server ended with {status}")))
+        }
+    }
+}

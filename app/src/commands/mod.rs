@@ -1,0 +1,50 @@
+//! The commands, one file each, and what they share.
+
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod serve;
+
+use std::io::{self, Write};
+
+use clap::{Parser, Subcommand};
+
+use crate::settings::Flags;
+use crate::{Failure, OK};
+
+/// The single source of truth for a project's requirements, as an MCP server.
+///
+/// Without a command it serves the project in the working directory to one MCP client over
+/// standard input and output; an AI assistant starts it that way. See what it does: reqlore demo
+#[derive(Debug, Parser)]
+#[command(name = "reqlore", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    #[command(flatten)]
+    pub(crate) settings: Flags,
+
+    /// Show every setting with its value and where it came from, and end
+    #[arg(long, global = true)]
+    pub(crate) print_config: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve MCP clients (what `reqlore` alone does)
+    Serve,
+    /// Look for what a person should mend in the project's requirements; exit code 1 if there is any
+    Check(check::Options),
+    /// Show in half a minute what Reqlore does, on a sample project in a temporary folder
+    Demo,
+}
+
+/// Prints a command's result. A reader that went away early is no failure of ours.
+pub(crate) fn print(text: &str) -> Result<u8, Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::refused(format!("standard output: {error}")))
+        }
+        _ => Ok(OK),
+    }
+}

@@ -1,0 +1,248 @@
+//! The configuration, resolved once: flags beat environment, environment beats file, file beats
+//! default. Every value remembers where it came from.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::settings::{FILE, FILE_VARIABLE, Flags, SETTINGS, Setting};
+
+/// What everything else is built from. Adapters get their own part of it.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) root: PathBuf,
+    /// Where the default project's documents are.
+    pub(crate) documents: PathBuf,
+    pub(crate) read_only: bool,
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) requirements_directory: Option<String>,
+    pub(crate) wrap_columns: usize,
+    pub(crate) log: String,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) user: Option<String>,
+    values: Vec<Value>,
+}
+
+/// A setting's value as it was written, and where.
+#[derive(Debug)]
+struct Value {
+    setting: Setting,
+    text: String,
+    source: String,
+}
+
+impl Config {
+    pub(crate) fn resolve(flags: &Flags) -> Result<Self, Failure> {
+        let working_directory = std::env::current_dir().map_err(|error| {
+            Failure::refused(format!(
+                "the working directory can't be used: {error}; name one with --root"
+            ))
+        })?;
+        let root = flags
+            .root
+            .clone()
+            .or_else(|| variable("REQLORE_ROOT").map(PathBuf::from));
+        let near = root.as_ref().map_or(working_directory.clone(), |root| {
+            working_directory.join(root)
+        });
+        let file = File::read(flags, &near)?;
+        let values: Vec<Value> = SETTINGS
+            .iter()
+            .map(|s| Value::resolve(*s, flags, &file))
+            .collect();
+        file.check_keys()?;
+        let get = |key| {
+            values
+                .iter()
+                .find(|value| value.setting.key == key)
+                .filter(|v| !v.text.is_empty())
+        };
+
+        let named = get("root").map_or_else(PathBuf::new, |value| PathBuf::from(&value.text));
+        let root = working_directory.join(named);
+        let root = root.canonicalize().map_err(|error| {
+            Failure::refused(format!(
+                "root: {} can't be used: {error}; name an existing folder",
+                root.display()
+            ))
+        })?;
+        let documents =
+            match get("storage").map(|v| v.text.split_once(':').unwrap_or((&v.text, ""))) {
+                None | Some(("fs", "")) => root.clone(),
+                Some(("fs", place)) => working_directory.join(place),
+                Some((other, _)) => {
+                    return Err(Failure::usage(format!(
+                        "storage: {other:?} is not built into this version; use fs or fs:DIR"
+                    )));
+                }
+            };
+        if let Some(value) = get("transport").filter(|value| value.text != "stdio") {
+            return Err(Failure::usage(format!(
+                "transport: {:?} is not built into this version; use stdio",
+                value.text
+            )));
+        }
+        let roots = get("roots").map(|value| std::env::split_paths(&value.text).collect());
+        Ok(Self {
+            documents,
+            read_only: parse(get("read_only"), "true or false")?.unwrap_or(false),
+            roots: roots.unwrap_or_default(),
+            requirements_directory: get("sections.directory").map(|value| value.text.clone()),
+            wrap_columns: parse(
+                get("sections.wrap_columns"),
+                "a number of characters, 0 for off",
+            )?
+            .unwrap_or(0),
+            log: get("log")
+                .map(|value| value.text.clone())
+                .unwrap_or_default(),
+            home: variable("HOME").map(PathBuf::from),
+            user: variable("USER").or_else(|| variable("LOGNAME")),
+            root,
+            values,
+        })
+    }
+
+    /// Every setting with its value and where that came from, in the form of `reqlore.toml`.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        for Value {
+            setting,
+            text: value,
+            source,
+        } in &self.values
+        {
+            let shown = match setting.key {
+                "root" => quoted(&self.root.to_string_lossy()),
+                "roots" => format!("{:?}", self.roots),
+                "read_only" | "sections.wrap_columns" => value.clone(),
+                _ => quoted(value),
+            };
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                text,
+                "{:<40} # {source}",
+                format!("{} = {shown}", setting.key)
+            );
+        }
+        text
+    }
+}
+
+impl Value {
+    fn resolve(setting: Setting, flags: &Flags, file: &File) -> Self {
+        let found = |text, source: String| Self {
+            setting,
+            text,
+            source,
+        };
+        if let Some(text) = flags.get(setting.key) {
+            return found(text, format!("flag {}", setting.flag.unwrap_or_default()));
+        }
+        if let Some((name, text)) = setting
+            .variable
+            .and_then(|name| Some((name, variable(name)?)))
+        {
+            return found(text, format!("environment {name}"));
+        }
+        if let Some(text) = file.get(setting.key) {
+            return found(text, format!("file {}", file.path.display()));
+        }
+        found(setting.default.to_owned(), "default".to_owned())
+    }
+}
+
+fn parse<T: std::str::FromStr>(value: Option<&Value>, wanted: &str) -> Result<Option<T>, Failure> {
+    let Some(value) = value else { return Ok(None) };
+    let parsed = value.text.parse().map(Some);
+    parsed.map_err(|_| {
+        let (key, source) = (value.setting.key, &value.source);
+        Failure::usage(format!(
+            "{key}: {:?} ({source}) must be {wanted}",
+            value.text
+        ))
+    })
+}
+
+/// The configuration file; empty when there is none.
+struct File {
+    path: PathBuf,
+    table: toml::Table,
+}
+
+impl File {
+    fn read(flags: &Flags, root: &Path) -> Result<Self, Failure> {
+        let named = flags
+            .config
+            .clone()
+            .or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
+        let path = named.clone().unwrap_or_else(|| root.join(FILE));
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+                String::new()
+            }
+            Err(error) => {
+                let path = path.display();
+                return Err(Failure::refused(format!("{path} can't be read: {error}")));
+            }
+        };
+        match text.parse() {
+            Ok(table) => Ok(Self { path, table }),
+            Err(error) => Err(Failure::usage(format!("{}: {error}", path.display()))),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<String> {
+        let value = match key.split_once('.') {
+            Some((table, key)) => self.table.get(table)?.get(key)?,
+            None => self.table.get(key)?,
+        };
+        Some(match value {
+            toml::Value::String(text) => text.clone(),
+            toml::Value::Array(items) => {
+                let paths = items.iter().filter_map(toml::Value::as_str);
+                std::env::join_paths(paths)
+                    .ok()?
+                    .to_string_lossy()
+                    .into_owned()
+            }
+            other => other.to_string(),
+        })
+    }
+
+    /// A misspelt setting is an error, not a surprise.
+    fn check_keys(&self) -> Result<(), Failure> {
+        let known = |key: &str| SETTINGS.iter().any(|setting| setting.key == key);
+        for (key, value) in &self.table {
+            let keys: Vec<String> = match value {
+                toml::Value::Table(table) => {
+                    table.keys().map(|inner| format!("{key}.{inner}")).collect()
+                }
+                _ => vec![key.clone()],
+            };
+            if let Some(unknown) = keys.iter().find(|key| !known(key)) {
+                let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
+                let path = self.path.display();
+                return Err(Failure::usage(format!(
+                    "{path}: unknown setting {unknown:?}; known are {}",
+                    names.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The one place where the environment is read. An empty variable is not set.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place where the environment is read"
+)]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

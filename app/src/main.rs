@@ -1,0 +1,70 @@
+//! The command: reads the configuration once, joins everything, and runs.
+
+mod commands;
+mod config;
+mod settings;
+mod telemetry;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use commands::{Cli, Command};
+use config::Config;
+
+/// Exit codes: done, found or refused something, used wrongly.
+const OK: u8 = 0;
+const REFUSED: u8 = 1;
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { USAGE } else { OK };
+            // Nobody is left to tell when even this can't be printed.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    ExitCode::from(run(&cli).unwrap_or_else(|failure| {
+        eprintln!("reqlore: {}", failure.message);
+        failure.code
+    }))
+}
+
+/// Why the command ended without doing its work.
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn usage(message: impl Into<String>) -> Self {
+        Self {
+            code: USAGE,
+            message: message.into(),
+        }
+    }
+
+    fn refused(message: impl Into<String>) -> Self {
+        Self {
+            code: REFUSED,
+            message: message.into(),
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<u8, Failure> {
+    let config = Config::resolve(&cli.settings)?;
+    telemetry::start(&config.log)?;
+    if cli.print_config {
+        return commands::print(&config.describe());
+    }
+    match &cli.command {
+        None | Some(Command::Serve) => commands::serve::run(&config),
+        Some(Command::Check(options)) => commands::check::run(&config, options),
+        Some(Command::Demo) => commands::demo::run(),
+    }
+}

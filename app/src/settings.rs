@@ -1,0 +1,127 @@
+//! The settings there are: name, flag, environment variable, default and meaning, in one table.
+//!
+//! `--print-config`, `--help` and docs/configuration.md all come from here.
+
+use std::path::PathBuf;
+
+/// One setting, as people meet it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting {
+    /// Its name in `reqlore.toml`.
+    pub(crate) key: &'static str,
+    pub(crate) flag: Option<&'static str>,
+    pub(crate) variable: Option<&'static str>,
+    /// As `reqlore.toml` would spell it; empty means not set.
+    pub(crate) default: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+pub(crate) const SETTINGS: [Setting; 8] = [
+    Setting {
+        key: "root",
+        flag: Some("--root"),
+        variable: Some("REQLORE_ROOT"),
+        default: "",
+        meaning: "The default project's folder. Not set: the working directory.",
+    },
+    Setting {
+        key: "storage",
+        flag: Some("--storage"),
+        variable: Some("REQLORE_STORAGE"),
+        default: "fs",
+        meaning: "Where documents are kept: `fs`, markdown files below the root, or `fs:DIR`, below DIR.",
+    },
+    Setting {
+        key: "transport",
+        flag: Some("--transport"),
+        variable: Some("REQLORE_TRANSPORT"),
+        default: "stdio",
+        meaning: "How clients connect: `stdio`, one client over standard input and output.",
+    },
+    Setting {
+        key: "read_only",
+        flag: Some("--read-only"),
+        variable: Some("REQLORE_READ_ONLY"),
+        default: "false",
+        meaning: "Serve only the tools that change nothing: `true` or `false`.",
+    },
+    Setting {
+        key: "roots",
+        flag: None,
+        variable: Some("REQLORE_ROOTS"),
+        default: "",
+        meaning: "Only these folders and what lies below them can be named as `project_root`; in the variable separated by colons. Not set: any existing folder.",
+    },
+    Setting {
+        key: "sections.directory",
+        flag: None,
+        variable: Some("REQLIX_REQ_REL_PATH"),
+        default: "",
+        meaning: "Where AGENTS.md and the sections are looked for first and created, relative to the project. Not set: `docs/development/requirements`, then `docs/dev/req`.",
+    },
+    Setting {
+        key: "sections.wrap_columns",
+        flag: None,
+        variable: Some("REQLORE_SECTIONS_WRAP_COLUMNS"),
+        default: "120",
+        meaning: "Where lines of requirements are wrapped, in characters; 0 is off.",
+    },
+    Setting {
+        key: "log",
+        flag: Some("--log"),
+        variable: Some("REQLORE_LOG"),
+        default: "warn",
+        meaning: "What is logged to stderr: `error`, `warn`, `info`, `debug`, `trace` or `off`, also by module: `info,rmcp=debug`.",
+    },
+];
+
+/// The file that is read when it is there and nothing else is named.
+pub(crate) const FILE: &str = "reqlore.toml";
+/// Names another file.
+pub(crate) const FILE_VARIABLE: &str = "REQLORE_CONFIG";
+
+/// The settings that flags can carry.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Settings (flags beat environment, environment beats reqlore.toml)")]
+pub(crate) struct Flags {
+    /// The default project's folder [default: the working directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Where documents are kept: fs (markdown files below the root) or fs:DIR
+    #[arg(long, global = true, value_name = "STORAGE")]
+    pub(crate) storage: Option<String>,
+
+    /// How clients connect: stdio
+    #[arg(long, global = true, value_name = "TRANSPORT")]
+    pub(crate) transport: Option<String>,
+
+    /// Serve only the tools that change nothing
+    #[arg(long, global = true)]
+    pub(crate) read_only: bool,
+
+    /// What is logged to stderr: error, warn, info, debug, trace or off
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+
+    /// A configuration file [default: reqlore.toml in the root, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Flags {
+    /// The value that a flag gives to a setting.
+    pub(crate) fn get(&self, key: &str) -> Option<String> {
+        match key {
+            "root" => self
+                .root
+                .as_ref()
+                .map(|root| root.to_string_lossy().into_owned()),
+            "storage" => self.storage.clone(),
+            "transport" => self.transport.clone(),
+            "read_only" => self.read_only.then(|| "true".to_owned()),
+            "log" => self.log.clone(),
+            _ => None,
+        }
+    }
+}

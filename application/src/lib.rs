@@ -1,0 +1,107 @@
+//! What Reqlore does for its callers: one file per tool, in the folder of its slice.
+//!
+//! A tool's file holds its arguments, the words that clients read and what it does. [`Application`]
+//! finds the tool, checks that the caller may use it, and calls it; it implements the driving port
+//! and knows no protocol and no storage.
+
+mod arguments;
+mod edit;
+pub mod sections;
+#[cfg(test)]
+mod testing;
+mod tool;
+mod toolset;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, ToolSpec};
+use reqlore_domain::ports::projects::Projects;
+use tracing::Instrument;
+
+use tool::Tool;
+
+/// What the tools need from outside, and how they are set.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "ports are traits without one")]
+pub struct Ports {
+    pub documents: Arc<dyn DocumentRepository>,
+    pub projects: Arc<dyn Projects>,
+    pub settings: Settings,
+}
+
+/// Settings of the tools themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Where the lines of requirements are wrapped, in characters; 0 is off (S1 R.2).
+    pub wrap_columns: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            wrap_columns: reqlore_domain::sections::wrap::COLUMNS,
+        }
+    }
+}
+
+/// All tools over one set of ports.
+pub struct Application {
+    ports: Ports,
+    /// Sorted by name.
+    tools: Vec<(ToolSpec, Box<dyn Tool>)>,
+}
+
+impl std::fmt::Debug for Application {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.tools.iter().map(|(spec, _)| spec.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl Application {
+    pub fn new(ports: Ports) -> Self {
+        let tools = toolset::tools().into_iter().map(|tool| (tool.spec(), tool));
+        let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
+        tools.sort_by_key(|(spec, _)| spec.name);
+        Self { ports, tools }
+    }
+
+    fn unknown_tool(&self, name: &str) -> Error {
+        let names: Vec<&str> = self.tools.iter().map(|(spec, _)| spec.name).collect();
+        let message = format!(
+            "Unknown tool {name:?}. The tools are: {}.",
+            names.join(", ")
+        );
+        Error::new(ErrorKind::UnknownTool, message).reference(name)
+    }
+}
+
+#[async_trait]
+impl Endpoint for Application {
+    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
+        let specs = self.tools.iter().map(|(spec, _)| spec);
+        specs.filter(|spec| caller.may(spec.access)).collect()
+    }
+
+    async fn call(&self, call: Call) -> Result<Reply> {
+        let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
+        let Some((spec, tool)) = found else {
+            return Err(self.unknown_tool(&call.name));
+        };
+        if !call.caller.may(spec.access) {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                format!(
+                    "{} writes, and {} may only read.",
+                    spec.name, call.caller.name
+                ),
+            ));
+        }
+        let span = tracing::info_span!("call", tool = spec.name, id = %call.correlation_id);
+        tool.call(&self.ports, spec, call).instrument(span).await
+    }
+}

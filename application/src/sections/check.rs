@@ -1,0 +1,103 @@
+//! What a person should mend in AGENTS.md and the sections; `reqlore check` prints it.
+
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::documents::Filter;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::sections::Section;
+use reqlore_domain::sections::instructions;
+use serde::Serialize;
+
+use crate::Ports;
+
+/// One thing to mend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The document, as people call it: `AGENTS.md`, `section general`.
+    pub document: String,
+    /// Counted from 1; absent where the whole document is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// Everything there is to mend in a project's sections, by document and line.
+pub async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+    let page = ports
+        .documents
+        .find(project, &Filter::all(Kind::Section))
+        .await?;
+    let mut findings = Vec::new();
+    for head in &page.heads {
+        if let Some(fault) = &head.fault {
+            findings.push(whole(&head.id, fault.clone()));
+            continue;
+        }
+        let found = ports
+            .documents
+            .get(project, std::slice::from_ref(&head.id))
+            .await?;
+        let Some(document) = found.into_iter().flatten().next() else {
+            continue;
+        };
+        let Ok(section) = Section::read(&document.body) else {
+            continue;
+        };
+        findings.extend(section.findings().into_iter().map(|finding| Finding {
+            document: head.id.to_string(),
+            line: Some(finding.line),
+            message: finding.message,
+        }));
+    }
+    for pair in page.heads.windows(2) {
+        if pair[0].id.name.to_lowercase() == pair[1].id.name.to_lowercase() {
+            let message = format!("differs only in case from {}; rename one", pair[0].id);
+            findings.push(whole(&pair[1].id, message));
+        }
+    }
+    findings.extend(check_list(ports, project, &page.heads).await?);
+    Ok(findings)
+}
+
+/// Does AGENTS.md list the sections that are there?
+async fn check_list(
+    ports: &Ports,
+    project: &ProjectKey,
+    heads: &[reqlore_domain::document::Head],
+) -> Result<Vec<Finding>> {
+    let id = DocumentId::instructions();
+    let found = ports
+        .documents
+        .get(project, std::slice::from_ref(&id))
+        .await?;
+    let Some(document) = found.into_iter().flatten().next() else {
+        let message = "is not there; the first call of a tool creates it".to_owned();
+        return Ok(vec![whole(&id, message)]);
+    };
+    let Ok(source) = std::str::from_utf8(&document.body) else {
+        return Ok(vec![whole(
+            &id,
+            "not UTF-8 text; save the file as UTF-8".to_owned(),
+        )]);
+    };
+    let titles = heads
+        .iter()
+        .map(|head| (head.id.name.clone(), head.title.clone()))
+        .collect();
+    let is_true = instructions::with_sections(source, &titles).is_none();
+    let message = "the list under \"## Sections\" is not what is there; the next set mends it";
+    Ok(if is_true {
+        Vec::new()
+    } else {
+        vec![whole(&id, message.to_owned())]
+    })
+}
+
+fn whole(id: &DocumentId, message: String) -> Finding {
+    Finding {
+        document: id.to_string(),
+        line: None,
+        message,
+    }
+}

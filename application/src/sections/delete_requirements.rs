@@ -1,0 +1,161 @@
+//! `reqlix_delete_requirements` (S1 D): takes one requirement out and gives it back as the answer.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::documents::{Change, Snapshot};
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::sections::index::Index;
+use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::{Deleted, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{OperationDescription, ProjectRoot};
+use crate::Ports;
+use crate::arguments::decode;
+use crate::edit::edit;
+use crate::tool::{Tool, reply, schema};
+
+pub(crate) struct DeleteRequirements;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Path to the project root directory. Used to locate requirements and project source code.
+    project_root: ProjectRoot,
+    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    operation_description: OperationDescription,
+    /// Section key (e.g., "general", "testing", "code_quality").
+    section: SectionKey,
+    /// Requirement index to delete (e.g., "1", "2.1", "3").
+    index: Index,
+    /// Delete only if the section is still at this version (16 hexadecimal digits, from an earlier answer).
+    #[serde(default)]
+    if_version: Option<Version>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// The project's key; `default` for the server's own root.
+    project: String,
+    /// The section's key.
+    section: String,
+    /// The deleted requirement's index, as the file spelled it.
+    index: String,
+    /// The deleted requirement's text, without marker and escapes.
+    text: String,
+    /// The section's version after the change; null when nothing was left and its file went too.
+    version: Option<String>,
+}
+
+#[async_trait]
+impl Tool for DeleteRequirements {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "reqlix_delete_requirements",
+            title: "Delete a requirement",
+            description: "Deletes a requirement with the specified index from a section.\nReturns the deleted requirement text, or an error if not found.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer>(),
+            access: Access::Write,
+            destructive: true,
+            idempotent: false,
+        }
+    }
+
+    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let project = ports
+            .projects
+            .resolve(arguments.project_root.as_str())
+            .await?;
+        let act = super::act(&call, spec, arguments.operation_description.clone());
+        let key = arguments.section.clone();
+        // AGENTS.md is made when it is missing, also by a deletion that finds nothing (C.1).
+        super::read(ports, &project, None, act.clone()).await?;
+        let reads = super::reads_of_write(&key);
+        let decide = move |snapshot: &Snapshot| arguments.decide(snapshot);
+        let ((deleted, version), _) = edit(ports, &project, reads, act, decide).await?;
+        let answer = Answer {
+            project: project.to_string(),
+            section: key.as_str().to_owned(),
+            index: deleted.index,
+            text: deleted.text,
+            version: version.map(|version| version.to_string()),
+        };
+        reply(deleted.requirement, &answer)
+    }
+}
+
+/// What went, and the section's version without it.
+type Outcome = (Deleted, Option<Version>);
+
+impl Arguments {
+    /// The section without the requirement, and AGENTS.md's list made true.
+    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Outcome)> {
+        let (_, section) = super::documents(snapshot);
+        let key = &self.section;
+        super::check_version(self.if_version, section, key, self.index.as_str())?;
+        let document = section.ok_or_else(|| {
+            let known: Vec<&str> = snapshot
+                .heads
+                .iter()
+                .map(|head| head.id.name.as_str())
+                .collect();
+            not_found(
+                SECTION_NOT_FOUND,
+                "section",
+                key.as_str(),
+                "sections",
+                &known,
+            )
+        })?;
+        let section = Section::of(super::text(document)?);
+        let mut deleted = section.delete(&self.index).ok_or_else(|| {
+            let known: Vec<&str> = section.requirements().iter().map(|r| r.index).collect();
+            not_found(
+                REQUIREMENT_NOT_FOUND,
+                "index",
+                self.index.as_str(),
+                "indices",
+                &known,
+            )
+        })?;
+        let id = DocumentId::section(key.as_str());
+        let body = deleted.body.take().map(Bytes::from);
+        let version = body.as_deref().map(Version::of);
+        let remains = body.is_some();
+        let mut changes = vec![match body {
+            Some(body) => Change::Put { id, body },
+            None => Change::Delete { id },
+        }];
+        changes.extend(super::list_change(snapshot, key, remains)?);
+        Ok((changes, (deleted, version)))
+    }
+}
+
+/// The message is fixed by the specification, so what there is goes into the hint.
+fn not_found(message: &str, field: &str, value: &str, what: &str, known: &[&str]) -> Error {
+    const SHOWN: usize = 50;
+    let shown = known
+        .iter()
+        .take(SHOWN)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let hint = match known.len() {
+        0 => format!("{value:?} is not there; there are no {what} yet"),
+        count if count > SHOWN => {
+            format!("{value:?} is not there; the first {SHOWN} of {count} {what}: {shown}")
+        }
+        _ => format!("{value:?} is not there; the {what} are: {shown}"),
+    };
+    Error::new(ErrorKind::NotFound, message)
+        .field(field)
+        .reference(value)
+        .hint(hint)
+}

@@ -1,0 +1,64 @@
+//! `reqlix_get_instructions` (S1 T): AGENTS.md, created with a placeholder when it is missing.
+
+use async_trait::async_trait;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{OperationDescription, ProjectRoot};
+use crate::Ports;
+use crate::arguments::decode;
+use crate::tool::{Tool, reply, schema};
+
+pub(crate) struct GetInstructions;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Path to the project root directory. Used to locate requirements and project source code.
+    project_root: ProjectRoot,
+    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    operation_description: OperationDescription,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// The project's key; `default` for the server's own root.
+    project: String,
+    /// The version of AGENTS.md: 16 hexadecimal digits of the SHA-256 of its bytes.
+    version: String,
+}
+
+#[async_trait]
+impl Tool for GetInstructions {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "reqlix_get_instructions",
+            title: "Read the instructions",
+            description: "CALL THIS BEFORE ANY CODE OPERATION (reading or writing). \nReturns instructions on how to work with requirements.\nThis MCP server is the single source of truth for everything related to requirements.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer>(),
+            access: Access::Read,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let project = ports
+            .projects
+            .resolve(arguments.project_root.as_str())
+            .await?;
+        let act = super::act(&call, spec, arguments.operation_description);
+        let (agents, _) = super::read(ports, &project, None, act).await?;
+        let answer = Answer {
+            project: project.to_string(),
+            version: agents.version.to_string(),
+        };
+        reply(super::text(&agents)?.to_owned(), &answer)
+    }
+}

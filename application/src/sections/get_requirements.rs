@@ -1,0 +1,86 @@
+//! `reqlix_get_requirements` (S1 G): a whole section, byte for byte.
+
+use async_trait::async_trait;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{OperationDescription, ProjectRoot};
+use crate::Ports;
+use crate::arguments::decode;
+use crate::tool::{Tool, reply, schema};
+
+pub(crate) struct GetRequirements;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Path to the project root directory. Used to locate requirements and project source code.
+    project_root: ProjectRoot,
+    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    operation_description: OperationDescription,
+    /// Section key (e.g., "general", "testing", "code_quality").
+    section: SectionKey,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// The project's key; `default` for the server's own root.
+    project: String,
+    /// The section's key.
+    section: String,
+    /// The section's version, to be given as `if_version` with a change; null while there is no
+    /// such section.
+    version: Option<String>,
+    /// How many requirements the section holds.
+    count: usize,
+}
+
+#[async_trait]
+impl Tool for GetRequirements {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "reqlix_get_requirements",
+            title: "Read a section",
+            description: "Returns all requirements in the specified section.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer>(),
+            access: Access::Read,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let project = ports
+            .projects
+            .resolve(arguments.project_root.as_str())
+            .await?;
+        let act = super::act(&call, spec, arguments.operation_description);
+        let key = arguments.section;
+        let (_, section) = super::read(ports, &project, Some(&key), act).await?;
+        let mut answer = Answer {
+            project: project.to_string(),
+            section: key.as_str().to_owned(),
+            version: None,
+            count: 0,
+        };
+        let Some(section) = section else {
+            key.check_new().map_err(|reason| {
+                Error::new(ErrorKind::InvalidArgument, format!("section: {reason}."))
+                    .field("section")
+            })?;
+            return reply(NO_REQUIREMENTS.to_owned(), &answer);
+        };
+        let text = super::text(&section)?;
+        answer.version = Some(section.version.to_string());
+        answer.count = Section::of(text).requirements().len();
+        reply(text.to_owned(), &answer)
+    }
+}

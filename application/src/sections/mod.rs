@@ -1,0 +1,181 @@
+//! Requirement sections (S1): four tools over AGENTS.md and its sections, and their check.
+
+pub mod check;
+pub(crate) mod delete_requirements;
+pub(crate) mod get_instructions;
+pub(crate) mod get_requirements;
+pub(crate) mod set_requirements;
+
+use std::str;
+
+use bytes::Bytes;
+use reqlore_domain::document::{Document, DocumentId, Kind, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::documents::{Act, Change, Reads, Snapshot};
+use reqlore_domain::ports::endpoint::{Call, ToolSpec};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::sections::Section;
+use reqlore_domain::sections::instructions::{self, PLACEHOLDER, Titles};
+use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::text::Bounded;
+
+use crate::Ports;
+use crate::edit::edit;
+
+/// S1 `project_root`.
+pub(crate) type ProjectRoot = Bounded<1_000>;
+/// S1 `operation_description`.
+pub(crate) type OperationDescription = Bounded<10_000>;
+
+/// Everything that happens in one call happens in its name.
+fn act(call: &Call, spec: &ToolSpec, reason: OperationDescription) -> Act {
+    Act {
+        caller: call.caller.clone(),
+        tool: spec.name,
+        reason: reason.into_string(),
+        correlation_id: call.correlation_id.clone(),
+    }
+}
+
+/// AGENTS.md and the section as they are stored; AGENTS.md is created when it is missing, as C.1
+/// wants it, for a caller who may write.
+async fn read(
+    ports: &Ports,
+    project: &ProjectKey,
+    section: Option<&SectionKey>,
+    act: Act,
+) -> Result<(Document, Option<Document>)> {
+    let section = section.map(|key| DocumentId::section(key.as_str()));
+    let ids: Vec<DocumentId> = [DocumentId::instructions()]
+        .into_iter()
+        .chain(section)
+        .collect();
+    let mut found = ports.documents.get(project, &ids).await?.into_iter();
+    let agents = match found.next().flatten() {
+        Some(agents) => agents,
+        None if act.caller.may(Access::Write) => create_instructions(ports, project, act).await?,
+        None => Document::new(DocumentId::instructions(), PLACEHOLDER.into()),
+    };
+    Ok((agents, found.next().flatten()))
+}
+
+/// Writes the placeholder (S1 T.3.2), unless somebody else was faster.
+async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> Result<Document> {
+    let id = DocumentId::instructions();
+    let reads = Reads {
+        documents: vec![id.clone()],
+        heads: None,
+    };
+    let created = edit(ports, project, reads, act, move |snapshot| {
+        if let Some(Some(document)) = snapshot.documents.first() {
+            return Ok((Vec::new(), document.clone()));
+        }
+        let document = Document::new(id.clone(), PLACEHOLDER.into());
+        let put = Change::Put {
+            id: id.clone(),
+            body: document.body.clone(),
+        };
+        Ok((vec![put], document))
+    });
+    created.await.map(|(document, _)| document)
+}
+
+/// What a write of a section reads: AGENTS.md, the section, and which sections there are.
+fn reads_of_write(key: &SectionKey) -> Reads {
+    let documents = vec![
+        DocumentId::instructions(),
+        DocumentId::section(key.as_str()),
+    ];
+    Reads {
+        documents,
+        heads: Some(Kind::Section),
+    }
+}
+
+/// The state of AGENTS.md and the section in a snapshot of [`reads_of_write`].
+fn documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
+    let at = |at: usize| snapshot.documents.get(at).and_then(Option::as_ref);
+    (at(0), at(1))
+}
+
+/// The change that makes AGENTS.md list the sections there are after `key` came or went.
+fn list_change(snapshot: &Snapshot, key: &SectionKey, remains: bool) -> Result<Option<Change>> {
+    let heads = snapshot
+        .heads
+        .iter()
+        .map(|head| (head.id.name.clone(), head.title.clone()));
+    let mut titles: Titles = heads.collect();
+    if remains {
+        titles.entry(key.as_str().to_owned()).or_default();
+    } else {
+        titles.remove(key.as_str());
+    }
+    let (agents, _) = documents(snapshot);
+    let source = agents.map_or(Ok(PLACEHOLDER), text)?;
+    let edited = instructions::with_sections(source, &titles);
+    let body = match (edited, agents) {
+        (Some(edited), _) => Bytes::from(edited),
+        (None, None) => PLACEHOLDER.into(),
+        (None, Some(_)) => return Ok(None),
+    };
+    Ok(Some(Change::Put {
+        id: DocumentId::instructions(),
+        body,
+    }))
+}
+
+/// A document's text, or an error that names it.
+fn text(document: &Document) -> Result<&str> {
+    str::from_utf8(&document.body).map_err(|error| {
+        let line = document.body[..error.valid_up_to()]
+            .split(|b| *b == b'\n')
+            .count();
+        Error::new(
+            ErrorKind::Unreadable,
+            format!(
+                "{}: not UTF-8 text from line {line} on; save the file as UTF-8 and try again.",
+                document.id
+            ),
+        )
+        .reference(document.id.name.clone())
+        .caused_by(error)
+    })
+}
+
+/// The version that the caller expects must be the one there is; else nothing is changed and the
+/// conflict shows what is there now (rulings 1).
+fn check_version(
+    expected: Option<Version>,
+    section: Option<&Document>,
+    key: &SectionKey,
+    index: &str,
+) -> Result<()> {
+    let Some(expected) = expected else {
+        return Ok(());
+    };
+    let current = section.map(|document| document.version);
+    if current == Some(expected) {
+        return Ok(());
+    }
+    let message = match section {
+        None => format!(
+            "Conflict: section {key} is not there (if_version {expected}). Nothing was changed."
+        ),
+        Some(document) => {
+            let section = Section::of(text(document)?);
+            let stands = section.find(index).map_or_else(
+                || format!("It holds no requirement {index}."),
+                |requirement| format!("There it reads:\n{}", section.stored(requirement)),
+            );
+            format!(
+                "Conflict: section {key} changed since version {expected}; it is now at {}. Nothing \
+                 was changed. {stands}",
+                document.version
+            )
+        }
+    };
+    Err(Error::new(ErrorKind::Conflict, message)
+        .field("if_version")
+        .reference(key.as_str()))
+}

@@ -1,0 +1,177 @@
+//! `reqlix_set_requirements` (S1 S): adds or changes one requirement, and keeps order and list.
+
+use async_trait::async_trait;
+use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::documents::{Change, Snapshot};
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::sections::index::Index;
+use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::{MAX_TEXT, Section, Set};
+use reqlore_domain::text::Bounded;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{OperationDescription, ProjectRoot};
+use crate::Ports;
+use crate::arguments::decode;
+use crate::edit::edit;
+use crate::tool::{Tool, reply, schema};
+
+pub(crate) struct SetRequirements;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Path to the project root directory. Used to locate requirements and project source code.
+    project_root: ProjectRoot,
+    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    operation_description: OperationDescription,
+    /// Section key (e.g., "general", "testing", "code_quality").
+    section: SectionKey,
+    /// Requirement index (e.g., "1", "2.1", "3").
+    index: Index,
+    /// Requirement text.
+    text: Bounded<MAX_TEXT>,
+    /// Write only if the section is still at this version (16 hexadecimal digits, from an earlier answer).
+    #[serde(default)]
+    if_version: Option<Version>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// The project's key; `default` for the server's own root.
+    project: String,
+    /// The section's key.
+    section: String,
+    /// The requirement's index as it now stands.
+    index: String,
+    /// The requirement's text as it now stands: wrapped, without marker and escapes.
+    text: String,
+    /// The section's version after the change.
+    version: String,
+    /// Indices that had to change so that the order holds.
+    reindexed: Vec<Reindexed>,
+    /// Policies that the text does not meet; it is stored all the same.
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Reindexed {
+    /// The index as it was, or as it was asked for.
+    from: String,
+    /// The index as it now is.
+    to: String,
+}
+
+#[async_trait]
+impl Tool for SetRequirements {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "reqlix_set_requirements",
+            title: "Add or change a requirement",
+            description: "Modifies a requirement in a section. To add a new requirement, specify a new index number.\nReturns the added/modified requirement (text or index may be adjusted according to policies).",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer>(),
+            access: Access::Write,
+            destructive: true,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let project = ports
+            .projects
+            .resolve(arguments.project_root.as_str())
+            .await?;
+        let act = super::act(&call, spec, arguments.operation_description.clone());
+        let key = arguments.section.clone();
+        let columns = ports.settings.wrap_columns;
+        let reads = super::reads_of_write(&key);
+        let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns);
+        let ((set, version), _) = edit(ports, &project, reads, act, decide).await?;
+        let renumbered = set.renumbered.into_iter();
+        let answer = Answer {
+            project: project.to_string(),
+            section: key.as_str().to_owned(),
+            index: set.index,
+            text: set.text,
+            version: version.to_string(),
+            reindexed: renumbered
+                .map(|r| Reindexed {
+                    from: r.from,
+                    to: r.to,
+                })
+                .collect(),
+            warnings: set.warnings,
+        };
+        let mut reply = reply(set.requirement, &answer)?;
+        reply.text.extend(in_words(&answer.reindexed));
+        Ok(reply)
+    }
+}
+
+impl Arguments {
+    /// The section with the requirement in it, and AGENTS.md's list made true.
+    fn decide(&self, snapshot: &Snapshot, columns: usize) -> Result<(Vec<Change>, (Set, Version))> {
+        let (_, section) = super::documents(snapshot);
+        let key = &self.section;
+        super::check_version(self.if_version, section, key, self.index.as_str())?;
+        if section.is_none() {
+            self.check_new(snapshot)?;
+        }
+        let source = section.map_or(Ok(""), super::text)?;
+        let set = Section::of(source).set(&self.index, self.text.as_str(), columns)?;
+        let id = DocumentId::section(key.as_str());
+        let mut changes = Vec::new();
+        let written = Document::new(id.clone(), set.body.clone().into());
+        if section.is_none_or(|section| section.version != written.version) {
+            changes.push(Change::Put {
+                id,
+                body: written.body,
+            });
+        }
+        changes.extend(super::list_change(snapshot, key, true)?);
+        Ok((changes, (set, written.version)))
+    }
+
+    fn check_new(&self, snapshot: &Snapshot) -> Result<()> {
+        let key = &self.section;
+        let refused = |reason| {
+            Error::new(ErrorKind::InvalidArgument, format!("section: {reason}.")).field("section")
+        };
+        key.check_new().map_err(refused)?;
+        let lower = key.as_str().to_lowercase();
+        match snapshot
+            .heads
+            .iter()
+            .find(|head| head.id.name.to_lowercase() == lower)
+        {
+            Some(twin) => Err(refused(format!(
+                "{:?} differs only in case from the section {:?}; use that key",
+                key.as_str(),
+                twin.id.name
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The second text block: what was renumbered, for a reader.
+fn in_words(reindexed: &[Reindexed]) -> Option<String> {
+    if reindexed.is_empty() {
+        return None;
+    }
+    let moves: Vec<String> = reindexed
+        .iter()
+        .map(|r| format!("{} is now {}", r.from, r.to))
+        .collect();
+    Some(format!(
+        "The order of indices was mended: {}.",
+        moves.join(", ")
+    ))
+}

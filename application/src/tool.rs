@@ -1,0 +1,43 @@
+//! What every tool is: words for clients, and an act.
+
+use async_trait::async_trait;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::Ports;
+
+/// One tool. Implementations live one to a file.
+#[async_trait]
+pub(crate) trait Tool: Send + Sync {
+    fn spec(&self) -> ToolSpec;
+
+    /// Runs the tool; the caller's right to it is checked already.
+    async fn call(&self, ports: &Ports, spec: &ToolSpec, call: Call) -> Result<Reply>;
+}
+
+/// The JSON Schema (2020-12) of a type, self-contained and without a title of its own.
+pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.as_object().cloned().unwrap_or_default()
+}
+
+/// An answer with one text block.
+pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<Reply> {
+    let data = serde_json::to_value(data).map_err(|error| {
+        let kind = reqlore_domain::error::ErrorKind::Internal;
+        reqlore_domain::error::Error::new(kind, "The answer could not be written.").caused_by(error)
+    })?;
+    Ok(Reply {
+        text: vec![text],
+        data,
+    })
+}

@@ -1,0 +1,198 @@
+//! Documents: the one form in which a project keeps everything.
+//!
+//! Bytes are the truth, the [`Head`] is derived from them. A newcomer's trap: a document's *name*
+//! is not its place. The name is the same on every storage; only the files adapter knows folders.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::sections::Section;
+
+/// What kind of document this is. Each slice adds its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// AGENTS.md: how to work with the project's requirements (S1 T.3).
+    Instructions,
+    /// One section of requirements, named by its key (S1 G.3.2).
+    Section,
+}
+
+/// A document's identity within its project.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocumentId {
+    pub kind: Kind,
+    /// The file's stem, where documents are files.
+    pub name: String,
+}
+
+impl DocumentId {
+    /// The project's instructions; there is one document of this kind.
+    pub fn instructions() -> Self {
+        Self {
+            kind: Kind::Instructions,
+            name: "AGENTS".to_owned(),
+        }
+    }
+
+    pub fn section(key: impl Into<String>) -> Self {
+        Self {
+            kind: Kind::Section,
+            name: key.into(),
+        }
+    }
+}
+
+impl fmt::Display for DocumentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Instructions => f.write_str("AGENTS.md"),
+            Kind::Section => write!(f, "section {}", self.name),
+        }
+    }
+}
+
+/// A document as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    pub id: DocumentId,
+    pub body: Bytes,
+    pub version: Version,
+}
+
+impl Document {
+    pub fn new(id: DocumentId, body: Bytes) -> Self {
+        let version = Version::of(&body);
+        Self { id, body, version }
+    }
+}
+
+/// An opaque token for a document's exact bytes: the same on every storage, true for edits by hand.
+///
+/// It is the first 16 hexadecimal digits of the SHA-256 of the bytes, so `sha256sum FILE` shows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Version(u64);
+
+impl Version {
+    pub const LENGTH: usize = 16;
+
+    pub fn of(bytes: &[u8]) -> Self {
+        let digest = Sha256::digest(bytes);
+        Self(
+            digest
+                .iter()
+                .take(8)
+                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+        )
+    }
+
+    /// Reads what [`fmt::Display`] wrote; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let lower_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        let well_formed = text.len() == Self::LENGTH && text.bytes().all(lower_hex);
+        well_formed
+            .then(|| u64::from_str_radix(text, 16).ok().map(Self))
+            .flatten()
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl TryFrom<String> for Version {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| {
+            format!(
+                "a version is {} hexadecimal digits, as an answer gave it",
+                Self::LENGTH
+            )
+        })
+    }
+}
+
+impl JsonSchema for Version {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Version".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What lists need of a document, derived from its bytes by [`Head::of`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub id: DocumentId,
+    /// The first heading, where there is one.
+    pub title: Option<String>,
+    pub version: Version,
+    /// Why the content can't be used. The document is listed all the same and harms nobody.
+    pub fault: Option<String>,
+}
+
+impl Head {
+    /// Never fails: an unreadable document has a head with a fault.
+    pub fn of(document: &Document) -> Self {
+        let (title, fault) = match Section::read(&document.body) {
+            Ok(section) => (section.title().map(str::to_owned), None),
+            Err(fault) => (None, Some(fault)),
+        };
+        Self {
+            id: document.id.clone(),
+            title,
+            version: document.version,
+            fault,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_sixteen_digits_of_sha256_and_reads_back() {
+        let version = Version::of(b"abc");
+        assert_eq!(version.to_string(), "ba7816bf8f01cfea");
+        assert_eq!(Version::parse("ba7816bf8f01cfea"), Some(version));
+        for wrong in [
+            "",
+            "ba7816bf8f01cfe",
+            "BA7816BF8F01CFEA",
+            "+a7816bf8f01cfea",
+            "ba7816bf8f01cfea0",
+        ] {
+            assert_eq!(Version::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_document_has_a_head_with_a_fault() {
+        let head = Head::of(&Document::new(
+            DocumentId::section("x"),
+            Bytes::from_static(b"\xff\xfe"),
+        ));
+        assert!(head.fault.is_some_and(|fault| fault.contains("UTF-8")));
+    }
+}

@@ -1,0 +1,235 @@
+//! The driven port to storages: documents with versions, one `commit` as the transaction.
+//!
+//! Each rule names its case in the contract suite in brackets; a test of the repository checks
+//! that the case is there.
+//!
+//! A change is *decided inside the commit*: the storage reads what the [`Commit`] asks for, calls
+//! its `decide` on that snapshot, and applies what it answers before anyone else can write. So no
+//! writer ever works on stale text, and nobody has to try again and again against faster ones.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::document::{Document, DocumentId, Head, Kind, Version};
+use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Caller;
+use crate::project::ProjectKey;
+
+/// Keeps documents, whatever the technology. Projects never see each other's documents
+/// [`projects_are_apart`].
+#[cfg_attr(feature = "test-doubles", mockall::automock)]
+#[async_trait]
+pub trait DocumentRepository: Send + Sync {
+    /// The documents as stored, in the order asked [`get_keeps_the_order_asked`]; `None` where
+    /// there is none [`what_is_not_there_is_none`]. Bytes come back as they were put
+    /// [`bytes_come_back_as_they_were_put`].
+    async fn get(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Document>>>;
+
+    /// Heads of one kind, sorted by name [`find_sorts_by_name`], with the true total and a cursor
+    /// while there is more [`find_pages_with_the_true_total`]. A document that can't be read is
+    /// listed with its fault [`an_unreadable_document_is_listed_with_its_fault`].
+    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page>;
+
+    /// Applies all changes that the decision names, or none.
+    ///
+    /// The decision sees the newest state [`the_decision_sees_the_newest_state`] and may be called
+    /// again when somebody who takes no locks changed a document meanwhile, so it must be a pure
+    /// function. An error of the decision changes nothing and comes back as it is
+    /// [`a_refused_decision_changes_nothing`]. Concurrent commits each take effect
+    /// [`concurrent_commits_all_take_effect`]. Once it answered, the change outlives a restart
+    /// [`what_was_committed_outlives_a_restart`]. A change of a document that was not read is a
+    /// fault of the caller and refused whole [`a_change_of_what_was_not_read_is_refused`]. No
+    /// change, no revision [`a_commit_without_changes_keeps_the_revision`].
+    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
+
+    /// What changed since a revision, by whomever [`changes_tell_what_changed_since`]: for search
+    /// indexes, caches and subscribers. `Reset` where it can't be told any more, a revision of
+    /// another process included [`an_unknown_revision_is_a_reset`]. A store may begin to keep
+    /// history at the first question; so a new reader asks first and reads everything then.
+    async fn changes(&self, project: &ProjectKey, since: Revision) -> StoreResult<Changes>;
+}
+
+/// Which heads [`DocumentRepository::find`] gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    pub kind: Kind,
+    /// Continue after this name.
+    pub after: Option<String>,
+    /// At most so many; `None` for all.
+    pub limit: Option<usize>,
+}
+
+impl Filter {
+    pub fn all(kind: Kind) -> Self {
+        Self {
+            kind,
+            after: None,
+            limit: None,
+        }
+    }
+}
+
+/// A part of a sorted list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    pub heads: Vec<Head>,
+    /// How many match the filter's kind in all, on whatever page.
+    pub total: usize,
+    /// The value for [`Filter::after`] that continues the list.
+    pub next: Option<String>,
+}
+
+impl Page {
+    /// The filter's part of all heads of its kind.
+    pub fn of(mut heads: Vec<Head>, filter: &Filter) -> Self {
+        heads.sort_by(|a, b| a.id.cmp(&b.id));
+        let total = heads.len();
+        if let Some(after) = &filter.after {
+            heads.retain(|head| head.id.name > *after);
+        }
+        let limit = filter.limit.unwrap_or(usize::MAX);
+        let more = heads.len() > limit;
+        heads.truncate(limit);
+        let next = heads
+            .last()
+            .filter(|_| more)
+            .map(|head| head.id.name.clone());
+        Self { heads, total, next }
+    }
+}
+
+/// One transaction: what to read, how to decide on it, and the act that it belongs to.
+pub struct Commit {
+    pub reads: Reads,
+    pub decide: Decide,
+    pub act: Act,
+}
+
+impl std::fmt::Debug for Commit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Commit")
+            .field("reads", &self.reads)
+            .field("act", &self.act)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A pure function from what is stored to what shall change.
+pub type Decide = Box<dyn FnMut(&Snapshot) -> Result<Vec<Change>> + Send>;
+
+/// What a decision is made on. Only documents named here may be changed.
+#[derive(Debug, Clone, Default)]
+pub struct Reads {
+    pub documents: Vec<DocumentId>,
+    pub heads: Option<Kind>,
+}
+
+/// The newest state of what [`Reads`] named: documents in the order asked, heads by name.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    pub documents: Vec<Option<Document>>,
+    pub heads: Vec<Head>,
+}
+
+/// One change of one document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    Put { id: DocumentId, body: Bytes },
+    Delete { id: DocumentId },
+}
+
+impl Change {
+    pub fn id(&self) -> &DocumentId {
+        match self {
+            Self::Put { id, .. } | Self::Delete { id } => id,
+        }
+    }
+}
+
+/// Who changes, by which tool, why, and under which correlation id; for the log and the audit.
+#[derive(Debug, Clone)]
+pub struct Act {
+    pub caller: Caller,
+    pub tool: &'static str,
+    /// The caller's own reason (S1 `operation_description`).
+    pub reason: String,
+    pub correlation_id: String,
+}
+
+/// What a commit wrote: for each change in its order the new version, `None` for a deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    pub revision: Revision,
+    pub versions: Vec<Option<Version>>,
+}
+
+/// A point in a project's history, as one store counts it. Grows with every change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Revision(pub u64);
+
+/// The answer to "what changed since?".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changes {
+    /// These documents changed or went, each named once; now is `revision`.
+    Since {
+        revision: Revision,
+        ids: Vec<DocumentId>,
+    },
+    /// It can't be told: read everything again and go on from `revision`.
+    Reset { revision: Revision },
+}
+
+pub type StoreResult<T> = std::result::Result<T, StoreError>;
+
+/// Why a storage did not do it. `place` is relative to the project, never an absolute path.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The decision refused; its words go to the caller unchanged.
+    #[error("{0}")]
+    Decided(#[source] Error),
+    /// Others kept writing all the time; nothing was written.
+    #[error("{reason}")]
+    Busy { reason: String },
+    /// Permissions, space, a vanished folder: nothing was written.
+    #[error("{place}: {reason}")]
+    Unavailable {
+        place: String,
+        reason: String,
+        source: Option<std::io::Error>,
+    },
+    /// The place leads outside of the project or is no regular file; it was not touched.
+    #[error("{place}: {reason}")]
+    Refused { place: String, reason: String },
+    /// The content is there and can't be used.
+    #[error("{place}: {reason}")]
+    Unreadable { place: String, reason: String },
+    /// A fault of ours.
+    #[error("{0}")]
+    Fault(String),
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        let kind = match error {
+            StoreError::Decided(error) => return error,
+            StoreError::Busy { .. } => ErrorKind::Busy,
+            StoreError::Unavailable { source, .. } => {
+                let error = Error::new(ErrorKind::Unavailable, message);
+                return match source {
+                    Some(source) => error.caused_by(source),
+                    None => error,
+                };
+            }
+            StoreError::Refused { .. } => ErrorKind::Refused,
+            StoreError::Unreadable { .. } => ErrorKind::Unreadable,
+            StoreError::Fault(_) => ErrorKind::Internal,
+        };
+        Error::new(kind, message)
+    }
+}

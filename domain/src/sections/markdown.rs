@@ -1,0 +1,372 @@
+//! Reads markdown by lines, losslessly: headings, requirement markers, fences. Nothing is rendered.
+//!
+//! Only what decides where a requirement begins and ends is recognised, in the words of
+//! `CommonMark` 0.31. The trap: text inside a fence is no structure, and a line of `---` is a heading only
+//! right under a paragraph.
+
+use std::ops::Range;
+
+/// One line: where it starts, its text without the line end, and where the next one starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    pub(crate) start: usize,
+    pub(crate) text: &'a str,
+    pub(crate) next: usize,
+}
+
+impl Line<'_> {
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// The lines of `source`; LF, CRLF and a lone CR end a line, a BOM belongs to none.
+pub(crate) fn lines(source: &str) -> impl Iterator<Item = Line<'_>> {
+    let bytes = source.as_bytes();
+    let mut at = if source.starts_with('\u{feff}') {
+        '\u{feff}'.len_utf8()
+    } else {
+        0
+    };
+    std::iter::from_fn(move || {
+        if at >= bytes.len() {
+            return None;
+        }
+        let start = at;
+        let end = memchr::memchr2(b'\n', b'\r', &bytes[start..]).map_or(bytes.len(), |i| start + i);
+        at = match bytes.get(end..) {
+            Some([b'\r', b'\n', ..]) => end + 2,
+            Some([_, ..]) => end + 1,
+            _ => end,
+        };
+        Some(Line {
+            start,
+            text: &source[start..end],
+            next: at,
+        })
+    })
+}
+
+/// The line end that most lines of `source` have; LF where there is none.
+pub(crate) fn line_end(source: &str) -> &'static str {
+    let (mut lf, mut crlf, mut cr) = (0_usize, 0_usize, 0_usize);
+    for line in lines(source) {
+        match &source[line.end()..line.next] {
+            "\n" => lf += 1,
+            "\r\n" => crlf += 1,
+            "\r" => cr += 1,
+            _ => {}
+        }
+    }
+    if crlf > lf && crlf >= cr {
+        "\r\n"
+    } else if cr > lf {
+        "\r"
+    } else {
+        "\n"
+    }
+}
+
+/// What gives a section file its structure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mark<'a> {
+    Heading {
+        start: usize,
+        next: usize,
+        level: usize,
+        title: &'a str,
+    },
+    /// `**{token}.** text`; the token may be no valid index.
+    Marker { start: usize, token: &'a str },
+}
+
+impl Mark<'_> {
+    pub(crate) fn start(&self) -> usize {
+        match self {
+            Self::Heading { start, .. } | Self::Marker { start, .. } => *start,
+        }
+    }
+}
+
+/// All marks of a file, in order, and the fence that was opened and never closed.
+#[derive(Debug, Default)]
+pub(crate) struct Outline<'a> {
+    pub(crate) marks: Vec<Mark<'a>>,
+    pub(crate) open_fence: Option<usize>,
+}
+
+/// What a line of `---` would underline.
+enum Paragraph {
+    None,
+    /// Begins at this offset and may become a heading.
+    Plain(usize),
+    /// A list, quote, table or requirement: an underline below it is none.
+    Other,
+}
+
+pub(crate) fn outline(source: &str) -> Outline<'_> {
+    let mut outline = Outline::default();
+    let mut fence: Option<(Fence, usize)> = None;
+    let mut paragraph = Paragraph::None;
+    let body = front_matter_end(source);
+    for line in lines(source) {
+        if line.start < body {
+            continue;
+        }
+        if let Some((open, _)) = &fence {
+            if open.is_closed_by(line.text) {
+                fence = None;
+            }
+            continue;
+        }
+        let text = line.text;
+        // Nearly every line is plain prose: settle it on its first byte.
+        let plain = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+        if plain {
+            if matches!(paragraph, Paragraph::None) {
+                paragraph = Paragraph::Plain(line.start);
+            }
+        } else if is_blank(text) {
+            paragraph = Paragraph::None;
+        } else if let Some(token) = marker(text) {
+            outline.marks.push(Mark::Marker {
+                start: line.start,
+                token,
+            });
+            paragraph = Paragraph::Other;
+        } else if let Some((level, title)) = heading(text) {
+            let (start, next) = (line.start, line.next);
+            outline.marks.push(Mark::Heading {
+                start,
+                next,
+                level,
+                title,
+            });
+            paragraph = Paragraph::None;
+        } else if let Some(open) = Fence::opened_by(text) {
+            fence = Some((open, line.start));
+            paragraph = Paragraph::None;
+        } else if let (Some(level), &Paragraph::Plain(start)) = (underline(text), &paragraph) {
+            let title = source[start..line.start].trim();
+            outline.marks.push(Mark::Heading {
+                start,
+                next: line.next,
+                level,
+                title,
+            });
+            paragraph = Paragraph::None;
+        } else if matches!(paragraph, Paragraph::None) {
+            paragraph = match text {
+                _ if is_thematic_break(text) => Paragraph::None,
+                _ if opens_a_block(text) => Paragraph::Other,
+                _ => Paragraph::Plain(line.start),
+            };
+        }
+    }
+    outline.open_fence = fence.map(|(_, start)| start);
+    outline
+}
+
+/// The number of the line at `offset`, counted from 1.
+pub(crate) fn line_number(source: &str, offset: usize) -> usize {
+    lines(source).take_while(|line| line.start < offset).count() + 1
+}
+
+/// Where the text behind a YAML front matter begins; 0 without one.
+fn front_matter_end(source: &str) -> usize {
+    let mut lines = lines(source);
+    if lines
+        .next()
+        .is_none_or(|first| first.text.trim_end() != "---")
+    {
+        return 0;
+    }
+    lines
+        .find(|line| line.text.trim_end() == "---")
+        .map_or(0, |line| line.next)
+}
+
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.bytes().all(|b| b == b' ' || b == b'\t')
+}
+
+/// Up to three spaces may stand before a block's first character.
+pub(crate) fn strip_indent(text: &str) -> Option<&str> {
+    let stripped = text.trim_start_matches(' ');
+    (text.len() - stripped.len() <= 3 && !stripped.starts_with('\t')).then_some(stripped)
+}
+
+/// The token of a line `**{token}.** text` (S1 C.2), valid as an index or not.
+pub(crate) fn marker(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("**")?;
+    let (token, text) = rest.split_once(".**")?;
+    let is_token = !token.is_empty() && !token.contains(|c: char| c == '*' || c.is_whitespace());
+    let is_apart = text.is_empty() || text.starts_with([' ', '\t']);
+    (is_token && is_apart).then_some(token)
+}
+
+/// Level and title of an ATX heading.
+pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
+    let text = strip_indent(line)?;
+    let rest = text.trim_start_matches('#');
+    let level = text.len() - rest.len();
+    if !(1..=6).contains(&level) || !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
+        return None;
+    }
+    let title = rest.trim();
+    let unclosed = title.trim_end_matches('#');
+    let closed = unclosed.is_empty() || unclosed.ends_with([' ', '\t']);
+    Some((level, if closed { unclosed.trim_end() } else { title }))
+}
+
+/// The level that a line of `===` or `---` gives to the paragraph above it.
+pub(crate) fn underline(line: &str) -> Option<usize> {
+    let text = strip_indent(line)?.trim_end_matches([' ', '\t']);
+    let all = |c| !text.is_empty() && text.bytes().all(|b| b == c);
+    if all(b'=') {
+        Some(1)
+    } else if all(b'-') {
+        Some(2)
+    } else {
+        None
+    }
+}
+
+fn is_thematic_break(line: &str) -> bool {
+    let mut marks = line.bytes().filter(|b| !matches!(b, b' ' | b'\t'));
+    let Some(first) = marks.next().filter(|b| matches!(b, b'-' | b'*' | b'_')) else {
+        return false;
+    };
+    let mut count = 1;
+    marks.all(|b| {
+        count += 1;
+        b == first
+    }) && count >= 3
+}
+
+/// Does a line begin a list, a quote, a table row, HTML or indented code?
+fn opens_a_block(line: &str) -> bool {
+    strip_indent(line)
+        .is_none_or(|text| text.starts_with(['>', '|', '<']) || list_item(text).is_some())
+}
+
+/// How wide the marker of a list item is, the space behind it included.
+pub(crate) fn list_item(text: &str) -> Option<usize> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let mark = match (digits, text.as_bytes().get(digits)?) {
+        (0, b'-' | b'*' | b'+') => 1,
+        (1..=9, b'.' | b')') => digits + 1,
+        _ => return None,
+    };
+    let rest = &text[mark..];
+    let space = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    match (rest.is_empty(), space) {
+        (true, _) => Some(mark),
+        (_, 0) => None,
+        (_, 1..=4) => Some(mark + space),
+        _ => Some(mark + 1),
+    }
+}
+
+/// An open code fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fence {
+    mark: u8,
+    length: usize,
+}
+
+impl Fence {
+    pub(crate) fn opened_by(line: &str) -> Option<Self> {
+        let text = strip_indent(line)?;
+        let mark = *text
+            .as_bytes()
+            .first()
+            .filter(|b| matches!(b, b'`' | b'~'))?;
+        let length = text.bytes().take_while(|b| *b == mark).count();
+        let info = &text[length..];
+        (length >= 3 && !(mark == b'`' && info.contains('`'))).then_some(Self { mark, length })
+    }
+
+    pub(crate) fn is_closed_by(self, line: &str) -> bool {
+        strip_indent(line).is_some_and(|text| {
+            let length = text.bytes().take_while(|b| *b == self.mark).count();
+            length >= self.length && is_blank(&text[length..])
+        })
+    }
+}
+
+/// The lines from a fence's opening to its closing one; `None` while it stays open.
+pub(crate) fn closed_fence(lines: &[&str], at: usize) -> Option<Range<usize>> {
+    let open = Fence::opened_by(lines.get(at)?)?;
+    let close = lines[at + 1..]
+        .iter()
+        .position(|line| open.is_closed_by(line))?;
+    Some(at..at + 1 + close + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, expected: &[&str]) {
+        let found: Vec<String> = outline(source)
+            .marks
+            .iter()
+            .map(|mark| match mark {
+                Mark::Heading { level, title, .. } => format!("h{level} {title}"),
+                Mark::Marker { token, .. } => (*token).to_owned(),
+            })
+            .collect();
+        assert_eq!(found, expected, "{source:?}");
+    }
+
+    #[test]
+    fn headings_and_markers_are_found_whatever_the_line_end() {
+        for end in ["\n", "\r\n", "\r"] {
+            let source = ["# A", "", "**1.** one", "## B ##", "**R.1.**", "text"].join(end);
+            check(&source, &["h1 A", "1", "h2 B", "R.1"]);
+            check(&format!("\u{feff}{source}"), &["h1 A", "1", "h2 B", "R.1"]);
+            assert_eq!(line_end(&source), end);
+        }
+    }
+
+    #[test]
+    fn fences_hide_structure() {
+        check("```\n# no\n**1.** no\n````\n**2.** yes", &["2"]);
+        check("~~~ a`b\n**1.** no\n```\n~~~\n**2.** yes", &["2"]);
+        check("``` a`b\n**1.** no fence above", &["1"]);
+        check("    ```\n**1.** code above is indented", &["1"]);
+        check("```\n**1.** never closed", &[]);
+        assert_eq!(outline("a\n\n```\nb").open_fence, Some(3));
+    }
+
+    #[test]
+    fn underlined_headings_are_told_from_rules_lists_and_tables() {
+        check(
+            "Title\n=====\n\nMore\nwords\n---",
+            &["h1 Title", "h2 More\nwords"],
+        );
+        check("- item\n---\n\n> quote\n---\n\n| a |\n|---|", &[]);
+        check("**1.** text\n---\n\n---\n---", &["1"]);
+        check("---\ntitle: x\n---\n\n# Real", &["h1 Real"]);
+    }
+
+    #[test]
+    fn near_misses_are_text() {
+        check(
+            "** 1.** a\n**1**. b\n**1.**c\n**a b.** d\n**.** e\n #x\n#######  y",
+            &[],
+        );
+        check(
+            "**1\u{200b}.** odd token ends the one before",
+            &["1\u{200b}"],
+        );
+    }
+
+    #[test]
+    fn the_line_end_of_the_majority_counts() {
+        assert_eq!(line_end("a\r\nb\r\nc\n"), "\r\n");
+        assert_eq!(line_end("a\r\nb\nc\n"), "\n");
+        assert_eq!(line_end("one line"), "\n");
+    }
+}

@@ -1,0 +1,305 @@
+//! Wraps long lines of a requirement's text (S1 R.2), at spaces only and never where it would
+//! change what the markdown means: not in fences, tables, links and indented code.
+
+use super::escape::reads_as_structure;
+use super::markdown::{closed_fence, is_blank, list_item, strip_indent};
+
+/// The width of R.2, in characters.
+pub const COLUMNS: usize = 120;
+
+/// `text` with lines of at most `columns` characters where that is possible; `columns` 0 is off.
+/// The first line has `taken` characters before it.
+pub(crate) fn wrap(text: &str, taken: usize, columns: usize) -> String {
+    if columns == 0 {
+        return text.to_owned();
+    }
+    let lines: Vec<&str> = text.split('\n').collect();
+    let fixed = fixed_lines(&lines, taken > 0);
+    let mut wrapped = Vec::with_capacity(lines.len());
+    for (number, line) in lines.iter().enumerate() {
+        let taken = if number == 0 { taken } else { 0 };
+        if fixed[number] || taken + line.chars().count() <= columns {
+            wrapped.push((*line).to_owned());
+        } else {
+            wrap_line(line, taken, columns, &mut wrapped);
+        }
+    }
+    wrapped.join("\n")
+}
+
+/// The lines that are longer than `columns`, counted from 1, with their lengths.
+pub(crate) fn long_lines(text: &str, taken: usize, columns: usize) -> Vec<(usize, usize)> {
+    let length = |(at, line): (usize, &str)| {
+        (
+            at + 1,
+            line.trim_end().chars().count() + if at == 0 { taken } else { 0 },
+        )
+    };
+    let is_long = |&(_, length): &(usize, usize)| columns > 0 && length > columns;
+    text.split('\n')
+        .enumerate()
+        .map(length)
+        .filter(is_long)
+        .collect()
+}
+
+/// Which lines must stay as they are.
+fn fixed_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
+    let mut fixed = vec![false; lines.len()];
+    let mut in_list = false;
+    let mut at = 0;
+    while at < lines.len() {
+        let line = lines[at];
+        let fence = if at == 0 && behind_marker {
+            None
+        } else {
+            closed_fence(lines, at)
+        };
+        if let Some(fence) = fence {
+            fixed[fence.clone()].fill(true);
+            at = fence.end;
+            continue;
+        }
+        in_list |= list_item(line.trim_start()).is_some();
+        let after_gap = at > 0 && (is_blank(lines[at - 1]) || fixed[at - 1]);
+        let is_code = strip_indent(line).is_none() && after_gap && !in_list;
+        fixed[at] |= is_code || is_table_row(line) || is_link_definition(line);
+        if is_delimiter_row(line) && at > 0 {
+            let rows = lines[at..].iter().take_while(|row| !is_blank(row)).count();
+            fixed[at - 1..at + rows].fill(true);
+        }
+        at += 1;
+    }
+    fixed
+}
+
+fn is_table_row(line: &str) -> bool {
+    line.trim_start().starts_with('|')
+}
+
+fn is_delimiter_row(line: &str) -> bool {
+    let made_of = |b: u8| matches!(b, b'|' | b':' | b'-' | b' ');
+    line.contains('|') && line.contains('-') && line.bytes().all(made_of)
+}
+
+fn is_link_definition(line: &str) -> bool {
+    strip_indent(line).is_some_and(|text| text.starts_with('[') && text.contains("]: "))
+}
+
+/// Breaks one line at the last space that keeps it within `columns`, else at the first behind.
+fn wrap_line(line: &str, taken: usize, columns: usize, out: &mut Vec<String>) {
+    let (indent, prefix) = continuation(line);
+    let content = line.trim_end();
+    let mut rest_start = 0;
+    let mut width = taken;
+    let mut candidates = break_points(content, indent).into_iter().peekable();
+    loop {
+        let lead = if rest_start == 0 { "" } else { prefix.as_str() };
+        let room = columns.saturating_sub(width + lead.chars().count());
+        let length = |end: usize| content[rest_start..end].chars().count();
+        if length(content.len()) <= room {
+            break;
+        }
+        let mut chosen = None;
+        while let Some(&(end, next)) = candidates.peek() {
+            if chosen.is_some() && length(end) > room {
+                break;
+            }
+            chosen = Some((end, next));
+            candidates.next();
+        }
+        let Some((end, next)) = chosen else { break };
+        out.push(format!("{lead}{}", &content[rest_start..end]));
+        rest_start = next;
+        width = 0;
+    }
+    let lead = if rest_start == 0 { "" } else { prefix.as_str() };
+    out.push(format!("{lead}{}", &line[rest_start..]));
+}
+
+/// How far a line's own lead reaches, and what its continuation lines begin with.
+fn continuation(line: &str) -> (usize, String) {
+    let mut at = line.len() - line.trim_start().len();
+    let mut prefix = line[..at].to_owned();
+    while let Some(rest) = line[at..].strip_prefix('>') {
+        let space = rest.len() - rest.trim_start().len();
+        prefix.push_str(&line[at..=at + space]);
+        at += 1 + space;
+    }
+    if let Some(width) = list_item(&line[at..]) {
+        prefix.push_str(&" ".repeat(width));
+        at += width;
+    }
+    (at, prefix)
+}
+
+/// The runs of spaces where a line may break, as (end of the line, start of the next).
+fn break_points(line: &str, from: usize) -> Vec<(usize, usize)> {
+    let links = link_ranges(line);
+    let mut points = Vec::new();
+    let mut at = from;
+    while let Some(found) = line[at..].find(' ') {
+        let end = at + found;
+        let next = line.len() - line[end..].trim_start_matches(' ').len();
+        at = next;
+        let in_link = links.iter().any(|link| link.contains(&end));
+        let rest = &line[next..];
+        if end > from && next < line.len() && !in_link && !begins_a_block(rest) {
+            points.push((end, next));
+        }
+    }
+    points
+}
+
+/// Would a line that begins with `rest` be something else than a paragraph's next line?
+fn begins_a_block(rest: &str) -> bool {
+    let word = rest.split(' ').next().unwrap_or_default();
+    list_item(rest).is_some()
+        || rest.starts_with(['>', '|', '<'])
+        || rest.starts_with("```")
+        || rest.starts_with("~~~")
+        || reads_as_structure(rest)
+        || reads_as_structure(word)
+}
+
+/// Inline links, images and reference links: `[text](target)` and `[text][name]`.
+fn link_ranges(line: &str) -> Vec<std::ops::Range<usize>> {
+    let bytes = line.as_bytes();
+    let mut links = Vec::new();
+    let mut open = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'[' => open.push(at),
+            b']' => {
+                let start = open.pop();
+                let close = match bytes.get(at + 1) {
+                    Some(b'(') => closing(bytes, at + 1, b'(', b')'),
+                    Some(b'[') => closing(bytes, at + 1, b'[', b']'),
+                    _ => None,
+                };
+                if let (Some(start), Some(close)) = (start, close) {
+                    links.push(start..close + 1);
+                    at = close;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    links
+}
+
+fn closing(bytes: &[u8], open: usize, opening: u8, closing: u8) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, byte) in bytes.iter().enumerate().skip(open) {
+        if *byte == opening {
+            depth += 1;
+        } else if *byte == closing {
+            depth -= 1;
+            if depth == 0 {
+                return Some(at);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn widths(text: &str, taken: usize) -> Vec<usize> {
+        let lines = text.split('\n').enumerate();
+        lines
+            .map(|(at, l)| l.chars().count() + if at == 0 { taken } else { 0 })
+            .collect()
+    }
+
+    // S1: R.2
+    #[test]
+    fn long_lines_break_at_spaces_and_the_marker_counts() {
+        let text = "ъ word ".repeat(60);
+        let wrapped = wrap(text.trim(), 7, COLUMNS);
+        let widths = widths(&wrapped, 7);
+        let (_, full) = widths.split_last().unwrap();
+        assert!(full.iter().all(|w| (110..=120).contains(w)), "{wrapped}");
+        assert_eq!(wrapped.replace('\n', " "), text.trim());
+        assert_eq!(
+            wrap(&wrapped, 7, COLUMNS),
+            wrapped,
+            "wrapping twice changes nothing"
+        );
+        assert_eq!(wrap(text.trim(), 7, 0), text.trim(), "0 is off");
+    }
+
+    // S1: R.2
+    #[test]
+    fn exactly_120_characters_stay_and_121_break() {
+        let line = format!("{} {}", "a".repeat(60), "b".repeat(52));
+        assert_eq!(wrap(&line, 7, COLUMNS), line);
+        assert_eq!(wrap(&format!("{line}b"), 7, COLUMNS).lines().count(), 2);
+    }
+
+    // S1: R.2; catalogue 34
+    #[test]
+    fn one_unbreakable_word_stays_whole() {
+        let text = format!("a {} b", "x".repeat(9000));
+        assert_eq!(
+            wrap(&text, 7, COLUMNS),
+            format!("a\n{}\nb", "x".repeat(9000))
+        );
+        assert_eq!(
+            long_lines(&wrap(&text, 7, COLUMNS), 7, COLUMNS),
+            [(2, 9000)]
+        );
+    }
+
+    #[test]
+    fn fences_tables_links_and_code_stay_whole() {
+        let words = "word ".repeat(40);
+        for fixed in [
+            format!("x\n```\n{words}\n```"),
+            format!("x\n\n| {words} | b |\n|---|---|\n| {words} | d |"),
+            format!("x\n\na | {words}\n--- | ---\n{words} | b"),
+            format!("x\n\n    {words}"),
+            format!("x\n[name]: https://example.org \"{words}\""),
+            format!("[{words}](https://example.org)"),
+        ] {
+            assert_eq!(wrap(&fixed, 7, COLUMNS), fixed);
+        }
+    }
+
+    #[test]
+    fn list_items_and_quotes_continue_under_themselves() {
+        let words = "word ".repeat(30);
+        let list = wrap(&format!("x\n  - {words}"), 7, COLUMNS);
+        assert!(
+            list.lines()
+                .nth(2)
+                .is_some_and(|line| line.starts_with("    word")),
+            "{list}"
+        );
+        let quote = wrap(&format!("x\n> {words}"), 7, COLUMNS);
+        assert!(
+            quote
+                .lines()
+                .nth(2)
+                .is_some_and(|line| line.starts_with("> word")),
+            "{quote}"
+        );
+    }
+
+    #[test]
+    fn no_line_breaks_before_what_would_begin_a_block() {
+        for token in [
+            "- b", "# b", "1. b", "**9.** b", "> b", "``` b", "+ b", "\\# b", "===", "---",
+        ] {
+            let text = format!("{} {token} {}", "a".repeat(112), "c".repeat(30));
+            let wrapped = wrap(&text, 0, COLUMNS);
+            let begins = wrapped.lines().skip(1).any(|line| line.starts_with(token));
+            assert!(!begins, "{token}: {wrapped}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What every store must do. One list of cases; [`suite!`] makes a named test of each.
+//!
+//! A case takes a fresh [`Storage`] and holds one rule of the port. Stores differ in nothing here:
+//! no flags, no exceptions, save that a store in memory can't be opened again.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    missing_debug_implementations,
+    reason = "this crate is tests"
+)]
+
+pub mod changes;
+pub mod commit;
+pub mod documents;
+pub mod restart;
+
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::error::Error;
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::documents::{
+    Act, Change, Commit, Committed, DocumentRepository, Reads, Snapshot, StoreResult,
+};
+use reqlore_domain::project::ProjectKey;
+
+/// Opens the same place once more, as the next process would.
+pub type Reopen = Box<
+    dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn DocumentRepository>> + Send>> + Send + Sync,
+>;
+
+/// A fresh store, how to open it again, two projects in it, and what must live as long as it does.
+pub struct Storage {
+    pub store: Arc<dyn DocumentRepository>,
+    pub reopen: Option<Reopen>,
+    pub project: ProjectKey,
+    pub other: ProjectKey,
+    pub guard: Box<dyn Any + Send + Sync>,
+}
+
+impl Storage {
+    /// A store that ends with its process.
+    pub fn fleeting(store: impl DocumentRepository + 'static) -> Self {
+        Self {
+            store: Arc::new(store),
+            reopen: None,
+            project: ProjectKey::default(),
+            other: ProjectKey::new("/other"),
+            guard: Box::new(()),
+        }
+    }
+
+    /// Commits what `decide` answers on the newest state of `ids`.
+    pub async fn decide(
+        &self,
+        ids: &[DocumentId],
+        decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
+    ) -> StoreResult<Committed> {
+        let reads = Reads {
+            documents: ids.to_vec(),
+            heads: Some(Kind::Section),
+        };
+        let commit = Commit {
+            reads,
+            decide: Box::new(decide),
+            act: act(),
+        };
+        self.store.commit(&self.project, commit).await
+    }
+
+    pub async fn put(&self, id: &DocumentId, body: &'static str) -> Committed {
+        let change = Change::Put {
+            id: id.clone(),
+            body: Bytes::from_static(body.as_bytes()),
+        };
+        let put = self
+            .decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()]))
+            .await;
+        put.expect("a plain put is committed")
+    }
+
+    pub async fn delete(&self, id: &DocumentId) -> Committed {
+        let change = Change::Delete { id: id.clone() };
+        let delete = self
+            .decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()]))
+            .await;
+        delete.expect("a plain delete is committed")
+    }
+
+    pub async fn body(&self, id: &DocumentId) -> Option<Bytes> {
+        let mut found = self
+            .store
+            .get(&self.project, std::slice::from_ref(id))
+            .await
+            .expect("get");
+        found.remove(0).map(|document| document.body)
+    }
+}
+
+pub fn act() -> Act {
+    Act {
+        caller: Caller {
+            name: "tester".to_owned(),
+            access: Access::Write,
+        },
+        tool: "contract",
+        reason: "to hold the store to its contract".to_owned(),
+        correlation_id: "contract".to_owned(),
+    }
+}
+
+/// Makes a named test of every case for one store: `suite!(open())`, where `open()` is a future of
+/// a fresh [`Storage`].
+#[macro_export]
+macro_rules! suite {
+    ($open:expr) => {
+        $crate::cases! { $open;
+            documents: what_is_not_there_is_none bytes_come_back_as_they_were_put
+                get_keeps_the_order_asked projects_are_apart versions_are_the_hash_of_the_bytes
+                find_sorts_by_name find_pages_with_the_true_total
+                an_unreadable_document_is_listed_with_its_fault;
+            commit: the_decision_sees_the_newest_state a_refused_decision_changes_nothing
+                all_changes_of_a_commit_take_effect a_deleted_document_is_gone
+                concurrent_commits_all_take_effect a_change_of_what_was_not_read_is_refused
+                a_commit_without_changes_keeps_the_revision
+                the_answer_gives_the_versions_in_order;
+            changes: changes_tell_what_changed_since an_unknown_revision_is_a_reset;
+            restart: what_was_committed_outlives_a_restart;
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cases {
+    ($open:expr; $($topic:ident: $($case:ident)+;)+) => {
+        $(mod $topic {
+            #[allow(unused_imports, reason = "`open` names what the caller has in scope")]
+            use super::*;
+            $(#[test]
+            fn $case() {
+                $crate::run(async { $crate::$topic::$case(&$open.await).await });
+            })+
+        })+
+    };
+}
+
+/// Runs a case. Stores do their blocking work on threads, so one thread of ours is enough.
+pub fn run(case: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(case);
+}
