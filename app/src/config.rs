@@ -38,24 +38,15 @@ impl Config {
                 "the working directory can't be used: {error}; name one with --root"
             ))
         })?;
-        let root = flags
-            .root
-            .clone()
-            .or_else(|| variable("REQLORE_ROOT").map(PathBuf::from));
-        let near = root.as_ref().map_or(working_directory.clone(), |root| {
-            working_directory.join(root)
-        });
+        let root = flags.root.clone().or_else(|| variable("REQLORE_ROOT").map(PathBuf::from));
+        let near =
+            root.as_ref().map_or(working_directory.clone(), |root| working_directory.join(root));
         let file = File::read(flags, &near)?;
-        let values: Vec<Value> = SETTINGS
-            .iter()
-            .map(|s| Value::resolve(*s, flags, &file))
-            .collect();
+        let values: Vec<Value> =
+            SETTINGS.iter().map(|s| Value::resolve(*s, flags, &file)).collect();
         file.check_keys()?;
         let get = |key| {
-            values
-                .iter()
-                .find(|value| value.setting.key == key)
-                .filter(|v| !v.text.is_empty())
+            values.iter().find(|value| value.setting.key == key).filter(|v| !v.text.is_empty())
         };
 
         let named = get("root").map_or_else(PathBuf::new, |value| PathBuf::from(&value.text));
@@ -88,14 +79,9 @@ impl Config {
             read_only: parse(get("read_only"), "true or false")?.unwrap_or(false),
             roots: roots.unwrap_or_default(),
             requirements_directory: get("sections.directory").map(|value| value.text.clone()),
-            wrap_columns: parse(
-                get("sections.wrap_columns"),
-                "a number of characters, 0 for off",
-            )?
-            .unwrap_or(0),
-            log: get("log")
-                .map(|value| value.text.clone())
-                .unwrap_or_default(),
+            wrap_columns: parse(get("sections.wrap_columns"), "a number of characters, 0 for off")?
+                .unwrap_or(0),
+            log: get("log").map(|value| value.text.clone()).unwrap_or_default(),
             home: variable("HOME").map(PathBuf::from),
             user: variable("USER").or_else(|| variable("LOGNAME")),
             root,
@@ -106,24 +92,16 @@ impl Config {
     /// Every setting with its value and where that came from, in the form of `reqlore.toml`.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
-        for Value {
-            setting,
-            text: value,
-            source,
-        } in &self.values
-        {
+        for Value { setting, text: value, source } in &self.values {
             let shown = match setting.key {
                 "root" => quoted(&self.root.to_string_lossy()),
                 "roots" => format!("{:?}", self.roots),
                 "read_only" | "sections.wrap_columns" => value.clone(),
                 _ => quoted(value),
             };
+            let line = format!("{} = {shown}", setting.key);
             // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "{:<40} # {source}",
-                format!("{} = {shown}", setting.key)
-            );
+            let _ = writeln!(text, "# {}\n{line:<40} # {source}\n", setting.meaning);
         }
         text
     }
@@ -131,17 +109,11 @@ impl Config {
 
 impl Value {
     fn resolve(setting: Setting, flags: &Flags, file: &File) -> Self {
-        let found = |text, source: String| Self {
-            setting,
-            text,
-            source,
-        };
+        let found = |text, source: String| Self { setting, text, source };
         if let Some(text) = flags.get(setting.key) {
             return found(text, format!("flag {}", setting.flag.unwrap_or_default()));
         }
-        if let Some((name, text)) = setting
-            .variable
-            .and_then(|name| Some((name, variable(name)?)))
+        if let Some((name, text)) = setting.variable.and_then(|name| Some((name, variable(name)?)))
         {
             return found(text, format!("environment {name}"));
         }
@@ -157,10 +129,7 @@ fn parse<T: std::str::FromStr>(value: Option<&Value>, wanted: &str) -> Result<Op
     let parsed = value.text.parse().map(Some);
     parsed.map_err(|_| {
         let (key, source) = (value.setting.key, &value.source);
-        Failure::usage(format!(
-            "{key}: {:?} ({source}) must be {wanted}",
-            value.text
-        ))
+        Failure::usage(format!("{key}: {:?} ({source}) must be {wanted}", value.text))
     })
 }
 
@@ -172,10 +141,7 @@ struct File {
 
 impl File {
     fn read(flags: &Flags, root: &Path) -> Result<Self, Failure> {
-        let named = flags
-            .config
-            .clone()
-            .or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
+        let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
         let path = named.clone().unwrap_or_else(|| root.join(FILE));
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -202,10 +168,7 @@ impl File {
             toml::Value::String(text) => text.clone(),
             toml::Value::Array(items) => {
                 let paths = items.iter().filter_map(toml::Value::as_str);
-                std::env::join_paths(paths)
-                    .ok()?
-                    .to_string_lossy()
-                    .into_owned()
+                std::env::join_paths(paths).ok()?.to_string_lossy().into_owned()
             }
             other => other.to_string(),
         })
@@ -235,10 +198,7 @@ impl File {
 }
 
 /// The one place where the environment is read. An empty variable is not set.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place where the environment is read"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -42,17 +42,11 @@ struct Failure {
 
 impl Failure {
     fn usage(message: impl Into<String>) -> Self {
-        Self {
-            code: USAGE,
-            message: message.into(),
-        }
+        Self { code: USAGE, message: message.into() }
     }
 
     fn refused(message: impl Into<String>) -> Self {
-        Self {
-            code: REFUSED,
-            message: message.into(),
-        }
+        Self { code: REFUSED, message: message.into() }
     }
 }
 

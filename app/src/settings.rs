@@ -113,10 +113,7 @@ impl Flags {
     /// The value that a flag gives to a setting.
     pub(crate) fn get(&self, key: &str) -> Option<String> {
         match key {
-            "root" => self
-                .root
-                .as_ref()
-                .map(|root| root.to_string_lossy().into_owned()),
+            "root" => self.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
             "storage" => self.storage.clone(),
             "transport" => self.transport.clone(),
             "read_only" => self.read_only.then(|| "true".to_owned()),

@@ -22,11 +22,8 @@ pub(crate) fn start(filter: &str) -> Result<(), Failure> {
         targets = targets.with_target(QUIET.0, QUIET.1.min(level));
     }
     let stderr = std::io::stderr;
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal());
-    tracing_subscriber::registry()
-        .with(lines.with_filter(targets))
-        .init();
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(stderr).with_ansi(stderr().is_terminal());
+    tracing_subscriber::registry().with(lines.with_filter(targets)).init();
     Ok(())
 }

@@ -25,9 +25,7 @@ pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
     Ok(Ports {
         documents: Arc::new(FsStore::new(&files)),
         projects: Arc::new(FsProjects::new(&files)),
-        settings: Settings {
-            wrap_columns: config.wrap_columns,
-        },
+        settings: Settings { wrap_columns: config.wrap_columns },
     })
 }
 
@@ -37,23 +35,14 @@ pub(crate) fn application(config: &Config) -> Result<Application, Failure> {
 
 /// The transport that the configuration names.
 pub(crate) fn transport(config: &Config) -> Box<dyn Transport> {
-    let access = if config.read_only {
-        Access::Read
-    } else {
-        Access::Write
-    };
+    let access = if config.read_only { Access::Read } else { Access::Write };
     let name = config.user.clone().unwrap_or_else(|| "local".to_owned());
-    Box::new(Stdio {
-        caller: Caller { name, access },
-        limits: Limits::default(),
-    })
+    Box::new(Stdio { caller: Caller { name, access }, limits: Limits::default() })
 }
 
 /// A single thread answers; file work has threads of its own. One client needs no more, and every
 /// message that changes threads would cost more than its answer.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failure::refused(format!("the runtime did not start: {error}")))
 }

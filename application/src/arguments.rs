@@ -6,6 +6,7 @@
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::endpoint::ToolSpec;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 /// How much of a reason is told; the rest would be the caller's own text.
@@ -20,6 +21,13 @@ pub(crate) fn decode<T: DeserializeOwned>(
         Ok(decoded) => Ok(decoded),
         Err(_) => Err(explain::<T>(arguments, spec)),
     }
+}
+
+/// An optional argument: it may be left out, and when it is there it must fit; null does not.
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {
@@ -39,15 +47,8 @@ fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error 
             faults.push((name, reason));
         }
     }
-    let fields = || {
-        faults
-            .iter()
-            .map(|(field, reason)| format!("{field}: {reason}"))
-    };
-    let message = format!(
-        "Invalid arguments. {}.",
-        fields().collect::<Vec<_>>().join(". ")
-    );
+    let fields = || faults.iter().map(|(field, reason)| format!("{field}: {reason}"));
+    let message = format!("Invalid arguments. {}.", fields().collect::<Vec<_>>().join(". "));
     let error = Error::new(ErrorKind::InvalidArgument, message);
     match faults.into_iter().next() {
         Some((field, _)) => error.field(field),
@@ -58,33 +59,18 @@ fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error 
 /// Unknown and missing arguments, by the published schema.
 fn shape_faults(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
     let given = arguments.as_object();
-    let properties = spec
-        .input_schema
-        .get("properties")
-        .and_then(Value::as_object);
-    let known: Vec<&str> = properties
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let unknown = given
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| !known.contains(&name.as_str()));
+    let properties = spec.input_schema.get("properties").and_then(Value::as_object);
+    let known: Vec<&str> =
+        properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let unknown = given.into_iter().flatten().filter(|(name, _)| !known.contains(&name.as_str()));
     let unknown = unknown.map(|(name, _)| {
         let name: String = name.chars().take(REASON).collect();
-        (
-            name,
-            format!("unknown argument; {} takes {}", spec.name, known.join(", ")),
-        )
+        (name, format!("unknown argument; {} takes {}", spec.name, known.join(", ")))
     });
     let required = spec.input_schema.get("required").and_then(Value::as_array);
     let required = required.into_iter().flatten().filter_map(Value::as_str);
-    let missing = required.filter(|name| {
-        given
-            .and_then(|given| given.get(*name))
-            .is_none_or(Value::is_null)
-    });
+    let missing =
+        required.filter(|name| given.and_then(|given| given.get(*name)).is_none_or(Value::is_null));
     let missing = missing.map(|name| (name.to_owned(), "required, and missing".to_owned()));
     unknown.chain(missing).collect()
 }

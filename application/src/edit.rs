@@ -40,15 +40,9 @@ pub(crate) async fn edit<T: Send + 'static>(
             "committed"
         );
     }
-    let outcome = outcome
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
+    let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
     match outcome {
         Some(found) => Ok((found, committed)),
-        None => Err(Error::new(
-            ErrorKind::Internal,
-            "The storage committed without a decision.",
-        )),
+        None => Err(Error::new(ErrorKind::Internal, "The storage committed without a decision.")),
     }
 }

@@ -42,9 +42,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            wrap_columns: reqlore_domain::sections::wrap::COLUMNS,
-        }
+        Self { wrap_columns: reqlore_domain::sections::wrap::COLUMNS }
     }
 }
 
@@ -72,10 +70,7 @@ impl Application {
 
     fn unknown_tool(&self, name: &str) -> Error {
         let names: Vec<&str> = self.tools.iter().map(|(spec, _)| spec.name).collect();
-        let message = format!(
-            "Unknown tool {name:?}. The tools are: {}.",
-            names.join(", ")
-        );
+        let message = format!("Unknown tool {name:?}. The tools are: {}.", names.join(", "));
         Error::new(ErrorKind::UnknownTool, message).reference(name)
     }
 }
@@ -95,10 +90,7 @@ impl Endpoint for Application {
         if !call.caller.may(spec.access) {
             return Err(Error::new(
                 ErrorKind::Forbidden,
-                format!(
-                    "{} writes, and {} may only read.",
-                    spec.name, call.caller.name
-                ),
+                format!("{} writes, and {} may only read.", spec.name, call.caller.name),
             ));
         }
         let span = tracing::info_span!("call", tool = spec.name, id = %call.correlation_id);

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -19,12 +20,19 @@ pub(crate) trait Tool: Send + Sync {
     async fn call(&self, ports: &Ports, spec: &ToolSpec, call: Call) -> Result<Reply>;
 }
 
-/// The JSON Schema (2020-12) of a type, self-contained and without a title of its own.
+/// The JSON Schema (2020-12) of a type: self-contained, and with standard words only, because some
+/// clients refuse a tool over a word that they don't know.
 pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
+    let mut settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
+    settings.transforms.push(Box::new(RecursiveTransform(|schema: &mut Schema| {
+        schema.remove("format");
+        if let Some(Value::String(description)) = schema.get_mut("description") {
+            *description = description.replace('\n', " ");
+        }
+    })));
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
     schema.as_object().cloned().unwrap_or_default()
@@ -36,8 +44,5 @@ pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<Reply> {
         let kind = reqlore_domain::error::ErrorKind::Internal;
         reqlore_domain::error::Error::new(kind, "The answer could not be written.").caused_by(error)
     })?;
-    Ok(Reply {
-        text: vec![text],
-        data,
-    })
+    Ok(Reply { text: vec![text], data })
 }

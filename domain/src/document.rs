@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::sections::Section;
+use crate::sections;
 
 /// What kind of document this is. Each slice adds its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,17 +33,11 @@ pub struct DocumentId {
 impl DocumentId {
     /// The project's instructions; there is one document of this kind.
     pub fn instructions() -> Self {
-        Self {
-            kind: Kind::Instructions,
-            name: "AGENTS".to_owned(),
-        }
+        Self { kind: Kind::Instructions, name: "AGENTS".to_owned() }
     }
 
     pub fn section(key: impl Into<String>) -> Self {
-        Self {
-            kind: Kind::Section,
-            name: key.into(),
-        }
+        Self { kind: Kind::Section, name: key.into() }
     }
 }
 
@@ -69,6 +63,14 @@ impl Document {
         let version = Version::of(&body);
         Self { id, body, version }
     }
+
+    /// The document as text, or why it is none, with the line where it stops being text.
+    pub fn text(&self) -> Result<&str, String> {
+        std::str::from_utf8(&self.body).map_err(|error| {
+            let line = self.body[..error.valid_up_to()].split(|b| *b == b'\n').count();
+            format!("not UTF-8 text from line {line} on; save the file as UTF-8")
+        })
+    }
 }
 
 /// An opaque token for a document's exact bytes: the same on every storage, true for edits by hand.
@@ -83,21 +85,14 @@ impl Version {
 
     pub fn of(bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);
-        Self(
-            digest
-                .iter()
-                .take(8)
-                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
-        )
+        Self(digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
     /// Reads what [`fmt::Display`] wrote; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let lower_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
         let well_formed = text.len() == Self::LENGTH && text.bytes().all(lower_hex);
-        well_formed
-            .then(|| u64::from_str_radix(text, 16).ok().map(Self))
-            .flatten()
+        well_formed.then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
 }
 
@@ -112,10 +107,7 @@ impl TryFrom<String> for Version {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text).ok_or_else(|| {
-            format!(
-                "a version is {} hexadecimal digits, as an answer gave it",
-                Self::LENGTH
-            )
+            format!("a version is {} hexadecimal digits, as an answer gave it", Self::LENGTH)
         })
     }
 }
@@ -154,16 +146,11 @@ pub struct Head {
 impl Head {
     /// Never fails: an unreadable document has a head with a fault.
     pub fn of(document: &Document) -> Self {
-        let (title, fault) = match Section::read(&document.body) {
-            Ok(section) => (section.title().map(str::to_owned), None),
+        let (title, fault) = match document.text() {
+            Ok(text) => (sections::title(text).map(str::to_owned), None),
             Err(fault) => (None, Some(fault)),
         };
-        Self {
-            id: document.id.clone(),
-            title,
-            version: document.version,
-            fault,
-        }
+        Self { id: document.id.clone(), title, version: document.version, fault }
     }
 }
 
@@ -176,23 +163,17 @@ mod tests {
         let version = Version::of(b"abc");
         assert_eq!(version.to_string(), "ba7816bf8f01cfea");
         assert_eq!(Version::parse("ba7816bf8f01cfea"), Some(version));
-        for wrong in [
-            "",
-            "ba7816bf8f01cfe",
-            "BA7816BF8F01CFEA",
-            "+a7816bf8f01cfea",
-            "ba7816bf8f01cfea0",
-        ] {
+        for wrong in
+            ["", "ba7816bf8f01cfe", "BA7816BF8F01CFEA", "+a7816bf8f01cfea", "ba7816bf8f01cfea0"]
+        {
             assert_eq!(Version::parse(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn an_unreadable_document_has_a_head_with_a_fault() {
-        let head = Head::of(&Document::new(
-            DocumentId::section("x"),
-            Bytes::from_static(b"\xff\xfe"),
-        ));
+        let head =
+            Head::of(&Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")));
         assert!(head.fault.is_some_and(|fault| fault.contains("UTF-8")));
     }
 }

@@ -56,9 +56,7 @@ impl<const MAX: usize> JsonSchema for Bounded<MAX> {
 pub(crate) fn check_bounds(text: &str, max: usize) -> Result<(), String> {
     let length = text.chars().count();
     if length > max {
-        return Err(format!(
-            "at most {max} characters are allowed, this has {length}; shorten it"
-        ));
+        return Err(format!("at most {max} characters are allowed, this has {length}; shorten it"));
     }
     if text.trim().is_empty() {
         return Err(format!(
@@ -88,10 +86,7 @@ mod tests {
             ("", "1 to 10"),
             (" \n\t", "has 3"),
             ("\u{a0}\u{2003}", "blank"),
-            (
-                "01234567890",
-                "at most 10 characters are allowed, this has 11",
-            ),
+            ("01234567890", "at most 10 characters are allowed, this has 11"),
             ("a\0b", "NUL"),
         ] {
             let error = Text::try_from(bad.to_owned()).unwrap_err();

@@ -19,14 +19,10 @@ pub fn tool(spec: &ToolSpec) -> Tool {
         .destructive(spec.destructive)
         .idempotent(spec.idempotent)
         .open_world(false);
-    Tool::new(
-        spec.name,
-        spec.description,
-        Arc::new(spec.input_schema.clone()),
-    )
-    .with_title(spec.title)
-    .with_raw_output_schema(Arc::new(spec.output_schema.clone()))
-    .with_annotations(annotations)
+    Tool::new(spec.name, spec.description, Arc::new(spec.input_schema.clone()))
+        .with_title(spec.title)
+        .with_raw_output_schema(Arc::new(spec.output_schema.clone()))
+        .with_annotations(annotations)
 }
 
 pub fn reply(reply: Reply) -> CallToolResult {
@@ -47,12 +43,7 @@ pub fn error(error: Error, correlation_id: &str) -> Result<CallToolResult, Error
         )),
         ErrorKind::Internal => {
             let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(
-                id = correlation_id,
-                message = error.message,
-                source,
-                "internal error"
-            );
+            tracing::error!(id = correlation_id, message = error.message, source, "internal error");
             let message = format!(
                 "Internal error. The server's log tells more under the correlation id {correlation_id}; \
                  please report it."
@@ -77,19 +68,14 @@ pub fn error(error: Error, correlation_id: &str) -> Result<CallToolResult, Error
                 ("code".to_owned(), json!(code)),
                 ("message".to_owned(), json!(error.message)),
             ]);
-            let optional = [
-                ("field", error.field),
-                ("reference_id", error.reference),
-                ("hint", error.hint),
-            ];
+            let optional =
+                [("field", error.field), ("reference_id", error.reference), ("hint", error.hint)];
             for (key, value) in optional {
                 detail.extend(value.map(|value| (key.to_owned(), json!(value))));
             }
             let mut result = CallToolResult::error(vec![ContentBlock::text(error.message)]);
-            result.meta = Some(MetaObject(Map::from_iter([(
-                ERROR_META.to_owned(),
-                Value::Object(detail),
-            )])));
+            result.meta =
+                Some(MetaObject(Map::from_iter([(ERROR_META.to_owned(), Value::Object(detail))])));
             Ok(result)
         }
     }

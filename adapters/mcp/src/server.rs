@@ -42,9 +42,7 @@ pub struct Server {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server")
-            .field("caller", &self.caller)
-            .finish_non_exhaustive()
+        f.debug_struct("Server").field("caller", &self.caller).finish_non_exhaustive()
     }
 }
 
@@ -60,13 +58,7 @@ impl Server {
         let tools = specs.iter().map(|spec| present::tool(spec)).collect();
         let writing = specs.iter().filter(|spec| spec.access == Access::Write);
         let writing = Arc::new(writing.map(|spec| spec.name.to_owned()).collect());
-        Self {
-            endpoint,
-            caller,
-            config: Arc::new(config),
-            tools,
-            writing,
-        }
+        Self { endpoint, caller, config: Arc::new(config), tools, writing }
     }
 
     /// Must this request run alone, after all before it and before all behind it? True for the
@@ -88,13 +80,9 @@ impl Server {
             arguments: request.arguments.unwrap_or_default(),
         };
         // The one place where a panic of ours is caught: the caller gets an answer, the log the rest.
-        let outcome = AssertUnwindSafe(self.endpoint.call(call))
-            .catch_unwind()
-            .await;
+        let outcome = AssertUnwindSafe(self.endpoint.call(call)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| {
-            let reason = panic
-                .downcast_ref::<&str>()
-                .map(|reason| (*reason).to_owned());
+            let reason = panic.downcast_ref::<&str>().map(|reason| (*reason).to_owned());
             let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
             let reason = reason.unwrap_or_else(|| "panic".to_owned());
             Err(Error::new(ErrorKind::Internal, reason))
@@ -134,9 +122,7 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         }
         let result = ListToolsResult::with_all_items(self.tools.to_vec());
-        Ok(result
-            .with_ttl_ms(TOOLS_TTL_MS)
-            .with_cache_scope(CacheScope::Private))
+        Ok(result.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -159,9 +145,7 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult, ErrorData> {
         const KNOWN: [&str; 3] = ["tools/call", "tools/list", "completion/complete"];
         const LEGACY: &str = "initialize";
-        let modern = context
-            .protocol_version()
-            .is_some_and(|v| v >= ProtocolVersion::V_2026_07_28);
+        let modern = context.protocol_version().is_some_and(|v| v >= ProtocolVersion::V_2026_07_28);
         let method = request.method;
         if KNOWN.contains(&method.as_str()) || (method == LEGACY && !modern) {
             let message = format!("params: missing, or not what {method} takes");

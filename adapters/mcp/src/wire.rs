@@ -16,26 +16,16 @@ pub const MAX_DEPTH: usize = 64;
 /// How many values one message may hold.
 pub const MAX_VALUES: usize = 50_000;
 
-/// A line that is no message.
+/// A line that is no message, and the JSON-RPC error that answers it, as one line. A broken
+/// notification gets none: nobody waits for it.
 #[derive(Debug)]
 pub struct Malformed {
-    /// The request's id where it could be read, else null.
-    id: Value,
-    /// `None` for a broken notification: nobody waits for an answer.
-    error: Option<ErrorData>,
+    pub answer: Option<Vec<u8>>,
 }
 
 impl Malformed {
-    fn new(id: Value, error: ErrorData) -> Self {
-        Self {
-            id,
-            error: Some(error),
-        }
-    }
-
-    /// The JSON-RPC error to send, as one line.
-    pub fn answer(self) -> Option<Vec<u8>> {
-        Some(error_line(&self.id, &self.error?))
+    fn new(id: &Value, error: &ErrorData) -> Self {
+        Self { answer: Some(error_line(id, error)) }
     }
 }
 
@@ -62,22 +52,19 @@ fn classify(line: &[u8]) -> Malformed {
         } else {
             "a message must be a JSON object"
         };
-        return Malformed::new(Value::Null, ErrorData::invalid_request(reason, None));
+        return Malformed::new(&Value::Null, &ErrorData::invalid_request(reason, None));
     };
     let id = readable_id(&message);
-    let invalid = |reason| Malformed::new(id.clone(), ErrorData::invalid_request(reason, None));
+    let invalid = |reason| Malformed::new(&id, &ErrorData::invalid_request(reason, None));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return invalid("\"jsonrpc\" must be \"2.0\"");
     }
     match message.get("method") {
-        Some(Value::String(_)) if !message.contains_key("id") => Malformed {
-            id: Value::Null,
-            error: None,
-        },
+        Some(Value::String(_)) if !message.contains_key("id") => Malformed { answer: None },
         Some(Value::String(_)) if id.is_null() => invalid("\"id\" must be a string or an integer"),
         Some(Value::String(_)) => {
             let error = ErrorData::invalid_params("\"params\" must be an object", None);
-            Malformed::new(id, error)
+            Malformed::new(&id, &error)
         }
         _ => invalid("\"method\" must be a string"),
     }
@@ -95,14 +82,10 @@ fn readable_id(message: &Map<String, Value>) -> Value {
 fn check(line: &[u8]) -> Result<(), Malformed> {
     let mut judge = Judge::default();
     let mut json = serde_json::Deserializer::from_slice(line);
-    let outcome = Node {
-        judge: &mut judge,
-        depth: 0,
-    }
-    .deserialize(&mut json)
-    .and_then(|()| json.end());
+    let outcome =
+        Node { judge: &mut judge, depth: 0 }.deserialize(&mut json).and_then(|()| json.end());
     let Err(error) = outcome else { return Ok(()) };
-    let refused = |error| Err(Malformed::new(id_alone(line), error));
+    let refused = |error| Err(Malformed::new(&id_alone(line), &error));
     match judge.fault {
         Some(Fault::Duplicate(key)) => refused(ErrorData::invalid_params(
             format!("the key {key:?} stands twice in one object; name it once"),
@@ -123,7 +106,7 @@ fn check(line: &[u8]) -> Result<(), Malformed> {
                 _ => error.to_string(),
             };
             let error = ErrorData::parse_error("Parse error", Some(json!({ "detail": detail })));
-            Err(Malformed::new(Value::Null, error))
+            Err(Malformed::new(&Value::Null, &error))
         }
     }
 }
@@ -135,9 +118,7 @@ fn id_alone(line: &[u8]) -> Value {
         id: Option<Value>,
     }
     let envelope = serde_json::from_slice::<Envelope>(line).ok();
-    let id = envelope
-        .and_then(|envelope| envelope.id)
-        .unwrap_or_default();
+    let id = envelope.and_then(|envelope| envelope.id).unwrap_or_default();
     readable_id(&Map::from_iter([("id".to_owned(), id)]))
 }
 
@@ -214,13 +195,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             return self.fail(Fault::TooDeep);
         }
         let depth = self.depth + 1;
-        while items
-            .next_element_seed(Node {
-                judge: self.judge,
-                depth,
-            })?
-            .is_some()
-        {}
+        while items.next_element_seed(Node { judge: self.judge, depth })?.is_some() {}
         Ok(())
     }
 
@@ -235,10 +210,7 @@ impl<'de> Visitor<'de> for Node<'_> {
                 self.judge.fault = Some(Fault::Duplicate(key.into_owned()));
                 return Err(A::Error::custom("refused"));
             }
-            entries.next_value_seed(Node {
-                judge: self.judge,
-                depth,
-            })?;
+            entries.next_value_seed(Node { judge: self.judge, depth })?;
             seen.insert(key);
         }
         Ok(())
@@ -254,7 +226,7 @@ mod tests {
         let line = line.as_ref();
         let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
         let malformed = read(line).expect_err(&shown);
-        let answer: Value = serde_json::from_slice(&malformed.answer().expect(&shown)).unwrap();
+        let answer: Value = serde_json::from_slice(&malformed.answer.expect(&shown)).unwrap();
         assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
         assert_eq!(answer["id"], *id, "{shown}: {answer}");
     }
@@ -263,67 +235,28 @@ mod tests {
     #[test]
     fn every_malformed_line_gets_its_code_and_its_id() {
         let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
-        for line in [
-            "",
-            "nonsense",
-            "{\"a\":1",
-            "{\"a\":1,}",
-            "{} {}",
-            "\"\\ud800\"",
-            &nested(100_000),
-        ] {
+        for line in
+            ["", "nonsense", "{\"a\":1", "{\"a\":1,}", "{} {}", "\"\\ud800\"", &nested(100_000)]
+        {
             check(line, -32700, &Value::Null);
         }
         check(b"{\"a\":\"\xff\"}", -32700, &Value::Null);
         check(
-            format!(
-                r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}}}"#,
-                nested(70)
-            ),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}}}"#, nested(70)),
             -32700,
             &Value::Null,
         );
-        for line in [
-            "{}",
-            "[]",
-            "null",
-            "42",
-            r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
-        ] {
+        for line in ["{}", "[]", "null", "42", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#] {
             check(line, -32600, &Value::Null);
         }
         check(r#"{"id":7,"method":"ping"}"#, -32600, &json!(7));
-        check(
-            r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#,
-            -32600,
-            &json!("a"),
-        );
-        check(
-            r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#,
-            -32600,
-            &json!(1),
-        );
+        check(r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#, -32600, &json!("a"));
+        check(r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, -32600, &json!(1));
         check(r#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600, &json!(1));
-        check(
-            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
-            -32600,
-            &Value::Null,
-        );
-        check(
-            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#,
-            -32602,
-            &json!(1),
-        );
-        check(
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"a":2}}"#,
-            -32602,
-            &json!(1),
-        );
-        check(
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1e400}}"#,
-            -32602,
-            &json!(1),
-        );
+        check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, &Value::Null);
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, -32602, &json!(1));
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"a":2}}"#, -32602, &json!(1));
+        check(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1e400}}"#, -32602, &json!(1));
         let many = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":[{}0]}}}}"#,
             "0,".repeat(60_000)
@@ -335,7 +268,7 @@ mod tests {
     #[test]
     fn a_broken_notification_gets_no_answer() {
         let malformed = read(br#"{"jsonrpc":"2.0","method":"notifications/x","params":[]}"#);
-        assert!(malformed.is_err_and(|malformed| malformed.answer().is_none()));
+        assert!(malformed.is_err_and(|malformed| malformed.answer.is_none()));
     }
 
     #[test]

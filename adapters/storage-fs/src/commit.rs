@@ -50,34 +50,21 @@ pub(crate) fn run(
             None => Vec::new(),
         };
         step(Step::Read, &requirements)?;
-        let documents = commit.reads.documents.iter().map(|id| {
-            base.get(id)
-                .and_then(Option::as_ref)
-                .map(|found| found.document.clone())
-        });
-        let mut snapshot = Snapshot {
-            documents: documents.collect(),
-            heads,
-        };
+        let documents =
+            commit.reads.documents.iter().map(|id| {
+                base.get(id).and_then(Option::as_ref).map(|found| found.document.clone())
+            });
+        let mut snapshot = Snapshot { documents: documents.collect(), heads };
         snapshot.heads.sort_by(|a, b| a.id.cmp(&b.id));
         let changes = (commit.decide)(&snapshot).map_err(StoreError::Decided)?;
         drop(snapshot);
         step(Step::Decided, &requirements)?;
-        if let Some(change) = changes
-            .iter()
-            .find(|change| !base.contains_key(change.id()))
-        {
-            return Err(StoreError::Fault(format!(
-                "{} was changed and not read",
-                change.id()
-            )));
+        if let Some(change) = changes.iter().find(|change| !base.contains_key(change.id())) {
+            return Err(StoreError::Fault(format!("{} was changed and not read", change.id())));
         }
         if changes.is_empty() {
             let revision = shared.histories.record(project, &[]);
-            return Ok(Committed {
-                revision,
-                versions: Vec::new(),
-            });
+            return Ok(Committed { revision, versions: Vec::new() });
         }
         requirements.create()?;
         remove_leftovers(&requirements);
@@ -95,9 +82,7 @@ pub(crate) fn run(
 type Base = HashMap<DocumentId, Option<Found>>;
 
 fn read_all(requirements: &Requirements<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
-    ids.iter()
-        .map(|id| Ok((id.clone(), scan::read(requirements, id)?)))
-        .collect()
+    ids.iter().map(|id| Ok((id.clone(), scan::read(requirements, id)?))).collect()
 }
 
 fn record(shared: &Shared, project: &ProjectKey, changes: &[Change]) -> Committed {
@@ -105,15 +90,10 @@ fn record(shared: &Shared, project: &ProjectKey, changes: &[Change]) -> Committe
         Change::Put { body, .. } => Some(Version::of(body)),
         Change::Delete { .. } => None,
     };
-    let written: Vec<(DocumentId, Option<Version>)> = changes
-        .iter()
-        .map(|change| (change.id().clone(), version(change)))
-        .collect();
+    let written: Vec<(DocumentId, Option<Version>)> =
+        changes.iter().map(|change| (change.id().clone(), version(change))).collect();
     let revision = shared.histories.record(project, &written);
-    Committed {
-        revision,
-        versions: written.into_iter().map(|(_, version)| version).collect(),
-    }
+    Committed { revision, versions: written.into_iter().map(|(_, version)| version).collect() }
 }
 
 /// Why nothing was applied.
@@ -132,9 +112,8 @@ impl From<StoreError> for Failed {
 fn apply(requirements: &Requirements<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
     let mut staged = Vec::with_capacity(changes.len());
     let mut applied = 0;
-    let outcome = stage_all(requirements, base, changes, &mut staged)
-        .map_err(Failed::from)
-        .and_then(|()| {
+    let outcome =
+        stage_all(requirements, base, changes, &mut staged).map_err(Failed::from).and_then(|()| {
             for replacement in &staged {
                 applied += 1;
                 replacement.exchange()?;
@@ -183,12 +162,7 @@ fn stage_all<'a>(
             "{TEMP_PREFIX}{:016x}{TEMP_SUFFIX}",
             RandomState::new().build_hasher().finish()
         );
-        staged.push(Replacement {
-            place,
-            temp,
-            old,
-            new,
-        });
+        staged.push(Replacement { place, temp, old, new });
         if let (Some(replacement), Some(body)) = (staged.last(), new) {
             replacement.stage(body, found)?;
         }
@@ -211,11 +185,7 @@ fn sync_folders(staged: &[Replacement<'_>]) -> Result<(), Failed> {
 }
 
 fn same_folder(a: &Dir, b: &Dir) -> bool {
-    let id = |dir: &Dir| {
-        rustix::fs::fstat(dir)
-            .map(|stat| (stat.st_dev, stat.st_ino))
-            .ok()
-    };
+    let id = |dir: &Dir| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).ok();
     id(a).is_some() && id(a) == id(b)
 }
 
@@ -320,16 +290,8 @@ impl Replacement<'_> {
     }
 
     fn holds(&self, name: &str, expected: &Bytes) -> bool {
-        let place = Place {
-            dir: match self.place.dir.try_clone() {
-                Ok(dir) => dir,
-                Err(_) => return false,
-            },
-            name: name.to_owned(),
-            shown: self.place.shown.clone(),
-        };
-        let found = scan::read_place(&place, &DocumentId::section(name));
-        found.is_ok_and(|found| found.is_some_and(|found| found.document.body == *expected))
+        let found = scan::read_file(&self.place.dir, name, &self.place.shown);
+        found.is_ok_and(|found| found.is_some_and(|(bytes, _)| bytes == *expected))
     }
 
     fn remove_temp(&self) {
@@ -360,19 +322,14 @@ fn keep_mode_and_owner(file: &File, found: &Found) -> io::Result<()> {
             tracing::debug!(%error, "the owner could not be kept");
         }
     }
-    Ok(rustix::fs::fchmod(
-        file,
-        Mode::from_raw_mode(old.mode() & 0o7777),
-    )?)
+    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(old.mode() & 0o7777))?)
 }
 
 const TEMP_PREFIX: &str = ".reqlore-";
 const TEMP_SUFFIX: &str = ".tmp";
 
 fn is_temp(name: &str) -> bool {
-    let random = name
-        .strip_prefix(TEMP_PREFIX)
-        .and_then(|name| name.strip_suffix(TEMP_SUFFIX));
+    let random = name.strip_prefix(TEMP_PREFIX).and_then(|name| name.strip_suffix(TEMP_SUFFIX));
     random.is_some_and(|random| {
         random.len() >= 16 && random.bytes().take(16).all(|b| b.is_ascii_hexdigit())
     })

@@ -39,11 +39,7 @@ pub(crate) fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
 /// Writing `place` failed and left everything as it was.
 pub(crate) fn not_written(place: &str, doing: &str, error: io::Error) -> StoreError {
     match failed(place, doing, error) {
-        StoreError::Unavailable {
-            place,
-            reason,
-            source,
-        } => StoreError::Unavailable {
+        StoreError::Unavailable { place, reason, source } => StoreError::Unavailable {
             place,
             reason: format!("{reason}. Nothing was written"),
             source,
@@ -53,8 +49,5 @@ pub(crate) fn not_written(place: &str, doing: &str, error: io::Error) -> StoreEr
 }
 
 pub(crate) fn refused(place: &str, reason: &str) -> StoreError {
-    StoreError::Refused {
-        place: place.to_owned(),
-        reason: reason.to_owned(),
-    }
+    StoreError::Refused { place: place.to_owned(), reason: reason.to_owned() }
 }

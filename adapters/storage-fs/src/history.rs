@@ -66,37 +66,21 @@ impl Histories {
 impl History {
     fn new() -> Self {
         let random = RandomState::new().build_hasher().finish();
-        Self {
-            revision: Revision(random >> 16),
-            tracked: None,
-        }
+        Self { revision: Revision(random >> 16), tracked: None }
     }
 
     fn changes(&mut self, since: Revision, now: Versions) -> Changes {
         let Some(tracked) = &mut self.tracked else {
             let changed = BTreeMap::new();
-            self.tracked = Some(Tracked {
-                since: self.revision,
-                known: now,
-                changed,
-            });
-            return Changes::Reset {
-                revision: self.revision,
-            };
+            self.tracked = Some(Tracked { since: self.revision, known: now, changed });
+            return Changes::Reset { revision: self.revision };
         };
-        let gone: Vec<DocumentId> = tracked
-            .known
-            .keys()
-            .filter(|id| !now.contains_key(id))
-            .cloned()
-            .collect();
+        let gone: Vec<DocumentId> =
+            tracked.known.keys().filter(|id| !now.contains_key(id)).cloned().collect();
         let differs =
             |(id, version): &(&DocumentId, &Version)| tracked.known.get(id) != Some(version);
-        let other: Vec<(DocumentId, Version)> = now
-            .iter()
-            .filter(differs)
-            .map(|(id, version)| (id.clone(), *version))
-            .collect();
+        let other: Vec<(DocumentId, Version)> =
+            now.iter().filter(differs).map(|(id, version)| (id.clone(), *version)).collect();
         if !gone.is_empty() || !other.is_empty() {
             self.revision.0 += 1;
         }
@@ -110,15 +94,8 @@ impl History {
         if since < tracked.since || since > revision {
             return Changes::Reset { revision };
         }
-        let ids = tracked
-            .changed
-            .iter()
-            .filter(|(_, at)| **at > since)
-            .map(|(id, _)| id.clone());
-        Changes::Since {
-            revision,
-            ids: ids.collect(),
-        }
+        let ids = tracked.changed.iter().filter(|(_, at)| **at > since).map(|(id, _)| id.clone());
+        Changes::Since { revision, ids: ids.collect() }
     }
 }
 

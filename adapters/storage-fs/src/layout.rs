@@ -71,9 +71,7 @@ impl Layout {
     pub(crate) fn new(configured: Option<&str>) -> Self {
         let configured = configured.map(|path| path.trim_end_matches('/').to_owned());
         let candidates = configured.into_iter().chain(DIRECTORIES.map(str::to_owned));
-        Self {
-            candidates: candidates.collect(),
-        }
+        Self { candidates: candidates.collect() }
     }
 
     /// The first directory that holds an AGENTS.md, else the one where it is to be created.
@@ -86,11 +84,7 @@ impl Layout {
             };
             match dir.symlink_metadata(INSTRUCTIONS) {
                 Ok(_) => {
-                    return Ok(Requirements {
-                        root,
-                        path: path.clone(),
-                        dir: Some(dir),
-                    });
+                    return Ok(Requirements { root, path: path.clone(), dir: Some(dir) });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(path, "look for AGENTS.md", error)),
@@ -119,36 +113,25 @@ impl Requirements<'_> {
         };
         let name = file_name(id);
         let shown = self.shown(&name);
-        let clone = |dir: &Dir| {
-            dir.try_clone()
-                .map_err(|error| failed(&shown, "open its folder", error))
-        };
+        let clone =
+            |dir: &Dir| dir.try_clone().map_err(|error| failed(&shown, "open its folder", error));
         if id.kind == Kind::Instructions
-            && dir
-                .symlink_metadata(&name)
-                .is_ok_and(|found| found.is_symlink())
+            && dir.symlink_metadata(&name).is_ok_and(|found| found.is_symlink())
         {
             return self.behind_link(&shown).map(Some);
         }
-        Ok(Some(Place {
-            dir: clone(dir)?,
-            name,
-            shown,
-        }))
+        Ok(Some(Place { dir: clone(dir)?, name, shown }))
     }
 
     /// AGENTS.md is often a link to another file of the project: that one is read and replaced.
     fn behind_link(&self, shown: &str) -> StoreResult<Place> {
         let root = &self.root.dir;
-        let target = root
-            .canonicalize(shown)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => refused(
-                    shown,
-                    "is a symbolic link to nothing; mend or remove the link",
-                ),
-                _ => failed(shown, "follow the link", error),
-            })?;
+        let target = root.canonicalize(shown).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                refused(shown, "is a symbolic link to nothing; mend or remove the link")
+            }
+            _ => failed(shown, "follow the link", error),
+        })?;
         let parent = target.parent().filter(|path| !path.as_os_str().is_empty());
         let dir = match parent {
             Some(path) => root.open_dir(path),
@@ -156,11 +139,7 @@ impl Requirements<'_> {
         };
         let dir = dir.map_err(|error| failed(shown, "open the folder behind the link", error))?;
         match target.file_name().and_then(|name| name.to_str()) {
-            Some(name) => Ok(Place {
-                dir,
-                name: name.to_owned(),
-                shown: shown.to_owned(),
-            }),
+            Some(name) => Ok(Place { dir, name: name.to_owned(), shown: shown.to_owned() }),
             None => Err(refused(shown, "links to a file whose name is not UTF-8")),
         }
     }
@@ -172,11 +151,7 @@ impl Requirements<'_> {
         }
         let failed = |error| not_written(&self.path, "create the requirements directory", error);
         let mut dir = self.root.dir.try_clone().map_err(failed)?;
-        for part in self
-            .path
-            .split('/')
-            .filter(|part| !matches!(*part, "" | "."))
-        {
+        for part in self.path.split('/').filter(|part| !matches!(*part, "" | ".")) {
             match dir.create_dir(part) {
                 Ok(()) => sync_dir(&dir).map_err(failed)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -209,8 +184,6 @@ fn file_name(id: &DocumentId) -> String {
 
 /// The section that a file of this name holds.
 pub(crate) fn section_of(file: &str) -> Option<DocumentId> {
-    let key = file
-        .strip_suffix(".md")
-        .filter(|key| !key.is_empty() && !key.starts_with('.'))?;
+    let key = file.strip_suffix(".md").filter(|key| !key.is_empty() && !key.starts_with('.'))?;
     (!file.eq_ignore_ascii_case(INSTRUCTIONS)).then(|| DocumentId::section(key))
 }

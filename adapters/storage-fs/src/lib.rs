@@ -49,9 +49,7 @@ pub struct Config {
 impl Config {
     /// Checks what can be checked before the first call; the message names the setting.
     pub fn check(&self) -> Result<(), String> {
-        self.requirements_directory
-            .as_deref()
-            .map_or(Ok(()), layout::check_relative)
+        self.requirements_directory.as_deref().map_or(Ok(()), layout::check_relative)
     }
 }
 
@@ -79,9 +77,7 @@ impl FsStore {
             heads: Heads::default(),
             histories: Histories::default(),
         };
-        Self {
-            shared: Arc::new(shared),
-        }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Runs file work where blocking is allowed. A panic there is a fault, not the end.
@@ -97,11 +93,7 @@ impl FsStore {
 
 impl Shared {
     fn open(&self, project: &ProjectKey) -> StoreResult<Root> {
-        let path = if project.is_default() {
-            &self.root
-        } else {
-            &PathBuf::from(project.as_str())
-        };
+        let path = if project.is_default() { &self.root } else { &PathBuf::from(project.as_str()) };
         Root::open(path)
     }
 }
@@ -151,8 +143,7 @@ impl DocumentRepository for FsStore {
             Attempt::Wait(root, waiting, commit) => {
                 let lock = waiting.lock(&root).await?;
                 let key = project.clone();
-                self.blocking(move |shared| commit::run(shared, &key, &root, *commit, &lock))
-                    .await
+                self.blocking(move |shared| commit::run(shared, &key, &root, *commit, &lock)).await
             }
         }
     }

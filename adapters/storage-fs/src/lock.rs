@@ -18,7 +18,7 @@ use crate::error::failed;
 use crate::layout::{Root, as_file};
 
 /// How long a write waits for others before it gives up.
-const WAIT: Duration = Duration::from_secs(5);
+const WAIT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5_000 });
 
 /// The turns of each project within this process, first come, first served.
 #[derive(Debug, Default)]
@@ -58,9 +58,7 @@ impl Turns {
             Arc::clone(projects.entry(project.clone()).or_default())
         };
         let turn = tokio::time::timeout(WAIT, turn.lock_owned()).await;
-        Ok(Taken {
-            _turn: turn.map_err(|_| busy("other calls of this server"))?,
-        })
+        Ok(Taken { _turn: turn.map_err(|_| busy("other calls of this server"))? })
     }
 }
 
@@ -69,10 +67,7 @@ impl Taken {
     pub(crate) fn lock_now(self, root: &Root) -> StoreResult<Turn> {
         let folder = folder(root)?;
         match folder.try_lock() {
-            Ok(()) => Ok(Turn::Locked(Lock {
-                _taken: self,
-                _folder: folder,
-            })),
+            Ok(()) => Ok(Turn::Locked(Lock { _taken: self, _folder: folder })),
             Err(std::fs::TryLockError::WouldBlock) => Ok(Turn::Waiting(Waiting { taken: self })),
             Err(std::fs::TryLockError::Error(error)) => {
                 Err(failed("project_root", "lock the project's folder", error))
@@ -88,10 +83,7 @@ impl Waiting {
         let folder = folder(root)?;
         let wait = tokio::task::spawn_blocking(move || {
             let locked = folder.lock();
-            locked.map(|()| Lock {
-                _taken: self.taken,
-                _folder: folder,
-            })
+            locked.map(|()| Lock { _taken: self.taken, _folder: folder })
         });
         let Ok(joined) = tokio::time::timeout(WAIT, wait).await else {
             return Err(busy("another process"));
@@ -109,8 +101,7 @@ fn folder(root: &Root) -> StoreResult<File> {
 fn busy(by: &str) -> StoreError {
     StoreError::Busy {
         reason: format!(
-            "The project was being written by {by} for {} seconds. Nothing was written; try again.",
-            WAIT.as_secs()
+            "The project was being written by {by} for {WAIT:?}. Nothing was written; try again."
         ),
     }
 }

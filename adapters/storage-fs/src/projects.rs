@@ -47,9 +47,7 @@ impl FsProjects {
             unusable(format!("{named:?}: {reason}")).caused_by(error)
         })?;
         if !resolved.is_dir() {
-            return Err(unusable(format!(
-                "{named:?} is no directory; name the project's folder"
-            )));
+            return Err(unusable(format!("{named:?} is no directory; name the project's folder")));
         }
         let is_special = SPECIAL.iter().any(|special| resolved.starts_with(special));
         if resolved.parent().is_none() || is_special {
@@ -58,9 +56,7 @@ impl FsProjects {
             )));
         }
         if self.home.as_ref().is_some_and(|home| *home == resolved) {
-            return Err(unusable(format!(
-                "{named:?} is a home folder; name a folder in it"
-            )));
+            return Err(unusable(format!("{named:?} is a home folder; name a folder in it")));
         }
         if resolved == self.root {
             return Ok(ProjectKey::default());
@@ -85,9 +81,5 @@ impl Projects for FsProjects {
 }
 
 fn unusable(reason: impl std::fmt::Display) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        format!("project_root: {reason}"),
-    )
-    .field("project_root")
+    Error::new(ErrorKind::InvalidArgument, format!("project_root: {reason}")).field("project_root")
 }

@@ -45,7 +45,7 @@ pub(crate) fn read(requirements: &Requirements<'_>, id: &DocumentId) -> StoreRes
 pub(crate) fn read_place(place: &Place, id: &DocumentId) -> StoreResult<Option<Found>> {
     let mut tries = 0;
     loop {
-        let Some((bytes, metadata)) = read_file(place)? else {
+        let Some((bytes, metadata)) = read_file(&place.dir, &place.name, &place.shown)? else {
             return Ok(None);
         };
         let looks_torn = bytes.is_empty() || std::str::from_utf8(&bytes).is_err();
@@ -59,16 +59,21 @@ pub(crate) fn read_place(place: &Place, id: &DocumentId) -> StoreResult<Option<F
     }
 }
 
-fn read_file(place: &Place) -> StoreResult<Option<(Vec<u8>, Metadata)>> {
+/// A regular file's bytes; `shown` is what messages call it.
+pub(crate) fn read_file(
+    dir: &Dir,
+    name: &str,
+    shown: &str,
+) -> StoreResult<Option<(Vec<u8>, Metadata)>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let fail = |error: io::Error| failed(&place.shown, "read it", error);
-    let mut file = match rustix::fs::openat(&place.dir, place.name.as_str(), flags, Mode::empty()) {
+    let fail = |error: io::Error| failed(shown, "read it", error);
+    let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
         // A name that no file system can hold names nothing.
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NAMETOOLONG) => return Ok(None),
         Err(rustix::io::Errno::LOOP) => {
             return Err(refused(
-                &place.shown,
+                shown,
                 "is a symbolic link; put a regular file there. It was not followed",
             ));
         }
@@ -76,24 +81,17 @@ fn read_file(place: &Place) -> StoreResult<Option<(Vec<u8>, Metadata)>> {
     };
     let metadata = Metadata::from_file(&file).map_err(fail)?;
     if !metadata.is_file() {
-        return Err(refused(
-            &place.shown,
-            "is no regular file; put one there or remove it",
-        ));
+        return Err(refused(shown, "is no regular file; put one there or remove it"));
     }
     if metadata.len() > MAX_BYTES {
-        return Err(too_large(&place.shown));
+        return Err(too_large(shown));
     }
     let size = usize::try_from(metadata.len()).unwrap_or_default();
     let mut bytes = Vec::with_capacity(size + 1);
     let limit = MAX_BYTES + 1;
-    let length = file
-        .by_ref()
-        .take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(fail)?;
+    let length = file.by_ref().take(limit).read_to_end(&mut bytes).map_err(fail)?;
     if length as u64 == limit {
-        return Err(too_large(&place.shown));
+        return Err(too_large(shown));
     }
     Ok(Some((bytes, metadata)))
 }
@@ -101,10 +99,7 @@ fn read_file(place: &Place) -> StoreResult<Option<(Vec<u8>, Metadata)>> {
 fn too_large(place: &str) -> StoreError {
     StoreError::Unreadable {
         place: place.to_owned(),
-        reason: format!(
-            "larger than {} MiB; split it into smaller files",
-            MAX_BYTES >> 20
-        ),
+        reason: format!("larger than {} MiB; split it into smaller files", MAX_BYTES >> 20),
     }
 }
 
@@ -199,12 +194,7 @@ impl Heads {
             Ok(None) => Ok(None),
             Err(error) => {
                 let (fault, version) = (Some(error.to_string()), Version::of(b""));
-                Ok(Some(Head {
-                    id: id.clone(),
-                    title: None,
-                    version,
-                    fault,
-                }))
+                Ok(Some(Head { id: id.clone(), title: None, version, fault }))
             }
         }
     }
@@ -217,10 +207,7 @@ impl Heads {
 
     fn remember(&self, project: &ProjectKey, stamp: Stamp, head: Head) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known
-            .entry(project.clone())
-            .or_default()
-            .insert(head.id.clone(), (stamp, head));
+        known.entry(project.clone()).or_default().insert(head.id.clone(), (stamp, head));
     }
 }
 
@@ -229,13 +216,7 @@ fn sections(requirements: &Requirements<'_>) -> StoreResult<Vec<DocumentId>> {
     let Some(dir) = requirements.dir() else {
         return Ok(Vec::new());
     };
-    let fail = |error| {
-        failed(
-            &requirements.shown(""),
-            "list the requirements directory",
-            error,
-        )
-    };
+    let fail = |error| failed(&requirements.shown(""), "list the requirements directory", error);
     let instructions = inode_behind_instructions(dir);
     let mut ids = Vec::new();
     for entry in dir.entries().map_err(fail)? {
@@ -258,21 +239,13 @@ fn sections(requirements: &Requirements<'_>) -> StoreResult<Vec<DocumentId>> {
 /// Where AGENTS.md is a link, the inode of what it leads to.
 fn inode_behind_instructions(dir: &Dir) -> Option<u64> {
     let is_link = dir.symlink_metadata("AGENTS.md").ok()?.is_symlink();
-    is_link
-        .then(|| dir.metadata("AGENTS.md").ok())
-        .flatten()
-        .map(|target| target.ino())
+    is_link.then(|| dir.metadata("AGENTS.md").ok()).flatten().map(|target| target.ino())
 }
 
 fn is_settled(metadata: &Metadata) -> bool {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the age of a file on this machine's clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the age of a file on this machine's clock")]
     let now = SystemTime::now();
-    let age = metadata
-        .modified()
-        .ok()
-        .and_then(|modified| now.duration_since(modified.into_std()).ok());
+    let age =
+        metadata.modified().ok().and_then(|modified| now.duration_since(modified.into_std()).ok());
     age.is_some_and(|age| age >= SETTLED)
 }

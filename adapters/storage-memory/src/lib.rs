@@ -48,9 +48,7 @@ impl DocumentRepository for MemoryStore {
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
-        Ok(self.with(project, |project| {
-            Page::of(project.heads(filter.kind), filter)
-        }))
+        Ok(self.with(project, |project| Page::of(project.heads(filter.kind), filter)))
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
@@ -64,47 +62,28 @@ impl DocumentRepository for MemoryStore {
 
 impl Project {
     fn get(&self, ids: &[DocumentId]) -> Vec<Option<Document>> {
-        ids.iter()
-            .map(|id| self.documents.get(id).cloned())
-            .collect()
+        ids.iter().map(|id| self.documents.get(id).cloned()).collect()
     }
 
     fn heads(&self, kind: Kind) -> Vec<Head> {
-        self.documents
-            .values()
-            .filter(|d| d.id.kind == kind)
-            .map(Head::of)
-            .collect()
+        self.documents.values().filter(|d| d.id.kind == kind).map(Head::of).collect()
     }
 
     fn commit(&mut self, mut commit: Commit) -> StoreResult<Committed> {
         let snapshot = Snapshot {
             documents: self.get(&commit.reads.documents),
-            heads: commit
-                .reads
-                .heads
-                .map(|kind| self.heads(kind))
-                .unwrap_or_default(),
+            heads: commit.reads.heads.map(|kind| self.heads(kind)).unwrap_or_default(),
         };
         let changes = (commit.decide)(&snapshot).map_err(StoreError::Decided)?;
         let read: BTreeSet<&DocumentId> = commit.reads.documents.iter().collect();
         if let Some(change) = changes.iter().find(|change| !read.contains(change.id())) {
-            return Err(StoreError::Fault(format!(
-                "{} was changed and not read",
-                change.id()
-            )));
+            return Err(StoreError::Fault(format!("{} was changed and not read", change.id())));
         }
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
-        let versions = changes
-            .into_iter()
-            .map(|change| self.apply(change))
-            .collect();
-        Ok(Committed {
-            revision: self.revision,
-            versions,
-        })
+        let versions = changes.into_iter().map(|change| self.apply(change)).collect();
+        Ok(Committed { revision: self.revision, versions })
     }
 
     fn apply(&mut self, change: Change) -> Option<reqlore_domain::document::Version> {
@@ -128,15 +107,8 @@ impl Project {
         if since > revision {
             return Changes::Reset { revision };
         }
-        let ids = self
-            .changed
-            .iter()
-            .filter(|(_, at)| **at > since)
-            .map(|(id, _)| id.clone());
-        Changes::Since {
-            revision,
-            ids: ids.collect(),
-        }
+        let ids = self.changed.iter().filter(|(_, at)| **at > since).map(|(id, _)| id.clone());
+        Changes::Since { revision, ids: ids.collect() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,6 +23,8 @@ use crate::Limits;
 use crate::lines::{Lines, Read};
 use crate::order::{Flight, Next, Queue};
 
+type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
 /// Tells which requests must run alone.
 type IsExclusive = Box<dyn Fn(&ClientRequest) -> bool + Send>;
 
@@ -33,8 +36,9 @@ pub(crate) struct Connection<R, W> {
     limits: Limits,
     /// Asks to finish.
     stop: CancellationToken,
-    /// An answer of our own that is not written yet.
-    pending: Option<Vec<u8>>,
+    /// An answer of our own on its way out. Kept here, because `receive` may be dropped and called
+    /// again in the middle of it.
+    pending: Option<Writing>,
     malformed: usize,
     /// Set when no more input is taken: until when accepted requests may take.
     ends: Option<Instant>,
@@ -62,7 +66,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
     }
 }
 
-impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Connection<R, W> {
+impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connection<R, W> {
     pub(crate) fn new(
         read: R,
         write: W,
@@ -71,11 +75,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Connection<R, W>
         is_exclusive: impl Fn(&ClientRequest) -> bool + Send + 'static,
     ) -> Self {
         let gone = AtomicBool::new(false);
-        let output = Output {
-            write: Mutex::new(write),
-            gone,
-            flight: Flight::default(),
-        };
+        let output = Output { write: Mutex::new(write), gone, flight: Flight::default() };
         Self {
             lines: Lines::new(read, limits.line),
             output: Arc::new(output),
@@ -92,16 +92,17 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Connection<R, W>
     /// The next message to deliver; `None` at the end. Cancel safe: everything read is in `self`.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if let Some(line) = &self.pending {
-                self.output.write(line).await.ok()?;
+            if let Some(writing) = &mut self.pending {
+                let written = writing.await;
                 self.pending = None;
+                written.ok()?;
             }
             let held_until = match self.queue.next(&self.output.flight) {
                 Next::Deliver(message) => return Some(*message),
                 Next::Duplicate(id) => {
                     let error =
                         ErrorData::invalid_request("a request with this id is running", None);
-                    self.pending = Some(wire::error_line(&id_value(&id), &error));
+                    self.answer(wire::error_line(&id_value(&id), &error));
                     continue;
                 }
                 Next::Empty | Next::Wait => None,
@@ -176,10 +177,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Connection<R, W>
                     _ => self.queue.push(message, bytes, false),
                 }
             }
-            Err(malformed) => {
-                let answer = malformed.answer();
-                self.refuse(answer);
-            }
+            Err(malformed) => self.refuse(malformed.answer),
         }
         None
     }
@@ -206,14 +204,18 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send> Connection<R, W>
         }
     }
 
+    fn answer(&mut self, line: Vec<u8>) {
+        let output = Arc::clone(&self.output);
+        self.pending = Some(Box::pin(async move { output.write(&line).await }));
+    }
+
     fn refuse(&mut self, answer: Option<Vec<u8>>) {
-        self.pending = answer;
+        if let Some(line) = answer {
+            self.answer(line);
+        }
         self.malformed += 1;
         if self.malformed >= self.limits.malformed {
-            tracing::error!(
-                lines = self.malformed,
-                "too many malformed lines in a row; ending"
-            );
+            tracing::error!(lines = self.malformed, "too many malformed lines in a row; ending");
             self.ends = Some(Instant::now() + self.limits.drain);
         }
     }

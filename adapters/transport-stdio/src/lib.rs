@@ -85,11 +85,7 @@ impl Stdio {
         let is_exclusive = move |request: &_| judge.is_exclusive(request);
         let connection = Connection::new(read, write, self.limits, ending.finish, is_exclusive);
         let running = serve_directly_with_ct(server, connection, Some(peer()), ending.abort);
-        running
-            .waiting()
-            .await
-            .map(|_| ())
-            .map_err(io::Error::other)
+        running.waiting().await.map(|_| ()).map_err(io::Error::other)
     }
 }
 

@@ -35,21 +35,13 @@ pub(crate) enum Read {
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(read: R, max: usize) -> Self {
         let read = BufReader::with_capacity(BUFFER, read);
-        Self {
-            read,
-            line: Vec::new(),
-            max,
-            too_long: false,
-            taken: false,
-        }
+        Self { read, line: Vec::new(), max, too_long: false, taken: false }
     }
 
     /// The line that [`Read::Line`] spoke of, without white space and BOM around it.
     pub(crate) fn line(&self) -> &[u8] {
         let line = self.line.trim_ascii();
-        line.strip_prefix(b"\xEF\xBB\xBF")
-            .unwrap_or(line)
-            .trim_ascii_start()
+        line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
     }
 
     /// Takes what the stream has. Cancel safe: what was taken is kept in `self`.
@@ -79,11 +71,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             return Ok(Read::Part);
         }
         self.taken = true;
-        Ok(if std::mem::take(&mut self.too_long) {
-            Read::TooLong
-        } else {
-            Read::Line
-        })
+        Ok(if std::mem::take(&mut self.too_long) { Read::TooLong } else { Read::Line })
     }
 }
 

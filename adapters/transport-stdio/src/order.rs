@@ -74,11 +74,7 @@ pub(crate) enum Next {
 
 impl Queue {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            bytes: 0,
-            limits,
-        }
+        Self { waiting: VecDeque::new(), bytes: 0, limits }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -92,12 +88,7 @@ impl Queue {
 
     pub(crate) fn push(&mut self, message: ClientJsonRpcMessage, bytes: usize, exclusive: bool) {
         self.bytes += bytes;
-        self.waiting.push_back(Waiting {
-            message,
-            bytes,
-            exclusive,
-            since: Instant::now(),
-        });
+        self.waiting.push_back(Waiting { message, bytes, exclusive, since: Instant::now() });
     }
 
     /// Takes a request out that was cancelled before it ran.
@@ -168,11 +159,7 @@ mod tests {
     }
 
     fn queue(requests: &[(i64, bool)]) -> Queue {
-        let mut queue = Queue::new(Limits {
-            in_flight: 2,
-            queue: 3,
-            ..Limits::default()
-        });
+        let mut queue = Queue::new(Limits { in_flight: 2, queue: 3, ..Limits::default() });
         for (id, exclusive) in requests {
             queue.push(request(*id), 10, *exclusive);
         }

@@ -17,11 +17,7 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
     let ports = wire::ports(config)?;
     let findings = wire::runtime()?.block_on(check(&ports, &ProjectKey::default()));
     let findings = findings.map_err(|error| Failure::refused(error.message))?;
-    super::print(&if options.json {
-        json(&findings)?
-    } else {
-        lines(&findings)
-    })?;
+    super::print(&if options.json { json(&findings)? } else { lines(&findings) })?;
     Ok(if findings.is_empty() { OK } else { REFUSED })
 }
 
@@ -38,6 +34,5 @@ fn lines(findings: &[Finding]) -> String {
 
 fn json(findings: &[Finding]) -> Result<String, Failure> {
     let json = serde_json::to_string_pretty(&serde_json::json!({ "findings": findings }));
-    json.map(|json| json + "\n")
-        .map_err(|error| Failure::refused(error.to_string()))
+    json.map(|json| json + "\n").map_err(|error| Failure::refused(error.to_string()))
 }

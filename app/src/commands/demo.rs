@@ -14,10 +14,7 @@ pub(crate) const SNIPPET: &str = r#"{ "mcpServers": { "reqlore": { "command": "r
 
 pub(crate) fn run() -> Result<u8, Failure> {
     let failed = |error: io::Error| Failure::refused(format!("the demo broke off: {error}"));
-    let folder = tempfile::Builder::new()
-        .prefix("reqlore-demo-")
-        .tempdir()
-        .map_err(failed)?;
+    let folder = tempfile::Builder::new().prefix("reqlore-demo-").tempdir().map_err(failed)?;
     // It stays, so that its files can be looked at.
     let folder = folder.keep();
     play(&folder).map_err(failed)?;
@@ -38,10 +35,7 @@ fn play(folder: &Path) -> io::Result<()> {
             "clientInfo": { "name": "reqlore demo", "version": "1" }
         }),
     )?;
-    say(&format!(
-        "The server speaks MCP {}.\n",
-        text(&hello["result"]["protocolVersion"])
-    ));
+    say(&format!("The server speaks MCP {}.\n", text(&hello["result"]["protocolVersion"])));
 
     say("1. What an assistant does first: read the instructions.");
     client.call("reqlix_get_instructions", &json!({}))?;
@@ -65,27 +59,18 @@ fn play(folder: &Path) -> io::Result<()> {
         &json!({ "section": "../../etc/passwd", "index": "1", "text": "" }),
     )?;
     say("5. It deletes a requirement, and gets it back as the answer.");
-    client.call(
-        "reqlix_delete_requirements",
-        &json!({ "section": "accounts", "index": "1" }),
-    )?;
+    client.call("reqlix_delete_requirements", &json!({ "section": "accounts", "index": "1" }))?;
     client.end()?;
 
     say("What came out are plain files, ready for git:\n");
-    for file in [
-        "docs/development/requirements/AGENTS.md",
-        "docs/development/requirements/accounts.md",
-    ] {
-        say(&format!(
-            "── {file}\n{}",
-            indented(&std::fs::read_to_string(folder.join(file))?)
-        ));
+    for file in
+        ["docs/development/requirements/AGENTS.md", "docs/development/requirements/accounts.md"]
+    {
+        say(&format!("── {file}\n{}", indented(&std::fs::read_to_string(folder.join(file))?)));
     }
     let binary = std::env::current_exe()?;
-    let with_path = SNIPPET.replace(
-        "\"command\": \"reqlore\"",
-        &format!("\"command\": {}", json!(binary)),
-    );
+    let with_path =
+        SNIPPET.replace("\"command\": \"reqlore\"", &format!("\"command\": {}", json!(binary)));
     say(&format!(
         "To give it to your assistant, put this into its MCP configuration:\n\n  {with_path}\n\n\
          The project stays in {}; remove it when you have seen enough.",
@@ -129,13 +114,7 @@ impl Client {
             return Err(io::Error::other("the server has no pipes"));
         };
         let project = json!(folder);
-        Ok(Self {
-            server,
-            input,
-            output: BufReader::new(output),
-            project,
-            id: 0,
-        })
+        Ok(Self { server, input, output: BufReader::new(output), project, id: 0 })
     }
 
     fn request(&mut self, method: &str, params: &Value) -> io::Result<Value> {
@@ -156,17 +135,11 @@ impl Client {
         all["project_root"] = self.project.clone();
         all["operation_description"] = json!("Trying out what Reqlore does");
         let shown = arguments.as_object().into_iter().flatten();
-        let shown: Vec<String> = shown
-            .map(|(name, value)| format!("{name}: {value}"))
-            .collect();
+        let shown: Vec<String> = shown.map(|(name, value)| format!("{name}: {value}")).collect();
         say(&format!("\n   → {tool}  {}", shown.join(", ")));
         let answer = self.request("tools/call", &json!({ "name": tool, "arguments": all }))?;
         let result = &answer["result"];
-        let mark = if result["isError"] == true {
-            "✗"
-        } else {
-            "←"
-        };
+        let mark = if result["isError"] == true { "✗" } else { "←" };
         for block in result["content"].as_array().into_iter().flatten() {
             for (at, line) in text(&block["text"]).trim_end().lines().enumerate() {
                 say(&format!("   {} {line}", if at == 0 { mark } else { " " }));
@@ -181,9 +154,7 @@ impl Client {
 
     /// Ends the input; the server answers what it accepted and goes.
     fn end(self) -> io::Result<()> {
-        let Self {
-            mut server, input, ..
-        } = self;
+        let Self { mut server, input, .. } = self;
         drop(input);
         let status = server.wait()?;
         if status.success() {

@@ -24,24 +24,18 @@ pub struct Finding {
 
 /// Everything there is to mend in a project's sections, by document and line.
 pub async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
-    let page = ports
-        .documents
-        .find(project, &Filter::all(Kind::Section))
-        .await?;
+    let page = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
     let mut findings = Vec::new();
     for head in &page.heads {
         if let Some(fault) = &head.fault {
             findings.push(whole(&head.id, fault.clone()));
             continue;
         }
-        let found = ports
-            .documents
-            .get(project, std::slice::from_ref(&head.id))
-            .await?;
+        let found = ports.documents.get(project, std::slice::from_ref(&head.id)).await?;
         let Some(document) = found.into_iter().flatten().next() else {
             continue;
         };
-        let Ok(section) = Section::read(&document.body) else {
+        let Ok(section) = document.text().map(Section::of) else {
             continue;
         };
         findings.extend(section.findings().into_iter().map(|finding| Finding {
@@ -67,37 +61,20 @@ async fn check_list(
     heads: &[reqlore_domain::document::Head],
 ) -> Result<Vec<Finding>> {
     let id = DocumentId::instructions();
-    let found = ports
-        .documents
-        .get(project, std::slice::from_ref(&id))
-        .await?;
+    let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;
     let Some(document) = found.into_iter().flatten().next() else {
         let message = "is not there; the first call of a tool creates it".to_owned();
         return Ok(vec![whole(&id, message)]);
     };
     let Ok(source) = std::str::from_utf8(&document.body) else {
-        return Ok(vec![whole(
-            &id,
-            "not UTF-8 text; save the file as UTF-8".to_owned(),
-        )]);
+        return Ok(vec![whole(&id, "not UTF-8 text; save the file as UTF-8".to_owned())]);
     };
-    let titles = heads
-        .iter()
-        .map(|head| (head.id.name.clone(), head.title.clone()))
-        .collect();
+    let titles = heads.iter().map(|head| (head.id.name.clone(), head.title.clone())).collect();
     let is_true = instructions::with_sections(source, &titles).is_none();
     let message = "the list under \"## Sections\" is not what is there; the next set mends it";
-    Ok(if is_true {
-        Vec::new()
-    } else {
-        vec![whole(&id, message.to_owned())]
-    })
+    Ok(if is_true { Vec::new() } else { vec![whole(&id, message.to_owned())] })
 }
 
 fn whole(id: &DocumentId, message: String) -> Finding {
-    Finding {
-        document: id.to_string(),
-        line: None,
-        message,
-    }
+    Finding { document: id.to_string(), line: None, message }
 }

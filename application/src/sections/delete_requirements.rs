@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::Ports;
-use crate::arguments::decode;
+use crate::arguments::{decode, present};
 use crate::edit::edit;
 use crate::tool::{Tool, reply, schema};
 
@@ -33,7 +33,8 @@ struct Arguments {
     /// Requirement index to delete (e.g., "1", "2.1", "3").
     index: Index,
     /// Delete only if the section is still at this version (16 hexadecimal digits, from an earlier answer).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
@@ -49,6 +50,7 @@ struct Answer {
     /// The deleted requirement's text, without marker and escapes.
     text: String,
     /// The section's version after the change; null when nothing was left and its file went too.
+    #[schemars(required)]
     version: Option<String>,
 }
 
@@ -69,10 +71,7 @@ impl Tool for DeleteRequirements {
 
     async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports
-            .projects
-            .resolve(arguments.project_root.as_str())
-            .await?;
+        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
         let act = super::act(&call, spec, arguments.operation_description.clone());
         let key = arguments.section.clone();
         // AGENTS.md is made when it is missing, also by a deletion that finds nothing (C.1).
@@ -101,29 +100,14 @@ impl Arguments {
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
         let document = section.ok_or_else(|| {
-            let known: Vec<&str> = snapshot
-                .heads
-                .iter()
-                .map(|head| head.id.name.as_str())
-                .collect();
-            not_found(
-                SECTION_NOT_FOUND,
-                "section",
-                key.as_str(),
-                "sections",
-                &known,
-            )
+            let known: Vec<&str> =
+                snapshot.heads.iter().map(|head| head.id.name.as_str()).collect();
+            not_found(SECTION_NOT_FOUND, "section", key.as_str(), "sections", &known)
         })?;
         let section = Section::of(super::text(document)?);
         let mut deleted = section.delete(&self.index).ok_or_else(|| {
             let known: Vec<&str> = section.requirements().iter().map(|r| r.index).collect();
-            not_found(
-                REQUIREMENT_NOT_FOUND,
-                "index",
-                self.index.as_str(),
-                "indices",
-                &known,
-            )
+            not_found(REQUIREMENT_NOT_FOUND, "index", self.index.as_str(), "indices", &known)
         })?;
         let id = DocumentId::section(key.as_str());
         let body = deleted.body.take().map(Bytes::from);
@@ -141,12 +125,7 @@ impl Arguments {
 /// The message is fixed by the specification, so what there is goes into the hint.
 fn not_found(message: &str, field: &str, value: &str, what: &str, known: &[&str]) -> Error {
     const SHOWN: usize = 50;
-    let shown = known
-        .iter()
-        .take(SHOWN)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let shown = known.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
     let hint = match known.len() {
         0 => format!("{value:?} is not there; there are no {what} yet"),
         count if count > SHOWN => {
@@ -154,8 +133,5 @@ fn not_found(message: &str, field: &str, value: &str, what: &str, known: &[&str]
         }
         _ => format!("{value:?} is not there; the {what} are: {shown}"),
     };
-    Error::new(ErrorKind::NotFound, message)
-        .field(field)
-        .reference(value)
-        .hint(hint)
+    Error::new(ErrorKind::NotFound, message).field(field).reference(value).hint(hint)
 }

@@ -49,16 +49,10 @@ impl Tool for GetInstructions {
 
     async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports
-            .projects
-            .resolve(arguments.project_root.as_str())
-            .await?;
+        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
         let act = super::act(&call, spec, arguments.operation_description);
         let (agents, _) = super::read(ports, &project, None, act).await?;
-        let answer = Answer {
-            project: project.to_string(),
-            version: agents.version.to_string(),
-        };
+        let answer = Answer { project: project.to_string(), version: agents.version.to_string() };
         reply(super::text(&agents)?.to_owned(), &answer)
     }
 }

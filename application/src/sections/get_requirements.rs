@@ -36,6 +36,7 @@ struct Answer {
     section: String,
     /// The section's version, to be given as `if_version` with a change; null while there is no
     /// such section.
+    #[schemars(required)]
     version: Option<String>,
     /// How many requirements the section holds.
     count: usize,
@@ -58,10 +59,7 @@ impl Tool for GetRequirements {
 
     async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports
-            .projects
-            .resolve(arguments.project_root.as_str())
-            .await?;
+        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
         let act = super::act(&call, spec, arguments.operation_description);
         let key = arguments.section;
         let (_, section) = super::read(ports, &project, Some(&key), act).await?;

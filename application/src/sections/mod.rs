@@ -6,8 +6,6 @@ pub(crate) mod get_instructions;
 pub(crate) mod get_requirements;
 pub(crate) mod set_requirements;
 
-use std::str;
-
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -47,10 +45,7 @@ async fn read(
     act: Act,
 ) -> Result<(Document, Option<Document>)> {
     let section = section.map(|key| DocumentId::section(key.as_str()));
-    let ids: Vec<DocumentId> = [DocumentId::instructions()]
-        .into_iter()
-        .chain(section)
-        .collect();
+    let ids: Vec<DocumentId> = [DocumentId::instructions()].into_iter().chain(section).collect();
     let mut found = ports.documents.get(project, &ids).await?.into_iter();
     let agents = match found.next().flatten() {
         Some(agents) => agents,
@@ -63,19 +58,13 @@ async fn read(
 /// Writes the placeholder (S1 T.3.2), unless somebody else was faster.
 async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> Result<Document> {
     let id = DocumentId::instructions();
-    let reads = Reads {
-        documents: vec![id.clone()],
-        heads: None,
-    };
+    let reads = Reads { documents: vec![id.clone()], heads: None };
     let created = edit(ports, project, reads, act, move |snapshot| {
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
         }
         let document = Document::new(id.clone(), PLACEHOLDER.into());
-        let put = Change::Put {
-            id: id.clone(),
-            body: document.body.clone(),
-        };
+        let put = Change::Put { id: id.clone(), body: document.body.clone() };
         Ok((vec![put], document))
     });
     created.await.map(|(document, _)| document)
@@ -83,14 +72,8 @@ async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> R
 
 /// What a write of a section reads: AGENTS.md, the section, and which sections there are.
 fn reads_of_write(key: &SectionKey) -> Reads {
-    let documents = vec![
-        DocumentId::instructions(),
-        DocumentId::section(key.as_str()),
-    ];
-    Reads {
-        documents,
-        heads: Some(Kind::Section),
-    }
+    let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
+    Reads { documents, heads: Some(Kind::Section) }
 }
 
 /// The state of AGENTS.md and the section in a snapshot of [`reads_of_write`].
@@ -101,10 +84,7 @@ fn documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
 
 /// The change that makes AGENTS.md list the sections there are after `key` came or went.
 fn list_change(snapshot: &Snapshot, key: &SectionKey, remains: bool) -> Result<Option<Change>> {
-    let heads = snapshot
-        .heads
-        .iter()
-        .map(|head| (head.id.name.clone(), head.title.clone()));
+    let heads = snapshot.heads.iter().map(|head| (head.id.name.clone(), head.title.clone()));
     let mut titles: Titles = heads.collect();
     if remains {
         titles.entry(key.as_str().to_owned()).or_default();
@@ -119,27 +99,14 @@ fn list_change(snapshot: &Snapshot, key: &SectionKey, remains: bool) -> Result<O
         (None, None) => PLACEHOLDER.into(),
         (None, Some(_)) => return Ok(None),
     };
-    Ok(Some(Change::Put {
-        id: DocumentId::instructions(),
-        body,
-    }))
+    Ok(Some(Change::Put { id: DocumentId::instructions(), body }))
 }
 
 /// A document's text, or an error that names it.
 fn text(document: &Document) -> Result<&str> {
-    str::from_utf8(&document.body).map_err(|error| {
-        let line = document.body[..error.valid_up_to()]
-            .split(|b| *b == b'\n')
-            .count();
-        Error::new(
-            ErrorKind::Unreadable,
-            format!(
-                "{}: not UTF-8 text from line {line} on; save the file as UTF-8 and try again.",
-                document.id
-            ),
-        )
-        .reference(document.id.name.clone())
-        .caused_by(error)
+    document.text().map_err(|fault| {
+        let message = format!("{}: {fault} and try again.", document.id);
+        Error::new(ErrorKind::Unreadable, message).reference(document.id.name.clone())
     })
 }
 
@@ -175,7 +142,5 @@ fn check_version(
             )
         }
     };
-    Err(Error::new(ErrorKind::Conflict, message)
-        .field("if_version")
-        .reference(key.as_str()))
+    Err(Error::new(ErrorKind::Conflict, message).field("if_version").reference(key.as_str()))
 }

@@ -8,14 +8,15 @@ use reqlore_domain::ports::documents::{Change, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::Index;
 use reqlore_domain::sections::key::SectionKey;
-use reqlore_domain::sections::{MAX_TEXT, Section, Set};
+use reqlore_domain::sections::set::Set;
+use reqlore_domain::sections::{MAX_TEXT, Section};
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::Ports;
-use crate::arguments::decode;
+use crate::arguments::{decode, present};
 use crate::edit::edit;
 use crate::tool::{Tool, reply, schema};
 
@@ -35,7 +36,8 @@ struct Arguments {
     /// Requirement text.
     text: Bounded<MAX_TEXT>,
     /// Write only if the section is still at this version (16 hexadecimal digits, from an earlier answer).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
@@ -84,10 +86,7 @@ impl Tool for SetRequirements {
 
     async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports
-            .projects
-            .resolve(arguments.project_root.as_str())
-            .await?;
+        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
         let act = super::act(&call, spec, arguments.operation_description.clone());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
@@ -101,12 +100,7 @@ impl Tool for SetRequirements {
             index: set.index,
             text: set.text,
             version: version.to_string(),
-            reindexed: renumbered
-                .map(|r| Reindexed {
-                    from: r.from,
-                    to: r.to,
-                })
-                .collect(),
+            reindexed: renumbered.map(|r| Reindexed { from: r.from, to: r.to }).collect(),
             warnings: set.warnings,
         };
         let mut reply = reply(set.requirement, &answer)?;
@@ -130,10 +124,7 @@ impl Arguments {
         let mut changes = Vec::new();
         let written = Document::new(id.clone(), set.body.clone().into());
         if section.is_none_or(|section| section.version != written.version) {
-            changes.push(Change::Put {
-                id,
-                body: written.body,
-            });
+            changes.push(Change::Put { id, body: written.body });
         }
         changes.extend(super::list_change(snapshot, key, true)?);
         Ok((changes, (set, written.version)))
@@ -146,11 +137,7 @@ impl Arguments {
         };
         key.check_new().map_err(refused)?;
         let lower = key.as_str().to_lowercase();
-        match snapshot
-            .heads
-            .iter()
-            .find(|head| head.id.name.to_lowercase() == lower)
-        {
+        match snapshot.heads.iter().find(|head| head.id.name.to_lowercase() == lower) {
             Some(twin) => Err(refused(format!(
                 "{:?} differs only in case from the section {:?}; use that key",
                 key.as_str(),
@@ -166,12 +153,7 @@ fn in_words(reindexed: &[Reindexed]) -> Option<String> {
     if reindexed.is_empty() {
         return None;
     }
-    let moves: Vec<String> = reindexed
-        .iter()
-        .map(|r| format!("{} is now {}", r.from, r.to))
-        .collect();
-    Some(format!(
-        "The order of indices was mended: {}.",
-        moves.join(", ")
-    ))
+    let moves: Vec<String> =
+        reindexed.iter().map(|r| format!("{} is now {}", r.from, r.to)).collect();
+    Some(format!("The order of indices was mended: {}.", moves.join(", ")))
 }

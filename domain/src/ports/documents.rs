@@ -66,11 +66,7 @@ pub struct Filter {
 
 impl Filter {
     pub fn all(kind: Kind) -> Self {
-        Self {
-            kind,
-            after: None,
-            limit: None,
-        }
+        Self { kind, after: None, limit: None }
     }
 }
 
@@ -95,10 +91,7 @@ impl Page {
         let limit = filter.limit.unwrap_or(usize::MAX);
         let more = heads.len() > limit;
         heads.truncate(limit);
-        let next = heads
-            .last()
-            .filter(|_| more)
-            .map(|head| head.id.name.clone());
+        let next = heads.last().filter(|_| more).map(|head| head.id.name.clone());
         Self { heads, total, next }
     }
 }
@@ -176,10 +169,7 @@ pub struct Revision(pub u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changes {
     /// These documents changed or went, each named once; now is `revision`.
-    Since {
-        revision: Revision,
-        ids: Vec<DocumentId>,
-    },
+    Since { revision: Revision, ids: Vec<DocumentId> },
     /// It can't be told: read everything again and go on from `revision`.
     Reset { revision: Revision },
 }
@@ -197,11 +187,7 @@ pub enum StoreError {
     Busy { reason: String },
     /// Permissions, space, a vanished folder: nothing was written.
     #[error("{place}: {reason}")]
-    Unavailable {
-        place: String,
-        reason: String,
-        source: Option<std::io::Error>,
-    },
+    Unavailable { place: String, reason: String, source: Option<std::io::Error> },
     /// The place leads outside of the project or is no regular file; it was not touched.
     #[error("{place}: {reason}")]
     Refused { place: String, reason: String },

@@ -103,10 +103,7 @@ mod tests {
         check("a\n## Sections\n\\# b", "a\n\\## Sections\n\\\\# b");
         check("a\n  # b", "a\n  \\# b");
         check("a\n---\n\n---", "a\n\\---\n\n---");
-        check(
-            "a\n```\nnever closed\n**9.** x",
-            "a\n\\```\nnever closed\n\\**9.** x",
-        );
+        check("a\n```\nnever closed\n**9.** x", "a\n\\```\nnever closed\n\\**9.** x");
     }
 
     #[test]

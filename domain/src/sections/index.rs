@@ -68,9 +68,7 @@ impl JsonSchema for Index {
 pub(crate) fn is_well_formed(text: &str) -> bool {
     let is_segment = |segment: &str| {
         !segment.is_empty()
-            && segment
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     };
     text.len() <= MAX && text.split('.').all(is_segment)
 }
@@ -78,9 +76,7 @@ pub(crate) fn is_well_formed(text: &str) -> bool {
 /// The group of an index: its first segment where that starts with a letter, else the numbers.
 pub(crate) fn group(index: &str) -> Option<&str> {
     let first = index.split('.').next().unwrap_or_default();
-    first
-        .starts_with(|c: char| c.is_ascii_alphabetic())
-        .then_some(first)
+    first.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(first)
 }
 
 /// Segment by segment: numbers by value and before words, words alphabetically, the shorter first.
@@ -105,22 +101,14 @@ fn compare_segments(a: &str, b: &str) -> Ordering {
         (Some(_), None) => Ordering::Less,
         (None, Some(_)) => Ordering::Greater,
         (None, None) => {
-            let lower = |s: &str| {
-                s.bytes()
-                    .map(|b| b.to_ascii_lowercase())
-                    .collect::<Vec<_>>()
-            };
+            let lower = |s: &str| s.bytes().map(|b| b.to_ascii_lowercase()).collect::<Vec<_>>();
             lower(a).cmp(&lower(b)).then_with(|| a.cmp(b))
         }
     }
 }
 
 fn number(segment: &str) -> Option<u64> {
-    segment
-        .bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| segment.parse().ok())
-        .flatten()
+    segment.bytes().all(|b| b.is_ascii_digit()).then(|| segment.parse().ok()).flatten()
 }
 
 /// The next index after `predecessor`, at the depth of `offender` where that is possible, else at
@@ -129,9 +117,7 @@ pub(crate) fn next_after(predecessor: &str, offender: &str) -> Option<String> {
     let own = offender.split('.').count();
     let mut depths: Vec<usize> = (1..=MAX.div_ceil(2)).collect();
     depths.sort_by_key(|depth| depth.abs_diff(own));
-    depths
-        .into_iter()
-        .find_map(|depth| next_at_depth(predecessor, depth))
+    depths.into_iter().find_map(|depth| next_at_depth(predecessor, depth))
 }
 
 fn next_at_depth(predecessor: &str, depth: usize) -> Option<String> {
@@ -154,16 +140,7 @@ mod tests {
     // S1: C.3, P.1; catalogue 29
     #[test]
     fn flexible_indices_are_read_and_malformed_ones_refused() {
-        for good in [
-            "1",
-            "2.1",
-            "3.1.2",
-            "R.1",
-            "G.3.1",
-            "01",
-            "a-b_c",
-            "1234567890",
-        ] {
+        for good in ["1", "2.1", "3.1.2", "R.1", "G.3.1", "01", "a-b_c", "1234567890"] {
             assert!(Index::try_from(good.to_owned()).is_ok(), "{good}");
         }
         for bad in [
@@ -219,11 +196,7 @@ mod tests {
             ("9999999999", "1", None),
             ("99999.9999", "1.1", Some("100000")),
         ] {
-            assert_eq!(
-                next_after(predecessor, offender).as_deref(),
-                next,
-                "{predecessor}"
-            );
+            assert_eq!(next_after(predecessor, offender).as_deref(), next, "{predecessor}");
         }
     }
 }

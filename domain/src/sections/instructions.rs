@@ -52,11 +52,8 @@ pub fn with_sections(source: &str, sections: &Titles) -> Option<String> {
         }
         ListPlace::NoHeading => {
             let content = source.trim_end();
-            let apart = if content.trim_start_matches('\u{feff}').is_empty() {
-                ""
-            } else {
-                &end.repeat(2)
-            };
+            let apart =
+                if content.trim_start_matches('\u{feff}').is_empty() { "" } else { &end.repeat(2) };
             format!("{content}{apart}## {HEADING}{end}{end}{list}{end}")
         }
     };
@@ -73,14 +70,8 @@ fn render(sections: &Titles, listed: &HashMap<String, String>, end: &str) -> Str
         return NONE_DEFINED.to_owned();
     }
     let lines = sections.iter().map(|(key, heading)| {
-        let title = listed
-            .get(key)
-            .or(heading.as_ref())
-            .map(|title| one_line(title));
-        format!(
-            "- {} (key: {key})",
-            title.unwrap_or_else(|| capitalised(key))
-        )
+        let title = listed.get(key).or(heading.as_ref()).map(|title| one_line(title));
+        format!("- {} (key: {key})", title.unwrap_or_else(|| capitalised(key)))
     });
     lines.collect::<Vec<_>>().join(end)
 }
@@ -93,9 +84,7 @@ fn capitalised(key: &str) -> String {
     let words = key.split(['_', '-', ' ']).filter(|word| !word.is_empty());
     let capital = |word: &str| {
         let mut letters = word.chars();
-        letters
-            .next()
-            .map(|first| first.to_uppercase().chain(letters).collect::<String>())
+        letters.next().map(|first| first.to_uppercase().chain(letters).collect::<String>())
     };
     words.filter_map(capital).collect::<Vec<_>>().join(" ")
 }
@@ -117,16 +106,8 @@ enum ListPlace {
 impl ListPlace {
     fn find(source: &str) -> Self {
         let outline = markdown::outline(source);
-        let is_ours = |mark: &Mark<'_>| {
-            matches!(
-                mark,
-                Mark::Heading {
-                    level: 2,
-                    title: HEADING,
-                    ..
-                }
-            )
-        };
+        let is_ours =
+            |mark: &Mark<'_>| matches!(mark, Mark::Heading { level: 2, title: HEADING, .. });
         let Some(at) = outline.marks.iter().position(is_ours) else {
             return Self::NoHeading;
         };
@@ -134,21 +115,15 @@ impl ListPlace {
             return Self::NoHeading;
         };
         let is_heading = |mark: &&Mark<'_>| matches!(mark, Mark::Heading { .. });
-        let end = outline.marks[at + 1..]
-            .iter()
-            .find(is_heading)
-            .map_or(source.len(), Mark::start);
-        let lines: Vec<Line<'_>> = markdown::lines(source)
-            .filter(|l| (next..end).contains(&l.start))
-            .collect();
+        let end = outline.marks[at + 1..].iter().find(is_heading).map_or(source.len(), Mark::start);
+        let lines: Vec<Line<'_>> =
+            markdown::lines(source).filter(|l| (next..end).contains(&l.start)).collect();
         let first = lines
             .iter()
             .position(|line| item(line.text).is_some() || line.text.trim() == NONE_DEFINED);
         let Some(first) = first else {
             let content = source[start..end].trim_end();
-            return Self::Missing {
-                at: start + content.len(),
-            };
+            return Self::Missing { at: start + content.len() };
         };
         let mut last = first;
         for (at, line) in lines.iter().enumerate().skip(first + 1) {
@@ -159,10 +134,7 @@ impl ListPlace {
                 break;
             }
         }
-        Self::List {
-            start: lines[first].start,
-            end: lines[last].end(),
-        }
+        Self::List { start: lines[first].start, end: lines[last].end() }
     }
 
     fn listed(&self, source: &str) -> HashMap<String, String> {
@@ -170,9 +142,7 @@ impl ListPlace {
             return HashMap::new();
         };
         let items = markdown::lines(&source[start..end]).filter_map(|line| item(line.text));
-        items
-            .map(|(title, key)| (key.to_owned(), title.to_owned()))
-            .collect()
+        items.map(|(title, key)| (key.to_owned(), title.to_owned())).collect()
     }
 }
 
@@ -198,21 +168,14 @@ mod tests {
     use super::*;
 
     fn titles(sections: &[(&str, Option<&str>)]) -> Titles {
-        sections
-            .iter()
-            .map(|(key, title)| ((*key).to_owned(), title.map(str::to_owned)))
-            .collect()
+        sections.iter().map(|(key, title)| ((*key).to_owned(), title.map(str::to_owned))).collect()
     }
 
     #[track_caller]
     fn check(source: &str, sections: &[(&str, Option<&str>)], expected: &str) {
         let edited = with_sections(source, &titles(sections));
         assert_eq!(edited.as_deref().unwrap_or(source), expected);
-        assert_eq!(
-            with_sections(expected, &titles(sections)),
-            None,
-            "a true list stays"
-        );
+        assert_eq!(with_sections(expected, &titles(sections)), None, "a true list stays");
     }
 
     // S1: S.3.5, D.3.5, T.3.4
@@ -256,11 +219,7 @@ mod tests {
             &[("a", None)],
             "## Sections\n\nOurs:\n\n- A (key: a)\n\n## Next\n",
         );
-        check(
-            "## Sections",
-            &[("a", None)],
-            "## Sections\n\n- A (key: a)\n",
-        );
+        check("## Sections", &[("a", None)], "## Sections\n\n- A (key: a)\n");
         check(
             "```\n## Sections\n```\n",
             &[("a", None)],

@@ -140,17 +140,8 @@ mod tests {
     // S1: S.3.1; catalogue 3, 5
     #[test]
     fn an_odd_key_may_name_a_file_and_may_not_be_new() {
-        for odd in [
-            "-rf",
-            "x.",
-            "x ",
-            "my notes",
-            "%2e%2e%2fx",
-            "заметки",
-            "CON",
-            "com1",
-            "nul",
-        ] {
+        for odd in ["-rf", "x.", "x ", "my notes", "%2e%2e%2fx", "заметки", "CON", "com1", "nul"]
+        {
             assert!(key(odd).unwrap().check_new().is_err(), "{odd:?}");
         }
         for plain in ["general", "code_quality", "A-1", "9", "console", "com10"] {

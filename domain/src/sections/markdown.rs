@@ -23,11 +23,7 @@ impl Line<'_> {
 /// The lines of `source`; LF, CRLF and a lone CR end a line, a BOM belongs to none.
 pub(crate) fn lines(source: &str) -> impl Iterator<Item = Line<'_>> {
     let bytes = source.as_bytes();
-    let mut at = if source.starts_with('\u{feff}') {
-        '\u{feff}'.len_utf8()
-    } else {
-        0
-    };
+    let mut at = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     std::iter::from_fn(move || {
         if at >= bytes.len() {
             return None;
@@ -39,11 +35,7 @@ pub(crate) fn lines(source: &str) -> impl Iterator<Item = Line<'_>> {
             Some([_, ..]) => end + 1,
             _ => end,
         };
-        Some(Line {
-            start,
-            text: &source[start..end],
-            next: at,
-        })
+        Some(Line { start, text: &source[start..end], next: at })
     })
 }
 
@@ -77,7 +69,10 @@ pub(crate) enum Mark<'a> {
         title: &'a str,
     },
     /// `**{token}.** text`; the token may be no valid index.
-    Marker { start: usize, token: &'a str },
+    Marker {
+        start: usize,
+        token: &'a str,
+    },
 }
 
 impl Mark<'_> {
@@ -95,6 +90,27 @@ pub(crate) struct Outline<'a> {
     pub(crate) open_fence: Option<usize>,
 }
 
+pub(crate) fn outline(source: &str) -> Outline<'_> {
+    let mut scanner = Scanner::new(source);
+    let marks = scanner.marks().collect();
+    Outline { marks, open_fence: scanner.fence.map(|(_, start)| start) }
+}
+
+/// The title of the first heading that has one; reads no further.
+pub(crate) fn title(source: &str) -> Option<&str> {
+    Scanner::new(source).marks().find_map(|mark| match mark {
+        Mark::Heading { title, .. } if !title.is_empty() => Some(title),
+        _ => None,
+    })
+}
+
+/// Walks through a file's lines and knows what the lines before mean for the next one.
+struct Scanner<'a> {
+    source: &'a str,
+    fence: Option<(Fence, usize)>,
+    paragraph: Paragraph,
+}
+
 /// What a line of `---` would underline.
 enum Paragraph {
     None,
@@ -104,67 +120,54 @@ enum Paragraph {
     Other,
 }
 
-pub(crate) fn outline(source: &str) -> Outline<'_> {
-    let mut outline = Outline::default();
-    let mut fence: Option<(Fence, usize)> = None;
-    let mut paragraph = Paragraph::None;
-    let body = front_matter_end(source);
-    for line in lines(source) {
-        if line.start < body {
-            continue;
-        }
-        if let Some((open, _)) = &fence {
-            if open.is_closed_by(line.text) {
-                fence = None;
-            }
-            continue;
-        }
-        let text = line.text;
-        // Nearly every line is plain prose: settle it on its first byte.
-        let plain = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
-        if plain {
-            if matches!(paragraph, Paragraph::None) {
-                paragraph = Paragraph::Plain(line.start);
-            }
-        } else if is_blank(text) {
-            paragraph = Paragraph::None;
-        } else if let Some(token) = marker(text) {
-            outline.marks.push(Mark::Marker {
-                start: line.start,
-                token,
-            });
-            paragraph = Paragraph::Other;
-        } else if let Some((level, title)) = heading(text) {
-            let (start, next) = (line.start, line.next);
-            outline.marks.push(Mark::Heading {
-                start,
-                next,
-                level,
-                title,
-            });
-            paragraph = Paragraph::None;
-        } else if let Some(open) = Fence::opened_by(text) {
-            fence = Some((open, line.start));
-            paragraph = Paragraph::None;
-        } else if let (Some(level), &Paragraph::Plain(start)) = (underline(text), &paragraph) {
-            let title = source[start..line.start].trim();
-            outline.marks.push(Mark::Heading {
-                start,
-                next: line.next,
-                level,
-                title,
-            });
-            paragraph = Paragraph::None;
-        } else if matches!(paragraph, Paragraph::None) {
-            paragraph = match text {
-                _ if is_thematic_break(text) => Paragraph::None,
-                _ if opens_a_block(text) => Paragraph::Other,
-                _ => Paragraph::Plain(line.start),
-            };
-        }
+impl<'a> Scanner<'a> {
+    fn new(source: &'a str) -> Self {
+        Self { source, fence: None, paragraph: Paragraph::None }
     }
-    outline.open_fence = fence.map(|(_, start)| start);
-    outline
+
+    fn marks(&mut self) -> impl Iterator<Item = Mark<'a>> {
+        let body = front_matter_end(self.source);
+        let lines = lines(self.source).skip_while(move |line| line.start < body);
+        lines.filter_map(|line| self.mark(line))
+    }
+
+    fn mark(&mut self, line: Line<'a>) -> Option<Mark<'a>> {
+        let Line { start, text, next } = line;
+        if let Some((open, _)) = self.fence {
+            if open.is_closed_by(text) {
+                self.fence = None;
+            }
+            return None;
+        }
+        // Nearly every line is prose or a marker: settle those on their first byte.
+        if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
+            if matches!(self.paragraph, Paragraph::None) {
+                self.paragraph = Paragraph::Plain(start);
+            }
+            return None;
+        }
+        if let Some(token) = marker(text) {
+            self.paragraph = Paragraph::Other;
+            return Some(Mark::Marker { start, token });
+        }
+        if let Some((level, title)) = heading(text) {
+            self.paragraph = Paragraph::None;
+            return Some(Mark::Heading { start, next, level, title });
+        }
+        if let (Some(level), &Paragraph::Plain(start)) = (underline(text), &self.paragraph) {
+            self.paragraph = Paragraph::None;
+            let title = self.source[start..line.start].trim();
+            return Some(Mark::Heading { start, next, level, title });
+        }
+        self.fence = Fence::opened_by(text).map(|open| (open, start));
+        if is_blank(text) || self.fence.is_some() {
+            self.paragraph = Paragraph::None;
+        } else if matches!(self.paragraph, Paragraph::None) && !is_thematic_break(text) {
+            let other = opens_a_block(text);
+            self.paragraph = if other { Paragraph::Other } else { Paragraph::Plain(start) };
+        }
+        None
+    }
 }
 
 /// The number of the line at `offset`, counted from 1.
@@ -175,15 +178,10 @@ pub(crate) fn line_number(source: &str, offset: usize) -> usize {
 /// Where the text behind a YAML front matter begins; 0 without one.
 fn front_matter_end(source: &str) -> usize {
     let mut lines = lines(source);
-    if lines
-        .next()
-        .is_none_or(|first| first.text.trim_end() != "---")
-    {
+    if lines.next().is_none_or(|first| first.text.trim_end() != "---") {
         return 0;
     }
-    lines
-        .find(|line| line.text.trim_end() == "---")
-        .map_or(0, |line| line.next)
+    lines.find(|line| line.text.trim_end() == "---").map_or(0, |line| line.next)
 }
 
 pub(crate) fn is_blank(text: &str) -> bool {
@@ -278,10 +276,7 @@ pub(crate) struct Fence {
 impl Fence {
     pub(crate) fn opened_by(line: &str) -> Option<Self> {
         let text = strip_indent(line)?;
-        let mark = *text
-            .as_bytes()
-            .first()
-            .filter(|b| matches!(b, b'`' | b'~'))?;
+        let mark = *text.as_bytes().first().filter(|b| matches!(b, b'`' | b'~'))?;
         let length = text.bytes().take_while(|b| *b == mark).count();
         let info = &text[length..];
         (length >= 3 && !(mark == b'`' && info.contains('`'))).then_some(Self { mark, length })
@@ -298,9 +293,7 @@ impl Fence {
 /// The lines from a fence's opening to its closing one; `None` while it stays open.
 pub(crate) fn closed_fence(lines: &[&str], at: usize) -> Option<Range<usize>> {
     let open = Fence::opened_by(lines.get(at)?)?;
-    let close = lines[at + 1..]
-        .iter()
-        .position(|line| open.is_closed_by(line))?;
+    let close = lines[at + 1..].iter().position(|line| open.is_closed_by(line))?;
     Some(at..at + 1 + close + 1)
 }
 
@@ -342,10 +335,7 @@ mod tests {
 
     #[test]
     fn underlined_headings_are_told_from_rules_lists_and_tables() {
-        check(
-            "Title\n=====\n\nMore\nwords\n---",
-            &["h1 Title", "h2 More\nwords"],
-        );
+        check("Title\n=====\n\nMore\nwords\n---", &["h1 Title", "h2 More\nwords"]);
         check("- item\n---\n\n> quote\n---\n\n| a |\n|---|", &[]);
         check("**1.** text\n---\n\n---\n---", &["1"]);
         check("---\ntitle: x\n---\n\n# Real", &["h1 Real"]);
@@ -353,14 +343,8 @@ mod tests {
 
     #[test]
     fn near_misses_are_text() {
-        check(
-            "** 1.** a\n**1**. b\n**1.**c\n**a b.** d\n**.** e\n #x\n#######  y",
-            &[],
-        );
-        check(
-            "**1\u{200b}.** odd token ends the one before",
-            &["1\u{200b}"],
-        );
+        check("** 1.** a\n**1**. b\n**1.**c\n**a b.** d\n**.** e\n #x\n#######  y", &[]);
+        check("**1\u{200b}.** odd token ends the one before", &["1\u{200b}"]);
     }
 
     #[test]

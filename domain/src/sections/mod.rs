@@ -8,18 +8,23 @@ pub mod index;
 pub mod instructions;
 pub mod key;
 pub(crate) mod markdown;
+pub mod set;
 pub mod wrap;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::error::{Error, ErrorKind, Result};
 use index::Index;
 use markdown::{Mark, Outline};
 
 /// The longest text of a requirement, in characters (S1 P.1).
 pub const MAX_TEXT: usize = 10_000;
+
+/// The first heading of a file.
+pub fn title(source: &str) -> Option<&str> {
+    markdown::title(source)
+}
 
 /// What G.3.4 answers for a section that is not there.
 pub const NO_REQUIREMENTS: &str = "No requirements in this section.";
@@ -45,28 +50,6 @@ pub struct Requirement<'a> {
     block: Range<usize>,
 }
 
-/// An index that had to change so that the order holds (S1 S.3.4).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renumbered {
-    pub from: String,
-    pub to: String,
-}
-
-/// The outcome of [`Section::set`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Set {
-    /// The whole file as it shall be.
-    pub body: String,
-    /// The requirement's index as it now stands.
-    pub index: String,
-    /// The requirement as it now stands in the file, marker included (S1 S.3.6).
-    pub requirement: String,
-    /// Its text, wrapped, without the escapes that the file needs.
-    pub text: String,
-    pub renumbered: Vec<Renumbered>,
-    pub warnings: Vec<String>,
-}
-
 /// The outcome of [`Section::delete`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deleted {
@@ -87,58 +70,29 @@ pub struct Finding {
 }
 
 impl<'a> Section<'a> {
-    /// Takes a file apart. The error says why its bytes are no text.
-    pub fn read(body: &'a [u8]) -> Result<Self, String> {
-        let source = std::str::from_utf8(body)
-            .map_err(|error| format!("not UTF-8 text (byte {})", error.valid_up_to() + 1))?;
-        Ok(Self::of(source))
-    }
-
-    /// A file that is not there yet reads as an empty one.
+    /// Takes a file's text apart. A file that is not there yet reads as an empty one.
     pub fn of(source: &'a str) -> Self {
         let outline = markdown::outline(source);
         let mut requirements = Vec::new();
-        let ends = outline
-            .marks
-            .iter()
-            .skip(1)
-            .map(Mark::start)
-            .chain([source.len()]);
+        let ends = outline.marks.iter().skip(1).map(Mark::start).chain([source.len()]);
         for (mark, end) in outline.marks.iter().zip(ends) {
             if let Mark::Marker { start, token } = *mark
                 && index::is_well_formed(token)
             {
                 let block = start..content_end(source, start..end);
-                requirements.push(Requirement {
-                    index: token,
-                    block,
-                });
+                requirements.push(Requirement { index: token, block });
             }
         }
-        Self {
-            source,
-            outline,
-            requirements,
-        }
+        Self { source, outline, requirements }
     }
 
     pub fn requirements(&self) -> &[Requirement<'a>] {
         &self.requirements
     }
 
-    /// The file's first heading.
-    pub fn title(&self) -> Option<&'a str> {
-        self.outline.marks.iter().find_map(|mark| match mark {
-            Mark::Heading { title, .. } if !title.is_empty() => Some(*title),
-            _ => None,
-        })
-    }
-
     /// The requirement of this index, by value; of two equal ones the first.
     pub fn find(&self, index: &str) -> Option<&Requirement<'a>> {
-        self.requirements
-            .iter()
-            .find(|r| index::compare(r.index, index) == Ordering::Equal)
+        self.requirements.iter().find(|r| index::compare(r.index, index) == Ordering::Equal)
     }
 
     /// A requirement as it stands in the file, marker included.
@@ -155,62 +109,6 @@ impl<'a> Section<'a> {
         escape::unescape(text.trim_matches(WHITE_SPACE), own_line)
     }
 
-    /// Replaces the text of `index`, or inserts it where the order wants it (S1 S.3.2, S.3.3),
-    /// wraps it to `columns` (0 = off) and mends the order of the section (S1 S.3.4).
-    pub fn set(&self, index: &Index, text: &str, columns: usize) -> Result<Set> {
-        let found = self
-            .requirements
-            .iter()
-            .position(|r| index::compare(r.index, index.as_str()) == Ordering::Equal);
-        let position = found.unwrap_or_else(|| self.insert_position(index.as_str()));
-        let mut indices: Vec<String> = self.requirements.iter().map(|r| r.index.into()).collect();
-        if found.is_none() {
-            indices.insert(position, index.as_str().to_owned());
-        }
-        let before = indices.clone();
-        renumber(&mut indices)?;
-
-        let written = Written::new(&indices[position], text, columns);
-        let end = markdown::line_end(self.source);
-        let block = written.block.replace('\n', end);
-        let mut edits = Vec::new();
-        for (at, requirement) in self.requirements.iter().enumerate() {
-            let moved = if found.is_none() && at >= position {
-                at + 1
-            } else {
-                at
-            };
-            if before[moved] != indices[moved] && found != Some(at) {
-                let start = requirement.block.start + "**".len();
-                let token = start..start + requirement.index.len();
-                edits.push((token, indices[moved].clone()));
-            }
-        }
-        edits.push(match found {
-            Some(at) => (self.requirements[at].block.clone(), block.clone()),
-            None => self.insertion(position, index.as_str(), &block, end),
-        });
-        let body = splice(self.source, edits);
-        self.verify(&body, &indices)?;
-        let changed = before
-            .into_iter()
-            .zip(&indices)
-            .filter(|(from, to)| from != *to);
-        Ok(Set {
-            body,
-            index: indices[position].clone(),
-            requirement: block,
-            text: written.text,
-            renumbered: changed
-                .map(|(from, to)| Renumbered {
-                    from,
-                    to: to.clone(),
-                })
-                .collect(),
-            warnings: written.warnings,
-        })
-    }
-
     /// Takes the requirement of `index` out, with the blank lines that set it apart; `None` when
     /// there is none. Delete never renumbers.
     pub fn delete(&self, index: &Index) -> Option<Deleted> {
@@ -221,20 +119,15 @@ impl<'a> Section<'a> {
         let before = content_end(self.source, 0..block.start);
         // Of the gaps around it the smaller one goes, so that its neighbours stay as far apart as
         // they were: a lost blank line could make one paragraph of two.
-        let is_first = self.source[..before]
-            .trim_start_matches('\u{feff}')
-            .is_empty();
+        let is_first = self.source[..before].trim_start_matches('\u{feff}').is_empty();
         let cut = match next {
             Some(next) if is_first || next - block.end <= block.start - before => block.start..next,
             _ => before..block.end,
         };
         let body = splice(self.source, vec![(cut, String::new())]);
         Some(Deleted {
-            body: (!body
-                .trim_start_matches('\u{feff}')
-                .trim_matches(WHITE_SPACE)
-                .is_empty())
-            .then_some(body),
+            body: (!body.trim_start_matches('\u{feff}').trim_matches(WHITE_SPACE).is_empty())
+                .then_some(body),
             index: requirement.index.to_owned(),
             requirement: self.stored(requirement).to_owned(),
             text: self.text(requirement),
@@ -246,10 +139,7 @@ impl<'a> Section<'a> {
         let mut findings = Vec::new();
         let mut last: HashMap<Option<&str>, &str> = HashMap::new();
         let mut report = |offset, message| {
-            findings.push(Finding {
-                line: markdown::line_number(self.source, offset),
-                message,
-            });
+            findings.push(Finding { line: markdown::line_number(self.source, offset), message });
         };
         for mark in &self.outline.marks {
             let Mark::Marker { start, token } = *mark else {
@@ -282,101 +172,10 @@ impl<'a> Section<'a> {
             }
         }
         if let Some(offset) = self.outline.open_fence {
-            report(
-                offset,
-                "this code fence is never closed; it hides everything below it".into(),
-            );
+            report(offset, "this code fence is never closed; it hides everything below it".into());
         }
         findings.sort_by_key(|finding| finding.line);
         findings
-    }
-
-    /// Where a new index goes: behind the greatest smaller one of its group, before the group's
-    /// first when there is none; a new group last, save the numbers, which come first.
-    fn insert_position(&self, index: &str) -> usize {
-        let group = index::group(index);
-        let members = || {
-            self.requirements
-                .iter()
-                .enumerate()
-                .filter(|(_, r)| index::group(r.index) == group)
-        };
-        let smaller = members().filter(|(_, r)| index::compare(r.index, index) == Ordering::Less);
-        let predecessor = smaller.max_by(|(_, a), (_, b)| index::compare(a.index, b.index));
-        match (predecessor, members().next(), group) {
-            (Some((at, _)), _, _) => at + 1,
-            (None, Some((first, _)), _) => first,
-            (None, None, None) => 0,
-            (None, None, Some(_)) => self.requirements.len(),
-        }
-    }
-
-    /// The edit that inserts `block` at `position`, apart from its neighbours by a blank line.
-    fn insertion(
-        &self,
-        position: usize,
-        index: &str,
-        block: &str,
-        end: &str,
-    ) -> (Range<usize>, String) {
-        let before_first = match self.requirements.get(position) {
-            Some(next) if position == 0 => Some(next),
-            Some(next) => {
-                let above = self.requirements[position - 1].index;
-                let follows = index::group(above) == index::group(index)
-                    && index::compare(above, index) == Ordering::Less;
-                (!follows).then_some(next)
-            }
-            None => None,
-        };
-        if let Some(next) = before_first {
-            return (
-                next.block.start..next.block.start,
-                format!("{block}{end}{end}"),
-            );
-        }
-        let at = match position.checked_sub(1) {
-            Some(above) => self.requirements[above].block.end,
-            None => content_end(self.source, 0..self.source.len()),
-        };
-        let is_start = at <= '\u{feff}'.len_utf8()
-            && self.source[..at].trim_start_matches('\u{feff}').is_empty();
-        let apart = if is_start {
-            String::new()
-        } else {
-            end.repeat(2)
-        };
-        let rest = &self.source[at..];
-        let gap = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
-        let ends = markdown::lines(&rest[..gap]).count();
-        let trail = match (rest.len() == gap, ends) {
-            (true, 0) if is_start => end.to_owned(),
-            (true, _) => String::new(),
-            (false, ends) => end.repeat(2_usize.saturating_sub(ends)),
-        };
-        (at..at, format!("{apart}{block}{trail}"))
-    }
-
-    /// Reads an edited file again: it must hold the requirements that were meant, no other.
-    fn verify(&self, body: &str, indices: &[String]) -> Result<()> {
-        let edited = Section::of(body);
-        let as_meant = edited.requirements.iter().map(|r| r.index).eq(indices);
-        if as_meant {
-            return Ok(());
-        }
-        let way_out = match self.outline.open_fence {
-            Some(at) => format!(
-                "line {} opens a code fence that is never closed; close it first",
-                markdown::line_number(self.source, at)
-            ),
-            None => "its markdown hides the requirement; look at the file around it".to_owned(),
-        };
-        Err(Error::new(
-            ErrorKind::Refused,
-            format!(
-                "The requirement can't be written so that it can be read again: {way_out}. Nothing was changed."
-            ),
-        ))
     }
 }
 
@@ -387,77 +186,7 @@ fn content_end(source: &str, range: Range<usize>) -> usize {
     let content = source[range.clone()].trim_end_matches(WHITE_SPACE);
     let end = range.start + content.len();
     let trailing = source[end..range.end].trim_start_matches([' ', '\t']);
-    if content.is_empty() {
-        end
-    } else {
-        range.end - trailing.len()
-    }
-}
-
-/// A requirement's block as it is to be written.
-struct Written {
-    block: String,
-    text: String,
-    warnings: Vec<String>,
-}
-
-impl Written {
-    fn new(index: &str, text: &str, columns: usize) -> Self {
-        let marker = format!("**{index}.**");
-        let given = text.replace("\r\n", "\n").replace('\r', "\n");
-        let given = given.trim_matches(WHITE_SPACE);
-        let own_line = escape::begins_with_fence(given);
-        let taken = if own_line { 0 } else { marker.len() + 1 };
-        let text = wrap::wrap(given, taken, columns);
-        let mut warnings = Vec::new();
-        for (line, length) in wrap::long_lines(&text, taken, columns) {
-            warnings.push(format!(
-                "R.2: line {line} of the text is {length} characters long and could not be wrapped \
-                 at {columns}"
-            ));
-        }
-        if is_mostly_not_latin(&text) {
-            warnings.push("R.1: requirements must be written in English; this text is mostly in another script".to_owned());
-        }
-        let between = if own_line { "\n\n" } else { " " };
-        let block = format!("{marker}{between}{}", escape::escape(&text, own_line));
-        Self {
-            block,
-            text,
-            warnings,
-        }
-    }
-}
-
-fn is_mostly_not_latin(text: &str) -> bool {
-    let is_latin = |c: &char| matches!(c, '\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
-    let letters = text.chars().filter(|c| c.is_alphabetic());
-    let (latin, other): (Vec<char>, Vec<char>) = letters.partition(is_latin);
-    other.len() > latin.len()
-}
-
-/// Gives each index that does not rise within its group the next one after its predecessor.
-fn renumber(indices: &mut [String]) -> Result<()> {
-    let mut last: HashMap<Option<String>, usize> = HashMap::new();
-    for at in 0..indices.len() {
-        let group = index::group(&indices[at]).map(str::to_owned);
-        if let Some(before) = last.get(&group) {
-            let before = &indices[*before];
-            if index::compare(&indices[at], before) != Ordering::Greater {
-                indices[at] = index::next_after(before, &indices[at]).ok_or_else(|| {
-                    Error::new(ErrorKind::Refused, format!(
-                        "The indices of this section are out of order at {}, and no index of at most \
-                         {} characters is left after {before}; renumber the section by hand. \
-                         Nothing was changed.",
-                        indices[at], index::MAX
-                    ))
-                    .reference(indices[at].clone())
-                })?;
-            }
-        }
-        last.insert(group, at);
-    }
-    Ok(())
+    if content.is_empty() { end } else { range.end - trailing.len() }
 }
 
 fn splice(source: &str, mut edits: Vec<(Range<usize>, String)>) -> String {

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use super::index::Index;
+use super::set::Set;
 use super::*;
 
 fn index(text: &str) -> Index {
@@ -9,9 +11,7 @@ fn index(text: &str) -> Index {
 }
 
 fn set(source: &str, at: &str, text: &str) -> Set {
-    Section::of(source)
-        .set(&index(at), text, wrap::COLUMNS)
-        .unwrap()
+    Section::of(source).set(&index(at), text, wrap::COLUMNS).unwrap()
 }
 
 #[track_caller]
@@ -31,12 +31,7 @@ fn the_first_requirement_makes_the_file() {
     check_set("", "1", "One.", "**1.** One.\n");
     check_set("\u{feff}", "1", "One.", "\u{feff}**1.** One.\n");
     check_set("Prose", "1", "One.", "Prose\n\n**1.** One.");
-    check_set(
-        "# A\r\n",
-        "1",
-        "One.\nTwo.",
-        "# A\r\n\r\n**1.** One.\r\nTwo.\r\n",
-    );
+    check_set("# A\r\n", "1", "One.\nTwo.", "# A\r\n\r\n**1.** One.\r\nTwo.\r\n");
 }
 
 // S1: S.3.2
@@ -48,42 +43,17 @@ fn an_existing_requirement_is_replaced_in_place_with_all_its_paragraphs() {
         "New",
         "# A\n\n**1.** New\n\n## B\n\n**2.** Two",
     );
-    check_set(
-        "**01.** Old  \n**2.** b",
-        "1",
-        "New",
-        "**01.** New\n**2.** b",
-    );
+    check_set("**01.** Old  \n**2.** b", "1", "New", "**01.** New\n**2.** b");
 }
 
 // S1: S.3.3
 #[test]
 fn a_new_requirement_lands_behind_the_greatest_smaller_index_of_its_group() {
     let source = "# A\n\n**1.** a\n\n## B\n\n**3.** c\n";
-    check_set(
-        source,
-        "2",
-        "b",
-        "# A\n\n**1.** a\n\n**2.** b\n\n## B\n\n**3.** c\n",
-    );
-    check_set(
-        source,
-        "4",
-        "d",
-        "# A\n\n**1.** a\n\n## B\n\n**3.** c\n\n**4.** d\n",
-    );
-    check_set(
-        source,
-        "0",
-        "z",
-        "# A\n\n**0.** z\n\n**1.** a\n\n## B\n\n**3.** c\n",
-    );
-    check_set(
-        "**1.** a\n**3.** c",
-        "2",
-        "b",
-        "**1.** a\n\n**2.** b\n\n**3.** c",
-    );
+    check_set(source, "2", "b", "# A\n\n**1.** a\n\n**2.** b\n\n## B\n\n**3.** c\n");
+    check_set(source, "4", "d", "# A\n\n**1.** a\n\n## B\n\n**3.** c\n\n**4.** d\n");
+    check_set(source, "0", "z", "# A\n\n**0.** z\n\n**1.** a\n\n## B\n\n**3.** c\n");
+    check_set("**1.** a\n**3.** c", "2", "b", "**1.** a\n\n**2.** b\n\n**3.** c");
     check_set("**2.** b", "10", "j", "**2.** b\n\n**10.** j");
 }
 
@@ -92,25 +62,10 @@ fn a_new_requirement_lands_behind_the_greatest_smaller_index_of_its_group() {
 fn groups_keep_the_file_s_order_numbers_first_and_other_new_groups_last() {
     let source = "## R\n\n**R.1.** r\n\n## P\n\n**P.1.** p\n\nEnd of p.\n\n## Rest\n\nprose\n";
     let with = |old: &str, new: &str| source.replace(old, new);
-    check_set(
-        source,
-        "R.2",
-        "x",
-        &with("**R.1.** r\n", "**R.1.** r\n\n**R.2.** x\n"),
-    );
+    check_set(source, "R.2", "x", &with("**R.1.** r\n", "**R.1.** r\n\n**R.2.** x\n"));
     check_set(source, "1", "x", &with("**R.1.**", "**1.** x\n\n**R.1.**"));
-    check_set(
-        source,
-        "A.1",
-        "x",
-        &with("End of p.\n", "End of p.\n\n**A.1.** x\n"),
-    );
-    check_set(
-        source,
-        "P.0",
-        "x",
-        &with("**P.1.**", "**P.0.** x\n\n**P.1.**"),
-    );
+    check_set(source, "A.1", "x", &with("End of p.\n", "End of p.\n\n**A.1.** x\n"));
+    check_set(source, "P.0", "x", &with("**P.1.**", "**P.0.** x\n\n**P.1.**"));
 }
 
 // S1: S.3.4
@@ -118,10 +73,7 @@ fn groups_keep_the_file_s_order_numbers_first_and_other_new_groups_last() {
 fn a_broken_order_is_mended_by_reindexing_as_far_as_needed() {
     let source = "**1.** a\n\n**3.** b\n\n**2.** c\n\n**2.** d\n\n**7.** e\n\n**8.** f\n";
     let set = set(source, "8", "F");
-    assert_eq!(
-        set.body,
-        "**1.** a\n\n**3.** b\n\n**4.** c\n\n**5.** d\n\n**7.** e\n\n**8.** F\n"
-    );
+    assert_eq!(set.body, "**1.** a\n\n**3.** b\n\n**4.** c\n\n**5.** d\n\n**7.** e\n\n**8.** F\n");
     let pairs: Vec<_> = set.renumbered.iter().map(|r| (&*r.from, &*r.to)).collect();
     assert_eq!(pairs, [("2", "4"), ("2", "5")]);
 }
@@ -130,29 +82,17 @@ fn a_broken_order_is_mended_by_reindexing_as_far_as_needed() {
 #[test]
 fn the_answer_is_the_requirement_as_it_stands_after_reindexing() {
     let set = set("**3.** a\n\n**2.** b\n", "2", "B");
-    assert_eq!(
-        (set.index.as_str(), set.requirement.as_str()),
-        ("4", "**4.** B")
-    );
+    assert_eq!((set.index.as_str(), set.requirement.as_str()), ("4", "**4.** B"));
     assert_eq!(set.body, "**3.** a\n\n**4.** B\n");
     let error = Section::of("**9999999999.** a\n\n**2.** b\n").set(&index("2"), "B", 120);
-    assert!(
-        error
-            .unwrap_err()
-            .message
-            .contains("no index of at most 10")
-    );
+    assert!(error.unwrap_err().message.contains("no index of at most 10"));
 }
 
 // S1: S.3.4
 #[test]
 fn a_gap_is_no_violation_and_delete_never_reindexes() {
     assert_eq!(set("**1.** a\n\n**9.** b\n", "5", "x").renumbered, []);
-    check_delete(
-        "**3.** a\n\n**2.** b\n\n**1.** c\n",
-        "2",
-        Some("**3.** a\n\n**1.** c\n"),
-    );
+    check_delete("**3.** a\n\n**2.** b\n\n**1.** c\n", "2", Some("**3.** a\n\n**1.** c\n"));
 }
 
 // S1: S.3.2, D.3.3
@@ -165,32 +105,18 @@ fn of_two_equal_indices_set_and_delete_mean_the_first() {
 // S1: D.3.3, D.3.4
 #[test]
 fn delete_takes_only_the_requirement_and_the_file_when_nothing_is_left() {
-    check_delete(
-        "# A\n\n**1.** a\n\n**2.** b\n",
-        "1",
-        Some("# A\n\n**2.** b\n"),
-    );
-    check_delete(
-        "# A\n\n**1.** a\n\n**2.** b\n",
-        "2",
-        Some("# A\n\n**1.** a\n"),
-    );
+    check_delete("# A\n\n**1.** a\n\n**2.** b\n", "1", Some("# A\n\n**2.** b\n"));
+    check_delete("# A\n\n**1.** a\n\n**2.** b\n", "2", Some("# A\n\n**1.** a\n"));
     check_delete("**1.** a\r\n\r\n**2.** b", "2", Some("**1.** a"));
     check_delete("# A\n\n**1.** a\n", "1", Some("# A\n"));
     check_delete("\u{feff}\n\n**1.** a\n\n", "1", None);
-    check_delete(
-        "**1.** a\n**2.** b\n\nH\n---",
-        "2",
-        Some("**1.** a\n\nH\n---"),
-    );
+    check_delete("**1.** a\n**2.** b\n\nH\n---", "2", Some("**1.** a\n\nH\n---"));
 }
 
 // S1: D.3.3
 #[test]
 fn delete_answers_with_the_requirement_as_it_stood() {
-    let deleted = Section::of("**1.** a\r\n\\**2.** b\r\n")
-        .delete(&index("1"))
-        .unwrap();
+    let deleted = Section::of("**1.** a\r\n\\**2.** b\r\n").delete(&index("1")).unwrap();
     assert_eq!(deleted.requirement, "**1.** a\r\n\\**2.** b");
     assert_eq!(deleted.text, "a\n**2.** b");
 }
@@ -201,14 +127,7 @@ fn a_forged_marker_stays_text_and_comes_back_as_it_was_given() {
     let forged = "Real.\n\n**9.** forged\n# heading\n---\n```\nopen";
     let set = set("**1.** a\n\n**2.** b\n", "1", forged);
     let section = Section::of(&set.body);
-    assert_eq!(
-        section
-            .requirements()
-            .iter()
-            .map(|r| r.index)
-            .collect::<Vec<_>>(),
-        ["1", "2"]
-    );
+    assert_eq!(section.requirements().iter().map(|r| r.index).collect::<Vec<_>>(), ["1", "2"]);
     assert_eq!(set.text, forged);
     assert_eq!(section.text(section.find("1").unwrap()), forged);
 }
@@ -223,14 +142,8 @@ fn a_text_that_begins_with_a_fence_gets_a_line_of_its_own() {
 
 #[test]
 fn an_open_fence_above_refuses_the_set_and_names_its_line() {
-    let error = Section::of("**1.** a\n\n```\n")
-        .set(&index("2"), "x", 120)
-        .unwrap_err();
-    assert!(
-        error.message.contains("line 3 opens a code fence"),
-        "{}",
-        error.message
-    );
+    let error = Section::of("**1.** a\n\n```\n").set(&index("2"), "x", 120).unwrap_err();
+    assert!(error.message.contains("line 3 opens a code fence"), "{}", error.message);
 }
 
 // S1: R.1, R.2
@@ -251,10 +164,7 @@ fn findings_name_line_and_reason() {
 // S1: S.3.3, D.3.5
 #[test]
 fn the_specification_itself_is_read_as_its_authors_meant_it() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../shared/spec/1-requirement-sections.md"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/spec/1-requirement-sections.md");
     #[expect(clippy::disallowed_methods, reason = "a test reads a real document")]
     let Ok(source) = std::fs::read_to_string(path) else {
         return;
@@ -282,12 +192,8 @@ fn markdown() -> impl Strategy<Value = String> {
         4 => "[ -~\u{a0}\u{2028}é]{0,30}",
     ];
     let end = prop_oneof![4 => Just("\n"), 2 => Just("\r\n"), 1 => Just("\r")];
-    (
-        any::<bool>(),
-        proptest::collection::vec((line, end), 0..25),
-        any::<bool>(),
-    )
-        .prop_map(|(bom, lines, last)| {
+    (any::<bool>(), proptest::collection::vec((line, end), 0..25), any::<bool>()).prop_map(
+        |(bom, lines, last)| {
             let mut text = String::from(if bom { "\u{feff}" } else { "" });
             let count = lines.len();
             for (at, (line, end)) in lines.into_iter().enumerate() {
@@ -297,7 +203,8 @@ fn markdown() -> impl Strategy<Value = String> {
                 }
             }
             text
-        })
+        },
+    )
 }
 
 fn requirement_text() -> impl Strategy<Value = String> {
@@ -327,11 +234,7 @@ fn untouched(source: &str, but: Option<usize>) -> (Vec<String>, Vec<String>) {
     rest.push_str(&source[at..]);
     let prose = markdown::lines(&rest).map(|l| l.text.to_owned());
     let prose = prose.filter(|l| !markdown::is_blank(l)).collect();
-    let texts = section
-        .requirements()
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| Some(*at) != but);
+    let texts = section.requirements().iter().enumerate().filter(|(at, _)| Some(*at) != but);
     let behind = |r: &Requirement<'_>| section.stored(r)[r.index.len() + 5..].to_owned();
     (prose, texts.map(|(_, r)| behind(r)).collect())
 }

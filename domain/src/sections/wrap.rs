@@ -30,17 +30,10 @@ pub(crate) fn wrap(text: &str, taken: usize, columns: usize) -> String {
 /// The lines that are longer than `columns`, counted from 1, with their lengths.
 pub(crate) fn long_lines(text: &str, taken: usize, columns: usize) -> Vec<(usize, usize)> {
     let length = |(at, line): (usize, &str)| {
-        (
-            at + 1,
-            line.trim_end().chars().count() + if at == 0 { taken } else { 0 },
-        )
+        (at + 1, line.trim_end().chars().count() + if at == 0 { taken } else { 0 })
     };
     let is_long = |&(_, length): &(usize, usize)| columns > 0 && length > columns;
-    text.split('\n')
-        .enumerate()
-        .map(length)
-        .filter(is_long)
-        .collect()
+    text.split('\n').enumerate().map(length).filter(is_long).collect()
 }
 
 /// Which lines must stay as they are.
@@ -50,11 +43,7 @@ fn fixed_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
     let mut at = 0;
     while at < lines.len() {
         let line = lines[at];
-        let fence = if at == 0 && behind_marker {
-            None
-        } else {
-            closed_fence(lines, at)
-        };
+        let fence = if at == 0 && behind_marker { None } else { closed_fence(lines, at) };
         if let Some(fence) = fence {
             fixed[fence.clone()].fill(true);
             at = fence.end;
@@ -212,9 +201,7 @@ mod tests {
 
     fn widths(text: &str, taken: usize) -> Vec<usize> {
         let lines = text.split('\n').enumerate();
-        lines
-            .map(|(at, l)| l.chars().count() + if at == 0 { taken } else { 0 })
-            .collect()
+        lines.map(|(at, l)| l.chars().count() + if at == 0 { taken } else { 0 }).collect()
     }
 
     // S1: R.2
@@ -226,11 +213,7 @@ mod tests {
         let (_, full) = widths.split_last().unwrap();
         assert!(full.iter().all(|w| (110..=120).contains(w)), "{wrapped}");
         assert_eq!(wrapped.replace('\n', " "), text.trim());
-        assert_eq!(
-            wrap(&wrapped, 7, COLUMNS),
-            wrapped,
-            "wrapping twice changes nothing"
-        );
+        assert_eq!(wrap(&wrapped, 7, COLUMNS), wrapped, "wrapping twice changes nothing");
         assert_eq!(wrap(text.trim(), 7, 0), text.trim(), "0 is off");
     }
 
@@ -246,14 +229,8 @@ mod tests {
     #[test]
     fn one_unbreakable_word_stays_whole() {
         let text = format!("a {} b", "x".repeat(9000));
-        assert_eq!(
-            wrap(&text, 7, COLUMNS),
-            format!("a\n{}\nb", "x".repeat(9000))
-        );
-        assert_eq!(
-            long_lines(&wrap(&text, 7, COLUMNS), 7, COLUMNS),
-            [(2, 9000)]
-        );
+        assert_eq!(wrap(&text, 7, COLUMNS), format!("a\n{}\nb", "x".repeat(9000)));
+        assert_eq!(long_lines(&wrap(&text, 7, COLUMNS), 7, COLUMNS), [(2, 9000)]);
     }
 
     #[test]
@@ -275,27 +252,16 @@ mod tests {
     fn list_items_and_quotes_continue_under_themselves() {
         let words = "word ".repeat(30);
         let list = wrap(&format!("x\n  - {words}"), 7, COLUMNS);
-        assert!(
-            list.lines()
-                .nth(2)
-                .is_some_and(|line| line.starts_with("    word")),
-            "{list}"
-        );
+        assert!(list.lines().nth(2).is_some_and(|line| line.starts_with("    word")), "{list}");
         let quote = wrap(&format!("x\n> {words}"), 7, COLUMNS);
-        assert!(
-            quote
-                .lines()
-                .nth(2)
-                .is_some_and(|line| line.starts_with("> word")),
-            "{quote}"
-        );
+        assert!(quote.lines().nth(2).is_some_and(|line| line.starts_with("> word")), "{quote}");
     }
 
     #[test]
     fn no_line_breaks_before_what_would_begin_a_block() {
-        for token in [
-            "- b", "# b", "1. b", "**9.** b", "> b", "``` b", "+ b", "\\# b", "===", "---",
-        ] {
+        for token in
+            ["- b", "# b", "1. b", "**9.** b", "> b", "``` b", "+ b", "\\# b", "===", "---"]
+        {
             let text = format!("{} {token} {}", "a".repeat(112), "c".repeat(30));
             let wrapped = wrap(&text, 0, COLUMNS);
             let begins = wrapped.lines().skip(1).any(|line| line.starts_with(token));

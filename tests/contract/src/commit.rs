@@ -15,10 +15,7 @@ pub async fn the_decision_sees_the_newest_state(s: &Storage) {
     let ids = [id.clone(), DocumentId::section("none")];
     let seen = s.decide(&ids, |snapshot| {
         let documents = &snapshot.documents;
-        assert_eq!(
-            documents[0].as_ref().map(|d| &d.body[..]),
-            Some(&b"one"[..])
-        );
+        assert_eq!(documents[0].as_ref().map(|d| &d.body[..]), Some(&b"one"[..]));
         assert_eq!(documents[1], None);
         let heads: Vec<_> = snapshot.heads.iter().map(|h| h.id.name.as_str()).collect();
         assert_eq!(heads, ["a", "b"]);
@@ -35,35 +32,21 @@ pub async fn a_refused_decision_changes_nothing(s: &Storage) {
             Err(Error::new(ErrorKind::Conflict, "changed since").reference("a"))
         })
         .await;
-    let Err(StoreError::Decided(error)) = refused else {
-        panic!("{refused:?}")
-    };
-    assert_eq!(
-        (error.kind, error.message.as_str()),
-        (ErrorKind::Conflict, "changed since")
-    );
+    let Err(StoreError::Decided(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Conflict, "changed since"));
     assert_eq!(s.body(&id).await.as_deref(), Some(&b"one"[..]));
     let after = s.decide(&[], |_| Ok(vec![])).await.unwrap();
     assert_eq!(after.revision, before.revision);
 }
 
 pub async fn all_changes_of_a_commit_take_effect(s: &Storage) {
-    let (old, new, list) = (
-        DocumentId::section("old"),
-        DocumentId::section("new"),
-        DocumentId::instructions(),
-    );
+    let (old, new, list) =
+        (DocumentId::section("old"), DocumentId::section("new"), DocumentId::instructions());
     s.put(&old, "old").await;
     let changes = vec![
-        Change::Put {
-            id: new.clone(),
-            body: Bytes::from_static(b"new"),
-        },
+        Change::Put { id: new.clone(), body: Bytes::from_static(b"new") },
         Change::Delete { id: old.clone() },
-        Change::Put {
-            id: list.clone(),
-            body: Bytes::from_static(b"list"),
-        },
+        Change::Put { id: list.clone(), body: Bytes::from_static(b"list") },
     ];
     let ids = [old.clone(), new.clone(), list.clone()];
     s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
@@ -90,10 +73,7 @@ pub async fn concurrent_commits_all_take_effect(s: &Storage) {
         let append = s.decide(&ids, move |snapshot| {
             let before = snapshot.documents[0].as_ref().map_or(&b""[..], |d| &d.body);
             let body = Bytes::from([before, b"x\n"].concat());
-            Ok(vec![Change::Put {
-                id: id.clone(),
-                body,
-            }])
+            Ok(vec![Change::Put { id: id.clone(), body }])
         });
         append.await
     };
@@ -107,18 +87,10 @@ pub async fn concurrent_commits_all_take_effect(s: &Storage) {
 pub async fn a_change_of_what_was_not_read_is_refused(s: &Storage) {
     let (read, unread) = (DocumentId::section("read"), DocumentId::section("unread"));
     let changes = vec![
-        Change::Put {
-            id: read.clone(),
-            body: Bytes::from_static(b"x"),
-        },
-        Change::Put {
-            id: unread.clone(),
-            body: Bytes::from_static(b"x"),
-        },
+        Change::Put { id: read.clone(), body: Bytes::from_static(b"x") },
+        Change::Put { id: unread.clone(), body: Bytes::from_static(b"x") },
     ];
-    let refused = s
-        .decide(std::slice::from_ref(&read), move |_| Ok(changes.clone()))
-        .await;
+    let refused = s.decide(std::slice::from_ref(&read), move |_| Ok(changes.clone())).await;
     assert!(matches!(refused, Err(StoreError::Fault(_))), "{refused:?}");
     assert_eq!(s.body(&read).await, None, "refused whole");
     assert_eq!(s.body(&unread).await, None);
@@ -134,15 +106,9 @@ pub async fn the_answer_gives_the_versions_in_order(s: &Storage) {
     let (a, b) = (DocumentId::section("a"), DocumentId::section("b"));
     s.put(&a, "one").await;
     let changes = vec![
-        Change::Put {
-            id: b.clone(),
-            body: Bytes::from_static(b"two"),
-        },
+        Change::Put { id: b.clone(), body: Bytes::from_static(b"two") },
         Change::Delete { id: a.clone() },
     ];
-    let done = s
-        .decide(&[a, b], move |_| Ok(changes.clone()))
-        .await
-        .unwrap();
+    let done = s.decide(&[a, b], move |_| Ok(changes.clone())).await.unwrap();
     assert_eq!(done.versions, [Some(Version::of(b"two")), None]);
 }

@@ -63,53 +63,32 @@ impl Storage {
         ids: &[DocumentId],
         decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
     ) -> StoreResult<Committed> {
-        let reads = Reads {
-            documents: ids.to_vec(),
-            heads: Some(Kind::Section),
-        };
-        let commit = Commit {
-            reads,
-            decide: Box::new(decide),
-            act: act(),
-        };
+        let reads = Reads { documents: ids.to_vec(), heads: Some(Kind::Section) };
+        let commit = Commit { reads, decide: Box::new(decide), act: act() };
         self.store.commit(&self.project, commit).await
     }
 
     pub async fn put(&self, id: &DocumentId, body: &'static str) -> Committed {
-        let change = Change::Put {
-            id: id.clone(),
-            body: Bytes::from_static(body.as_bytes()),
-        };
-        let put = self
-            .decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()]))
-            .await;
+        let change = Change::Put { id: id.clone(), body: Bytes::from_static(body.as_bytes()) };
+        let put = self.decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()])).await;
         put.expect("a plain put is committed")
     }
 
     pub async fn delete(&self, id: &DocumentId) -> Committed {
         let change = Change::Delete { id: id.clone() };
-        let delete = self
-            .decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()]))
-            .await;
+        let delete = self.decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()])).await;
         delete.expect("a plain delete is committed")
     }
 
     pub async fn body(&self, id: &DocumentId) -> Option<Bytes> {
-        let mut found = self
-            .store
-            .get(&self.project, std::slice::from_ref(id))
-            .await
-            .expect("get");
+        let mut found = self.store.get(&self.project, std::slice::from_ref(id)).await.expect("get");
         found.remove(0).map(|document| document.body)
     }
 }
 
 pub fn act() -> Act {
     Act {
-        caller: Caller {
-            name: "tester".to_owned(),
-            access: Access::Write,
-        },
+        caller: Caller { name: "tester".to_owned(), access: Access::Write },
         tool: "contract",
         reason: "to hold the store to its contract".to_owned(),
         correlation_id: "contract".to_owned(),
@@ -154,8 +133,6 @@ macro_rules! cases {
 
 /// Runs a case. Stores do their blocking work on threads, so one thread of ours is enough.
 pub fn run(case: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(case);
 }

@@ -17,12 +17,7 @@ impl Endpoint for Stub {
     }
 
     async fn call(&self, call: Call) -> Result<Reply> {
-        let error = |kind| {
-            Err(Error::new(kind, "words")
-                .field("f")
-                .reference("r")
-                .hint("h"))
-        };
+        let error = |kind| Err(Error::new(kind, "words").field("f").reference("r").hint("h"));
         match call.name.as_str() {
             "panic" => panic!("a secret of the inside"),
             "internal" => error(ErrorKind::Internal),
@@ -32,24 +27,16 @@ impl Endpoint for Stub {
             "conflict" => error(ErrorKind::Conflict),
             "busy" => error(ErrorKind::Busy),
             "unavailable" => error(ErrorKind::Unavailable),
-            _ => Ok(Reply {
-                text: vec!["a".into(), "b".into()],
-                data: json!({ "n": 1 }),
-            }),
+            _ => Ok(Reply { text: vec!["a".into(), "b".into()], data: json!({ "n": 1 }) }),
         }
     }
 }
 
 async fn call(name: &'static str) -> std::result::Result<Value, Value> {
-    let caller = Caller {
-        name: "me".to_owned(),
-        access: Access::Write,
-    };
+    let caller = Caller { name: "me".to_owned(), access: Access::Write };
     let server = Server::new(Arc::new(Stub), caller);
     let outcome = server.call(CallToolRequestParams::new(name)).await;
-    outcome
-        .map(|r| serde_json::to_value(r).unwrap())
-        .map_err(|e| serde_json::to_value(e).unwrap())
+    outcome.map(|r| serde_json::to_value(r).unwrap()).map_err(|e| serde_json::to_value(e).unwrap())
 }
 
 #[tokio::test]

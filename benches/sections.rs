@@ -1,0 +1,81 @@
+//! How long the pure work on a section takes: reading it, setting and deleting in its middle, and
+//! wrapping the longest text there can be.
+//!
+//! `cargo bench --bench sections`. What a caller waits for is in `pipe.rs`; here one sees which
+//! part of it is ours. A set reads its outcome again, so it costs at least two parses.
+
+#![expect(clippy::expect_used, reason = "a benchmark that can't be set up has nothing to measure")]
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use reqlore_domain::sections::index::Index;
+use reqlore_domain::sections::{MAX_TEXT, Section, wrap};
+
+const SIZES: [usize; 3] = [10, 1_000, 10_000];
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(2))
+        .configure_from_args();
+    by_size(&mut criterion);
+    wrapping(&mut criterion);
+    criterion.final_summary();
+}
+
+fn by_size(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("sections");
+    for size in SIZES {
+        let source = section(size);
+        let parsed = Section::of(&source);
+        assert_eq!(parsed.requirements().len(), size);
+        let middle = index((size / 2).to_string());
+        let between = index(format!("{}.1", size / 2));
+        group.throughput(Throughput::Bytes(source.len() as u64));
+        group.bench_function(BenchmarkId::new("parse", size), |bencher| {
+            bencher.iter(|| Section::of(black_box(&source)));
+        });
+        for (name, index) in [("replace", &middle), ("insert", &between)] {
+            group.bench_function(BenchmarkId::new(name, size), |bencher| {
+                bencher.iter(|| parsed.set(index, black_box("Another text."), wrap::COLUMNS));
+            });
+        }
+        group.bench_function(BenchmarkId::new("delete", size), |bencher| {
+            bencher.iter(|| parsed.delete(black_box(&middle)));
+        });
+    }
+    group.finish();
+}
+
+fn wrapping(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("wrap");
+    let empty = Section::of("");
+    let first = index("1".to_owned());
+    // Links and fences that never close make it look ahead the furthest.
+    for (name, unit) in [("words", "requirement "), ("links", "[x]( "), ("fences", "~~~a\n")] {
+        let text: String = unit.chars().cycle().take(MAX_TEXT).collect();
+        group.throughput(Throughput::Bytes(text.len() as u64));
+        group.bench_function(BenchmarkId::new("set", name), |bencher| {
+            bencher.iter(|| empty.set(&first, black_box(&text), wrap::COLUMNS));
+        });
+    }
+    group.finish();
+}
+
+/// A section of so many requirements with about 100 bytes each.
+fn section(size: usize) -> String {
+    let mut source = "# Generated\n".to_owned();
+    for number in 1..=size {
+        let text = "the system must answer every request of a known user within a short time.";
+        let _ = write!(source, "\n**{number}.** In case {number} {text}\n");
+    }
+    source
+}
+
+fn index(text: String) -> Index {
+    Index::try_from(text).expect("a well-formed index")
+}

@@ -1,0 +1,65 @@
+//! The list in any AGENTS.md: made true once, then left alone, and nothing else is touched.
+//!
+//! Input: `keys NUL file`, a key a line, each with `=` and the first heading of its file or without.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reqlore_domain::sections::instructions::{Titles, listed, with_sections};
+use reqlore_domain::sections::key::SectionKey;
+
+const NONE_DEFINED: &str = "No sections defined yet.";
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let (keys, source) = text.split_once('\0').unwrap_or(("", text));
+    let titles: Titles = keys.lines().filter_map(titled_key).collect();
+    let _ = listed(source);
+    let edited = with_sections(source, &titles).unwrap_or_else(|| source.to_owned());
+    assert_eq!(with_sections(&edited, &titles), None, "a true list stays\n{edited:?}");
+    assert_only_the_list_changed(source, &edited);
+    let plain = |key: &&String| SectionKey::try_from((*key).clone()).is_ok_and(is_new);
+    let expected: Vec<&String> = titles.keys().filter(plain).collect();
+    let listed = listed(&edited);
+    assert!(expected.iter().all(|key| listed.contains_key(*key)), "{edited:?}");
+});
+
+fn titled_key(line: &str) -> Option<(String, Option<String>)> {
+    let (key, title) = line.split_once('=').unwrap_or((line, ""));
+    let key = SectionKey::try_from(key.to_owned()).ok()?;
+    let title = title.trim();
+    Some((key.as_str().to_owned(), (!title.is_empty()).then(|| title.to_owned())))
+}
+
+fn is_new(key: SectionKey) -> bool {
+    key.check_new().is_ok()
+}
+
+/// What differs lies within lines of a list, the sentence that stands for none, or white space.
+fn assert_only_the_list_changed(before: &str, after: &str) {
+    let common = |a: &mut dyn Iterator<Item = u8>, b: &mut dyn Iterator<Item = u8>| {
+        a.zip(b).take_while(|(a, b)| a == b).count()
+    };
+    let head = common(&mut before.bytes(), &mut after.bytes());
+    let tail = common(&mut before.bytes().rev(), &mut after.bytes().rev());
+    let end = (before.len() - tail).max(head);
+    // A few bytes may be equal by chance, so look at whole lines.
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let bytes = before.as_bytes();
+    let start = bytes[..head].iter().rposition(is_end).map_or(0, |at| at + 1);
+    let end = if start == end {
+        end
+    } else {
+        bytes[end..].iter().position(is_end).map_or(bytes.len(), |at| end + at)
+    };
+    let gone = String::from_utf8_lossy(&bytes[start..end]);
+    // Where the list is new, it stands between two lines that stay.
+    let stays = |line: &str| after.lines().any(|other| other.trim() == line.trim());
+    let is_list = |line: &str| line.trim_start().starts_with(['-', '*', '+']);
+    let may_go = |line: &str| {
+        let blank = line.trim().is_empty() || line.starts_with("  ");
+        blank || is_list(line) || line.trim() == NONE_DEFINED || stays(line)
+    };
+    let lost = gone.split(['\n', '\r']).find(|line| !may_go(line));
+    assert_eq!(lost, None, "lost\nbefore {before:?}\nafter {after:?}");
+}

@@ -1,0 +1,47 @@
+//! Any line from a peer: a message, or an answer that a JSON-RPC client can read, or a broken
+//! notification, which nobody waits for.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reqlore_mcp::wire;
+use serde_json::Value;
+
+const PARSE_ERROR: i64 = -32700;
+
+fuzz_target!(|line: &[u8]| {
+    let sent = serde_json::from_slice::<Value>(line).ok();
+    match wire::read(line) {
+        Ok(message) => {
+            let sent = sent.expect("a message is JSON");
+            assert_eq!(sent["jsonrpc"], "2.0");
+            let read = serde_json::to_value(&message).expect("a message is JSON again");
+            assert_eq!(read.get("id"), sent.get("id").filter(|id| !id.is_null()), "{sent}");
+        }
+        Err(malformed) => match malformed.answer() {
+            Some(answer) => check_answer(line, &answer, sent.as_ref()),
+            None => {
+                let sent = sent.expect("a notification is JSON");
+                assert!(sent["method"].is_string() && sent.get("id").is_none(), "{sent}");
+            }
+        },
+    }
+});
+
+fn check_answer(line: &[u8], answer: &[u8], sent: Option<&Value>) {
+    let (end, answer) = answer.split_last().expect("an answer is not empty");
+    assert_eq!(*end, b'\n');
+    assert!(!answer.iter().any(|byte| matches!(byte, b'\n' | b'\r')), "an answer is one line");
+    let answer: Value = serde_json::from_slice(answer).expect("an answer is JSON");
+    assert_eq!(answer["jsonrpc"], "2.0");
+    assert!(answer.get("result").is_none() && answer["error"]["message"].is_string());
+    let code = answer["error"]["code"].as_i64().expect("a code");
+    let id = &answer["id"];
+    assert!(id.is_null() || id.is_string() || id.is_i64(), "{answer}");
+    // What could be read of the request stands in the answer; two ids are none.
+    let known = sent.map_or(&Value::Null, |sent| &sent["id"]);
+    let is_one = line.windows(4).filter(|part| *part == b"\"id\"").count() == 1;
+    if code != PARSE_ERROR && is_one && (known.is_string() || known.is_i64()) {
+        assert_eq!(id, known, "{answer}");
+    }
+}

@@ -1,0 +1,366 @@
+"""The official Python clients judge the real binary.
+
+Usage: judge.py OBSERVE BINARY (see ../run). One line per check; exit code 1 if any failed.
+"""
+
+import asyncio
+import contextlib
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastmcp
+import mcp
+from fastmcp.client.transports import StdioTransport
+
+LEGACY = "2025-11-25"
+MODERN = "2026-07-28"
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+NOT_FOUND = -32002
+
+PARALLEL = 20
+PATIENCE_SECONDS = 20
+
+HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
+READING = {"project_root", "operation_description"}
+ARGUMENTS = {
+    "reqlix_delete_requirements": READING | {"section", "index", "if_version"},
+    "reqlix_get_instructions": READING,
+    "reqlix_get_requirements": READING | {"section"},
+    "reqlix_set_requirements": READING | {"section", "index", "text", "if_version"},
+}
+TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one'
+
+
+# The server, and the clients that talk to it.
+
+
+@dataclass(frozen=True)
+class Server:
+    """How to start the server in a folder of its own, and how it ended there."""
+
+    observe: str
+    binary: str
+    folder: Path
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "project"
+
+    @property
+    def log(self) -> str:
+        log = self.folder / "stderr"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    @property
+    def exit(self) -> str:
+        return (self.folder / "exit").read_text().strip()
+
+    @property
+    def launch(self) -> dict[str, Any]:
+        arguments = [str(self.folder), self.binary]
+        return {"command": self.observe, "args": arguments, "cwd": str(self.project)}
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connection as the checks see it, whichever client made it."""
+
+    client: mcp.Client | fastmcp.Client
+    call_any: Callable[[str, dict[str, Any]], Awaitable[Any]]
+    list_tools: Callable[[], Awaitable[Any]]
+    version: str
+    project: Path
+
+    async def call(self, name: str, **arguments: str) -> Any:
+        common = {"project_root": str(self.project), "operation_description": "Judge the server"}
+        return await self.call_any(name, common | arguments)
+
+    async def get(self, section: str) -> Any:
+        return await self.call("reqlix_get_requirements", section=section)
+
+    async def set(self, section: str, index: str, text: str) -> Any:
+        return await self.call("reqlix_set_requirements", section=section, index=index, text=text)
+
+    async def delete(self, section: str, index: str) -> Any:
+        return await self.call("reqlix_delete_requirements", section=section, index=index)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One client in one era."""
+
+    name: str
+    connect: Callable[[Server, str], contextlib.AbstractAsyncContextManager[Session]]
+    mode: str
+    version: str
+
+
+@contextlib.asynccontextmanager
+async def connect_mcp(server: Server, mode: str, version: str) -> AsyncIterator[Session]:
+    """The SDK holds structured content against the output schema in every call."""
+    transport = mcp.stdio_client(mcp.StdioServerParameters(**server.launch))
+    async with mcp.Client(transport, mode=mode) as client:
+        yield Session(client, client.call_tool, client.list_tools, version, server.project)
+
+
+@contextlib.asynccontextmanager
+async def connect_fastmcp(server: Server, mode: str, version: str) -> AsyncIterator[Session]:
+    """FastMCP makes typed data of structured content besides; it only logs when it cannot."""
+
+    async def call(name: str, arguments: dict[str, Any]) -> Any:
+        result = await client.call_tool(name, arguments, raise_on_error=False)
+        if not result.is_error:
+            expect("structured content became typed data", result.data is not None, True)
+        return result
+
+    transport = StdioTransport(**server.launch, keep_alive=False)
+    async with fastmcp.Client(transport, mode=mode) as client:
+        yield Session(client, call, client.list_tools_mcp, version, server.project)
+
+
+# In mode "auto" both send server/discover first and would fall back to initialize; that they did
+# not is what the check of the negotiated version finds out. A pinned version skips discovery.
+CONTENDERS = [
+    Contender("mcp legacy", connect_mcp, "legacy", LEGACY),
+    Contender("mcp modern", connect_mcp, "auto", MODERN),
+    Contender("mcp modern, undiscovered", connect_mcp, MODERN, MODERN),
+    Contender("fastmcp legacy", connect_fastmcp, "legacy", LEGACY),
+    Contender("fastmcp modern", connect_fastmcp, "auto", MODERN),
+]
+
+
+# What is expected of an answer.
+
+
+def expect(what: str, actual: Any, wanted: Any) -> None:
+    if actual != wanted:
+        raise AssertionError(f"{what}: got {actual!r}, expected {wanted!r}")
+
+
+def expect_match(what: str, actual: Any, pattern: str) -> None:
+    if not isinstance(actual, str) or not re.search(pattern, actual):
+        raise AssertionError(f"{what}: got {actual!r}, expected a text like {pattern!r}")
+
+
+def text_of(result: Any) -> str:
+    expect("types of content", [block.type for block in result.content], ["text"])
+    return result.content[0].text
+
+
+def expect_answer(result: Any, text: str, data: dict[str, Any]) -> None:
+    expect("isError", result.is_error, False)
+    expect("text", text_of(result), text)
+    expect("structuredContent", result.structured_content, data)
+
+
+def expect_tool_error(result: Any, pattern: str, kind: str, code: int, field: str) -> None:
+    expect("isError", result.is_error, True)
+    expect_match("text", text_of(result), pattern)
+    expect("structuredContent", result.structured_content, None)
+    error = result.meta["reqlore/error"]
+    named = {"kind": kind, "code": code, "field": field, "message": text_of(result)}
+    expect("reqlore/error", {key: error.get(key) for key in named}, named)
+
+
+def version_of(result: Any) -> str:
+    version = result.structured_content["version"]
+    expect_match("version", version, r"^[0-9a-f]{16}$")
+    return version
+
+
+def expect_described(where: str, schema: dict[str, Any]) -> None:
+    expect(f"{where}: type", schema["type"], "object")
+    for name, value in schema["properties"].items():
+        expect_match(f"{where}: description of {name}", value.get("description"), r"\S")
+
+
+# The checks, in the order in which they run.
+
+Check = Callable[[Session], Awaitable[None]]
+CHECKS: list[tuple[str, Check]] = []
+
+
+def check(title: str) -> Callable[[Check], Check]:
+    def register(function: Check) -> Check:
+        CHECKS.append((title, function))
+        return function
+
+    return register
+
+
+@check("handshake negotiates the version and introduces the server")
+async def handshake(session: Session) -> None:
+    expect("protocol version", session.client.protocol_version, session.version)
+    expect("server", session.client.server_info.name, "reqlore")
+    expect_match("server version", session.client.server_info.version, r"^\d+\.\d+\.\d+")
+    expect_match("instructions", session.client.instructions, "reqlix_get_instructions")
+
+
+@check("tools/list gives the four tools, sorted and fully described")
+async def tools(session: Session) -> None:
+    listed = (await session.list_tools()).tools
+    expect("names", [tool.name for tool in listed], sorted(ARGUMENTS))
+    for tool in listed:
+        expect_match(f"{tool.name}: title", tool.title, r"\S")
+        expect_match(f"{tool.name}: description", tool.description, r"\S")
+        arguments = tool.input_schema["properties"].keys()
+        expect(f"{tool.name}: arguments", set(arguments), ARGUMENTS[tool.name])
+        expect_described(f"{tool.name}: inputSchema", tool.input_schema)
+        expect_described(f"{tool.name}: outputSchema", tool.output_schema)
+        hints = {hint: type(getattr(tool.annotations, hint)) for hint in HINTS}
+        expect(f"{tool.name}: types of hints", hints, dict.fromkeys(HINTS, bool))
+        reads = tool.name.startswith("reqlix_get_")
+        expect(f"{tool.name}: readOnlyHint", tool.annotations.read_only_hint, reads)
+
+
+@check("reqlix_get_instructions creates AGENTS.md and gives its text")
+async def instructions(session: Session) -> None:
+    result = await session.call("reqlix_get_instructions")
+    stored = session.project / "docs/development/requirements/AGENTS.md"
+    data = {"project": "default", "version": version_of(result)}
+    expect_answer(result, stored.read_text(encoding="utf-8"), data)
+
+
+@check("get of a section that is not there says so")
+async def missing_section(session: Session) -> None:
+    data = {"project": "default", "section": "missing", "version": None, "count": 0}
+    expect_answer(await session.get("missing"), "No requirements in this section.", data)
+
+
+@check("set, get and delete agree on text and structured content")
+async def round_trip(session: Session) -> None:
+    place = {"project": "default", "section": "round_trip"}
+    requirement = {"index": "1.2", "text": TEXT}
+    stored = f"**1.2.** {TEXT}"
+
+    result = await session.set("round_trip", **requirement)
+    version = version_of(result)
+    data = place | requirement | {"version": version, "reindexed": [], "warnings": []}
+    expect_answer(result, stored, data)
+
+    result = await session.get("round_trip")
+    expect_answer(result, f"{stored}\n", place | {"version": version, "count": 1})
+
+    result = await session.delete("round_trip", "1.2")
+    expect_answer(result, stored, place | requirement | {"version": None})
+
+    result = await session.get("round_trip")
+    data = place | {"version": None, "count": 0}
+    expect_answer(result, "No requirements in this section.", data)
+
+
+@check("a bad section is a tool error that names it, not an exception")
+async def bad_section(session: Session) -> None:
+    result = await session.get("../x")
+    expect_tool_error(result, r'section: "\.\./x" ', "invalid_argument", INVALID_PARAMS, "section")
+
+
+@check("delete of a missing requirement says exactly that")
+async def missing_requirement(session: Session) -> None:
+    await session.set("sparse", "1", "The only one.")
+    result = await session.delete("sparse", "2")
+    expect_tool_error(result, r"^Requirement not found\.$", "not_found", NOT_FOUND, "index")
+
+
+@check("an unknown tool is the JSON-RPC error -32601")
+async def unknown_tool(session: Session) -> None:
+    try:
+        result = await session.call("reqlix_no_such_tool")
+    except mcp.MCPError as error:
+        expect("code", error.code, METHOD_NOT_FOUND)
+        expect_match("message", error.message, "reqlix_no_such_tool")
+    else:
+        raise AssertionError(f"no error but {result!r}")
+
+
+@check(f"{PARALLEL} parallel gets are all answered")
+async def parallel_gets(session: Session) -> None:
+    version = version_of(await session.set("read", "1", "Read me."))
+    data = {"project": "default", "section": "read", "version": version, "count": 1}
+    for result in await asyncio.gather(*(session.get("read") for _ in range(PARALLEL))):
+        expect_answer(result, "**1.** Read me.\n", data)
+
+
+@check(f"{PARALLEL} parallel sets all land")
+async def parallel_sets(session: Session) -> None:
+    indices = [str(number) for number in range(1, PARALLEL + 1)]
+    shuffled = indices[::2] + indices[1::2][::-1]
+    setting = (session.set("written", index, f"Number {index}.") for index in shuffled)
+    for index, result in zip(shuffled, await asyncio.gather(*setting), strict=True):
+        expect("text", text_of(result), f"**{index}.** Number {index}.")
+
+    result = await session.get("written")
+    stored = "\n\n".join(f"**{index}.** Number {index}." for index in indices)
+    data = {"project": "default", "section": "written", "version": version_of(result)}
+    expect_answer(result, f"{stored}\n", data | {"count": PARALLEL})
+
+
+# The verdicts.
+
+
+class Verdicts:
+    """Prints one line per check and counts the failures."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.failures = 0
+
+    @contextlib.contextmanager
+    def reporting(self, title: str, silent: bool = False):
+        try:
+            yield
+        except Exception as error:
+            self.failures += 1
+            print(f"FAILED {self.client}: {title}: {describe(error)}", flush=True)
+        else:
+            if not silent:
+                print(f"ok {self.client}: {title}", flush=True)
+
+
+def describe(error: BaseException) -> str:
+    """One line; of a group of errors the first one, which is the cause."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    words = " ".join(str(error).split())
+    return words if isinstance(error, AssertionError) else f"{type(error).__name__}: {words}"
+
+
+async def run_checks(session: Session, verdicts: Verdicts) -> None:
+    for title, function in CHECKS:
+        with verdicts.reporting(title):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await function(session)
+
+
+async def judge(contender: Contender, observe: str, binary: str) -> int:
+    verdicts = Verdicts(f"python {contender.name}")
+    with tempfile.TemporaryDirectory(prefix="reqlore-judge-") as folder:
+        server = Server(observe, binary, Path(folder))
+        server.project.mkdir()
+        with verdicts.reporting("connection", silent=True):
+            async with contextlib.AsyncExitStack() as stack:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    connection = contender.connect(server, contender.mode, contender.version)
+                    session = await stack.enter_async_context(connection)
+                await run_checks(session, verdicts)
+        with verdicts.reporting("the server ends by itself with exit code 0"):
+            expect("exit code", server.exit, "0")
+        if verdicts.failures:
+            print(server.log, file=sys.stderr, end="")
+    return verdicts.failures
+
+
+async def main(observe: str, binary: str) -> int:
+    failures = [await judge(contender, observe, binary) for contender in CONTENDERS]
+    return 1 if any(failures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(*sys.argv[1:])))
