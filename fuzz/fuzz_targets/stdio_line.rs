@@ -18,7 +18,7 @@ fuzz_target!(|line: &[u8]| {
             let read = serde_json::to_value(&message).expect("a message is JSON again");
             assert_eq!(read.get("id"), sent.get("id").filter(|id| !id.is_null()), "{sent}");
         }
-        Err(malformed) => match malformed.answer() {
+        Err(malformed) => match malformed.answer {
             Some(answer) => check_answer(line, &answer, sent.as_ref()),
             None => {
                 let sent = sent.expect("a notification is JSON");

@@ -1,1 +1,27 @@
-fn main() {}
+//! The whole product: the real binary over real pipes, and what the repository promises of itself.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "this crate is tests"
+)]
+
+mod client;
+mod commands;
+mod crash;
+mod criteria;
+mod schemas;
+mod stdio;
+mod surface;
+mod tidy;
+mod transcripts;
+mod writers;
+
+use std::path::PathBuf;
+
+/// The repository's root.
+fn repository() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}

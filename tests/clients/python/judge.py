@@ -5,10 +5,12 @@ Usage: judge.py OBSERVE BINARY (see ../run). One line per check; exit code 1 if 
 
 import asyncio
 import contextlib
+import functools
+import logging
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,18 +71,90 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Connection:
+    """What the clients name differently."""
+
+    client: mcp.Client | fastmcp.Client
+    list_tools: Callable[[], Awaitable[Any]]
+    call_tool: Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+@contextlib.asynccontextmanager
+async def connect_mcp(server: Server, mode: str) -> AsyncIterator[Connection]:
+    """The SDK itself holds structured content against the output schema, in every call."""
+    transport = mcp.stdio_client(mcp.StdioServerParameters(**server.launch))
+    async with mcp.Client(transport, mode=mode) as client:
+        yield Connection(client, client.list_tools, client.call_tool)
+
+
+@contextlib.asynccontextmanager
+async def connect_fastmcp(server: Server, mode: str) -> AsyncIterator[Connection]:
+    """FastMCP makes typed data of structured content besides, and logs an error where it cannot."""
+    transport = StdioTransport(**server.launch, keep_alive=False)
+    async with fastmcp.Client(transport, mode=mode) as client:
+        call_tool = functools.partial(client.call_tool, raise_on_error=False)
+        yield Connection(client, client.list_tools_mcp, call_tool)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One client in one era."""
+
+    name: str
+    connect: Callable[[Server, str], contextlib.AbstractAsyncContextManager[Connection]]
+    mode: str
+    version: str
+    discovers: bool = True
+
+
+# In mode "auto" both send server/discover first and would fall back to initialize; that they did
+# not is what the check of the negotiated version finds out. With a version for a mode the first
+# line that the server sees is an ordinary request, and the client never learns the server's name.
+CONTENDERS = [
+    Contender("mcp legacy", connect_mcp, "legacy", LEGACY),
+    Contender("mcp modern", connect_mcp, "auto", MODERN),
+    Contender("mcp modern undiscovered", connect_mcp, MODERN, MODERN, discovers=False),
+    Contender("fastmcp legacy", connect_fastmcp, "legacy", LEGACY),
+    Contender("fastmcp modern", connect_fastmcp, "auto", MODERN),
+]
+
+
+class Complaints(logging.Handler):
+    """What the SDKs log as warnings and errors: faults that they put up with."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.words: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.words.append(record.getMessage())
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[list[str]]:
+        # FastMCP does not pass on to the root what it logs, but prints it.
+        loggers = [logging.getLogger(), logging.getLogger("fastmcp")]
+        before = [logger.handlers for logger in loggers]
+        for logger in loggers:
+            logger.handlers = [self]
+        try:
+            yield self.words
+        finally:
+            for logger, handlers in zip(loggers, before, strict=True):
+                logger.handlers = handlers
+
+
+@dataclass(frozen=True)
 class Session:
     """A connection as the checks see it, whichever client made it."""
 
-    client: mcp.Client | fastmcp.Client
-    call_any: Callable[[str, dict[str, Any]], Awaitable[Any]]
-    list_tools: Callable[[], Awaitable[Any]]
-    version: str
+    contender: Contender
+    connection: Connection
     project: Path
+    complaints: list[str]
 
     async def call(self, name: str, **arguments: str) -> Any:
         common = {"project_root": str(self.project), "operation_description": "Judge the server"}
-        return await self.call_any(name, common | arguments)
+        return await self.connection.call_tool(name, common | arguments)
 
     async def get(self, section: str) -> Any:
         return await self.call("reqlix_get_requirements", section=section)
@@ -92,61 +166,21 @@ class Session:
         return await self.call("reqlix_delete_requirements", section=section, index=index)
 
 
-@dataclass(frozen=True)
-class Contender:
-    """One client in one era."""
-
-    name: str
-    connect: Callable[[Server, str], contextlib.AbstractAsyncContextManager[Session]]
-    mode: str
-    version: str
-
-
-@contextlib.asynccontextmanager
-async def connect_mcp(server: Server, mode: str, version: str) -> AsyncIterator[Session]:
-    """The SDK holds structured content against the output schema in every call."""
-    transport = mcp.stdio_client(mcp.StdioServerParameters(**server.launch))
-    async with mcp.Client(transport, mode=mode) as client:
-        yield Session(client, client.call_tool, client.list_tools, version, server.project)
-
-
-@contextlib.asynccontextmanager
-async def connect_fastmcp(server: Server, mode: str, version: str) -> AsyncIterator[Session]:
-    """FastMCP makes typed data of structured content besides; it only logs when it cannot."""
-
-    async def call(name: str, arguments: dict[str, Any]) -> Any:
-        result = await client.call_tool(name, arguments, raise_on_error=False)
-        if not result.is_error:
-            expect("structured content became typed data", result.data is not None, True)
-        return result
-
-    transport = StdioTransport(**server.launch, keep_alive=False)
-    async with fastmcp.Client(transport, mode=mode) as client:
-        yield Session(client, call, client.list_tools_mcp, version, server.project)
-
-
-# In mode "auto" both send server/discover first and would fall back to initialize; that they did
-# not is what the check of the negotiated version finds out. A pinned version skips discovery.
-CONTENDERS = [
-    Contender("mcp legacy", connect_mcp, "legacy", LEGACY),
-    Contender("mcp modern", connect_mcp, "auto", MODERN),
-    Contender("mcp modern, undiscovered", connect_mcp, MODERN, MODERN),
-    Contender("fastmcp legacy", connect_fastmcp, "legacy", LEGACY),
-    Contender("fastmcp modern", connect_fastmcp, "auto", MODERN),
-]
-
-
 # What is expected of an answer.
+
+
+class Mismatch(Exception):
+    """The server's answer is not what was expected."""
 
 
 def expect(what: str, actual: Any, wanted: Any) -> None:
     if actual != wanted:
-        raise AssertionError(f"{what}: got {actual!r}, expected {wanted!r}")
+        raise Mismatch(f"{what}: got {actual!r}, expected {wanted!r}")
 
 
 def expect_match(what: str, actual: Any, pattern: str) -> None:
     if not isinstance(actual, str) or not re.search(pattern, actual):
-        raise AssertionError(f"{what}: got {actual!r}, expected a text like {pattern!r}")
+        raise Mismatch(f"{what}: got {actual!r}, expected a text like {pattern!r}")
 
 
 def text_of(result: Any) -> str:
@@ -197,15 +231,17 @@ def check(title: str) -> Callable[[Check], Check]:
 
 @check("handshake negotiates the version and introduces the server")
 async def handshake(session: Session) -> None:
-    expect("protocol version", session.client.protocol_version, session.version)
-    expect("server", session.client.server_info.name, "reqlore")
-    expect_match("server version", session.client.server_info.version, r"^\d+\.\d+\.\d+")
-    expect_match("instructions", session.client.instructions, "reqlix_get_instructions")
+    client = session.connection.client
+    expect("protocol version", client.protocol_version, session.contender.version)
+    if session.contender.discovers:
+        expect("server", client.server_info.name, "reqlore")
+        expect_match("server version", client.server_info.version, r"^\d+\.\d+\.\d+")
+        expect_match("instructions", client.instructions, "reqlix_get_instructions")
 
 
 @check("tools/list gives the four tools, sorted and fully described")
 async def tools(session: Session) -> None:
-    listed = (await session.list_tools()).tools
+    listed = (await session.connection.list_tools()).tools
     expect("names", [tool.name for tool in listed], sorted(ARGUMENTS))
     for tool in listed:
         expect_match(f"{tool.name}: title", tool.title, r"\S")
@@ -277,7 +313,7 @@ async def unknown_tool(session: Session) -> None:
         expect("code", error.code, METHOD_NOT_FOUND)
         expect_match("message", error.message, "reqlix_no_such_tool")
     else:
-        raise AssertionError(f"no error but {result!r}")
+        raise Mismatch(f"no error but {result!r}")
 
 
 @check(f"{PARALLEL} parallel gets are all answered")
@@ -302,6 +338,11 @@ async def parallel_sets(session: Session) -> None:
     expect_answer(result, f"{stored}\n", data | {"count": PARALLEL})
 
 
+@check("the SDK complains of nothing that it saw")
+async def complaints(session: Session) -> None:
+    expect("logged", session.complaints, [])
+
+
 # The verdicts.
 
 
@@ -313,7 +354,7 @@ class Verdicts:
         self.failures = 0
 
     @contextlib.contextmanager
-    def reporting(self, title: str, silent: bool = False):
+    def reporting(self, title: str, silent: bool = False) -> Iterator[None]:
         try:
             yield
         except Exception as error:
@@ -329,7 +370,7 @@ def describe(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     words = " ".join(str(error).split())
-    return words if isinstance(error, AssertionError) else f"{type(error).__name__}: {words}"
+    return words if isinstance(error, Mismatch) else f"{type(error).__name__}: {words}"
 
 
 async def run_checks(session: Session, verdicts: Verdicts) -> None:
@@ -346,9 +387,11 @@ async def judge(contender: Contender, observe: str, binary: str) -> int:
         server.project.mkdir()
         with verdicts.reporting("connection", silent=True):
             async with contextlib.AsyncExitStack() as stack:
+                complaints = stack.enter_context(Complaints().listening())
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    connection = contender.connect(server, contender.mode, contender.version)
-                    session = await stack.enter_async_context(connection)
+                    connecting = contender.connect(server, contender.mode)
+                    connection = await stack.enter_async_context(connecting)
+                session = Session(contender, connection, server.project, complaints)
                 await run_checks(session, verdicts)
         with verdicts.reporting("the server ends by itself with exit code 0"):
             expect("exit code", server.exit, "0")

@@ -1,0 +1,355 @@
+// The official TypeScript clients judge the real binary.
+//
+// Usage: judge.mjs OBSERVE BINARY (see ../run). One line per check; exit code 1 if any failed.
+
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { Client as ClientOfSdk } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport as TransportOfSdk } from '@modelcontextprotocol/sdk/client/stdio.js';
+
+const LEGACY = '2025-11-25';
+const MODERN = '2026-07-28';
+
+const METHOD_NOT_FOUND = -32601;
+const INVALID_PARAMS = -32602;
+const NOT_FOUND = -32002;
+
+const PARALLEL = 20;
+const PATIENCE_MS = 20_000;
+
+const SELF = { name: 'reqlore-judge', version: '1.0.0' };
+const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
+const READING = ['operation_description', 'project_root'];
+const ARGUMENTS = {
+  reqlix_delete_requirements: [...READING, 'section', 'index', 'if_version'],
+  reqlix_get_instructions: READING,
+  reqlix_get_requirements: [...READING, 'section'],
+  reqlix_set_requirements: [...READING, 'section', 'index', 'text', 'if_version'],
+};
+const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';
+
+// The server, and the clients that talk to it. Both SDKs hold structured content against the
+// output schemas of the tools that were listed, so `tools/list` is among the first checks.
+
+/** How to start the server in a folder of its own, and how it ended there. */
+class Server {
+  constructor(observe, binary) {
+    this.folder = mkdtempSync(join(tmpdir(), 'reqlore-judge-'));
+    this.project = join(this.folder, 'project');
+    this.launch = { command: observe, args: [this.folder, binary], cwd: this.project };
+    mkdirSync(this.project);
+  }
+
+  read(file) {
+    const path = join(this.folder, file);
+    return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  }
+
+  remove() {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+async function connectSdk(launch, complain) {
+  const transport = new TransportOfSdk(launch);
+  const connection = { client: new ClientOfSdk(SELF) };
+  connection.client.onerror = complain;
+  // This SDK tells the negotiated version to its transport only.
+  transport.setProtocolVersion = (version) => (connection.version = version);
+  await connection.client.connect(transport);
+  return connection;
+}
+
+const connectClient = (mode) => async (launch, complain) => {
+  const client = new Client(SELF, { versionNegotiation: { mode } });
+  client.onerror = complain;
+  await client.connect(new StdioClientTransport(launch));
+  return { client, version: client.getNegotiatedProtocolVersion() };
+};
+
+const CONTENDERS = [
+  { name: 'sdk legacy', connect: connectSdk, version: LEGACY },
+  { name: 'client legacy', connect: connectClient('legacy'), version: LEGACY },
+  { name: 'client modern', connect: connectClient('auto'), version: MODERN },
+  { name: 'client modern pinned', connect: connectClient({ pin: MODERN }), version: MODERN },
+];
+
+/** A connection as the checks see it, whichever client made it. */
+class Session {
+  constructor(contender, connection, project, complaints) {
+    Object.assign(this, connection, { expectedVersion: contender.version, project, complaints });
+  }
+
+  call(name, rest = {}) {
+    const common = { project_root: this.project, operation_description: 'Judge the server' };
+    return this.client.callTool({ name, arguments: { ...common, ...rest } });
+  }
+
+  get(section) {
+    return this.call('reqlix_get_requirements', { section });
+  }
+
+  set(section, index, text) {
+    return this.call('reqlix_set_requirements', { section, index, text });
+  }
+
+  delete(section, index) {
+    return this.call('reqlix_delete_requirements', { section, index });
+  }
+}
+
+// What is expected of an answer.
+
+class Mismatch extends Error {
+  constructor(what, actual, wanted) {
+    super(`${what}: got ${JSON.stringify(actual)}, expected ${wanted}`);
+  }
+}
+
+function expect(what, actual, wanted) {
+  if (!isDeepStrictEqual(actual, wanted)) {
+    throw new Mismatch(what, actual, JSON.stringify(wanted));
+  }
+}
+
+function expectMatch(what, actual, pattern) {
+  if (typeof actual !== 'string' || !pattern.test(actual)) {
+    throw new Mismatch(what, actual, `a text like ${pattern}`);
+  }
+}
+
+function textOf(result) {
+  expect('types of content', result.content.map((block) => block.type), ['text']);
+  return result.content[0].text;
+}
+
+function expectAnswer(result, text, data) {
+  expect('isError', result.isError ?? false, false);
+  expect('text', textOf(result), text);
+  expect('structuredContent', result.structuredContent, data);
+}
+
+function expectToolError(result, pattern, kind, code, field) {
+  expect('isError', result.isError, true);
+  expectMatch('text', textOf(result), pattern);
+  expect('structuredContent', result.structuredContent, undefined);
+  const error = result._meta['reqlore/error'];
+  const named = { kind: error.kind, code: error.code, field: error.field, message: error.message };
+  expect('reqlore/error', named, { kind, code, field, message: textOf(result) });
+}
+
+function versionOf(result) {
+  const { version } = result.structuredContent;
+  expectMatch('version', version, /^[0-9a-f]{16}$/);
+  return version;
+}
+
+function expectDescribed(where, schema) {
+  expect(`${where}: type`, schema.type, 'object');
+  for (const [name, value] of Object.entries(schema.properties)) {
+    expectMatch(`${where}: description of ${name}`, value.description, /\S/);
+  }
+}
+
+// The checks, in the order in which they run.
+
+async function handshake({ client, version, expectedVersion }) {
+  expect('protocol version', version, expectedVersion);
+  expect('server', client.getServerVersion().name, 'reqlore');
+  expectMatch('server version', client.getServerVersion().version, /^\d+\.\d+\.\d+/);
+  expectMatch('instructions', client.getInstructions(), /reqlix_get_instructions/);
+}
+
+async function tools({ client }) {
+  const listed = (await client.listTools()).tools;
+  expect('names', listed.map((tool) => tool.name), Object.keys(ARGUMENTS).sort());
+  for (const tool of listed) {
+    expectMatch(`${tool.name}: title`, tool.title, /\S/);
+    expectMatch(`${tool.name}: description`, tool.description, /\S/);
+    const given = Object.keys(tool.inputSchema.properties).sort();
+    expect(`${tool.name}: arguments`, given, [...ARGUMENTS[tool.name]].sort());
+    expectDescribed(`${tool.name}: inputSchema`, tool.inputSchema);
+    expectDescribed(`${tool.name}: outputSchema`, tool.outputSchema);
+    const hints = HINTS.map((hint) => typeof tool.annotations[hint]);
+    expect(`${tool.name}: types of hints`, hints, HINTS.map(() => 'boolean'));
+    const reads = tool.name.startsWith('reqlix_get_');
+    expect(`${tool.name}: readOnlyHint`, tool.annotations.readOnlyHint, reads);
+  }
+}
+
+async function instructions(session) {
+  const result = await session.call('reqlix_get_instructions');
+  const stored = join(session.project, 'docs/development/requirements/AGENTS.md');
+  const data = { project: 'default', version: versionOf(result) };
+  expectAnswer(result, readFileSync(stored, 'utf8'), data);
+}
+
+async function missingSection(session) {
+  const data = { project: 'default', section: 'missing', version: null, count: 0 };
+  expectAnswer(await session.get('missing'), 'No requirements in this section.', data);
+}
+
+async function roundTrip(session) {
+  const place = { project: 'default', section: 'round_trip' };
+  const requirement = { index: '1.2', text: TEXT };
+  const stored = `**1.2.** ${TEXT}`;
+
+  const set = await session.set('round_trip', '1.2', TEXT);
+  const version = versionOf(set);
+  const change = { version, reindexed: [], warnings: [] };
+  expectAnswer(set, stored, { ...place, ...requirement, ...change });
+
+  const got = await session.get('round_trip');
+  expectAnswer(got, `${stored}\n`, { ...place, version, count: 1 });
+
+  const deleted = await session.delete('round_trip', '1.2');
+  expectAnswer(deleted, stored, { ...place, ...requirement, version: null });
+
+  const gone = await session.get('round_trip');
+  const data = { ...place, version: null, count: 0 };
+  expectAnswer(gone, 'No requirements in this section.', data);
+}
+
+async function badSection(session) {
+  const result = await session.get('../x');
+  const words = /section: "\.\.\/x" /;
+  expectToolError(result, words, 'invalid_argument', INVALID_PARAMS, 'section');
+}
+
+async function missingRequirement(session) {
+  await session.set('sparse', '1', 'The only one.');
+  const result = await session.delete('sparse', '2');
+  expectToolError(result, /^Requirement not found\.$/, 'not_found', NOT_FOUND, 'index');
+}
+
+async function unknownTool(session) {
+  const answer = await session.call('reqlix_no_such_tool').catch((error) => error);
+  expect('code', answer.code, METHOD_NOT_FOUND);
+  expectMatch('message', answer.message, /reqlix_no_such_tool/);
+}
+
+async function parallelGets(session) {
+  const version = versionOf(await session.set('read', '1', 'Read me.'));
+  const data = { project: 'default', section: 'read', version, count: 1 };
+  const results = await Promise.all(Array.from({ length: PARALLEL }, () => session.get('read')));
+  for (const result of results) {
+    expectAnswer(result, '**1.** Read me.\n', data);
+  }
+}
+
+async function parallelSets(session) {
+  const stored = (index) => `**${index}.** Number ${index}.`;
+  const indices = Array.from({ length: PARALLEL }, (_, at) => String(at + 1));
+  const isOdd = (_, at) => at % 2 === 0;
+  const isEven = (_, at) => at % 2 === 1;
+  const shuffled = [...indices.filter(isOdd), ...indices.filter(isEven).reverse()];
+  const setting = shuffled.map((index) => session.set('written', index, `Number ${index}.`));
+  expect('texts', (await Promise.all(setting)).map(textOf), shuffled.map(stored));
+
+  const result = await session.get('written');
+  const data = { project: 'default', section: 'written', version: versionOf(result) };
+  expectAnswer(result, `${indices.map(stored).join('\n\n')}\n`, { ...data, count: PARALLEL });
+}
+
+async function complained({ complaints }) {
+  expect('logged', complaints, []);
+}
+
+const CHECKS = [
+  ['handshake negotiates the version and introduces the server', handshake],
+  ['tools/list gives the four tools, sorted and fully described', tools],
+  ['reqlix_get_instructions creates AGENTS.md and gives its text', instructions],
+  ['get of a section that is not there says so', missingSection],
+  ['set, get and delete agree on text and structured content', roundTrip],
+  ['a bad section is a tool error that names it, not an exception', badSection],
+  ['delete of a missing requirement says exactly that', missingRequirement],
+  ['an unknown tool is the JSON-RPC error -32601', unknownTool],
+  [`${PARALLEL} parallel gets are all answered`, parallelGets],
+  [`${PARALLEL} parallel sets all land`, parallelSets],
+  ['the SDK complains of nothing that it saw', complained],
+];
+
+// The verdicts.
+
+/** Prints one line per check and counts the failures. */
+class Verdicts {
+  failures = 0;
+
+  constructor(client) {
+    this.client = client;
+  }
+
+  async report(title, work, silent = false) {
+    try {
+      const value = await inTime(work());
+      if (!silent) console.log(`ok ${this.client}: ${title}`);
+      return value;
+    } catch (error) {
+      this.failures += 1;
+      console.log(`FAILED ${this.client}: ${title}: ${describe(error)}`);
+    }
+  }
+}
+
+async function inTime(work) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    const error = new Error(`no answer within ${PATIENCE_MS} ms`);
+    timer = setTimeout(() => reject(error), PATIENCE_MS);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** One line. */
+function describe(error) {
+  const words = error.message.replace(/\s+/g, ' ').trim();
+  return error instanceof Mismatch ? words : `${error.name}: ${words}`;
+}
+
+/** Gathers what the SDKs print as warnings and errors: faults that they put up with. */
+function gatherComplaints() {
+  const complaints = [];
+  const complain = (...words) => complaints.push(words.map(String).join(' '));
+  console.warn = complain;
+  console.error = complain;
+  return { complaints, complain };
+}
+
+async function judge(contender, observe, binary) {
+  const verdicts = new Verdicts(`typescript ${contender.name}`);
+  const server = new Server(observe, binary);
+  const { complaints, complain } = gatherComplaints();
+  try {
+    const connect = () => contender.connect(server.launch, complain);
+    const connection = await verdicts.report('connection', connect, true);
+    if (connection) {
+      const session = new Session(contender, connection, server.project, complaints);
+      for (const [title, check] of CHECKS) {
+        await verdicts.report(title, () => check(session));
+      }
+      await verdicts.report('closing', () => connection.client.close(), true);
+    }
+    await verdicts.report('the server ends by itself with exit code 0', async () =>
+      expect('exit code', server.read('exit').trim(), '0'),
+    );
+    if (verdicts.failures) process.stderr.write(server.read('stderr'));
+  } finally {
+    server.remove();
+  }
+  return verdicts.failures;
+}
+
+let failures = 0;
+for (const contender of CONTENDERS) {
+  failures += await judge(contender, ...process.argv.slice(2));
+}
+process.exit(failures ? 1 : 0);

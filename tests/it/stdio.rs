@@ -1,0 +1,306 @@
+//! The line transport: malformed input, order, bounds, revisions, and the end.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::client::{Server, call, file, project, set, text};
+
+const MODERN: &str = "2026-07-28";
+
+fn initialize(version: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" }
+    } })
+}
+
+/// The `_meta` that makes a request self-contained (2026-07-28).
+fn meta(version: &str) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" }
+    })
+}
+
+/// The most memory that the server ever held.
+fn peak_mib(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    peak / 1024
+}
+
+// Catalogue 50, 51, 53, 60
+#[test]
+fn every_malformed_line_is_answered_once_and_the_next_one_works() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let deep = "[".repeat(100_000);
+    let cases: [(&[u8], i64); 14] = [
+        (b"nonsense", -32700),
+        (b"{\"jsonrpc\":\"2.0\",", -32700),
+        (b"{} {}", -32700),
+        (b"{\"a\":1,}", -32700),
+        (b"\xff\xfe", -32700),
+        (deep.as_bytes(), -32700),
+        (b"{}", -32600),
+        (b"[]", -32600),
+        (b"null", -32600),
+        (b"42", -32600),
+        (br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+        (br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
+        (br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, -32602),
+        (br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1e400}}}"#, -32602),
+    ];
+    for (line, code) in cases {
+        server.send(line);
+        let answer = server.answer();
+        assert_eq!(answer["error"]["code"], code, "{answer}");
+        assert!(answer.as_object().unwrap().contains_key("id"), "{answer}");
+        assert_eq!(server.ask(&json!({ "jsonrpc": "2.0", "id": 9, "method": "ping" }))["id"], 9);
+    }
+    let (rest, status) = server.end();
+    assert_eq!((rest, status.success()), (vec![], true));
+}
+
+// Catalogue 58
+#[test]
+fn a_line_beyond_the_limit_is_refused_and_costs_no_memory() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let limit = 4 * 1024 * 1024;
+    let padded = |length: usize| {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        format!("{ping}{}", " ".repeat(length - ping.len()))
+    };
+    for (length, fits) in [(limit - 1, true), (limit, true), (limit + 1, false), (100 << 20, false)]
+    {
+        server.send(padded(length));
+        let answer = server.answer();
+        assert_eq!(answer.get("result").is_some(), fits, "{length}: {answer}");
+        assert!(fits || answer["error"]["code"] == -32600);
+    }
+    assert!(peak_mib(&server) < 64);
+}
+
+// Catalogue 58
+#[test]
+fn a_message_of_a_million_keys_stays_within_256_mib() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let keys: String = (0..400_000).map(|n| format!("\"{n:x}\":1,")).collect();
+    server.send(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{{keys}"z":1}}}}"#));
+    assert_eq!(server.answer()["error"]["code"], -32600);
+    assert!(peak_mib(&server) < 256);
+}
+
+// Catalogue 54
+#[test]
+fn messages_without_an_id_get_no_answer_and_have_no_effect() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let mut write = call(json!(1), "reqlix_set_requirements", project.path(), set(1, "x"));
+    write.as_object_mut().unwrap().remove("id");
+    server.send(write.to_string());
+    server.send(r#"{"jsonrpc":"2.0","method":"notifications/unknown"}"#);
+    server.send(r#"{"jsonrpc":"2.0","method":"notifications/unknown","params":[1]}"#);
+    server.send("");
+    assert_eq!(server.ask(&json!({ "jsonrpc": "2.0", "id": 5, "method": "ping" }))["id"], 5);
+    assert_eq!(file(project.path(), "general.md"), None);
+}
+
+// Catalogue 55
+#[test]
+fn every_revision_works_from_the_same_process_with_and_without_handshake() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let before = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(4));
+    for (asked, spoken) in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        (MODERN, "2025-11-25"),
+        ("9999", "2025-11-25"),
+    ] {
+        let answer = server.ask(&initialize(asked));
+        assert_eq!(answer["result"]["protocolVersion"], spoken, "{answer}");
+        server.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let listed = server.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
+        assert_eq!(listed["result"]["tools"], before["result"]["tools"]);
+    }
+    let discover = json!({ "jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": { "_meta": meta(MODERN) } });
+    let versions = server.ask(&discover)["result"]["supportedVersions"].clone();
+    assert!(versions.as_array().unwrap().contains(&json!(MODERN)), "{versions}");
+    let mut modern = call(json!(4), "reqlix_get_instructions", project.path(), json!({}));
+    modern["params"]["_meta"] = meta(MODERN);
+    let answer = server.ask(&modern);
+    assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
+    modern["params"]["_meta"] = meta("1999-01-01");
+    assert_eq!(server.ask(&modern)["error"]["code"], -32022);
+}
+
+#[test]
+fn unknown_methods_and_misfitting_parameters_say_so() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    for (method, params, code) in [
+        ("nope", json!({}), -32601),
+        ("tools/call", json!({}), -32602),
+        ("tools/call", json!({ "name": 5 }), -32602),
+        ("tools/call", json!({ "name": "nope" }), -32601),
+        ("tools/list", json!({ "cursor": "x" }), -32602),
+        ("resources/list", json!({}), -32601),
+    ] {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let answer = server.ask(&request);
+        // What this server does not offer may also be an empty list.
+        let is_empty = answer["result"]["resources"] == json!([]);
+        assert!(is_empty || answer["error"]["code"] == code, "{method}: {answer}");
+    }
+}
+
+// Catalogue 61
+#[test]
+fn the_end_of_input_still_answers_what_was_accepted_in_order() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    for id in 1..=10 {
+        let tool = if id % 2 == 0 { "reqlix_get_requirements" } else { "reqlix_set_requirements" };
+        let arguments = if id % 2 == 0 { json!({ "section": "general" }) } else { set(id, "text") };
+        server.send(call(json!(id), tool, project.path(), arguments).to_string());
+    }
+    let (answers, status) = server.end();
+    let ids: Vec<i64> = answers.iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
+    assert_eq!(ids, (1..=10).collect::<Vec<_>>());
+    assert!(status.success());
+    assert_eq!(text(&answers[9]).matches(".** text").count(), 5);
+}
+
+// Catalogue 112
+#[test]
+fn sigterm_answers_what_was_accepted_and_ends_well() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    for id in 1..=20 {
+        server.send(
+            call(json!(id), "reqlix_set_requirements", project.path(), set(id, "text")).to_string(),
+        );
+    }
+    let first = server.answer();
+    assert_eq!(first["id"], 1);
+    server.signal(Signal::TERM);
+    // The input stays open: it is the signal that ends the server.
+    let input = server.input.take();
+    let (answers, status) = server.end();
+    drop(input);
+    assert!(status.success(), "{status}");
+    let stored = file(project.path(), "general.md").unwrap();
+    assert_eq!(stored.matches(".** text").count(), answers.len() + 1, "answered is stored");
+}
+
+#[test]
+fn a_client_that_reads_no_more_ends_the_server() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    drop(std::mem::replace(&mut server.output, std::io::BufReader::new(closed_output())));
+    server.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let status = server.child.wait().unwrap();
+    assert!(status.code().is_some(), "no signal killed it: {status}");
+}
+
+/// Some other process's output, already at its end.
+fn closed_output() -> std::process::ChildStdout {
+    let child = std::process::Command::new("true").stdout(std::process::Stdio::piped()).spawn();
+    child.unwrap().stdout.take().unwrap()
+}
+
+#[test]
+fn writes_keep_their_order_and_a_read_behind_a_write_sees_it() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    for id in 0..60 {
+        let request = match id % 2 {
+            0 => call(
+                json!(id),
+                "reqlix_set_requirements",
+                project.path(),
+                set(1, &format!("text {id}")),
+            ),
+            _ => call(
+                json!(id),
+                "reqlix_get_requirements",
+                project.path(),
+                json!({ "section": "general" }),
+            ),
+        };
+        server.send(request.to_string());
+    }
+    for id in 0..60 {
+        let answer = server.answer();
+        assert_eq!(answer["id"], id);
+        assert!(text(&answer).contains(&format!("text {}", id - id % 2)), "{answer}");
+    }
+}
+
+// Reliability 6
+#[test]
+fn too_many_malformed_lines_in_a_row_end_the_connection() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    for _ in 0..99 {
+        server.send("nonsense");
+        assert_eq!(server.answer()["error"]["code"], -32700);
+    }
+    assert_eq!(server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }))["id"], 1);
+    for _ in 0..100 {
+        server.send("nonsense");
+        assert_eq!(server.answer()["error"]["code"], -32700);
+    }
+    assert_eq!(server.line(), "", "the server ended");
+}
+
+#[test]
+fn a_cancelled_request_that_waits_is_never_run_and_a_running_write_is_answered() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let mut lines = String::new();
+    for id in 1..=30 {
+        let request = call(json!(id), "reqlix_set_requirements", project.path(), set(id, "text"));
+        lines += &format!("{request}\n");
+    }
+    for id in [1, 30] {
+        let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+        lines += &format!("{cancelled}\n");
+    }
+    server.send(lines.trim_end());
+    let (answers, _) = server.end();
+    let stored = file(project.path(), "general.md").unwrap();
+    let answered = |id: i64| answers.iter().any(|answer| answer["id"] == id);
+    for id in 1..=30 {
+        assert_eq!(stored.contains(&format!("**{id}.** text")), answered(id), "{id}");
+    }
+    assert!(answered(2) && !answered(30));
+}
+
+// Catalogue 11, 13
+#[test]
+fn a_read_only_server_lists_and_runs_only_what_changes_nothing() {
+    let project = project();
+    let mut server = Server::start_with(project.path(), &["--read-only"]);
+    let listed = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+    let names: Vec<&str> = listed["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["reqlix_get_instructions", "reqlix_get_requirements"]);
+    let refused = server.call("reqlix_set_requirements", set(1, "x"));
+    assert_eq!(refused["result"]["_meta"]["reqlore/error"]["kind"], "forbidden", "{refused}");
+    let placeholder = server.call("reqlix_get_instructions", json!({}));
+    assert!(text(&placeholder).starts_with("# Requirements"));
+    assert_eq!(std::fs::read_dir(project.path()).unwrap().count(), 0, "nothing was created");
+}

@@ -1,0 +1,159 @@
+//! Transcripts: what a client sends and must get, word for word, on every transport and storage.
+//!
+//! A file of tests/transcripts holds a line each: `{"note": …}`, `{"call": tool, "with": arguments}`
+//! or `{"send": message}`, followed by `{"expect": answer}`. `{root}` stands for the project's
+//! folder. With UPDATE_EXPECT=1 the answers are written anew, to be read as a diff.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use reqlore_application::{Application, Ports, Settings};
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_storage_fs::{FsProjects, FsStore};
+use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_transport_stdio::{Ending, Limits, Stdio};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+use crate::client::Server;
+use crate::repository;
+
+macro_rules! transcripts {
+    ($($name:ident)+) => {$(
+        mod $name {
+            #[test]
+            fn over_pipes_on_files() {
+                super::check(stringify!($name), super::over_pipes_on_files);
+            }
+
+            #[test]
+            fn in_process_on_files() {
+                super::check(stringify!($name), super::in_process_on_files);
+            }
+
+            #[test]
+            fn in_process_in_memory() {
+                super::check(stringify!($name), super::in_process_in_memory);
+            }
+        }
+    )+
+        const NAMES: &[&str] = &[$(stringify!($name)),+];
+    };
+}
+
+transcripts! { protocol instructions get set set_policies set_order delete arguments conflicts }
+
+#[test]
+fn every_transcript_is_played() {
+    let entries = std::fs::read_dir(folder()).unwrap();
+    let mut files: Vec<String> = entries
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    let mut names: Vec<&str> = NAMES.to_vec();
+    names.sort_unstable();
+    assert_eq!(files, names);
+}
+
+fn folder() -> PathBuf {
+    repository().join("tests/transcripts")
+}
+
+/// Plays a transcript and compares every answer.
+fn check(name: &str, play: fn(&[Value]) -> Vec<Value>) {
+    let path = folder().join(format!("{name}.jsonl"));
+    let source = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> =
+        source.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<&Value> = lines.iter().filter(|line| line.get("expect").is_none()).collect();
+    let requests: Vec<Value> =
+        said.iter().filter(|line| line.get("note").is_none()).map(|line| request(line)).collect();
+    let mut answers = play(&requests).into_iter();
+    let mut played = String::new();
+    for line in said {
+        played += &format!("{line}\n");
+        if line.get("note").is_none() {
+            played += &format!("{}\n", json!({ "expect": answers.next().unwrap() }));
+        }
+    }
+    expect_test::expect_file![path].assert_eq(&played);
+}
+
+fn request(line: &Value) -> Value {
+    let Some(tool) = line.get("call") else { return line["send"].clone() };
+    let mut arguments = line["with"].clone();
+    let all = arguments.as_object_mut().unwrap();
+    all.entry("project_root").or_insert_with(|| json!("{root}"));
+    all.entry("operation_description").or_insert_with(|| json!("a transcript"));
+    json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": tool, "arguments": arguments }
+    })
+}
+
+fn over_pipes_on_files(requests: &[Value]) -> Vec<Value> {
+    let project = crate::client::project();
+    let root = project.path().to_str().unwrap();
+    let mut server = Server::start(project.path());
+    let ask = |request| masked(&server.ask(&unmasked(request, root)), root);
+    requests.iter().map(ask).collect()
+}
+
+fn in_process_on_files(requests: &[Value]) -> Vec<Value> {
+    let project = crate::client::project();
+    let config = reqlore_storage_fs::Config {
+        root: project.path().to_owned(),
+        documents: project.path().to_owned(),
+        requirements_directory: None,
+        roots: Vec::new(),
+        home: None,
+    };
+    let ports = Ports {
+        documents: Arc::new(FsStore::new(&config)),
+        projects: Arc::new(FsProjects::new(&config)),
+        settings: Settings::default(),
+    };
+    in_process(requests, ports, project.path())
+}
+
+fn in_process_in_memory(requests: &[Value]) -> Vec<Value> {
+    let ports = Ports {
+        documents: Arc::new(MemoryStore::default()),
+        projects: Arc::new(NamedProjects),
+        settings: Settings::default(),
+    };
+    in_process(requests, ports, Path::new("/project"))
+}
+
+fn in_process(requests: &[Value], ports: Ports, root: &Path) -> Vec<Value> {
+    let root = root.to_str().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let caller = Caller { name: "tester".to_owned(), access: Access::Write };
+        let stdio = Stdio { caller, limits: Limits::default() };
+        let (read, write) = tokio::io::split(theirs);
+        let endpoint = Arc::new(Application::new(ports));
+        let served = tokio::spawn(stdio.serve_on(read, write, endpoint, Ending::default()));
+        let (read, mut write) = tokio::io::split(ours);
+        let mut lines = BufReader::new(read).lines();
+        let mut answers = Vec::new();
+        for request in requests {
+            let line = format!("{}\n", unmasked(request, root));
+            write.write_all(line.as_bytes()).await.unwrap();
+            let answer = lines.next_line().await.unwrap().unwrap();
+            answers.push(masked(&serde_json::from_str(&answer).unwrap(), root));
+        }
+        write.shutdown().await.unwrap();
+        served.await.unwrap().unwrap();
+        answers
+    })
+}
+
+fn unmasked(request: &Value, root: &str) -> Value {
+    serde_json::from_str(&request.to_string().replace("{root}", root)).unwrap()
+}
+
+fn masked(answer: &Value, root: &str) -> Value {
+    serde_json::from_str(&answer.to_string().replace(root, "{root}")).unwrap()
+}

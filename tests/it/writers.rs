@@ -1,0 +1,156 @@
+//! Many writers at once: nothing lost, no index twice.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use crate::client::{Server, call, file, project, set, text};
+
+/// The indices in a section file, which must all be different.
+fn indices(root: &Path, section: &str) -> BTreeSet<String> {
+    let body = file(root, section).unwrap();
+    let markers = body.lines().filter_map(|line| line.strip_prefix("**")?.split_once(".** "));
+    let all: Vec<String> = markers.map(|(index, _)| index.to_owned()).collect();
+    let different: BTreeSet<String> = all.iter().cloned().collect();
+    assert_eq!(all.len(), different.len(), "an index stands twice");
+    different
+}
+
+// S1: S.3.3, S.3.5
+#[test]
+fn two_hundred_pipelined_sets_of_one_client_all_land() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    for id in 1..=200 {
+        let request = call(json!(id), "reqlix_set_requirements", project.path(), set(id, "text"));
+        server.send(request.to_string());
+    }
+    let (answers, _) = server.end();
+    assert_eq!(answers.len(), 200);
+    assert!(answers.iter().all(|answer| answer["result"]["isError"] != true));
+    assert_eq!(indices(project.path(), "general.md").len(), 200);
+    let agents = file(project.path(), "AGENTS.md").unwrap();
+    assert_eq!(agents.matches("(key: general)").count(), 1);
+}
+
+// Catalogue 121
+#[test]
+fn four_processes_with_fifty_sets_each_all_land() {
+    let project = project();
+    std::thread::scope(|scope| {
+        for process in 0..4 {
+            let root = project.path();
+            scope.spawn(move || {
+                let mut server = Server::start(root);
+                for number in 0..50 {
+                    let index = number * 4 + process;
+                    let answer = server.call("reqlix_set_requirements", set(index, "text"));
+                    assert_eq!(text(&answer), format!("**{index}.** text"));
+                }
+            });
+        }
+    });
+    assert_eq!(indices(project.path(), "general.md").len(), 200);
+}
+
+// S1: S.3.5, D.3.5
+#[test]
+fn sections_that_come_and_go_from_several_processes_are_all_listed_right() {
+    let project = project();
+    std::thread::scope(|scope| {
+        for process in 0..3 {
+            let root = project.path();
+            scope.spawn(move || {
+                let mut server = Server::start(root);
+                for number in 0..10 {
+                    let section = format!("s{process}_{number}");
+                    let arguments = json!({ "section": section, "index": "1", "text": "x" });
+                    server.call("reqlix_set_requirements", arguments.clone());
+                    if number % 2 == 0 {
+                        let gone = json!({ "section": section, "index": "1" });
+                        server.call("reqlix_delete_requirements", gone);
+                    }
+                }
+            });
+        }
+    });
+    let agents = file(project.path(), "AGENTS.md").unwrap();
+    let listed: Vec<&str> = agents.lines().filter(|line| line.starts_with("- ")).collect();
+    assert_eq!(listed.len(), 15, "{agents}");
+    for process in 0..3 {
+        for number in (1..10).step_by(2) {
+            let line = format!("- S{process} {number} (key: s{process}_{number})");
+            assert!(listed.contains(&line.as_str()), "{line}");
+        }
+    }
+}
+
+// Reliability P3
+#[test]
+fn two_servers_and_an_editor_lose_nothing_to_each_other() {
+    let project = project();
+    let root = project.path();
+    Server::start(root).call("reqlix_set_requirements", set(0, "first"));
+    let path = root.join(crate::client::DIRECTORY).join("general.md");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let servers: Vec<_> = (0..2)
+            .map(|process| {
+                scope.spawn(move || {
+                    let mut server = Server::start(root);
+                    let mut told = BTreeSet::new();
+                    for number in 1..=40 {
+                        let index = number * 2 + process;
+                        let answer = server.call("reqlix_set_requirements", set(index, "text"));
+                        if answer["result"]["isError"] != true {
+                            told.insert(index.to_string());
+                        }
+                    }
+                    told
+                })
+            })
+            .collect();
+        let saved = scope.spawn(|| editor(&path, &done));
+        let told: Vec<_> = servers.into_iter().map(|server| server.join().unwrap()).collect();
+        done.store(true, Ordering::Relaxed);
+        let saved = saved.join().unwrap();
+        let stored = indices(root, "general.md");
+        for index in told.iter().flatten() {
+            assert!(stored.contains(index), "{index} was acknowledged and is lost");
+        }
+        let body = std::fs::read_to_string(&path).unwrap();
+        assert!(saved > 0 && body.contains(&format!("edit {saved}.")), "the last save is there");
+    });
+}
+
+/// Saves like a careful editor: compares what it read with what is there, then renames.
+fn editor(path: &Path, done: &AtomicBool) -> usize {
+    let mut saved = 0;
+    while !done.load(Ordering::Relaxed) {
+        let read = std::fs::read_to_string(path).unwrap();
+        let kept = read.split("\n\n## Notes").next().unwrap();
+        let edited = format!("{}\n\n## Notes\n\nedit {}.\n", kept.trim_end(), saved + 1);
+        let temp = path.with_extension("swp");
+        std::fs::write(&temp, &edited).unwrap();
+        if exchange(&temp, path, &read) {
+            saved += 1;
+        }
+    }
+    saved
+}
+
+/// Puts the new file in place unless the old one changed since it was read.
+fn exchange(temp: &Path, path: &Path, read: &str) -> bool {
+    let here = rustix::fs::CWD;
+    let swap =
+        || rustix::fs::renameat_with(here, temp, here, path, rustix::fs::RenameFlags::EXCHANGE);
+    swap().unwrap();
+    let came_out = std::fs::read_to_string(temp).unwrap();
+    if came_out == read {
+        return true;
+    }
+    swap().unwrap();
+    false
+}
