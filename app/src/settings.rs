@@ -50,14 +50,14 @@ pub(crate) const SETTINGS: [Setting; 8] = [
         flag: None,
         variable: Some("REQLORE_ROOTS"),
         default: "",
-        meaning: "Only these folders and what lies below them can be named as `project_root`; in the variable separated by colons. Not set: any existing folder.",
+        meaning: "Only these folders and those below them can be named as `project_root` (in the variable separated by colons). Not set: any.",
     },
     Setting {
         key: "sections.directory",
         flag: None,
         variable: Some("REQLIX_REQ_REL_PATH"),
         default: "",
-        meaning: "Where AGENTS.md and the sections are looked for first and created, relative to the project. Not set: `docs/development/requirements`, then `docs/dev/req`.",
+        meaning: "Where AGENTS.md and the sections are, relative to a project. Not set: docs/development/requirements, else docs/dev/req.",
     },
     Setting {
         key: "sections.wrap_columns",

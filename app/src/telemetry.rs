@@ -12,7 +12,10 @@ use crate::Failure;
 const QUIET: (&str, LevelFilter) = ("rmcp", LevelFilter::ERROR);
 
 pub(crate) fn start(filter: &str) -> Result<(), Failure> {
-    let mut targets: Targets = filter.parse().map_err(|_| {
+    // `Targets` would take a misspelt level for the name of a module.
+    let is_known = |part: &str| part.contains('=') || part.parse::<LevelFilter>().is_ok();
+    let parsed = filter.split(',').all(is_known).then(|| filter.parse::<Targets>().ok()).flatten();
+    let mut targets = parsed.ok_or_else(|| {
         Failure::usage(format!(
             "log: {filter:?} is no level; use error, warn, info, debug, trace or off"
         ))

@@ -1,1 +1,83 @@
+//! For the tests of the tools: an application on the memory store, and one way to call it.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::{Error, Result};
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::documents::{
+    Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
+};
+use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply};
+use reqlore_domain::project::ProjectKey;
+use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use serde_json::{Value, json};
+
+use crate::{Application, Ports, Settings};
+
+/// An application, the store below it, and who calls.
+pub(crate) struct Testing {
+    pub(crate) store: Arc<dyn DocumentRepository>,
+    pub(crate) access: Access,
+}
+
+impl Testing {
+    pub(crate) fn new() -> Self {
+        Self { store: Arc::new(MemoryStore::default()), access: Access::Write }
+    }
+
+    /// A store that does what the test says; without expectations any call of it panics.
+    pub(crate) fn on(store: MockDocumentRepository) -> Self {
+        Self { store: Arc::new(store), access: Access::Write }
+    }
+
+    pub(crate) async fn call(&self, tool: &str, mut arguments: Value) -> Result<Reply> {
+        let ports = Ports {
+            documents: Arc::clone(&self.store),
+            projects: Arc::new(NamedProjects),
+            settings: Settings::default(),
+        };
+        arguments["project_root"] = json!("/project");
+        arguments["operation_description"] = json!("a test");
+        let call = Call {
+            caller: Caller { name: "tester".to_owned(), access: self.access },
+            correlation_id: "test".to_owned(),
+            name: tool.to_owned(),
+            arguments: arguments.as_object().unwrap().clone(),
+        };
+        Application::new(ports).call(call).await
+    }
+
+    /// The first text block, or the error's message.
+    pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
+        match self.call(tool, arguments).await {
+            Ok(reply) => reply.text[0].clone(),
+            Err(error) => error.message,
+        }
+    }
+
+    pub(crate) async fn error(&self, tool: &str, arguments: Value) -> Error {
+        self.call(tool, arguments).await.expect_err("the call fails")
+    }
+
+    /// Puts a document there, as a person with an editor would.
+    pub(crate) async fn write(&self, id: DocumentId, body: &'static str) {
+        let put = Change::Put { id: id.clone(), body: Bytes::from_static(body.as_bytes()) };
+        let act = Act {
+            caller: Caller { name: "editor".to_owned(), access: Access::Write },
+            tool: "editor",
+            reason: String::new(),
+            correlation_id: String::new(),
+        };
+        let reads = Reads { documents: vec![id], heads: None };
+        let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
+        self.store.commit(&ProjectKey::default(), commit).await.unwrap();
+    }
+
+    pub(crate) async fn body(&self, id: DocumentId) -> Option<String> {
+        let found = self.store.get(&ProjectKey::default(), &[id]).await.unwrap();
+        let document = found.into_iter().next().flatten()?;
+        Some(String::from_utf8(document.body.to_vec()).unwrap())
+    }
+}

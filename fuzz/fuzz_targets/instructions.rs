@@ -42,24 +42,24 @@ fn assert_only_the_list_changed(before: &str, after: &str) {
     };
     let head = common(&mut before.bytes(), &mut after.bytes());
     let tail = common(&mut before.bytes().rev(), &mut after.bytes().rev());
-    let end = (before.len() - tail).max(head);
+    if head + tail >= before.len() {
+        return;
+    }
+    let end = before.len() - tail;
     // A few bytes may be equal by chance, so look at whole lines.
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let bytes = before.as_bytes();
     let start = bytes[..head].iter().rposition(is_end).map_or(0, |at| at + 1);
-    let end = if start == end {
-        end
-    } else {
-        bytes[end..].iter().position(is_end).map_or(bytes.len(), |at| end + at)
-    };
+    let end = bytes[end..].iter().position(is_end).map_or(bytes.len(), |at| end + at);
     let gone = String::from_utf8_lossy(&bytes[start..end]);
     // Where the list is new, it stands between two lines that stay.
-    let stays = |line: &str| after.lines().any(|other| other.trim() == line.trim());
+    let stays = |line: &str| after.split(['\n', '\r']).any(|other| other.trim() == line.trim());
     let is_list = |line: &str| line.trim_start().starts_with(['-', '*', '+']);
     let may_go = |line: &str| {
         let blank = line.trim().is_empty() || line.starts_with("  ");
         blank || is_list(line) || line.trim() == NONE_DEFINED || stays(line)
     };
+    let gone = gone.trim_start_matches('\u{feff}');
     let lost = gone.split(['\n', '\r']).find(|line| !may_go(line));
     assert_eq!(lost, None, "lost\nbefore {before:?}\nafter {after:?}");
 }

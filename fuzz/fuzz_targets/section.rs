@@ -84,7 +84,7 @@ fn check_set(
     let index = Index::try_from(set.index.clone()).expect("an index");
     let again = after.set(&index, text, columns).expect("what was written can be written again");
     // In a file of mixed line ends the edit itself may turn the majority.
-    assert!(lines(&again.body).eq(lines(&set.body)), "the same again changes nothing");
+    assert_eq!(unix(&again.body), unix(&set.body), "the same again changes nothing");
 
     let deleted = after.delete(&index).expect("what was set can be deleted");
     assert_eq!(deleted.text, set.text);
@@ -97,6 +97,7 @@ fn check_delete(source: &str, before: &Section<'_>, deleted: &Deleted) {
     let after = Section::of(body);
     let place = before.requirements().iter().position(|r| r.index == deleted.index);
     assert_eq!(texts(before, place), texts(&after, None), "other requirements stay");
+    assert_eq!(title(source), title(body), "the title stays");
     if deleted.body.is_some() {
         assert_only_changed(source, body, &deleted.requirement, "");
     }
@@ -128,11 +129,10 @@ fn assert_only_changed(before: &str, after: &str, old: &str, new: &str) {
     assert!(found, "everything else stays\nbefore {before:?}\nafter {after:?}");
 }
 
-fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line))
+fn unix(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
 fn normalised(text: &str) -> String {
-    let lines = text.replace("\r\n", "\n").replace('\r', "\n");
-    lines.trim_matches([' ', '\t', '\n']).to_owned()
+    unix(text).trim_matches([' ', '\t', '\n']).to_owned()
 }

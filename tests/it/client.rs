@@ -70,7 +70,7 @@ impl Server {
     }
 
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let request = call(json!(0), tool, &self.root, arguments);
+        let request = call(0, tool, &self.root, arguments);
         self.ask(&request)
     }
 
@@ -98,10 +98,11 @@ impl Drop for Server {
 }
 
 /// A `tools/call` with the arguments that every tool wants.
-pub(crate) fn call(id: Value, tool: &str, root: &Path, mut arguments: Value) -> Value {
+pub(crate) fn call(id: impl Into<Value>, tool: &str, root: &Path, mut arguments: Value) -> Value {
     let all = arguments.as_object_mut().unwrap();
     all.entry("project_root").or_insert_with(|| json!(root));
     all.entry("operation_description").or_insert_with(|| json!("testing"));
+    let id = id.into();
     json!({
         "jsonrpc": "2.0", "id": id, "method": "tools/call",
         "params": { "name": tool, "arguments": arguments }

@@ -1,1 +1,175 @@
+//! The command beside `serve`: check, demo, configuration, exit codes.
 
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use expect_test::expect_file;
+use serde_json::Value;
+
+use crate::client::{DIRECTORY, project, reqlore};
+use crate::repository;
+
+fn output(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn write(root: &Path, name: &str, body: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(root.join(DIRECTORY)).unwrap();
+    std::fs::write(root.join(DIRECTORY).join(name), body).unwrap();
+}
+
+// Rulings 2: what `check` reports
+#[test]
+fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
+    let project = project();
+    let root = project.path();
+    write(root, "AGENTS.md", "## Sections\n\n- Old (key: old)\n");
+    write(root, "good.md", "# Good\n\n**1.** fine\n");
+    write(root, "order.md", "**2.** b\n\n**1.** a\n\n**12345678901.** too long\n\n```\n");
+    write(root, "bytes.md", b"one\ntwo \xff\n");
+    let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(root));
+    assert_eq!(code, 1, "{found}");
+    for line in [
+        "section bytes: not UTF-8 text from line 2 on; save the file as UTF-8",
+        "section order:3: index 1 stands after 2",
+        "section order:5: `**12345678901.**` is no valid index",
+        "section order:7: this code fence is never closed",
+        "AGENTS.md: the list under \"## Sections\" is not what is there",
+    ] {
+        assert!(found.contains(line), "{line} is missing in:\n{found}");
+    }
+    assert!(!found.contains("good"), "{found}");
+    let (code, json, _) = output(reqlore().args(["check", "--json", "--root"]).arg(root));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, json["findings"].as_array().unwrap().len()), (1, found.lines().count()));
+}
+
+#[test]
+fn check_of_a_sound_project_says_so_and_succeeds() {
+    let project = project();
+    write(project.path(), "AGENTS.md", "## Sections\n\n- Good (key: good)\n");
+    write(project.path(), "good.md", "**1.** fine\n");
+    let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(project.path()));
+    assert_eq!((code, found.as_str()), (0, "Nothing to mend.\n"));
+}
+
+#[test]
+fn the_demo_shows_the_main_job_and_its_files() {
+    let scratch = project();
+    let (code, shown, errors) = output(reqlore().arg("demo").env("TMPDIR", scratch.path()));
+    assert_eq!((code, errors.as_str()), (0, ""), "{shown}");
+    for part in [
+        "→ reqlix_get_instructions",
+        "← **1.** A password has at least 12 characters.",
+        "✗ Invalid arguments. section:",
+        "── docs/development/requirements/accounts.md",
+        "\\**9.** This line belongs to requirement 2.",
+        "\"mcpServers\"",
+    ] {
+        assert!(shown.contains(part), "{part} is missing in:\n{shown}");
+    }
+    let kept = std::fs::read_dir(scratch.path()).unwrap().next().unwrap().unwrap().path();
+    assert!(kept.join(DIRECTORY).join("accounts.md").is_file(), "its files can be looked at");
+}
+
+#[test]
+fn flags_beat_environment_beats_file_beats_default() {
+    let project = project();
+    let file = "storage = \"fs\"\nlog = \"info\"\nroots = [\"/a\", \"/b\"]\n\n[sections]\nwrap_columns = 80\n";
+    std::fs::write(project.path().join("reqlore.toml"), file).unwrap();
+    let mut command = reqlore();
+    command.current_dir(project.path()).args(["--print-config", "--log", "error"]);
+    command.env("REQLORE_LOG", "debug").env("REQLORE_SECTIONS_WRAP_COLUMNS", "0");
+    command.env("REQLIX_REQ_REL_PATH", "");
+    let (code, shown, _) = output(&mut command);
+    assert_eq!(code, 0);
+    for (setting, source) in [
+        ("log = \"error\"", "flag --log"),
+        ("sections.wrap_columns = 0", "environment REQLORE_SECTIONS_WRAP_COLUMNS"),
+        ("storage = \"fs\"", "reqlore.toml"),
+        ("roots = [\"/a\", \"/b\"]", "reqlore.toml"),
+        ("transport = \"stdio\"", "default"),
+        ("sections.directory = \"\"", "default"),
+    ] {
+        let line = shown.lines().find(|line| line.starts_with(setting));
+        assert!(line.is_some_and(|line| line.contains(source)), "{setting} in:\n{shown}");
+    }
+}
+
+/// Arguments, variables, exit code, and what the message says.
+type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], i32, &'static str);
+
+// Catalogue 23
+#[test]
+fn wrong_settings_end_with_a_sentence_that_names_them() {
+    let project = project();
+    let root = project.path();
+    std::fs::write(root.join("typo.toml"), "wrap = 80\n").unwrap();
+    std::fs::write(root.join("broken.toml"), "log = \n").unwrap();
+    let cases: [Case; 9] = [
+        (
+            &["--storage", "sqlite"],
+            &[],
+            2,
+            "storage: \"sqlite\" is not built into this version; use fs",
+        ),
+        (
+            &["--transport", "http"],
+            &[],
+            2,
+            "transport: \"http\" is not built into this version; use stdio",
+        ),
+        (&["--log", "loud"], &[], 2, "log: \"loud\" is no level"),
+        (&["--root", "/no/such/folder"], &[], 1, "root: /no/such/folder can't be used"),
+        (
+            &["--config", "typo.toml"],
+            &[],
+            2,
+            "typo.toml: unknown setting \"wrap\"; known are root,",
+        ),
+        (&["--config", "broken.toml"], &[], 2, "broken.toml: "),
+        (&["--config", "none.toml"], &[], 1, "none.toml can't be read"),
+        (
+            &[],
+            &[("REQLIX_REQ_REL_PATH", "../x")],
+            2,
+            "REQLIX_REQ_REL_PATH: \"../x\" must be a path relative",
+        ),
+        (
+            &[],
+            &[("REQLORE_SECTIONS_WRAP_COLUMNS", "wide")],
+            2,
+            "sections.wrap_columns: \"wide\" (environment",
+        ),
+    ];
+    for (arguments, variables, expected, message) in cases {
+        let mut command = reqlore();
+        command.current_dir(root).args(arguments).envs(variables.iter().copied());
+        let (code, shown, errors) = output(&mut command);
+        assert_eq!((code, shown.as_str()), (expected, ""), "{arguments:?} {errors}");
+        assert!(errors.contains(message), "{message} is missing in: {errors}");
+    }
+    let (code, _, errors) = output(reqlore().arg("--no-such-flag"));
+    assert_eq!(code, 2, "{errors}");
+}
+
+/// docs/configuration.md: what `--print-config` knows, for people.
+#[test]
+fn the_documentation_of_the_settings_is_true() {
+    let (_, shown, _) = output(reqlore().current_dir("/").arg("--print-config"));
+    let mut page = String::from(
+        "# Configuration\n\nFlags beat environment variables, those beat `reqlore.toml` in the root (or the file \
+         that `--config` or\n`REQLORE_CONFIG` names), and that beats the defaults. `reqlore --print-config` shows \
+         each value and where it came\nfrom. This is its output without any settings; a test keeps it true.\n\n```toml\n",
+    );
+    writeln!(
+        page,
+        "{}
+```",
+        shown.trim_end()
+    )
+    .unwrap();
+    expect_file![repository().join("docs/configuration.md")].assert_eq(&page);
+}

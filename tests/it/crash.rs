@@ -76,7 +76,7 @@ fn write_and_die(
             "x".repeat(1 + (random.next() % 300) as usize)
         );
         let arguments = json!({ "section": "general", "index": index, "text": text });
-        server.send(call(json!(number), "reqlix_set_requirements", root, arguments).to_string());
+        server.send(call(number, "reqlix_set_requirements", root, arguments).to_string());
         book.entry(index.clone()).or_default().maybe.push(text.clone());
         waiting.push((index, text));
         if waiting.len() > IN_FLIGHT && number < lifetime {

@@ -1,12 +1,6 @@
 //! The whole product: the real binary over real pipes, and what the repository promises of itself.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "this crate is tests"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "this crate is tests")]
 
 mod client;
 mod commands;

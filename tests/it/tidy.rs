@@ -1,1 +1,171 @@
+//! Rules of the repository that no compiler checks. What Cargo and clippy can refuse stands there.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::repository;
+
+/// The house: which of our crates each of them may use. Adapters never use each other, save
+/// transports the protocol; nothing uses the command.
+const EDGES: [(&str, &[&str]); 8] = [
+    ("reqlore-domain", &[]),
+    ("reqlore-application", &["reqlore-domain"]),
+    ("reqlore-storage-memory", &["reqlore-domain"]),
+    ("reqlore-storage-fs", &["reqlore-domain"]),
+    ("reqlore-mcp", &["reqlore-domain"]),
+    ("reqlore-transport-stdio", &["reqlore-domain", "reqlore-mcp"]),
+    (
+        "reqlore",
+        &["reqlore-application", "reqlore-domain", "reqlore-storage-fs", "reqlore-transport-stdio"],
+    ),
+    ("reqlore-contract", &["reqlore-domain"]),
+];
+
+/// Technologies that belong to the named crates alone; tests may use them anywhere.
+const OWNERS: [(&str, &[&str]); 7] = [
+    ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
+    ("cap-std", &["reqlore-storage-fs"]),
+    ("rustix", &["reqlore-storage-fs"]),
+    ("clap", &["reqlore"]),
+    ("toml", &["reqlore"]),
+    ("tracing-subscriber", &["reqlore"]),
+    ("mockall", &["reqlore-domain"]),
+];
+
+/// A file that is longer should have been two.
+const MAX_LINES: usize = 400;
+
+/// Every Rust file of ours with its text.
+pub(crate) fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for folder in ["domain", "application", "adapters", "app", "tests", "benches"] {
+        collect(&repository().join(folder), &mut found);
+    }
+    assert!(found.len() > 40, "only {} files found", found.len());
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<(String, String)>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path.display().to_string(), text));
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(repository().join(path)).unwrap()
+}
+
+#[test]
+fn dependencies_point_inwards() {
+    let cargo = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&cargo.stdout).unwrap();
+    let allowed = BTreeMap::from(EDGES);
+    let mut seen = BTreeSet::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let edges = allowed.get(name).unwrap_or_else(|| panic!("{name} has no place in the house"));
+        seen.insert(name);
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            if dependency["kind"] == "dev" {
+                continue;
+            }
+            if used.starts_with("reqlore") {
+                assert!(edges.contains(&used), "{name} must not use {used}");
+            }
+            if let Some((_, owners)) = OWNERS.iter().find(|(owned, _)| *owned == used) {
+                assert!(owners.contains(&name), "{used} belongs to {owners:?}, not to {name}");
+            }
+        }
+    }
+    assert_eq!(seen, allowed.keys().copied().collect(), "a crate is gone");
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are_for() {
+    for (path, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= MAX_LINES, "{path} has {lines} lines; {MAX_LINES} are the limit");
+        assert!(text.starts_with("//! "), "{path} does not begin with a //! sentence");
+    }
+}
+
+#[test]
+fn nothing_is_left_open() {
+    let words = ["todo", "unimplemented", "dbg"].map(|word| format!("{word}!("));
+    let marks =
+        ["FIX", "XX"].map(|word| format!("{word}{}", if word == "FIX" { "ME" } else { "X" }));
+    let ignored = format!("#[{}", "ignore");
+    for (path, text) in sources() {
+        for word in words.iter().chain(&marks).chain([&ignored]) {
+            assert!(!text.contains(word.as_str()), "{path} holds {word}");
+        }
+    }
+}
+
+#[test]
+fn every_test_file_is_listed() {
+    let main = read("tests/it/main.rs");
+    for entry in std::fs::read_dir(repository().join("tests/it")).unwrap() {
+        let name = entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
+        let listed = main.contains(&format!("mod {name};"));
+        assert!(name == "main" || listed, "tests/it/{name}.rs is compiled by nobody");
+    }
+}
+
+/// A rule of a port without a case is a wish.
+#[test]
+fn every_rule_of_the_documents_port_names_a_case_of_the_contract() {
+    let suite = read("tests/contract/src/lib.rs");
+    let listed = suite.split("cases! {").nth(1).unwrap().split("};").next().unwrap();
+    let listed: BTreeSet<&str> = listed.split([' ', '\n', ';', ':']).collect();
+    let port = read("domain/src/ports/documents.rs");
+    let rules = port.split("[`").skip(1).filter_map(|rest| rest.split_once("`]"));
+    let rules: Vec<&str> = rules.map(|(name, _)| name).filter(|name| name.contains('_')).collect();
+    assert!(rules.len() > 10, "{rules:?}");
+    for rule in rules {
+        assert!(listed.contains(rule), "the contract has no case {rule}");
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest = read("Cargo.toml");
+    let table =
+        manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    for line in table.lines().filter(|line| line.contains(" = ") && !line.contains("path = ")) {
+        assert!(line.contains(" # "), "no reason for {line}");
+    }
+}
+
+#[test]
+fn the_project_speaks_of_itself_alone() {
+    let tracked =
+        Command::new("git").args(["ls-files"]).current_dir(repository()).output().unwrap();
+    let tracked = String::from_utf8(tracked.stdout).unwrap();
+    let registries =
+        [["crates", "io"], ["npmjs", "org"], ["pypi", "org"]].map(|host| host.join("."));
+    for path in tracked.lines() {
+        // A path that is not text has nothing to say.
+        let Ok(text) = std::fs::read_to_string(repository().join(path)) else { continue };
+        for host in &registries {
+            let is_lock = path.ends_with("Cargo.lock");
+            assert!(is_lock || !text.contains(host.as_str()), "{path} names {host}");
+        }
+        assert!(!text.contains(concat!("/wo", "rk/")), "{path} holds a path of one machine");
+    }
+}

@@ -69,14 +69,14 @@ fn check(name: &str, play: fn(&[Value]) -> Vec<Value>) {
     let requests: Vec<Value> =
         said.iter().filter(|line| line.get("note").is_none()).map(|line| request(line)).collect();
     let mut answers = play(&requests).into_iter();
-    let mut played = String::new();
+    let mut played = Vec::new();
     for line in said {
-        played += &format!("{line}\n");
+        played.push(line.to_string());
         if line.get("note").is_none() {
-            played += &format!("{}\n", json!({ "expect": answers.next().unwrap() }));
+            played.push(json!({ "expect": answers.next().unwrap() }).to_string());
         }
     }
-    expect_test::expect_file![path].assert_eq(&played);
+    expect_test::expect_file![path].assert_eq(&(played.join("\n") + "\n"));
 }
 
 fn request(line: &Value) -> Value {

@@ -24,7 +24,7 @@ fn two_hundred_pipelined_sets_of_one_client_all_land() {
     let project = project();
     let mut server = Server::start(project.path());
     for id in 1..=200 {
-        let request = call(json!(id), "reqlix_set_requirements", project.path(), set(id, "text"));
+        let request = call(id, "reqlix_set_requirements", project.path(), set(id, "text"));
         server.send(request.to_string());
     }
     let (answers, _) = server.end();
@@ -125,32 +125,42 @@ fn two_servers_and_an_editor_lose_nothing_to_each_other() {
     });
 }
 
-/// Saves like a careful editor: compares what it read with what is there, then renames.
+/// Saves like a careful editor that takes no locks: it exchanges its file with the one that is
+/// there, looks at what came out, and merges and saves again when that is not what it had read.
 fn editor(path: &Path, done: &AtomicBool) -> usize {
     let mut saved = 0;
+    let mut lines = BTreeSet::new();
+    let temp = path.with_extension("swp");
     while !done.load(Ordering::Relaxed) {
-        let read = std::fs::read_to_string(path).unwrap();
-        let kept = read.split("\n\n## Notes").next().unwrap();
-        let edited = format!("{}\n\n## Notes\n\nedit {}.\n", kept.trim_end(), saved + 1);
-        let temp = path.with_extension("swp");
-        std::fs::write(&temp, &edited).unwrap();
-        if exchange(&temp, path, &read) {
-            saved += 1;
+        saved += 1;
+        let mut expected = std::fs::read_to_string(path).unwrap();
+        loop {
+            lines.extend(expected.lines().filter(|l| l.starts_with("**")).map(str::to_owned));
+            let edited = merged(&lines, saved);
+            std::fs::write(&temp, &edited).unwrap();
+            exchange(&temp, path);
+            let came_out = std::fs::read_to_string(&temp).unwrap();
+            if came_out == expected {
+                break;
+            }
+            lines.extend(came_out.lines().filter(|l| l.starts_with("**")).map(str::to_owned));
+            expected = edited;
         }
     }
     saved
 }
 
-/// Puts the new file in place unless the old one changed since it was read.
-fn exchange(temp: &Path, path: &Path, read: &str) -> bool {
+/// All requirements that were ever seen, in order, and what the editor itself writes below them.
+fn merged(lines: &BTreeSet<String>, saved: usize) -> String {
+    let mut lines: Vec<&String> = lines.iter().collect();
+    let number = |line: &str| line[2..].split('.').next().and_then(|index| index.parse().ok());
+    lines.sort_by_key(|line| number(line).unwrap_or(0_u32));
+    let blocks: Vec<&str> = lines.into_iter().map(String::as_str).collect();
+    format!("{}\n\n## Notes\n\nedit {saved}.\n", blocks.join("\n\n"))
+}
+
+fn exchange(temp: &Path, path: &Path) {
     let here = rustix::fs::CWD;
-    let swap =
-        || rustix::fs::renameat_with(here, temp, here, path, rustix::fs::RenameFlags::EXCHANGE);
-    swap().unwrap();
-    let came_out = std::fs::read_to_string(temp).unwrap();
-    if came_out == read {
-        return true;
-    }
-    swap().unwrap();
-    false
+    let flags = rustix::fs::RenameFlags::EXCHANGE;
+    rustix::fs::renameat_with(here, temp, here, path, flags).unwrap();
 }

@@ -13,6 +13,7 @@ mod history;
 mod layout;
 mod lock;
 mod projects;
+mod replace;
 mod scan;
 
 use std::path::PathBuf;

@@ -14,9 +14,13 @@ use crate::{Failure, OK};
 /// The single source of truth for a project's requirements, as an MCP server.
 ///
 /// Without a command it serves the project in the working directory to one MCP client over
-/// standard input and output; an AI assistant starts it that way. See what it does: reqlore demo
+/// standard input and output; an AI assistant starts it that way, with a configuration like
+///
+///   { "mcpServers": { "reqlore": { "command": "reqlore" } } }
+///
+/// To see what it does: reqlore demo
 #[derive(Debug, Parser)]
-#[command(name = "reqlore", version, max_term_width = 100)]
+#[command(name = "reqlore", version, verbatim_doc_comment)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -50,7 +50,7 @@ struct Answer {
     /// The deleted requirement's text, without marker and escapes.
     text: String,
     /// The section's version after the change; null when nothing was left and its file went too.
-    #[schemars(required)]
+    #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
 }
 
@@ -134,4 +134,45 @@ fn not_found(message: &str, field: &str, value: &str, what: &str, known: &[&str]
         _ => format!("{value:?} is not there; the {what} are: {shown}"),
     };
     Error::new(ErrorKind::NotFound, message).field(field).reference(value).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::DocumentId;
+    use serde_json::{Value, json};
+
+    use crate::testing::Testing;
+
+    const TOOL: &str = "reqlix_delete_requirements";
+
+    fn delete(section: &str, index: &str) -> Value {
+        json!({ "section": section, "index": index })
+    }
+
+    // S1: D.3.1, D.3.2
+    #[tokio::test]
+    async fn what_is_not_there_is_said_in_the_words_of_the_specification_with_a_hint() {
+        let testing = Testing::new();
+        let error = testing.error(TOOL, delete("general", "1")).await;
+        assert_eq!(error.message, "Section not found.");
+        testing.write(DocumentId::section("general"), "**1.** a\n\n**2.** b\n").await;
+        let error = testing.error(TOOL, delete("general", "3")).await;
+        assert_eq!(error.message, "Requirement not found.");
+        assert_eq!(error.hint.as_deref(), Some("\"3\" is not there; the indices are: 1, 2"));
+    }
+
+    // S1: D.3.3, D.3.4, D.3.5
+    #[tokio::test]
+    async fn the_last_one_takes_the_file_and_its_line_but_not_a_person_s_prose() {
+        let testing = Testing::new();
+        testing.write(DocumentId::section("a"), "**1.** only\n").await;
+        testing.write(DocumentId::section("b"), "# Mine\n\n**1.** only\n").await;
+        for section in ["a", "b"] {
+            assert_eq!(testing.text(TOOL, delete(section, "1")).await, "**1.** only");
+        }
+        assert_eq!(testing.body(DocumentId::section("a")).await, None);
+        assert_eq!(testing.body(DocumentId::section("b")).await.as_deref(), Some("# Mine\n"));
+        let agents = testing.body(DocumentId::instructions()).await.unwrap();
+        assert!(agents.contains("\n- Mine (key: b)\n") && !agents.contains("(key: a)"), "{agents}");
+    }
 }

@@ -56,3 +56,50 @@ impl Tool for GetInstructions {
         reply(super::text(&agents)?.to_owned(), &answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::DocumentId;
+    use reqlore_domain::error::ErrorKind;
+    use reqlore_domain::identity::Access;
+    use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
+    use reqlore_domain::sections::instructions::PLACEHOLDER;
+    use serde_json::json;
+
+    use crate::testing::Testing;
+
+    const TOOL: &str = "reqlix_get_instructions";
+
+    // S1: T.3.2, T.3.4, T.3.5
+    #[tokio::test]
+    async fn the_placeholder_is_written_once_and_what_is_there_is_returned() {
+        let testing = Testing::new();
+        assert_eq!(testing.text(TOOL, json!({})).await, PLACEHOLDER);
+        assert_eq!(testing.body(DocumentId::instructions()).await.as_deref(), Some(PLACEHOLDER));
+        testing.write(DocumentId::instructions(), "# Ours\n").await;
+        assert_eq!(testing.text(TOOL, json!({})).await, "# Ours\n");
+    }
+
+    // S1: T.3.2
+    #[tokio::test]
+    async fn who_may_not_write_gets_the_placeholder_and_nothing_is_written() {
+        let mut store = MockDocumentRepository::new();
+        store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
+        let testing = Testing { access: Access::Read, ..Testing::on(store) };
+        assert_eq!(testing.text(TOOL, json!({})).await, PLACEHOLDER);
+    }
+
+    // S1: T.3.3
+    #[tokio::test]
+    async fn a_storage_that_fails_is_an_error_with_its_place_and_reason() {
+        let mut store = MockDocumentRepository::new();
+        store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
+        store.expect_commit().returning(|_, _| {
+            let (place, reason) = ("docs/AGENTS.md".to_owned(), "the disk is full".to_owned());
+            Err(StoreError::Unavailable { place, reason, source: None })
+        });
+        let error = Testing::on(store).error(TOOL, json!({})).await;
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert_eq!(error.message, "docs/AGENTS.md: the disk is full");
+    }
+}

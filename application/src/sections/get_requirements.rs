@@ -36,7 +36,7 @@ struct Answer {
     section: String,
     /// The section's version, to be given as `if_version` with a change; null while there is no
     /// such section.
-    #[schemars(required)]
+    #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
     /// How many requirements the section holds.
     count: usize,
@@ -80,5 +80,46 @@ impl Tool for GetRequirements {
         answer.version = Some(section.version.to_string());
         answer.count = Section::of(text).requirements().len();
         reply(text.to_owned(), &answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::DocumentId;
+    use reqlore_domain::ports::documents::MockDocumentRepository;
+    use serde_json::json;
+
+    use crate::testing::Testing;
+
+    const TOOL: &str = "reqlix_get_requirements";
+
+    // S1: G.3.2, G.3.3
+    #[tokio::test]
+    async fn a_section_is_returned_whole_whatever_its_name_and_content() {
+        let testing = Testing::new();
+        let body = "\u{feff}# Title\r\n\r\nprose\r\n\r\n**1.** one";
+        testing.write(DocumentId::section("my notes"), body).await;
+        let reply = testing.call(TOOL, json!({ "section": "my notes" })).await.unwrap();
+        assert_eq!(reply.text, [body]);
+        assert_eq!(reply.data["count"], 1);
+    }
+
+    // S1: G.3.4, C.1
+    #[tokio::test]
+    async fn a_section_that_is_not_there_says_so_and_agents_is_made() {
+        let testing = Testing::new();
+        let text = testing.text(TOOL, json!({ "section": "general" })).await;
+        assert_eq!(text, "No requirements in this section.");
+        assert!(testing.body(DocumentId::instructions()).await.is_some());
+    }
+
+    // S1: P.2
+    #[tokio::test]
+    async fn an_invalid_call_never_reaches_the_store() {
+        let testing = Testing::on(MockDocumentRepository::new());
+        for section in ["../x", "agents", "", "a\0"] {
+            let error = testing.error(TOOL, json!({ "section": section })).await;
+            assert_eq!(error.field.as_deref(), Some("section"));
+        }
     }
 }

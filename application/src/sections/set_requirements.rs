@@ -157,3 +157,92 @@ fn in_words(reindexed: &[Reindexed]) -> Option<String> {
         reindexed.iter().map(|r| format!("{} is now {}", r.from, r.to)).collect();
     Some(format!("The order of indices was mended: {}.", moves.join(", ")))
 }
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::DocumentId;
+    use reqlore_domain::error::ErrorKind;
+    use reqlore_domain::identity::Access;
+    use serde_json::{Value, json};
+
+    use crate::testing::Testing;
+
+    const TOOL: &str = "reqlix_set_requirements";
+
+    fn set(section: &str, index: &str, text: &str) -> Value {
+        json!({ "section": section, "index": index, "text": text })
+    }
+
+    // S1: S.3.1, S.3.5, C.1
+    #[tokio::test]
+    async fn the_first_set_makes_the_section_and_the_list() {
+        let testing = Testing::new();
+        testing.call(TOOL, set("code_style", "1", "One.")).await.unwrap();
+        let body = testing.body(DocumentId::section("code_style")).await;
+        assert_eq!(body.as_deref(), Some("**1.** One.\n"));
+        let agents = testing.body(DocumentId::instructions()).await.unwrap();
+        let title = "Code writing requirements";
+        assert!(agents.ends_with(&format!(":\n\n- {title} (key: code_style)\n\n")), "{agents}");
+    }
+
+    // S1: S.3.4, S.3.6
+    #[tokio::test]
+    async fn a_mended_order_is_told_in_data_and_in_words() {
+        let testing = Testing::new();
+        let body = "**1.** a\n\n**3.** b\n\n**2.** c\n\n**2.** d\n\n**7.** e\n\n**8.** f\n";
+        testing.write(DocumentId::section("general"), body).await;
+        let reply = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
+        let words = "The order of indices was mended: 2 is now 4, 2 is now 5.";
+        assert_eq!(reply.text, ["**8.** F", words]);
+        let moves = json!([{ "from": "2", "to": "4" }, { "from": "2", "to": "5" }]);
+        assert_eq!(reply.data["reindexed"], moves);
+    }
+
+    // S1: S.3.5
+    #[tokio::test]
+    async fn a_list_that_is_true_is_not_rewritten() {
+        let testing = Testing::new();
+        let agents = "## Sections\n\n- My own title (key: general)\n- Not there (key: gone)\n";
+        testing.write(DocumentId::instructions(), agents).await;
+        testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
+        let healed = "## Sections\n\n- My own title (key: general)\n";
+        assert_eq!(testing.body(DocumentId::instructions()).await.as_deref(), Some(healed));
+        let version = |reply: reqlore_domain::ports::endpoint::Reply| reply.data["version"].clone();
+        let read = || testing.call("reqlix_get_instructions", json!({}));
+        let before = version(read().await.unwrap());
+        testing.call(TOOL, set("general", "2", "Two.")).await.unwrap();
+        assert_eq!(version(read().await.unwrap()), before);
+    }
+
+    #[tokio::test]
+    async fn a_title_is_the_listed_one_else_the_heading_else_the_key_s_words() {
+        let testing = Testing::new();
+        testing.write(DocumentId::section("a"), "# Heading of A\n").await;
+        testing.call(TOOL, set("b_and-c", "1", "x")).await.unwrap();
+        let agents = testing.body(DocumentId::instructions()).await.unwrap();
+        assert!(agents.contains("- Heading of A (key: a)\n- B And C (key: b_and-c)\n"), "{agents}");
+    }
+
+    // Rulings 1: a stale version is a conflict that changes nothing
+    #[tokio::test]
+    async fn a_version_that_is_current_lets_the_write_through() {
+        let testing = Testing::new();
+        let first = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
+        let mut again = set("general", "1", "Uno.");
+        again["if_version"] = first.data["version"].clone();
+        testing.call(TOOL, again.clone()).await.unwrap();
+        let stale = testing.error(TOOL, again).await;
+        assert_eq!(stale.kind, ErrorKind::Conflict);
+        assert!(stale.message.contains("There it reads:\n**1.** Uno."), "{stale}");
+    }
+
+    #[tokio::test]
+    async fn who_may_only_read_is_refused_before_the_tool_runs() {
+        let testing = Testing::new();
+        testing.write(DocumentId::instructions(), "fine").await;
+        let reader = Testing { access: Access::Read, store: testing.store.clone() };
+        let refused = reader.error(TOOL, set("general", "1", "x")).await;
+        assert_eq!(refused.kind, ErrorKind::Forbidden);
+        assert_eq!(testing.body(DocumentId::section("general")).await, None);
+    }
+}

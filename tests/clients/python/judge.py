@@ -5,22 +5,17 @@ Usage: judge.py OBSERVE BINARY (see ../run). One line per check; exit code 1 if 
 
 import asyncio
 import contextlib
-import functools
-import logging
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fastmcp
-import mcp
-from fastmcp.client.transports import StdioTransport
+from mcp import MCPError
 
-LEGACY = "2025-11-25"
-MODERN = "2026-07-28"
+from clients import CONTENDERS, Complaints, Connection, Contender, Server
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -38,109 +33,6 @@ ARGUMENTS = {
     "reqlix_set_requirements": READING | {"section", "index", "text", "if_version"},
 }
 TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one'
-
-
-# The server, and the clients that talk to it.
-
-
-@dataclass(frozen=True)
-class Server:
-    """How to start the server in a folder of its own, and how it ended there."""
-
-    observe: str
-    binary: str
-    folder: Path
-
-    @property
-    def project(self) -> Path:
-        return self.folder / "project"
-
-    @property
-    def log(self) -> str:
-        log = self.folder / "stderr"
-        return log.read_text(errors="replace") if log.exists() else ""
-
-    @property
-    def exit(self) -> str:
-        return (self.folder / "exit").read_text().strip()
-
-    @property
-    def launch(self) -> dict[str, Any]:
-        arguments = [str(self.folder), self.binary]
-        return {"command": self.observe, "args": arguments, "cwd": str(self.project)}
-
-
-@dataclass(frozen=True)
-class Connection:
-    """What the clients name differently."""
-
-    client: mcp.Client | fastmcp.Client
-    list_tools: Callable[[], Awaitable[Any]]
-    call_tool: Callable[[str, dict[str, Any]], Awaitable[Any]]
-
-
-@contextlib.asynccontextmanager
-async def connect_mcp(server: Server, mode: str) -> AsyncIterator[Connection]:
-    """The SDK itself holds structured content against the output schema, in every call."""
-    transport = mcp.stdio_client(mcp.StdioServerParameters(**server.launch))
-    async with mcp.Client(transport, mode=mode) as client:
-        yield Connection(client, client.list_tools, client.call_tool)
-
-
-@contextlib.asynccontextmanager
-async def connect_fastmcp(server: Server, mode: str) -> AsyncIterator[Connection]:
-    """FastMCP makes typed data of structured content besides, and logs an error where it cannot."""
-    transport = StdioTransport(**server.launch, keep_alive=False)
-    async with fastmcp.Client(transport, mode=mode) as client:
-        call_tool = functools.partial(client.call_tool, raise_on_error=False)
-        yield Connection(client, client.list_tools_mcp, call_tool)
-
-
-@dataclass(frozen=True)
-class Contender:
-    """One client in one era."""
-
-    name: str
-    connect: Callable[[Server, str], contextlib.AbstractAsyncContextManager[Connection]]
-    mode: str
-    version: str
-    discovers: bool = True
-
-
-# In mode "auto" both send server/discover first and would fall back to initialize; that they did
-# not is what the check of the negotiated version finds out. With a version for a mode the first
-# line that the server sees is an ordinary request, and the client never learns the server's name.
-CONTENDERS = [
-    Contender("mcp legacy", connect_mcp, "legacy", LEGACY),
-    Contender("mcp modern", connect_mcp, "auto", MODERN),
-    Contender("mcp modern undiscovered", connect_mcp, MODERN, MODERN, discovers=False),
-    Contender("fastmcp legacy", connect_fastmcp, "legacy", LEGACY),
-    Contender("fastmcp modern", connect_fastmcp, "auto", MODERN),
-]
-
-
-class Complaints(logging.Handler):
-    """What the SDKs log as warnings and errors: faults that they put up with."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.words: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.words.append(record.getMessage())
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[list[str]]:
-        # FastMCP does not pass on to the root what it logs, but prints it.
-        loggers = [logging.getLogger(), logging.getLogger("fastmcp")]
-        before = [logger.handlers for logger in loggers]
-        for logger in loggers:
-            logger.handlers = [self]
-        try:
-            yield self.words
-        finally:
-            for logger, handlers in zip(loggers, before, strict=True):
-                logger.handlers = handlers
 
 
 @dataclass(frozen=True)
@@ -302,14 +194,14 @@ async def bad_section(session: Session) -> None:
 async def missing_requirement(session: Session) -> None:
     await session.set("sparse", "1", "The only one.")
     result = await session.delete("sparse", "2")
-    expect_tool_error(result, r"^Requirement not found\.$", "not_found", NOT_FOUND, "index")
+    expect_tool_error(result, r"\ARequirement not found\.\Z", "not_found", NOT_FOUND, "index")
 
 
 @check("an unknown tool is the JSON-RPC error -32601")
 async def unknown_tool(session: Session) -> None:
     try:
         result = await session.call("reqlix_no_such_tool")
-    except mcp.MCPError as error:
+    except MCPError as error:
         expect("code", error.code, METHOD_NOT_FOUND)
         expect_match("message", error.message, "reqlix_no_such_tool")
     else:
@@ -366,9 +258,11 @@ class Verdicts:
 
 
 def describe(error: BaseException) -> str:
-    """One line; of a group of errors the first one, which is the cause."""
+    """Why a check failed, in one line; a group of errors is told by its first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"no answer within {PATIENCE_SECONDS} s"
     words = " ".join(str(error).split())
     return words if isinstance(error, Mismatch) else f"{type(error).__name__}: {words}"
 
@@ -394,7 +288,7 @@ async def judge(contender: Contender, observe: str, binary: str) -> int:
                 session = Session(contender, connection, server.project, complaints)
                 await run_checks(session, verdicts)
         with verdicts.reporting("the server ends by itself with exit code 0"):
-            expect("exit code", server.exit, "0")
+            expect("exit code, none if it was killed", server.exit, "0")
         if verdicts.failures:
             print(server.log, file=sys.stderr, end="")
     return verdicts.failures

@@ -309,7 +309,7 @@ async function inTime(work) {
   }
 }
 
-/** One line. */
+/** Why a check failed, in one line. */
 function describe(error) {
   const words = error.message.replace(/\s+/g, ' ').trim();
   return error instanceof Mismatch ? words : `${error.name}: ${words}`;
@@ -336,11 +336,11 @@ async function judge(contender, observe, binary) {
       for (const [title, check] of CHECKS) {
         await verdicts.report(title, () => check(session));
       }
-      await verdicts.report('closing', () => connection.client.close(), true);
+      await verdicts.report('the server ends by itself with exit code 0', async () => {
+        await connection.client.close();
+        expect('exit code, none if it was killed', server.read('exit').trim(), '0');
+      });
     }
-    await verdicts.report('the server ends by itself with exit code 0', async () =>
-      expect('exit code', server.read('exit').trim(), '0'),
-    );
     if (verdicts.failures) process.stderr.write(server.read('stderr'));
   } finally {
     server.remove();
