@@ -63,7 +63,7 @@ impl Testing {
 
     /// Puts a document there, as a person with an editor would.
     pub(crate) async fn write(&self, id: DocumentId, body: &'static str) {
-        let put = Change::Put { id: id.clone(), body: Bytes::from_static(body.as_bytes()) };
+        let put = Change::put(id.clone(), Bytes::from_static(body.as_bytes()));
         let act = Act {
             caller: Caller { name: "editor".to_owned(), access: Access::Write },
             tool: "editor",

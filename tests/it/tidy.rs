@@ -28,7 +28,7 @@ const EDGES: [(&str, &[&str]); 8] = [
 const OWNERS: [(&str, &[&str]); 7] = [
     ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
     ("cap-std", &["reqlore-storage-fs"]),
-    ("rustix", &["reqlore-storage-fs"]),
+    ("rustix", &["reqlore-storage-fs", "reqlore-transport-stdio"]),
     ("clap", &["reqlore"]),
     ("toml", &["reqlore"]),
     ("tracing-subscriber", &["reqlore"]),

@@ -6,8 +6,6 @@
 //! derived from it, so a process killed between two exchanges leaves a stale list, which the next
 //! commit heals, and never a half document.
 
-use std::collections::HashMap;
-
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{
@@ -21,7 +19,7 @@ use crate::failpoint::{Step, reached};
 use crate::layout::{Requirements, Root, sync_dir};
 use crate::lock::Lock;
 use crate::replace::{Failed, Replacement, is_temp};
-use crate::scan::{self, Found};
+use crate::scan::Base;
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
@@ -40,9 +38,9 @@ pub(crate) fn run(
     for _ in 0..ATTEMPTS {
         let mut requirements = shared.layout.find(root)?;
         step(Step::Locked, &requirements)?;
-        let base = read_all(&requirements, &commit.reads.documents)?;
+        let base = shared.heads.read_all(project, &requirements, &commit.reads.documents)?;
         let heads = match commit.reads.heads {
-            Some(kind) => shared.heads.of_kind(project, &requirements, kind)?,
+            Some(kind) => shared.heads.of_kind(project, &requirements, kind, &base)?,
             None => Vec::new(),
         };
         step(Step::Read, &requirements)?;
@@ -75,19 +73,9 @@ pub(crate) fn run(
     })
 }
 
-type Base = HashMap<DocumentId, Option<Found>>;
-
-fn read_all(requirements: &Requirements<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
-    ids.iter().map(|id| Ok((id.clone(), scan::read(requirements, id)?))).collect()
-}
-
 fn record(shared: &Shared, project: &ProjectKey, changes: &[Change]) -> Committed {
-    let version = |change: &Change| match change {
-        Change::Put { body, .. } => Some(Version::of(body)),
-        Change::Delete { .. } => None,
-    };
     let written: Vec<(DocumentId, Option<Version>)> =
-        changes.iter().map(|change| (change.id().clone(), version(change))).collect();
+        changes.iter().map(|change| (change.id().clone(), change.version())).collect();
     let revision = shared.histories.record(project, &written);
     Committed { revision, versions: written.into_iter().map(|(_, version)| version).collect() }
 }
@@ -140,7 +128,7 @@ fn stage_all<'a>(
         }
         let old = found.map(|found| &found.document.body);
         let new = match change {
-            Change::Put { body, .. } => Some(body),
+            Change::Put { document } => Some(&document.body),
             Change::Delete { .. } => None,
         };
         if old.is_none() && new.is_none() {

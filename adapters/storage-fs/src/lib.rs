@@ -30,7 +30,7 @@ use history::Histories;
 use layout::{Layout, Root};
 use lock::{Turn, Turns};
 pub use projects::FsProjects;
-use scan::Heads;
+use scan::{Base, Heads};
 
 /// What the files adapter must know; the composition root fills it in.
 #[derive(Debug, Clone)]
@@ -110,8 +110,8 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&project)?;
             let place = shared.layout.find(&root)?;
-            let read = |id: &DocumentId| Ok(scan::read(&place, id)?.map(|found| found.document));
-            ids.iter().map(read).collect()
+            let read = |id| shared.heads.read(&project, &place, id);
+            ids.iter().map(|id| Ok(read(id)?.map(|found| found.document))).collect()
         };
         self.blocking(work).await
     }
@@ -121,7 +121,7 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&project)?;
             let place = shared.layout.find(&root)?;
-            let heads = shared.heads.of_kind(&project, &place, filter.kind)?;
+            let heads = shared.heads.of_kind(&project, &place, filter.kind, &Base::new())?;
             Ok(Page::of(heads, &filter))
         };
         self.blocking(work).await

@@ -150,7 +150,7 @@ impl<'a> Replacement<'a> {
 
     fn content(&self, name: &str) -> Option<Bytes> {
         let found = scan::read_file(&self.place.dir, name, &self.place.shown).ok()??;
-        Some(found.0.into())
+        Some(found.bytes)
     }
 
     fn holds(&self, name: &str, expected: &Bytes) -> bool {

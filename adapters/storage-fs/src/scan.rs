@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use cap_std::fs::{Dir, Metadata, MetadataExt};
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -34,37 +35,35 @@ pub(crate) struct Found {
     pub(crate) metadata: Metadata,
 }
 
-/// Reads one document; `None` when it is not there.
-pub(crate) fn read(requirements: &Requirements<'_>, id: &DocumentId) -> StoreResult<Option<Found>> {
-    match requirements.place(id)? {
-        Some(place) => read_place(&place, id),
-        None => Ok(None),
-    }
+/// Documents that were read already; `None` where there was none.
+pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
+
+/// A file's bytes and what `stat` said before they were read.
+pub(crate) struct Content {
+    pub(crate) bytes: Bytes,
+    metadata: Metadata,
+    /// Nobody wrote while they were read.
+    steady: bool,
 }
 
-pub(crate) fn read_place(place: &Place, id: &DocumentId) -> StoreResult<Option<Found>> {
+/// Reads a file; what looks like a save in place that is not finished is read again.
+fn read_settled(place: &Place) -> StoreResult<Option<Content>> {
     let mut tries = 0;
     loop {
-        let Some((bytes, metadata)) = read_file(&place.dir, &place.name, &place.shown)? else {
+        let Some(content) = read_file(&place.dir, &place.name, &place.shown)? else {
             return Ok(None);
         };
-        let looks_torn = bytes.is_empty() || std::str::from_utf8(&bytes).is_err();
-        if looks_torn && !is_settled(&metadata) && tries < RETRIES.0 {
-            tries += 1;
-            std::thread::sleep(RETRIES.1);
-            continue;
+        let looks_torn = content.bytes.is_empty() || std::str::from_utf8(&content.bytes).is_err();
+        if !looks_torn || is_settled(&content.metadata) || tries == RETRIES.0 {
+            return Ok(Some(content));
         }
-        let document = Document::new(id.clone(), bytes.into());
-        return Ok(Some(Found { document, metadata }));
+        tries += 1;
+        std::thread::sleep(RETRIES.1);
     }
 }
 
 /// A regular file's bytes; `shown` is what messages call it.
-pub(crate) fn read_file(
-    dir: &Dir,
-    name: &str,
-    shown: &str,
-) -> StoreResult<Option<(Vec<u8>, Metadata)>> {
+pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Option<Content>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let fail = |error: io::Error| failed(shown, "read it", error);
     let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
@@ -93,7 +92,9 @@ pub(crate) fn read_file(
     if length as u64 == limit {
         return Err(too_large(shown));
     }
-    Ok(Some((bytes, metadata)))
+    let after = Metadata::from_file(&file).map_err(fail)?;
+    let steady = Stamp::of(&after) == Stamp::of(&metadata);
+    Ok(Some(Content { bytes: bytes.into(), metadata, steady }))
 }
 
 fn too_large(place: &str) -> StoreError {
@@ -134,12 +135,49 @@ impl Stamp {
 }
 
 impl Heads {
-    /// Heads of one kind. A file that can't be read has a head with a fault.
+    /// Reads one document; `None` when it is not there. A version that is known is not computed
+    /// again.
+    pub(crate) fn read(
+        &self,
+        project: &ProjectKey,
+        requirements: &Requirements<'_>,
+        id: &DocumentId,
+    ) -> StoreResult<Option<Found>> {
+        let Some(place) = requirements.place(id)? else { return Ok(None) };
+        let Some(Content { bytes, metadata, steady }) = read_settled(&place)? else {
+            return Ok(None);
+        };
+        let stamp = Stamp::of(&metadata);
+        let known = self.believed(project, id, stamp).filter(|_| steady);
+        let document = if let Some(head) = known {
+            Document { id: id.clone(), body: bytes, version: head.version }
+        } else {
+            let document = Document::new(id.clone(), bytes);
+            if steady && is_settled(&metadata) {
+                self.remember(project, stamp, Head::of(&document));
+            }
+            document
+        };
+        Ok(Some(Found { document, metadata }))
+    }
+
+    pub(crate) fn read_all(
+        &self,
+        project: &ProjectKey,
+        requirements: &Requirements<'_>,
+        ids: &[DocumentId],
+    ) -> StoreResult<Base> {
+        ids.iter().map(|id| Ok((id.clone(), self.read(project, requirements, id)?))).collect()
+    }
+
+    /// Heads of one kind; those of `base` are not read again. A file that can't be read has a head
+    /// with a fault.
     pub(crate) fn of_kind(
         &self,
         project: &ProjectKey,
         requirements: &Requirements<'_>,
         kind: Kind,
+        base: &Base,
     ) -> StoreResult<Vec<Head>> {
         let ids = match kind {
             Kind::Instructions => vec![DocumentId::instructions()],
@@ -147,7 +185,10 @@ impl Heads {
         };
         let mut heads = Vec::with_capacity(ids.len());
         for id in ids {
-            heads.extend(self.head(project, requirements, &id)?);
+            heads.extend(match base.get(&id) {
+                Some(Some(found)) => Some(Head::of(&found.document)),
+                _ => self.head(project, requirements, &id)?,
+            });
         }
         Ok(heads)
     }
@@ -160,7 +201,7 @@ impl Heads {
     ) -> StoreResult<Versions> {
         let mut versions = BTreeMap::new();
         for kind in [Kind::Instructions, Kind::Section] {
-            let heads = self.of_kind(project, requirements, kind)?;
+            let heads = self.of_kind(project, requirements, kind, &Base::new())?;
             versions.extend(heads.into_iter().map(|head| (head.id, head.version)));
         }
         Ok(versions)
@@ -172,9 +213,7 @@ impl Heads {
         requirements: &Requirements<'_>,
         id: &DocumentId,
     ) -> StoreResult<Option<Head>> {
-        let Some(place) = requirements.place(id)? else {
-            return Ok(None);
-        };
+        let Some(place) = requirements.place(id)? else { return Ok(None) };
         let stamp = match place.dir.symlink_metadata(&place.name) {
             Ok(metadata) => Stamp::of(&metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -183,15 +222,8 @@ impl Heads {
         if let Some(head) = self.believed(project, id, stamp) {
             return Ok(Some(head));
         }
-        match read_place(&place, id) {
-            Ok(Some(found)) => {
-                let head = Head::of(&found.document);
-                if is_settled(&found.metadata) {
-                    self.remember(project, Stamp::of(&found.metadata), head.clone());
-                }
-                Ok(Some(head))
-            }
-            Ok(None) => Ok(None),
+        match self.read(project, requirements, id) {
+            Ok(found) => Ok(found.map(|found| Head::of(&found.document))),
             Err(error) => {
                 let (fault, version) = (Some(error.to_string()), Version::of(b""));
                 Ok(Some(Head { id: id.clone(), title: None, version, fault }))

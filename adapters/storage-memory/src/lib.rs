@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind};
+use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
     Change, Changes, Commit, Committed, DocumentRepository, Filter, Page, Revision, Snapshot,
@@ -86,20 +86,14 @@ impl Project {
         Ok(Committed { revision: self.revision, versions })
     }
 
-    fn apply(&mut self, change: Change) -> Option<reqlore_domain::document::Version> {
+    fn apply(&mut self, change: Change) -> Option<Version> {
         self.changed.insert(change.id().clone(), self.revision);
+        let version = change.version();
         match change {
-            Change::Put { id, body } => {
-                let document = Document::new(id.clone(), body);
-                let version = document.version;
-                self.documents.insert(id, document);
-                Some(version)
-            }
-            Change::Delete { id } => {
-                self.documents.remove(&id);
-                None
-            }
-        }
+            Change::Put { document } => self.documents.insert(document.id.clone(), document),
+            Change::Delete { id } => self.documents.remove(&id),
+        };
+        version
     }
 
     fn changes(&self, since: Revision) -> Changes {

@@ -92,12 +92,22 @@ impl Stdio {
 #[async_trait]
 impl Transport for Stdio {
     async fn serve(self: Box<Self>, endpoint: Arc<dyn Endpoint>) -> io::Result<()> {
+        widen_output();
         let (read, write) = rmcp::transport::stdio_pipes();
         let ending = Ending::default();
         let signals = tokio::spawn(listen(ending.clone())?);
         let ended = self.serve_on(read, write, endpoint, ending).await;
         signals.abort();
         ended
+    }
+}
+
+/// Lets a large answer cross the pipe at once, instead of in steps of 64 KiB that each wait for the
+/// peer. What is no pipe stays as it is.
+fn widen_output() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::pipe::fcntl_setpipe_size(io::stdout(), 1024 * 1024) {
+        tracing::debug!(%error, "standard output was not widened");
     }
 }
 

@@ -111,12 +111,13 @@ impl Arguments {
         })?;
         let id = DocumentId::section(key.as_str());
         let body = deleted.body.take().map(Bytes::from);
-        let version = body.as_deref().map(Version::of);
         let remains = body.is_some();
-        let mut changes = vec![match body {
-            Some(body) => Change::Put { id, body },
+        let change = match body {
+            Some(body) => Change::put(id, body),
             None => Change::Delete { id },
-        }];
+        };
+        let version = change.version();
+        let mut changes = vec![change];
         changes.extend(super::list_change(snapshot, key, remains)?);
         Ok((changes, (deleted, version)))
     }

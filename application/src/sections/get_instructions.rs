@@ -53,7 +53,7 @@ impl Tool for GetInstructions {
         let act = super::act(&call, spec, arguments.operation_description);
         let (agents, _) = super::read(ports, &project, None, act).await?;
         let answer = Answer { project: project.to_string(), version: agents.version.to_string() };
-        reply(super::text(&agents)?.to_owned(), &answer)
+        reply(super::into_text(agents)?, &answer)
     }
 }
 

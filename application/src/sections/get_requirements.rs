@@ -76,10 +76,10 @@ impl Tool for GetRequirements {
             })?;
             return reply(NO_REQUIREMENTS.to_owned(), &answer);
         };
-        let text = super::text(&section)?;
         answer.version = Some(section.version.to_string());
-        answer.count = Section::of(text).requirements().len();
-        reply(text.to_owned(), &answer)
+        let text = super::into_text(section)?;
+        answer.count = Section::of(&text).requirements().len();
+        reply(text, &answer)
     }
 }
 

@@ -64,7 +64,7 @@ async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> R
             return Ok((Vec::new(), document.clone()));
         }
         let document = Document::new(id.clone(), PLACEHOLDER.into());
-        let put = Change::Put { id: id.clone(), body: document.body.clone() };
+        let put = Change::Put { document: document.clone() };
         Ok((vec![put], document))
     });
     created.await.map(|(document, _)| document)
@@ -99,15 +99,26 @@ fn list_change(snapshot: &Snapshot, key: &SectionKey, remains: bool) -> Result<O
         (None, None) => PLACEHOLDER.into(),
         (None, Some(_)) => return Ok(None),
     };
-    Ok(Some(Change::Put { id: DocumentId::instructions(), body }))
+    Ok(Some(Change::put(DocumentId::instructions(), body)))
 }
 
 /// A document's text, or an error that names it.
 fn text(document: &Document) -> Result<&str> {
-    document.text().map_err(|fault| {
-        let message = format!("{}: {fault} and try again.", document.id);
-        Error::new(ErrorKind::Unreadable, message).reference(document.id.name.clone())
+    document.text().map_err(|fault| unreadable(&document.id, &fault))
+}
+
+/// The same, taken out of the document without a copy.
+fn into_text(document: Document) -> Result<String> {
+    let Document { id, body, version } = document;
+    String::from_utf8(body.into()).map_err(|error| {
+        let document = Document { id, body: error.into_bytes().into(), version };
+        unreadable(&document.id, &document.text().err().unwrap_or_default())
     })
+}
+
+fn unreadable(id: &DocumentId, fault: &str) -> Error {
+    let message = format!("{id}: {fault} and try again.");
+    Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())
 }
 
 /// The version that the caller expects must be the one there is; else nothing is changed and the

@@ -119,15 +119,16 @@ impl Arguments {
             self.check_new(snapshot)?;
         }
         let source = section.map_or(Ok(""), super::text)?;
-        let set = Section::of(source).set(&self.index, self.text.as_str(), columns)?;
+        let mut set = Section::of(source).set(&self.index, self.text.as_str(), columns)?;
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();
-        let written = Document::new(id.clone(), set.body.clone().into());
-        if section.is_none_or(|section| section.version != written.version) {
-            changes.push(Change::Put { id, body: written.body });
+        let document = Document::new(id, std::mem::take(&mut set.body).into());
+        let version = document.version;
+        if section.is_none_or(|section| section.version != version) {
+            changes.push(Change::Put { document });
         }
         changes.extend(super::list_change(snapshot, key, true)?);
-        Ok((changes, (set, written.version)))
+        Ok((changes, (set, version)))
     }
 
     fn check_new(&self, snapshot: &Snapshot) -> Result<()> {

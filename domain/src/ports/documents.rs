@@ -132,14 +132,28 @@ pub struct Snapshot {
 /// One change of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    Put { id: DocumentId, body: Bytes },
+    Put { document: Document },
     Delete { id: DocumentId },
 }
 
 impl Change {
+    /// A document with these bytes; their version is taken here, once.
+    pub fn put(id: DocumentId, body: impl Into<Bytes>) -> Self {
+        Self::Put { document: Document::new(id, body.into()) }
+    }
+
+    /// The document's version after the change; `None` when it is gone.
+    pub fn version(&self) -> Option<Version> {
+        match self {
+            Self::Put { document } => Some(document.version),
+            Self::Delete { .. } => None,
+        }
+    }
+
     pub fn id(&self) -> &DocumentId {
         match self {
-            Self::Put { id, .. } | Self::Delete { id } => id,
+            Self::Put { document } => &document.id,
+            Self::Delete { id } => id,
         }
     }
 }

@@ -197,8 +197,10 @@ pub(crate) fn strip_indent(text: &str) -> Option<&str> {
 /// The token of a line `**{token}.** text` (S1 C.2), valid as an index or not.
 pub(crate) fn marker(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("**")?;
-    let (token, text) = rest.split_once(".**")?;
-    let is_token = !token.is_empty() && !token.contains(|c: char| c == '*' || c.is_whitespace());
+    let end = memchr::memchr(b'*', rest.as_bytes())?;
+    let token = rest[..end].strip_suffix('.')?;
+    let text = rest[end..].strip_prefix("**")?;
+    let is_token = !token.is_empty() && !token.contains(char::is_whitespace);
     let is_apart = text.is_empty() || text.starts_with([' ', '\t']);
     (is_token && is_apart).then_some(token)
 }

@@ -1,5 +1,6 @@
 //! Setting a requirement: in place or inserted, wrapped, escaped, and the order mended.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -39,12 +40,11 @@ impl Section<'_> {
             .iter()
             .position(|r| index::compare(r.index, index.as_str()) == Ordering::Equal);
         let position = found.unwrap_or_else(|| self.insert_position(index.as_str()));
-        let mut indices: Vec<String> = self.requirements.iter().map(|r| r.index.into()).collect();
+        let mut before: Vec<&str> = self.requirements.iter().map(|r| r.index).collect();
         if found.is_none() {
-            indices.insert(position, index.as_str().to_owned());
+            before.insert(position, index.as_str());
         }
-        let before = indices.clone();
-        renumber(&mut indices)?;
+        let indices = renumbered(&before)?;
 
         let written = Written::new(&indices[position], text, columns);
         let end = markdown::line_end(self.source);
@@ -55,7 +55,7 @@ impl Section<'_> {
             if before[moved] != indices[moved] && found != Some(at) {
                 let start = requirement.block.start + "**".len();
                 let token = start..start + requirement.index.len();
-                edits.push((token, indices[moved].clone()));
+                edits.push((token, indices[moved].to_string()));
             }
         }
         edits.push(match found {
@@ -64,13 +64,14 @@ impl Section<'_> {
         });
         let body = splice(self.source, edits);
         self.verify(&body, &indices)?;
-        let changed = before.into_iter().zip(&indices).filter(|(from, to)| from != *to);
+        let moves = before.iter().zip(&indices).filter(|(from, to)| *from != to);
+        let moves = moves.map(|(from, to)| Renumbered { from: (*from).into(), to: to.to_string() });
         Ok(Set {
             body,
-            index: indices[position].clone(),
+            index: indices[position].to_string(),
             requirement: block,
             text: written.text,
-            renumbered: changed.map(|(from, to)| Renumbered { from, to: to.clone() }).collect(),
+            renumbered: moves.collect(),
             warnings: written.warnings,
         })
     }
@@ -131,7 +132,7 @@ impl Section<'_> {
     }
 
     /// Reads an edited file again: it must hold the requirements that were meant, no other.
-    fn verify(&self, body: &str, indices: &[String]) -> Result<()> {
+    fn verify(&self, body: &str, indices: &[Cow<'_, str>]) -> Result<()> {
         let edited = Section::of(body);
         let as_meant = edited.requirements.iter().map(|r| r.index).eq(indices);
         if as_meant {
@@ -191,26 +192,28 @@ fn is_mostly_not_latin(text: &str) -> bool {
     other.len() > latin.len()
 }
 
-/// Gives each index that does not rise within its group the next one after its predecessor.
-fn renumber(indices: &mut [String]) -> Result<()> {
-    let mut last: HashMap<Option<String>, usize> = HashMap::new();
-    for at in 0..indices.len() {
-        let group = index::group(&indices[at]).map(str::to_owned);
-        if let Some(before) = last.get(&group) {
-            let before = &indices[*before];
-            if index::compare(&indices[at], before) != Ordering::Greater {
-                indices[at] = index::next_after(before, &indices[at]).ok_or_else(|| {
-                    Error::new(ErrorKind::Refused, format!(
-                        "The indices of this section are out of order at {}, and no index of at most \
-                         {} characters is left after {before}; renumber the section by hand. \
-                         Nothing was changed.",
-                        indices[at], index::MAX
-                    ))
-                    .reference(indices[at].clone())
-                })?;
-            }
-        }
-        last.insert(group, at);
+/// The indices with each that does not rise within its group replaced by the next one after its
+/// predecessor. A group never changes by that.
+fn renumbered<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
+    let mut last: HashMap<Option<&str>, usize> = HashMap::new();
+    let mut indices: Vec<Cow<'a, str>> = Vec::with_capacity(before.len());
+    for (at, index) in before.iter().enumerate() {
+        let above = last.insert(index::group(index), at).map(|above| &*indices[above]);
+        let offends = above.filter(|above| index::compare(index, above) != Ordering::Greater);
+        let Some(above) = offends else {
+            indices.push(Cow::Borrowed(index));
+            continue;
+        };
+        let next = index::next_after(above, index).ok_or_else(|| {
+            let message = format!(
+                "The indices of this section are out of order at {index}, and no index of at most \
+                 {} characters is left after {above}; renumber the section by hand. Nothing was \
+                 changed.",
+                index::MAX
+            );
+            Error::new(ErrorKind::Refused, message).reference(*index)
+        })?;
+        indices.push(Cow::Owned(next));
     }
-    Ok(())
+    Ok(indices)
 }

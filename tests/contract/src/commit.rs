@@ -44,9 +44,9 @@ pub async fn all_changes_of_a_commit_take_effect(s: &Storage) {
         (DocumentId::section("old"), DocumentId::section("new"), DocumentId::instructions());
     s.put(&old, "old").await;
     let changes = vec![
-        Change::Put { id: new.clone(), body: Bytes::from_static(b"new") },
+        Change::put(new.clone(), Bytes::from_static(b"new")),
         Change::Delete { id: old.clone() },
-        Change::Put { id: list.clone(), body: Bytes::from_static(b"list") },
+        Change::put(list.clone(), Bytes::from_static(b"list")),
     ];
     let ids = [old.clone(), new.clone(), list.clone()];
     s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
@@ -73,7 +73,7 @@ pub async fn concurrent_commits_all_take_effect(s: &Storage) {
         let append = s.decide(&ids, move |snapshot| {
             let before = snapshot.documents[0].as_ref().map_or(&b""[..], |d| &d.body);
             let body = Bytes::from([before, b"x\n"].concat());
-            Ok(vec![Change::Put { id: id.clone(), body }])
+            Ok(vec![Change::put(id.clone(), body)])
         });
         append.await
     };
@@ -87,8 +87,8 @@ pub async fn concurrent_commits_all_take_effect(s: &Storage) {
 pub async fn a_change_of_what_was_not_read_is_refused(s: &Storage) {
     let (read, unread) = (DocumentId::section("read"), DocumentId::section("unread"));
     let changes = vec![
-        Change::Put { id: read.clone(), body: Bytes::from_static(b"x") },
-        Change::Put { id: unread.clone(), body: Bytes::from_static(b"x") },
+        Change::put(read.clone(), Bytes::from_static(b"x")),
+        Change::put(unread.clone(), Bytes::from_static(b"x")),
     ];
     let refused = s.decide(std::slice::from_ref(&read), move |_| Ok(changes.clone())).await;
     assert!(matches!(refused, Err(StoreError::Fault(_))), "{refused:?}");
@@ -105,10 +105,8 @@ pub async fn a_commit_without_changes_keeps_the_revision(s: &Storage) {
 pub async fn the_answer_gives_the_versions_in_order(s: &Storage) {
     let (a, b) = (DocumentId::section("a"), DocumentId::section("b"));
     s.put(&a, "one").await;
-    let changes = vec![
-        Change::Put { id: b.clone(), body: Bytes::from_static(b"two") },
-        Change::Delete { id: a.clone() },
-    ];
+    let changes =
+        vec![Change::put(b.clone(), Bytes::from_static(b"two")), Change::Delete { id: a.clone() }];
     let done = s.decide(&[a, b], move |_| Ok(changes.clone())).await.unwrap();
     assert_eq!(done.versions, [Some(Version::of(b"two")), None]);
 }

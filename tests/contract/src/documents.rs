@@ -82,7 +82,7 @@ pub async fn find_pages_with_the_true_total(s: &Storage) {
 pub async fn an_unreadable_document_is_listed_with_its_fault(s: &Storage) {
     let id = DocumentId::section("broken");
     let body = Bytes::from_static(b"# T\n\xff");
-    let change = Change::Put { id: id.clone(), body: body.clone() };
+    let change = Change::put(id.clone(), body.clone());
     s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()])).await.unwrap();
     let page = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
     assert!(page.heads[0].fault.is_some(), "{:?}", page.heads[0]);

@@ -69,7 +69,7 @@ impl Storage {
     }
 
     pub async fn put(&self, id: &DocumentId, body: &'static str) -> Committed {
-        let change = Change::Put { id: id.clone(), body: Bytes::from_static(body.as_bytes()) };
+        let change = Change::put(id.clone(), Bytes::from_static(body.as_bytes()));
         let put = self.decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()])).await;
         put.expect("a plain put is committed")
     }

@@ -59,7 +59,7 @@ async fn get(store: &FsStore, id: &DocumentId) -> StoreResult<Option<Bytes>> {
 }
 
 async fn put(store: &FsStore, id: &DocumentId, body: &'static str) -> StoreResult<()> {
-    let change = Change::Put { id: id.clone(), body: Bytes::from_static(body.as_bytes()) };
+    let change = Change::put(id.clone(), Bytes::from_static(body.as_bytes()));
     commit(store, change).await
 }
 

@@ -65,10 +65,10 @@ impl Operation {
     fn changes(self) -> Vec<Change> {
         let (id, after) = (DocumentId::section("a"), self.states().1);
         let section = match after {
-            Some(body) => Change::Put { id, body: body.into() },
+            Some(body) => Change::put(id, body),
             None => Change::Delete { id },
         };
-        vec![section, Change::Put { id: DocumentId::instructions(), body: list(after).into() }]
+        vec![section, Change::put(DocumentId::instructions(), list(after))]
     }
 }
 
@@ -216,8 +216,8 @@ fn an_editor_that_saves_in_between_is_seen_and_nothing_of_it_is_lost() {
                 let append = |old: Option<&Bytes>| {
                     let old =
                         old.map_or(String::new(), |old| String::from_utf8(old.to_vec()).unwrap());
-                    let body = format!("{old} + ours").into();
-                    vec![Change::Put { id: DocumentId::section("a"), body }]
+                    let body = format!("{old} + ours");
+                    vec![Change::put(DocumentId::section("a"), body)]
                 };
                 run(folder.path(), append).unwrap();
                 let found = read(folder.path(), "a.md");
