@@ -29,7 +29,7 @@ pub(crate) const SETTINGS: [Setting; 8] = [
         flag: Some("--storage"),
         variable: Some("REQLORE_STORAGE"),
         default: "fs",
-        meaning: "Where documents are kept: `fs`, markdown files below the root, or `fs:DIR`, below DIR.",
+        meaning: "Where documents are kept: `fs` (markdown below the root) or `fs:DIR` (below DIR).",
     },
     Setting {
         key: "transport",
@@ -50,14 +50,16 @@ pub(crate) const SETTINGS: [Setting; 8] = [
         flag: None,
         variable: Some("REQLORE_ROOTS"),
         default: "",
-        meaning: "Only these folders and those below them can be named as `project_root` (in the variable separated by colons). Not set: any.",
+        meaning: "Only these folders and those below can be named as `project_root` (in the \
+                  variable separated by colons). Not set: any.",
     },
     Setting {
         key: "sections.directory",
         flag: None,
         variable: Some("REQLIX_REQ_REL_PATH"),
         default: "",
-        meaning: "Where AGENTS.md and the sections are, relative to a project. Not set: docs/development/requirements, else docs/dev/req.",
+        meaning: "Where AGENTS.md and the sections are, relative to a project. Not set: \
+                  docs/development/requirements, else docs/dev/req.",
     },
     Setting {
         key: "sections.wrap_columns",
@@ -71,7 +73,8 @@ pub(crate) const SETTINGS: [Setting; 8] = [
         flag: Some("--log"),
         variable: Some("REQLORE_LOG"),
         default: "warn",
-        meaning: "What is logged to stderr: `error`, `warn`, `info`, `debug`, `trace` or `off`, also by module: `info,rmcp=debug`.",
+        meaning: "What is logged to stderr: `error`, `warn`, `info`, `debug`, `trace` or `off`, \
+                  also by module: `info,rmcp=debug`.",
     },
 ];
 

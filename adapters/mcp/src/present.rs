@@ -45,8 +45,8 @@ pub fn error(error: Error, correlation_id: &str) -> Result<CallToolResult, Error
             let source = std::error::Error::source(&error).map(ToString::to_string);
             tracing::error!(id = correlation_id, message = error.message, source, "internal error");
             let message = format!(
-                "Internal error. The server's log tells more under the correlation id {correlation_id}; \
-                 please report it."
+                "Internal error. The server's log tells more under the correlation id \
+                 {correlation_id}; please report it."
             );
             Err(ErrorData::new(
                 ErrorCode(code),

@@ -79,7 +79,7 @@ impl Server {
             name: request.name.into_owned(),
             arguments: request.arguments.unwrap_or_default(),
         };
-        // The one place where a panic of ours is caught: the caller gets an answer, the log the rest.
+        // The one place where a panic is caught: the caller gets an answer, the log the rest.
         let outcome = AssertUnwindSafe(self.endpoint.call(call)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| {
             let reason = panic.downcast_ref::<&str>().map(|reason| (*reason).to_owned());

@@ -99,7 +99,8 @@ impl<'a> Replacement<'a> {
         if let Err(error) = undone
             && error != rustix::io::Errno::NOENT
         {
-            tracing::error!(place = %self.place.shown, %error, "the old file could not be put back");
+            let place = &self.place.shown;
+            tracing::error!(place, %error, "the old file could not be put back");
         }
     }
 
@@ -165,9 +166,11 @@ impl<'a> Replacement<'a> {
 
     pub(crate) fn remove_temp(&self) {
         match rustix::fs::unlinkat(&self.place.dir, self.temp.as_str(), AtFlags::empty()) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            // It is gone, or was never made.
+            Ok(()) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::ROFS) => {}
             Err(error) => {
-                tracing::warn!(place = %self.place.shown, %error, "a temporary file was left behind");
+                let place = &self.place.shown;
+                tracing::warn!(place, %error, "a temporary file was left behind");
             }
         }
         // Whatever happens from here on, the commit stands.

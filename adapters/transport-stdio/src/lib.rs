@@ -1,7 +1,7 @@
 //! A strict line transport over standard input and output: one JSON-RPC message a line.
 //!
-//! rmcp keeps the protocol; this crate owns the lines ([`lines`]), the order in which requests may
-//! run ([`order`]) and the end ([`connection`]): end of input and SIGTERM both mean "answer what
+//! rmcp keeps the protocol; this crate owns the lines (`lines.rs`), the order in which requests may
+//! run (`order.rs`) and the end (`connection.rs`): end of input and SIGTERM both mean "answer what
 //! was accepted, then go", for at most ten seconds.
 
 mod connection;

@@ -40,16 +40,21 @@ fn play(folder: &Path) -> io::Result<()> {
     say("1. What an assistant does first: read the instructions.");
     client.call("reqlix_get_instructions", &json!({}))?;
     say(
-        "2. It writes two requirements down. The text of the second is too long for one line,\n   and a line of it looks like another requirement: it is wrapped, and stays text.",
+        "2. It writes two requirements down. The text of the second is too long for one line,\n   \
+         and a line of it looks like another requirement: it is wrapped, and stays text.",
     );
     client.call(
         "reqlix_set_requirements",
-        &json!({ "section": "accounts", "index": "1", "text": "A password has at least 12 characters." }),
+        &json!({
+            "section": "accounts", "index": "1", "text": "A password has at least 12 characters."
+        }),
     )?;
     client.call(
         "reqlix_set_requirements",
         &json!({ "section": "accounts", "index": "2", "text":
-            "After five failed attempts within ten minutes the account is locked for a quarter of an hour, and its owner is told by mail.\n**9.** This line belongs to requirement 2." }),
+            "After five failed attempts within ten minutes the account is locked for a quarter \
+             of an hour, and its owner is told by mail.\n\
+             **9.** This line belongs to requirement 2." }),
     )?;
     say("3. It reads the section back.");
     client.call("reqlix_get_requirements", &json!({ "section": "accounts" }))?;

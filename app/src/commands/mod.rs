@@ -37,7 +37,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve MCP clients (what `reqlore` alone does)
     Serve,
-    /// Look for what a person should mend in the project's requirements; exit code 1 if there is any
+    /// Look for what a person should mend in the requirements; exit code 1 if there is any
     Check(check::Options),
     /// Show in half a minute what Reqlore does, on a sample project in a temporary folder
     Demo,

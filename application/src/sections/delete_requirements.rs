@@ -26,13 +26,15 @@ pub(crate) struct DeleteRequirements;
 struct Arguments {
     /// Path to the project root directory. Used to locate requirements and project source code.
     project_root: ProjectRoot,
-    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    /// Brief description of the operation that LLM intends to perform.
+    /// Used to provide relevant instructions.
     operation_description: OperationDescription,
     /// Section key (e.g., "general", "testing", "code_quality").
     section: SectionKey,
     /// Requirement index to delete (e.g., "1", "2.1", "3").
     index: Index,
-    /// Delete only if the section is still at this version (16 hexadecimal digits, from an earlier answer).
+    /// Delete only if the section is still at this version (16 hexadecimal digits, from an earlier
+    /// answer).
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Version")]
     if_version: Option<Version>,
@@ -60,7 +62,9 @@ impl Tool for DeleteRequirements {
         ToolSpec {
             name: "reqlix_delete_requirements",
             title: "Delete a requirement",
-            description: "Deletes a requirement with the specified index from a section.\nReturns the deleted requirement text, or an error if not found.",
+            description: "\
+Deletes a requirement with the specified index from a section.
+Returns the deleted requirement text, or an error if not found.",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Write,

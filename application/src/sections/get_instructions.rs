@@ -19,7 +19,8 @@ pub(crate) struct GetInstructions;
 struct Arguments {
     /// Path to the project root directory. Used to locate requirements and project source code.
     project_root: ProjectRoot,
-    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    /// Brief description of the operation that LLM intends to perform.
+    /// Used to provide relevant instructions.
     operation_description: OperationDescription,
 }
 
@@ -38,7 +39,11 @@ impl Tool for GetInstructions {
         ToolSpec {
             name: "reqlix_get_instructions",
             title: "Read the instructions",
-            description: "CALL THIS BEFORE ANY CODE OPERATION (reading or writing). \nReturns instructions on how to work with requirements.\nThis MCP server is the single source of truth for everything related to requirements.",
+            // The space at the end of the first line is the specification's.
+            description: "\
+CALL THIS BEFORE ANY CODE OPERATION (reading or writing).\x20
+Returns instructions on how to work with requirements.
+This MCP server is the single source of truth for everything related to requirements.",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Read,

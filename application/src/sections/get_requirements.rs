@@ -21,7 +21,8 @@ pub(crate) struct GetRequirements;
 struct Arguments {
     /// Path to the project root directory. Used to locate requirements and project source code.
     project_root: ProjectRoot,
-    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    /// Brief description of the operation that LLM intends to perform.
+    /// Used to provide relevant instructions.
     operation_description: OperationDescription,
     /// Section key (e.g., "general", "testing", "code_quality").
     section: SectionKey,

@@ -147,8 +147,8 @@ fn check_version(
                 |requirement| format!("There it reads:\n{}", section.stored(requirement)),
             );
             format!(
-                "Conflict: section {key} changed since version {expected}; it is now at {}. Nothing \
-                 was changed. {stands}",
+                "Conflict: section {key} changed since version {expected}; it is now at {}. \
+                 Nothing was changed. {stands}",
                 document.version
             )
         }

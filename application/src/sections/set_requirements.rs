@@ -27,7 +27,8 @@ pub(crate) struct SetRequirements;
 struct Arguments {
     /// Path to the project root directory. Used to locate requirements and project source code.
     project_root: ProjectRoot,
-    /// Brief description of the operation that LLM intends to perform. Used to provide relevant instructions.
+    /// Brief description of the operation that LLM intends to perform.
+    /// Used to provide relevant instructions.
     operation_description: OperationDescription,
     /// Section key (e.g., "general", "testing", "code_quality").
     section: SectionKey,
@@ -35,7 +36,8 @@ struct Arguments {
     index: Index,
     /// Requirement text.
     text: Bounded<MAX_TEXT>,
-    /// Write only if the section is still at this version (16 hexadecimal digits, from an earlier answer).
+    /// Write only if the section is still at this version (16 hexadecimal digits, from an earlier
+    /// answer).
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Version")]
     if_version: Option<Version>,
@@ -75,7 +77,9 @@ impl Tool for SetRequirements {
         ToolSpec {
             name: "reqlix_set_requirements",
             title: "Add or change a requirement",
-            description: "Modifies a requirement in a section. To add a new requirement, specify a new index number.\nReturns the added/modified requirement (text or index may be adjusted according to policies).",
+            description: "\
+Modifies a requirement in a section. To add a new requirement, specify a new index number.
+Returns the added/modified requirement (text or index may be adjusted according to policies).",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Write,

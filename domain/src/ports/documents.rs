@@ -1,6 +1,6 @@
 //! The driven port to storages: documents with versions, one `commit` as the transaction.
 //!
-//! Each rule names its case in the contract suite in brackets; a test of the repository checks
+//! Each rule names its case in the contract suite in parentheses; a test of the repository checks
 //! that the case is there.
 //!
 //! A change is *decided inside the commit*: the storage reads what the [`Commit`] asks for, calls
@@ -17,39 +17,39 @@ use crate::identity::Caller;
 use crate::project::ProjectKey;
 
 /// Keeps documents, whatever the technology. Projects never see each other's documents
-/// [`projects_are_apart`].
+/// (`projects_are_apart`).
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait DocumentRepository: Send + Sync {
-    /// The documents as stored, in the order asked [`get_keeps_the_order_asked`]; `None` where
-    /// there is none [`what_is_not_there_is_none`]. Bytes come back as they were put
-    /// [`bytes_come_back_as_they_were_put`].
+    /// The documents as stored, in the order asked (`get_keeps_the_order_asked`); `None` where
+    /// there is none (`what_is_not_there_is_none`). Bytes come back as they were put
+    /// (`bytes_come_back_as_they_were_put`).
     async fn get(
         &self,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>>;
 
-    /// Heads of one kind, sorted by name [`find_sorts_by_name`], with the true total and a cursor
-    /// while there is more [`find_pages_with_the_true_total`]. A document that can't be read is
-    /// listed with its fault [`an_unreadable_document_is_listed_with_its_fault`].
+    /// Heads of one kind, sorted by name (`find_sorts_by_name`), with the true total and a cursor
+    /// while there is more (`find_pages_with_the_true_total`). A document that can't be read is
+    /// listed with its fault (`an_unreadable_document_is_listed_with_its_fault`).
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page>;
 
     /// Applies all changes that the decision names, or none.
     ///
-    /// The decision sees the newest state [`the_decision_sees_the_newest_state`] and may be called
+    /// The decision sees the newest state (`the_decision_sees_the_newest_state`) and may be called
     /// again when somebody who takes no locks changed a document meanwhile, so it must be a pure
     /// function. An error of the decision changes nothing and comes back as it is
-    /// [`a_refused_decision_changes_nothing`]. Concurrent commits each take effect
-    /// [`concurrent_commits_all_take_effect`]. Once it answered, the change outlives a restart
-    /// [`what_was_committed_outlives_a_restart`]. A change of a document that was not read is a
-    /// fault of the caller and refused whole [`a_change_of_what_was_not_read_is_refused`]. No
-    /// change, no revision [`a_commit_without_changes_keeps_the_revision`].
+    /// (`a_refused_decision_changes_nothing`). Concurrent commits each take effect
+    /// (`concurrent_commits_all_take_effect`). Once it answered, the change outlives a restart
+    /// (`what_was_committed_outlives_a_restart`). A change of a document that was not read is a
+    /// fault of the caller and refused whole (`a_change_of_what_was_not_read_is_refused`). No
+    /// change, no revision (`a_commit_without_changes_keeps_the_revision`).
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
 
-    /// What changed since a revision, by whomever [`changes_tell_what_changed_since`]: for search
+    /// What changed since a revision, by whomever (`changes_tell_what_changed_since`): for search
     /// indexes, caches and subscribers. `Reset` where it can't be told any more, a revision of
-    /// another process included [`an_unknown_revision_is_a_reset`]. A store may begin to keep
+    /// another process included (`an_unknown_revision_is_a_reset`). A store may begin to keep
     /// history at the first question; so a new reader asks first and reads everything then.
     async fn changes(&self, project: &ProjectKey, since: Revision) -> StoreResult<Changes>;
 }

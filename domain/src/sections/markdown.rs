@@ -1,8 +1,8 @@
 //! Reads markdown by lines, losslessly: headings, requirement markers, fences. Nothing is rendered.
 //!
 //! Only what decides where a requirement begins and ends is recognised, in the words of
-//! `CommonMark` 0.31. The trap: text inside a fence is no structure, and a line of `---` is a heading only
-//! right under a paragraph.
+//! `CommonMark` 0.31. The trap: text inside a fence is no structure, and a line of `---` is a
+//! heading only right under a paragraph.
 
 use std::ops::Range;
 

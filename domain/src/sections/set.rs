@@ -148,7 +148,8 @@ impl Section<'_> {
         Err(Error::new(
             ErrorKind::Refused,
             format!(
-                "The requirement can't be written so that it can be read again: {way_out}. Nothing was changed."
+                "The requirement can't be written so that it can be read again: {way_out}. \
+                 Nothing was changed."
             ),
         ))
     }
@@ -177,7 +178,9 @@ impl Written {
             ));
         }
         if is_mostly_not_latin(&text) {
-            warnings.push("R.1: requirements must be written in English; this text is mostly in another script".to_owned());
+            let warning = "R.1: requirements must be written in English; this text is mostly in \
+                           another script";
+            warnings.push(warning.to_owned());
         }
         let between = if own_line { "\n\n" } else { " " };
         let block = format!("{marker}{between}{}", escape::escape(&text, own_line));
