@@ -170,9 +170,16 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The number of the line at `offset`, counted from 1.
-pub(crate) fn line_number(source: &str, offset: usize) -> usize {
-    lines(source).take_while(|line| line.start < offset).count() + 1
+/// The numbers of the lines at rising offsets, counted from 1.
+pub(crate) fn line_numbers(
+    source: &str,
+    offsets: impl Iterator<Item = usize>,
+) -> impl Iterator<Item = usize> {
+    let mut lines = lines(source).zip(1..).peekable();
+    offsets.map(move |offset| {
+        while lines.next_if(|(line, _)| line.next <= offset).is_some() {}
+        lines.peek().map_or(1, |(_, number)| *number)
+    })
 }
 
 /// Where the text behind a YAML front matter begins; 0 without one.

@@ -136,47 +136,44 @@ impl<'a> Section<'a> {
 
     /// What a person should mend: markers that are no index, a broken order, an open fence.
     pub fn findings(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
+        let mut found = Vec::new();
         let mut last: HashMap<Option<&str>, &str> = HashMap::new();
-        let mut report = |offset, message| {
-            findings.push(Finding { line: markdown::line_number(self.source, offset), message });
-        };
         for mark in &self.outline.marks {
-            let Mark::Marker { start, token } = *mark else {
-                continue;
-            };
+            let Mark::Marker { start, token } = *mark else { continue };
             if !index::is_well_formed(token) {
-                report(
-                    start,
-                    format!(
-                        "`**{token}.**` is no valid index (1 to 10 characters: letters, digits, '_' \
-                     and '-' in segments separated by dots), so it is no requirement"
-                    ),
-                );
+                found.push((start, not_an_index(token)));
                 continue;
             }
             let group = index::group(token);
-            match last.get(&group) {
-                Some(before) if index::compare(token, before) != Ordering::Greater => {
-                    report(
-                        start,
-                        format!(
-                            "index {token} stands after {before}; the next set in this section \
-                         renumbers it"
-                        ),
-                    );
-                }
-                _ => {
+            let above = last.get(&group);
+            match above.filter(|above| index::compare(token, above) != Ordering::Greater) {
+                Some(above) => found.push((start, out_of_order(token, above))),
+                None => {
                     last.insert(group, token);
                 }
             }
         }
-        if let Some(offset) = self.outline.open_fence {
-            report(offset, "this code fence is never closed; it hides everything below it".into());
-        }
-        findings.sort_by_key(|finding| finding.line);
-        findings
+        let fence = self.outline.open_fence.map(|start| {
+            (start, "this code fence is never closed; it hides everything below it".to_owned())
+        });
+        // Nothing is recognised behind an open fence, so it comes last.
+        found.extend(fence);
+        let offsets = found.iter().map(|(start, _)| *start);
+        let numbers = markdown::line_numbers(self.source, offsets);
+        let messages = found.iter().map(|(_, message)| message.clone());
+        numbers.zip(messages).map(|(line, message)| Finding { line, message }).collect()
     }
+}
+
+fn not_an_index(token: &str) -> String {
+    format!(
+        "`**{token}.**` is no valid index (1 to 10 characters: letters, digits, '_' and '-' in \
+         segments separated by dots), so it is no requirement"
+    )
+}
+
+fn out_of_order(index: &str, above: &str) -> String {
+    format!("index {index} stands after {above}; the next set in this section renumbers it")
 }
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];

@@ -141,7 +141,7 @@ impl Section<'_> {
         let way_out = match self.outline.open_fence {
             Some(at) => format!(
                 "line {} opens a code fence that is never closed; close it first",
-                markdown::line_number(self.source, at)
+                markdown::line_numbers(self.source, [at].into_iter()).next().unwrap_or(1)
             ),
             None => "its markdown hides the requirement; look at the file around it".to_owned(),
         };
