@@ -29,7 +29,7 @@ pub(crate) const SETTINGS: [Setting; 8] = [
         flag: Some("--storage"),
         variable: Some("REQLORE_STORAGE"),
         default: "fs",
-        meaning: "Where documents are kept: `fs` (markdown below the root) or `fs:DIR` (below DIR).",
+        meaning: "Where documents are kept: `fs` (markdown below the root) or `fs:DIR`.",
     },
     Setting {
         key: "transport",

@@ -19,7 +19,8 @@ use reqlore_domain::ports::transport::Transport;
 use reqlore_mcp::server::Server;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -96,8 +97,14 @@ impl Transport for Stdio {
         let (read, write) = rmcp::transport::stdio_pipes();
         let ending = Ending::default();
         let signals = tokio::spawn(listen(ending.clone())?);
+        let finish = ending.finish.clone();
+        let reader = tokio::spawn(async move {
+            reader_gone().await;
+            finish.cancel();
+        });
         let ended = self.serve_on(read, write, endpoint, ending).await;
         signals.abort();
+        reader.abort();
         ended
     }
 }
@@ -109,6 +116,18 @@ fn widen_output() {
     if let Err(error) = rustix::pipe::fcntl_setpipe_size(io::stdout(), 1024 * 1024) {
         tracing::debug!(%error, "standard output was not widened");
     }
+}
+
+/// Resolves when nobody can read our answers any more, though nothing is being written. Where that
+/// can't be seen it never resolves; the next answer finds out.
+async fn reader_gone() {
+    #[cfg(target_os = "linux")]
+    if let Ok(output) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1")
+        && output.ready(Interest::ERROR).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// How an operator ends a connection.
