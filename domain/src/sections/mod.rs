@@ -124,7 +124,12 @@ impl<'a> Section<'a> {
             Some(next) if is_first || next - block.end <= block.start - before => block.start..next,
             _ => before..block.end,
         };
-        let body = splice(self.source, vec![(cut, String::new())]);
+        let mut body = splice(self.source, vec![(cut.clone(), String::new())]);
+        if Section::of(&body).other_marks() != self.other_marks() {
+            // A heading that only its distance made one needs a blank line instead.
+            let gap = markdown::line_end(self.source).to_owned();
+            body = splice(self.source, vec![(cut, gap)]);
+        }
         Some(Deleted {
             body: (!body.trim_start_matches('\u{feff}').trim_matches(WHITE_SPACE).is_empty())
                 .then_some(body),
@@ -132,6 +137,11 @@ impl<'a> Section<'a> {
             requirement: self.stored(requirement).to_owned(),
             text: self.text(requirement),
         })
+    }
+
+    /// How many headings and markers there are that begin no requirement.
+    fn other_marks(&self) -> usize {
+        self.outline.marks.len() - self.requirements.len()
     }
 
     /// What a person should mend: markers that are no index, a broken order, an open fence.

@@ -48,22 +48,19 @@ impl Section<'_> {
 
         let written = Written::new(&indices[position], text, columns);
         let end = markdown::line_end(self.source);
-        let block = written.block.replace('\n', end);
-        let mut edits = Vec::new();
-        for (at, requirement) in self.requirements.iter().enumerate() {
-            let moved = if found.is_none() && at >= position { at + 1 } else { at };
-            if before[moved] != indices[moved] && found != Some(at) {
-                let start = requirement.block.start + "**".len();
-                let token = start..start + requirement.index.len();
-                edits.push((token, indices[moved].to_string()));
-            }
-        }
+        let stands = found.map(|at| &self.requirements[at]).filter(|requirement| {
+            before[position] == indices[position] && self.text(requirement) == written.text
+        });
+        let block = match stands {
+            Some(requirement) => self.stored(requirement).to_owned(),
+            None => written.block.replace('\n', end),
+        };
+        let mut edits = self.renumbering(&before, &indices, found.ok_or(position));
         edits.push(match found {
             Some(at) => (self.requirements[at].block.clone(), block.clone()),
             None => self.insertion(position, index.as_str(), &block, end),
         });
-        let body = splice(self.source, edits);
-        self.verify(&body, &indices)?;
+        let body = self.edited(edits, end, &indices)?;
         let moves = before.iter().zip(&indices).filter(|(from, to)| *from != to);
         let moves = moves.map(|(from, to)| Renumbered { from: (*from).into(), to: to.to_string() });
         Ok(Set {
@@ -74,6 +71,26 @@ impl Section<'_> {
             renumbered: moves.collect(),
             warnings: written.warnings,
         })
+    }
+
+    /// The edits that give other requirements their new indices. `place` is where the one that is
+    /// set was found, else where it is to be inserted.
+    fn renumbering(
+        &self,
+        before: &[&str],
+        indices: &[Cow<'_, str>],
+        place: Result<usize, usize>,
+    ) -> Vec<(Range<usize>, String)> {
+        let mut edits = Vec::new();
+        for (at, requirement) in self.requirements.iter().enumerate() {
+            let moved = if place.is_err_and(|inserted| at >= inserted) { at + 1 } else { at };
+            if before[moved] != indices[moved] && place != Ok(at) {
+                let start = requirement.block.start + "**".len();
+                let token = start..start + requirement.index.len();
+                edits.push((token, indices[moved].to_string()));
+            }
+        }
+        edits
     }
 
     /// Where a new index goes: behind the greatest smaller one of its group, before the group's
@@ -131,12 +148,24 @@ impl Section<'_> {
         (at..at, format!("{apart}{block}{trail}"))
     }
 
-    /// Reads an edited file again: it must hold the requirements that were meant, no other.
-    fn verify(&self, body: &str, indices: &[Cow<'_, str>]) -> Result<()> {
-        let edited = Section::of(body);
-        let as_meant = edited.requirements.iter().map(|r| r.index).eq(indices);
-        if as_meant {
-            return Ok(());
+    /// The edited file, read again: it must hold the requirements that were meant, and every
+    /// heading that was there. Where a paragraph would swallow what follows, a blank line helps.
+    fn edited(
+        &self,
+        mut edits: Vec<(Range<usize>, String)>,
+        end: &str,
+        indices: &[Cow<'_, str>],
+    ) -> Result<String> {
+        for gap in ["", end] {
+            if let Some((_, text)) = edits.last_mut() {
+                text.push_str(gap);
+            }
+            let body = splice(self.source, edits.clone());
+            let edited = Section::of(&body);
+            let as_meant = edited.requirements.iter().map(|r| r.index).eq(indices);
+            if as_meant && edited.other_marks() == self.other_marks() {
+                return Ok(body);
+            }
         }
         let way_out = match self.outline.open_fence {
             Some(at) => format!(

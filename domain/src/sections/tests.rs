@@ -44,6 +44,15 @@ fn an_existing_requirement_is_replaced_in_place_with_all_its_paragraphs() {
         "# A\n\n**1.** New\n\n## B\n\n**2.** Two",
     );
     check_set("**01.** Old  \n**2.** b", "1", "New", "**01.** New\n**2.** b");
+    check_set("**1.** a\n```\n```\nH\n===", "1", "b", "**1.** b\n\nH\n===");
+}
+
+// S1: S.3.2
+#[test]
+fn a_text_that_stands_there_already_changes_no_byte() {
+    let mixed = "**1.** a\r\nb\n\n**2.** c\n\n# H\n";
+    check_set(mixed, "1", "a\nb", mixed);
+    check_set(mixed, "01", " a\r\nb\n", mixed);
 }
 
 // S1: S.3.3
@@ -111,6 +120,8 @@ fn delete_takes_only_the_requirement_and_the_file_when_nothing_is_left() {
     check_delete("# A\n\n**1.** a\n", "1", Some("# A\n"));
     check_delete("\u{feff}\n\n**1.** a\n\n", "1", None);
     check_delete("**1.** a\n**2.** b\n\nH\n---", "2", Some("**1.** a\n\nH\n---"));
+    let fenced = "**1.** a\n**2.** b\n```\n```\nH\n===";
+    check_delete(fenced, "2", Some("**1.** a\n\nH\n==="));
 }
 
 // S1: D.3.3
@@ -269,7 +280,9 @@ proptest! {
     #[test]
     fn any_delete_keeps_every_other_byte(source in markdown(), pick in any::<prop::sample::Index>()) {
         let section = Section::of(&source);
-        prop_assume!(!section.requirements().is_empty());
+        if section.requirements().is_empty() {
+            return Ok(());
+        }
         let picked = &section.requirements()[pick.index(section.requirements().len())];
         let first = section.requirements().iter().position(|r| r == section.find(picked.index).unwrap());
         let deleted = section.delete(&index(picked.index)).unwrap();
