@@ -5,7 +5,9 @@
 //! Closed fences and their content stay as they are; what stands on the marker's own line can't be
 //! structure and is never touched.
 
-use super::markdown::{Fence, closed_fence, heading, is_blank, marker, strip_indent, underline};
+use super::markdown::{
+    heading, is_blank, marker, opens_verbatim, strip_indent, underline, verbatim_lines,
+};
 
 /// `text` as it may stand in a file. `own_line` says whether it begins on a line of its own.
 pub(crate) fn escape(text: &str, own_line: bool) -> String {
@@ -29,30 +31,23 @@ pub(crate) fn unescape(text: &str, own_line: bool) -> String {
 
 /// Does a text begin with a fence that it also closes? Then it needs a line of its own.
 pub(crate) fn begins_with_fence(text: &str) -> bool {
-    closed_fence(&text.split('\n').collect::<Vec<_>>(), 0).is_some()
+    verbatim_lines(&text.split('\n').collect::<Vec<_>>(), false)[0]
 }
 
-/// Passes each line outside closed fences to `edit`, with the line above it.
+/// Passes each line outside closed fences and comments to `edit`, with the line above it.
 fn edit_lines(
     text: &str,
     own_line: bool,
     edit: impl Fn(&str, Option<&str>) -> Option<String>,
 ) -> String {
     let lines: Vec<&str> = text.split('\n').collect();
+    let verbatim = verbatim_lines(&lines, !own_line);
     let mut edited: Vec<String> = Vec::with_capacity(lines.len());
-    let mut at = 0;
-    while let Some(line) = lines.get(at) {
-        if at == 0 && !own_line {
-            edited.push((*line).to_owned());
-        } else if let Some(fence) = closed_fence(&lines, at) {
-            edited.extend(lines[fence.clone()].iter().map(|line| (*line).to_owned()));
-            at = fence.end;
-            continue;
-        } else {
-            let above = at.checked_sub(1).map(|above| lines[above]);
-            edited.push(edit(line, above).unwrap_or_else(|| (*line).to_owned()));
-        }
-        at += 1;
+    for (at, line) in lines.iter().enumerate() {
+        let above = at.checked_sub(1).map(|above| lines[above]);
+        let fixed = verbatim[at] || (at == 0 && !own_line);
+        let changed = if fixed { None } else { edit(line, above) };
+        edited.push(changed.unwrap_or_else(|| (*line).to_owned()));
     }
     edited.join("\n")
 }
@@ -69,9 +64,8 @@ fn structure(line: &str) -> Option<(usize, usize, Like)> {
     let text = strip_indent(line)?;
     let core = text.trim_start_matches('\\');
     let (at, backslashes) = (line.len() - text.len(), text.len() - core.len());
-    let is_other = heading(core).is_some()
-        || Fence::opened_by(core).is_some()
-        || (at == 0 && marker(core).is_some());
+    let is_other =
+        heading(core).is_some() || opens_verbatim(core) || (at == 0 && marker(core).is_some());
     let kind = match underline(core) {
         Some(_) => Like::Underline,
         None if is_other && core.trim_start_matches(' ') == core => Like::Other,
@@ -104,6 +98,7 @@ mod tests {
         check("a\n  # b", "a\n  \\# b");
         check("a\n---\n\n---", "a\n\\---\n\n---");
         check("a\n```\nnever closed\n**9.** x", "a\n\\```\nnever closed\n\\**9.** x");
+        check("a\n<!--\n# b", "a\n\\<!--\n\\# b");
     }
 
     #[test]
@@ -112,6 +107,9 @@ mod tests {
             "# on the marker's line",
             "a\n```\n# code\n**9.** x\n```\nb",
             "a\n    # indented code",
+            "a\n<!-- # b\n**9.** x -->\nc",
+            "a\n- ```\n  # b\n  ```\nc",
+            "a\n- ```\nb",
             "a\n #hashtag \\x",
             "a\n\n***\n\n- list\n| table |\n|---|",
         ] {
@@ -121,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn unescape_undoes_escape(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===)?\n?){0,8}", own in any::<bool>()) {
+        fn unescape_undoes_escape(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===|- |  |<!--|-->)?\n?){0,8}", own in any::<bool>()) {
             let own = own && begins_with_fence(&text);
             prop_assert_eq!(unescape(&escape(&text, own), own), text);
         }

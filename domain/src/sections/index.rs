@@ -3,7 +3,7 @@
 //! Indices are compared by value, not by spelling: `01` names requirement `1` (rulings 2).
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -112,11 +112,11 @@ fn number(segment: &str) -> Option<u64> {
 }
 
 /// The next index after `predecessor`, at the depth of `offender` where that is possible, else at
-/// the nearest depth that is. `None` when no index of at most [`MAX`] characters is left.
+/// the nearest depth that is, rather deeper than shallower. `None` when no index of at most [`MAX`] characters is left.
 pub(crate) fn next_after(predecessor: &str, offender: &str) -> Option<String> {
     let own = offender.split('.').count();
     let mut depths: Vec<usize> = (1..=MAX.div_ceil(2)).collect();
-    depths.sort_by_key(|depth| depth.abs_diff(own));
+    depths.sort_by_key(|depth| (depth.abs_diff(own), Reverse(*depth)));
     depths.into_iter().find_map(|depth| next_at_depth(predecessor, depth))
 }
 
@@ -192,6 +192,7 @@ mod tests {
             ("2", "1.5", Some("2.1")),
             ("R.5", "R", Some("R.6")),
             ("R.a", "R.a", Some("R.a.1")),
+            ("5.a", "5.a", Some("5.a.1")),
             ("9", "1.1.1", Some("9.1.1")),
             ("9999999999", "1", None),
             ("99999.9999", "1.1", Some("100000")),

@@ -4,8 +4,6 @@
 //! `CommonMark` 0.31. The trap: text inside a fence is no structure, and a line of `---` is a
 //! heading only right under a paragraph.
 
-use std::ops::Range;
-
 /// One line: where it starts, its text without the line end, and where the next one starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
@@ -83,17 +81,17 @@ impl Mark<'_> {
     }
 }
 
-/// All marks of a file, in order, and the fence that was opened and never closed.
+/// All marks of a file, in order, and the fence or comment that was opened and never closed.
 #[derive(Debug, Default)]
 pub(crate) struct Outline<'a> {
     pub(crate) marks: Vec<Mark<'a>>,
-    pub(crate) open_fence: Option<usize>,
+    pub(crate) open: Option<usize>,
 }
 
 pub(crate) fn outline(source: &str) -> Outline<'_> {
     let mut scanner = Scanner::new(source);
     let marks = scanner.marks().collect();
-    Outline { marks, open_fence: scanner.fence.map(|(_, start)| start) }
+    Outline { marks, open: scanner.open.map(|(_, start)| start) }
 }
 
 /// The title of the first heading that has one; reads no further.
@@ -107,7 +105,9 @@ pub(crate) fn title(source: &str) -> Option<&str> {
 /// Walks through a file's lines and knows what the lines before mean for the next one.
 struct Scanner<'a> {
     source: &'a str,
-    fence: Option<(Fence, usize)>,
+    /// What is open, and where it was opened.
+    open: Option<(Verbatim, usize)>,
+    list: List,
     paragraph: Paragraph,
 }
 
@@ -122,7 +122,7 @@ enum Paragraph {
 
 impl<'a> Scanner<'a> {
     fn new(source: &'a str) -> Self {
-        Self { source, fence: None, paragraph: Paragraph::None }
+        Self { source, open: None, list: List::default(), paragraph: Paragraph::None }
     }
 
     fn marks(&mut self) -> impl Iterator<Item = Mark<'a>> {
@@ -133,12 +133,17 @@ impl<'a> Scanner<'a> {
 
     fn mark(&mut self, line: Line<'a>) -> Option<Mark<'a>> {
         let Line { start, text, next } = line;
-        if let Some((open, _)) = self.fence {
-            if open.is_closed_by(text) {
-                self.fence = None;
+        if let Some((open, _)) = self.open {
+            match open.step(text) {
+                Step::Inside => return None,
+                Step::Last => {
+                    self.open = None;
+                    return None;
+                }
+                Step::Past => self.open = None,
             }
-            return None;
         }
+        self.list.pass(text);
         // Nearly every line is prose or a marker: settle those on their first byte.
         if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
             if matches!(self.paragraph, Paragraph::None) {
@@ -159,8 +164,8 @@ impl<'a> Scanner<'a> {
             let title = self.source[start..line.start].trim();
             return Some(Mark::Heading { start, next, level, title });
         }
-        self.fence = Fence::opened_by(text).map(|open| (open, start));
-        if is_blank(text) || self.fence.is_some() {
+        self.open = Verbatim::opened_by(text, self.list).map(|open| (open, start));
+        if is_blank(text) || self.open.is_some() {
             self.paragraph = Paragraph::None;
         } else if matches!(self.paragraph, Paragraph::None) && !is_thematic_break(text) {
             let other = opens_a_block(text);
@@ -188,7 +193,9 @@ fn front_matter_end(source: &str) -> usize {
     if lines.next().is_none_or(|first| first.text.trim_end() != "---") {
         return 0;
     }
-    lines.find(|line| line.text.trim_end() == "---").map_or(0, |line| line.next)
+    // Requirements never stand in it: then these are two rules around them.
+    let end = lines.find(|line| line.text.trim_end() == "---" || marker(line.text).is_some());
+    end.filter(|line| marker(line.text).is_none()).map_or(0, |line| line.next)
 }
 
 pub(crate) fn is_blank(text: &str) -> bool {
@@ -275,35 +282,118 @@ pub(crate) fn list_item(text: &str) -> Option<usize> {
     }
 }
 
-/// An open code fence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fence {
-    mark: u8,
-    length: usize,
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
 }
 
-impl Fence {
-    pub(crate) fn opened_by(line: &str) -> Option<Self> {
-        let text = strip_indent(line)?;
+/// How far the content of the current list item is indented; 0 outside of lists.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct List(usize);
+
+impl List {
+    fn pass(&mut self, line: &str) {
+        if is_blank(line) {
+            return;
+        }
+        let at = indent(line);
+        match list_item(&line[at..]) {
+            Some(width) => self.0 = at + width,
+            None if at < self.0 => self.0 = 0,
+            None => {}
+        }
+    }
+}
+
+/// A code fence or a comment: what stands in it is no structure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Verbatim {
+    /// `inside` is how far the list item's content is indented that the fence stands in: a line
+    /// that is less so ends both.
+    Fence {
+        mark: u8,
+        length: usize,
+        inside: usize,
+    },
+    Comment,
+}
+
+/// What a line is to an open [`Verbatim`].
+enum Step {
+    Inside,
+    Last,
+    /// It stands behind it already.
+    Past,
+}
+
+impl Verbatim {
+    /// A comment that ends on its own line opens nothing.
+    fn opened_by(line: &str, list: List) -> Option<Self> {
+        let at = indent(line);
+        let inside = if at >= list.0 { list.0 } else { 0 };
+        let behind_item = list_item(&line[at..]).map_or(0, |width| at + width);
+        let text = match behind_item {
+            0 if at - inside <= 3 => &line[at..],
+            0 => return None,
+            behind => line.get(behind..)?.trim_start_matches(' '),
+        };
+        if let Some(comment) = text.strip_prefix("<!--") {
+            return (!comment.contains("-->")).then_some(Self::Comment);
+        }
         let mark = *text.as_bytes().first().filter(|b| matches!(b, b'`' | b'~'))?;
         let length = text.bytes().take_while(|b| *b == mark).count();
         let info = &text[length..];
-        (length >= 3 && !(mark == b'`' && info.contains('`'))).then_some(Self { mark, length })
+        let opens = length >= 3 && !(mark == b'`' && info.contains('`'));
+        opens.then_some(Self::Fence { mark, length, inside: inside.max(behind_item) })
     }
 
-    pub(crate) fn is_closed_by(self, line: &str) -> bool {
-        strip_indent(line).is_some_and(|text| {
-            let length = text.bytes().take_while(|b| *b == self.mark).count();
-            length >= self.length && is_blank(&text[length..])
-        })
+    fn step(self, line: &str) -> Step {
+        let Self::Fence { mark, length, inside } = self else {
+            return if line.contains("-->") { Step::Last } else { Step::Inside };
+        };
+        let at = indent(line);
+        if at < inside && !is_blank(line) {
+            return Step::Past;
+        }
+        let text = &line[at..];
+        let closing = text.bytes().take_while(|b| *b == mark).count();
+        let closes = closing >= length && is_blank(&text[closing..]) && at - inside.min(at) <= 3;
+        if closes { Step::Last } else { Step::Inside }
     }
 }
 
-/// The lines from a fence's opening to its closing one; `None` while it stays open.
-pub(crate) fn closed_fence(lines: &[&str], at: usize) -> Option<Range<usize>> {
-    let open = Fence::opened_by(lines.get(at)?)?;
-    let close = lines[at + 1..].iter().position(|line| open.is_closed_by(line))?;
-    Some(at..at + 1 + close + 1)
+/// Which lines of a text stand in fences and comments that are closed within it. `behind_marker`
+/// says that the first line stands behind something and can open nothing.
+pub(crate) fn verbatim_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
+    let mut verbatim = vec![false; lines.len()];
+    let mut list = List::default();
+    let mut at = usize::from(behind_marker);
+    while at < lines.len() {
+        list.pass(lines[at]);
+        let open = Verbatim::opened_by(lines[at], list);
+        match open.and_then(|open| closed_at(lines, at, open)) {
+            Some(end) => {
+                verbatim[at..end].fill(true);
+                at = end;
+            }
+            None => at += 1,
+        }
+    }
+    verbatim
+}
+
+/// Where the lines of what was opened at `at` end; `None` while it stays open.
+fn closed_at(lines: &[&str], at: usize, open: Verbatim) -> Option<usize> {
+    let rest = lines.iter().enumerate().skip(at + 1);
+    rest.map(|(at, line)| (at, open.step(line))).find_map(|(at, step)| match step {
+        Step::Inside => None,
+        Step::Last => Some(at + 1),
+        Step::Past => Some(at),
+    })
+}
+
+/// Would this line open a fence or a comment, wherever it stands?
+pub(crate) fn opens_verbatim(line: &str) -> bool {
+    Verbatim::opened_by(line, List::default()).is_some()
 }
 
 #[cfg(test)]
@@ -339,7 +429,11 @@ mod tests {
         check("``` a`b\n**1.** no fence above", &["1"]);
         check("    ```\n**1.** code above is indented", &["1"]);
         check("```\n**1.** never closed", &[]);
-        assert_eq!(outline("a\n\n```\nb").open_fence, Some(3));
+        assert_eq!(outline("a\n\n```\nb").open, Some(3));
+        check("**1.** a\n\n- ```\n  **9.** no\n  ```\n\n**2.** b", &["1", "2"]);
+        check("- a\n  ```\n  code\n**1.** left the list", &["1"]);
+        check("10. a\n\n    ```\n    # no\n    ```\n# yes", &["h1 yes"]);
+        check("<!--\n```\n**1.** no\n-->\n**2.** yes\n<!-- ``` -->\n# yes", &["2", "h1 yes"]);
     }
 
     #[test]
@@ -348,6 +442,7 @@ mod tests {
         check("- item\n---\n\n> quote\n---\n\n| a |\n|---|", &[]);
         check("**1.** text\n---\n\n---\n---", &["1"]);
         check("---\ntitle: x\n---\n\n# Real", &["h1 Real"]);
+        check("---\n**1.** a\n\n---\n", &["1"]);
     }
 
     #[test]

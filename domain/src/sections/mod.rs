@@ -120,15 +120,21 @@ impl<'a> Section<'a> {
         // Of the gaps around it the smaller one goes, so that its neighbours stay as far apart as
         // they were: a lost blank line could make one paragraph of two.
         let is_first = self.source[..before].trim_start_matches('\u{feff}').is_empty();
+        let height = |gap: Range<usize>| markdown::lines(&self.source[gap]).count();
         let cut = match next {
-            Some(next) if is_first || next - block.end <= block.start - before => block.start..next,
+            Some(next) if is_first || height(block.end..next) <= height(before..block.start) => {
+                block.start..next
+            }
             _ => before..block.end,
         };
         let mut body = splice(self.source, vec![(cut.clone(), String::new())]);
-        if Section::of(&body).other_marks() != self.other_marks() {
-            // A heading that only its distance made one needs a blank line instead.
-            let gap = markdown::line_end(self.source).to_owned();
-            body = splice(self.source, vec![(cut, gap)]);
+        let position = self.requirements.iter().position(|r| r == requirement);
+        if !Section::of(&body).keeps(self, None, position) {
+            // A heading that only its distance made one needs a blank line instead. Behind a lone
+            // CR an LF would make no line of its own.
+            let lone = self.source[..cut.start].ends_with('\r');
+            let gap = if lone { "\r" } else { markdown::line_end(self.source) };
+            body = splice(self.source, vec![(cut, gap.to_owned())]);
         }
         Some(Deleted {
             body: (!body.trim_start_matches('\u{feff}').trim_matches(WHITE_SPACE).is_empty())
@@ -139,9 +145,19 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// How many headings and markers there are that begin no requirement.
-    fn other_marks(&self) -> usize {
-        self.outline.marks.len() - self.requirements.len()
+    /// Does this edited section still have everything that `before` had: as many headings, and
+    /// the same texts, save at the positions that were meant to change?
+    fn keeps(&self, before: &Section<'_>, here: Option<usize>, there: Option<usize>) -> bool {
+        let others =
+            |section: &Section<'_>| section.outline.marks.len() - section.requirements.len();
+        others(self) == others(before) && self.texts_but(here).eq(before.texts_but(there))
+    }
+
+    /// What stands behind the markers, save the one at `position`.
+    fn texts_but(&self, position: Option<usize>) -> impl Iterator<Item = &str> {
+        let others = self.requirements.iter().enumerate();
+        let others = others.filter(move |(at, _)| Some(*at) != position);
+        others.map(|(_, r)| &self.source[r.block.start + "**".len() + r.index.len()..r.block.end])
     }
 
     /// What a person should mend: markers that are no index, a broken order, an open fence.
@@ -163,8 +179,12 @@ impl<'a> Section<'a> {
                 }
             }
         }
-        let fence = self.outline.open_fence.map(|start| {
-            (start, "this code fence is never closed; it hides everything below it".to_owned())
+        let fence = self.outline.open.map(|start| {
+            (
+                start,
+                "this code fence or comment is never closed; it hides everything below it"
+                    .to_owned(),
+            )
         });
         // Nothing is recognised behind an open fence, so it comes last.
         found.extend(fence);

@@ -60,7 +60,7 @@ impl Section<'_> {
             Some(at) => (self.requirements[at].block.clone(), block.clone()),
             None => self.insertion(position, index.as_str(), &block, end),
         });
-        let body = self.edited(edits, end, &indices)?;
+        let body = self.edited(edits, end, &indices, position, &written.text)?;
         let moves = before.iter().zip(&indices).filter(|(from, to)| *from != to);
         let moves = moves.map(|(from, to)| Renumbered { from: (*from).into(), to: to.to_string() });
         Ok(Set {
@@ -148,28 +148,34 @@ impl Section<'_> {
         (at..at, format!("{apart}{block}{trail}"))
     }
 
-    /// The edited file, read again: it must hold the requirements that were meant, and every
-    /// heading that was there. Where a paragraph would swallow what follows, a blank line helps.
+    /// The edited file, read again: it must hold the requirements that were meant with their
+    /// texts, and every heading that was there. Where a paragraph would swallow what follows, a
+    /// blank line helps.
     fn edited(
         &self,
         mut edits: Vec<(Range<usize>, String)>,
         end: &str,
         indices: &[Cow<'_, str>],
+        position: usize,
+        text: &str,
     ) -> Result<String> {
+        let inserted = indices.len() > self.requirements.len();
         for gap in ["", end] {
             if let Some((_, text)) = edits.last_mut() {
                 text.push_str(gap);
             }
             let body = splice(self.source, edits.clone());
             let edited = Section::of(&body);
-            let as_meant = edited.requirements.iter().map(|r| r.index).eq(indices);
-            if as_meant && edited.other_marks() == self.other_marks() {
+            let as_meant = edited.requirements.iter().map(|r| r.index).eq(indices)
+                && edited.text(&edited.requirements[position]) == text
+                && edited.keeps(self, Some(position), (!inserted).then_some(position));
+            if as_meant {
                 return Ok(body);
             }
         }
-        let way_out = match self.outline.open_fence {
+        let way_out = match self.outline.open {
             Some(at) => format!(
-                "line {} opens a code fence that is never closed; close it first",
+                "line {} opens a code fence or a comment that is never closed; close it first",
                 markdown::line_numbers(self.source, [at].into_iter()).next().unwrap_or(1)
             ),
             None => "its markdown hides the requirement; look at the file around it".to_owned(),

@@ -151,6 +151,16 @@ fn a_text_that_begins_with_a_fence_gets_a_line_of_its_own() {
     assert_eq!(section.text(section.find("1").unwrap()), set.text);
 }
 
+// S1: S.3.2, D.3.3
+#[test]
+fn a_fence_in_a_list_or_comment_hides_no_requirement_below_it() {
+    for fence in ["- ```\n  code\n  ```", "1. a\n   ```\n   code\n   ```", "<!--\n```\n-->"] {
+        let source = format!("**1.** a\n\n{fence}\n\n**2.** b\n\n**3.** c\n");
+        check_set(&source, "1", "new", "**1.** new\n\n**2.** b\n\n**3.** c\n");
+        check_delete(&source, "1", Some("**2.** b\n\n**3.** c\n"));
+    }
+}
+
 #[test]
 fn an_open_fence_above_refuses_the_set_and_names_its_line() {
     let error = Section::of("**1.** a\n\n```\n").set(&index("2"), "x", 120).unwrap_err();
@@ -262,7 +272,7 @@ proptest! {
     ) {
         let section = Section::of(&source);
         let Ok(set) = section.set(&index(&at), &text, wrap::COLUMNS) else {
-            prop_assert!(section.outline.open_fence.is_some());
+            prop_assert!(section.outline.open.is_some());
             return Ok(());
         };
         let edited = Section::of(&set.body);

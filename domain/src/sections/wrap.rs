@@ -2,7 +2,7 @@
 //! change what the markdown means: not in fences, tables, links and indented code.
 
 use super::escape::reads_as_structure;
-use super::markdown::{closed_fence, is_blank, list_item, strip_indent};
+use super::markdown::{is_blank, list_item, strip_indent, verbatim_lines};
 
 /// The width of R.2, in characters.
 pub const COLUMNS: usize = 120;
@@ -38,28 +38,32 @@ pub(crate) fn long_lines(text: &str, taken: usize, columns: usize) -> Vec<(usize
 
 /// Which lines must stay as they are.
 fn fixed_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
-    let mut fixed = vec![false; lines.len()];
+    let mut fixed = verbatim_lines(lines, behind_marker);
+    let quotes_code = lines.iter().any(|line| is_quoted_fence(line));
     let mut in_list = false;
-    let mut at = 0;
-    while at < lines.len() {
+    for at in 0..lines.len() {
         let line = lines[at];
-        let fence = if at == 0 && behind_marker { None } else { closed_fence(lines, at) };
-        if let Some(fence) = fence {
-            fixed[fence.clone()].fill(true);
-            at = fence.end;
+        if fixed[at] {
             continue;
         }
         in_list |= list_item(line.trim_start()).is_some();
         let after_gap = at > 0 && (is_blank(lines[at - 1]) || fixed[at - 1]);
         let is_code = strip_indent(line).is_none() && after_gap && !in_list;
-        fixed[at] |= is_code || is_table_row(line) || is_link_definition(line);
+        let is_quote = quotes_code && line.trim_start().starts_with('>');
+        fixed[at] |= is_code || is_quote || is_table_row(line) || is_link_definition(line);
         if is_delimiter_row(line) && at > 0 {
             let rows = lines[at..].iter().take_while(|row| !is_blank(row)).count();
             fixed[at - 1..at + rows].fill(true);
         }
-        at += 1;
     }
     fixed
+}
+
+/// Code in a quote: then no line of any quote is broken.
+fn is_quoted_fence(line: &str) -> bool {
+    let text = line.trim_start();
+    let inner = text.trim_start_matches(['>', ' ']);
+    text.starts_with('>') && (inner.starts_with("```") || inner.starts_with("~~~"))
 }
 
 fn is_table_row(line: &str) -> bool {
@@ -238,6 +242,9 @@ mod tests {
         let words = "word ".repeat(40);
         for fixed in [
             format!("x\n```\n{words}\n```"),
+            format!("x\n\n10. do\n\n    ```\n    {words}\n    ```"),
+            format!("x\n\n- ```\n  {words}\n  ```"),
+            format!("x\n\n> ```\n> {words}\n> ```"),
             format!("x\n\n| {words} | b |\n|---|---|\n| {words} | d |"),
             format!("x\n\na | {words}\n--- | ---\n{words} | b"),
             format!("x\n\n    {words}"),
