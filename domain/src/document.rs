@@ -50,6 +50,9 @@ impl fmt::Display for DocumentId {
     }
 }
 
+/// The largest document, in bytes: what is larger is neither read nor written.
+pub const MAX_BYTES: usize = 8 * 1024 * 1024;
+
 /// A document as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {

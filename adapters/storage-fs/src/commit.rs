@@ -15,9 +15,9 @@ use reqlore_domain::project::ProjectKey;
 
 use crate::Shared;
 use crate::error::{not_written, refused};
-use crate::failpoint::{Step, reached};
-use crate::layout::{Requirements, Root, sync_dir};
-use crate::lock::Lock;
+use crate::failpoint::{Step, reached, synced};
+use crate::layout::{Requirements, Root, as_file};
+use crate::lock::{self, Lock};
 use crate::replace::{Failed, Replacement, is_temp};
 use crate::scan::Base;
 
@@ -37,6 +37,9 @@ pub(crate) fn run(
     };
     for _ in 0..ATTEMPTS {
         let mut requirements = shared.layout.find(root)?;
+        // Another root may lead to the same directory.
+        let _shared =
+            requirements.dir().map(|dir| lock::folder_of_several(root, dir)).transpose()?;
         step(Step::Locked, &requirements)?;
         let base = shared.heads.read_all(project, &requirements, &commit.reads.documents)?;
         let heads = match commit.reads.heads {
@@ -104,8 +107,8 @@ fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Result<(), Fai
         replacement.exchange()?;
     }
     sync_folders(staged)?;
-    let overtaken = staged.iter().any(Replacement::is_overtaken);
-    if overtaken { Err(Failed::ChangedSince) } else { Ok(()) }
+    let stands = staged.iter().all(Replacement::stands);
+    if stands { Ok(()) } else { Err(Failed::ChangedSince) }
 }
 
 fn stage_all<'a>(
@@ -147,16 +150,14 @@ fn sync_folders(staged: &[Replacement<'_>]) -> Result<(), Failed> {
         let dir = &replacement.place.dir;
         let is_same = |other: &Replacement<'_>| same_folder(&other.place.dir, dir);
         if !staged[..at].iter().any(is_same) {
-            sync_dir(dir).map_err(|error| replacement.not_written("sync its folder", error))?;
+            let done = as_file(dir).and_then(|folder| synced(Step::FolderSynced, &folder));
+            done.map_err(|error| replacement.not_written("sync its folder", error))?;
         }
-    }
-    if let Some(first) = staged.first() {
-        first.reached(Step::FolderSynced)?;
     }
     Ok(())
 }
 
-fn same_folder(a: &Dir, b: &Dir) -> bool {
+pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
     let id = |dir: &Dir| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).ok();
     id(a).is_some() && id(a) == id(b)
 }

@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Component, Path};
+use std::os::fd::AsRawFd;
+use std::path::{Component, Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::sections::key::SectionKey;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -25,11 +27,20 @@ pub(crate) struct Root {
 
 impl Root {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
-        let dir = Dir::open_ambient_dir(path, ambient_authority());
-        Ok(Self {
-            dir: dir.map_err(|error| failed("project_root", "open the project's folder", error))?,
-        })
+        let failed = |error| failed("project_root", "open the project's folder", error);
+        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
+        // The path was resolved and judged before; if it leads elsewhere by now, it was swapped.
+        if resolved(&dir).is_some_and(|now| now != path) {
+            return Err(refused("project_root", "was moved or replaced meanwhile; try again"));
+        }
+        Ok(Self { dir })
     }
+}
+
+/// Where an open folder really is, by the kernel's word.
+fn resolved(dir: &Dir) -> Option<PathBuf> {
+    let link = format!("/proc/self/fd/{}", dir.as_raw_fd());
+    std::fs::read_link(link).ok()
 }
 
 /// The directories that may hold AGENTS.md, in the order of S1 T.3.1.
@@ -79,7 +90,7 @@ impl Layout {
         for path in &self.candidates {
             let dir = match root.dir.open_dir(path) {
                 Ok(dir) => dir,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_not_there(&error) => continue,
                 Err(error) => return Err(failed(path, "open the requirements directory", error)),
             };
             match dir.symlink_metadata(INSTRUCTIONS) {
@@ -120,6 +131,12 @@ impl Requirements<'_> {
         {
             return self.behind_link(&shown).map(Some);
         }
+        if id.kind == Kind::Section && is_instructions(dir, &name) {
+            return Err(refused(
+                &shown,
+                "is what AGENTS.md links to; the instructions are no section",
+            ));
+        }
         Ok(Some(Place { dir: clone(dir)?, name, shown }))
     }
 
@@ -132,6 +149,14 @@ impl Requirements<'_> {
             }
             _ => failed(shown, "follow the link", error),
         })?;
+        let is_hidden = |part: Component<'_>| part.as_os_str().as_encoded_bytes().starts_with(b".");
+        if target.components().any(is_hidden) || target.extension().is_none_or(|e| e != "md") {
+            return Err(refused(
+                shown,
+                "links to a file that is no markdown or is hidden; link it \
+                                       to a visible .md file of the project",
+            ));
+        }
         let parent = target.parent().filter(|path| !path.as_os_str().is_empty());
         let dir = match parent {
             Some(path) => root.open_dir(path),
@@ -153,7 +178,7 @@ impl Requirements<'_> {
         let mut dir = self.root.dir.try_clone().map_err(failed)?;
         for part in self.path.split('/').filter(|part| !matches!(*part, "" | ".")) {
             match dir.create_dir(part) {
-                Ok(()) => sync_dir(&dir).map_err(failed)?,
+                Ok(()) => as_file(&dir).and_then(|dir| dir.sync_all()).map_err(failed)?,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -164,15 +189,15 @@ impl Requirements<'_> {
     }
 }
 
+/// A path that goes through a file leads nowhere either (S1 T.3.1).
+fn is_not_there(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// The folder as a file of its own, to lock or to sync: a `Dir` only stands for its path.
 pub(crate) fn as_file(dir: &Dir) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
-}
-
-/// Makes a folder's entries durable.
-pub(crate) fn sync_dir(dir: &Dir) -> io::Result<()> {
-    as_file(dir)?.sync_all()
 }
 
 fn file_name(id: &DocumentId) -> String {
@@ -182,8 +207,16 @@ fn file_name(id: &DocumentId) -> String {
     }
 }
 
-/// The section that a file of this name holds.
+/// The section that a file of this name holds; `None` for one that no key can name.
 pub(crate) fn section_of(file: &str) -> Option<DocumentId> {
-    let key = file.strip_suffix(".md").filter(|key| !key.is_empty() && !key.starts_with('.'))?;
-    (!file.eq_ignore_ascii_case(INSTRUCTIONS)).then(|| DocumentId::section(key))
+    let key = SectionKey::try_from(file.strip_suffix(".md")?.to_owned()).ok()?;
+    Some(DocumentId::section(key.as_str()))
+}
+
+/// Is this file of the directory what AGENTS.md links to?
+fn is_instructions(dir: &Dir, name: &str) -> bool {
+    let inode = |found: io::Result<cap_std::fs::Metadata>| found.ok().map(|found| found.ino());
+    dir.symlink_metadata(INSTRUCTIONS).is_ok_and(|found| found.is_symlink())
+        && inode(dir.metadata(INSTRUCTIONS))
+            .is_some_and(|instructions| inode(dir.symlink_metadata(name)) == Some(instructions))
 }

@@ -72,7 +72,7 @@ struct Shared {
 impl FsStore {
     pub fn new(config: &Config) -> Self {
         let shared = Shared {
-            root: config.documents.clone(),
+            root: config.documents.canonicalize().unwrap_or_else(|_| config.documents.clone()),
             layout: Layout::new(config.requirements_directory.as_deref()),
             turns: Turns::default(),
             heads: Heads::default(),

@@ -10,10 +10,12 @@ use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::commit::same_folder;
 use crate::error::failed;
 use crate::layout::{Root, as_file};
 
@@ -96,6 +98,29 @@ impl Waiting {
 /// A description of its own for each lock: the lock belongs to it.
 fn folder(root: &Root) -> StoreResult<File> {
     as_file(&root.dir).map_err(|error| failed("project_root", "open the project's folder", error))
+}
+
+/// Locks a requirements directory that projects with different roots may share. Nearly nobody does,
+/// so this one is polled.
+pub(crate) fn folder_of_several(root: &Root, dir: &Dir) -> StoreResult<Option<File>> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    if same_folder(&root.dir, dir) {
+        return Ok(None);
+    }
+    let fail = |error| failed("project_root", "lock the requirements directory", error);
+    let folder = as_file(dir).map_err(fail)?;
+    let mut waited = Duration::ZERO;
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Some(folder)),
+            Err(std::fs::TryLockError::WouldBlock) if waited < WAIT => {
+                std::thread::sleep(PAUSE);
+                waited += PAUSE;
+            }
+            Err(std::fs::TryLockError::WouldBlock) => return Err(busy("another process")),
+            Err(std::fs::TryLockError::Error(error)) => return Err(fail(error)),
+        }
+    }
 }
 
 fn busy(by: &str) -> StoreError {

@@ -1,6 +1,7 @@
 //! One file on its way from old to new: staged beside its target, exchanged with it, and put back
 //! when somebody else turns out to have written meanwhile.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
 use crate::error::not_written;
-use crate::failpoint::{Step, reached};
+use crate::failpoint::{Step, reached, synced};
 use crate::layout::Place;
 use crate::scan::{self, Found};
 
@@ -36,12 +37,18 @@ pub(crate) struct Replacement<'a> {
     old: Option<&'a Bytes>,
     /// What shall be there; `None` to delete.
     new: Option<&'a Bytes>,
+    /// The staged file.
+    ours: Cell<Option<Identity>>,
 }
+
+/// A file as one could tell it from another one or from a changed one: inode, size, mtime.
+type Identity = (u64, u64, (i64, i64));
 
 impl<'a> Replacement<'a> {
     pub(crate) fn new(place: Place, old: Option<&'a Bytes>, new: Option<&'a Bytes>) -> Self {
         let random = RandomState::new().build_hasher().finish();
-        Self { place, temp: format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}"), old, new }
+        let temp = format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}");
+        Self { place, temp, old, new, ours: Cell::new(None) }
     }
 
     /// Writes the complete new file under the temporary name and syncs it.
@@ -57,8 +64,9 @@ impl<'a> Replacement<'a> {
             }
             file.write_all(body)?;
             reached(Step::TempWritten)?;
-            file.sync_all()?;
-            reached(Step::TempSynced)
+            synced(Step::TempSynced, &file)?;
+            self.ours.set(self.identity(&self.temp)?);
+            Ok(())
         };
         write().map_err(|error| self.not_written("write it", error))
     }
@@ -66,38 +74,45 @@ impl<'a> Replacement<'a> {
     /// Puts the new state in place of the old one and looks at what came out.
     pub(crate) fn exchange(&self) -> Result<(), Failed> {
         let moved = match (self.old, self.new) {
-            (Some(_), Some(_)) => self.rename(&self.temp, &self.place.name, RenameFlags::EXCHANGE),
-            (None, _) => self.rename(&self.temp, &self.place.name, RenameFlags::NOREPLACE),
-            (Some(_), None) => self.rename(&self.place.name, &self.temp, RenameFlags::NOREPLACE),
+            (Some(_), Some(_)) => self.exchange_names(),
+            (None, _) => self.move_new(&self.temp, &self.place.name),
+            (Some(_), None) => self.move_new(&self.place.name, &self.temp),
         };
-        match moved {
+        match moved.map_err(|error| (error.kind(), error)) {
             Ok(()) => {}
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::EXIST) => {
+            Err((io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists, _)) => {
                 return Err(Failed::ChangedSince);
             }
-            Err(error) => return Err(self.not_written("put it in place", error.into()).into()),
+            Err((_, error)) => return Err(self.not_written("put it in place", error).into()),
         }
         self.reached(Step::Exchanged)?;
-        if self.is_overtaken() {
+        if !self.stands() {
             return Err(Failed::ChangedSince);
         }
         self.reached(Step::Checked)?;
         Ok(())
     }
 
+    /// Is our file in place, and does what came out still hold what was read? Editors take no
+    /// locks: one may have saved before the exchange, another may save into the old file that it
+    /// still has open, a third may put its own file over ours.
+    pub(crate) fn stands(&self) -> bool {
+        let in_place = self.identity(&self.place.name).is_ok_and(|found| found == self.ours.get());
+        in_place && self.old.is_none_or(|old| self.holds(&self.temp, old))
+    }
+
     /// Undoes an exchange that may or may not have happened.
     pub(crate) fn put_back(&self) {
         let name = &self.place.name;
+        let is_ours = |name: &str| self.identity(name).is_ok_and(|found| found == self.ours.get());
         let undone = match (self.old, self.new) {
-            (Some(_), Some(new)) => self.exchange_back(new),
-            (None, Some(new)) if self.holds(name, new) => {
-                self.rename(name, &self.temp, RenameFlags::NOREPLACE)
-            }
-            (Some(_), None) => self.rename(&self.temp, name, RenameFlags::NOREPLACE),
+            (Some(_), Some(_)) => self.exchange_back(),
+            (None, Some(_)) if is_ours(name) => self.move_new(name, &self.temp),
+            (Some(_), None) => self.move_new(&self.temp, name),
             _ => Ok(()),
         };
         if let Err(error) = undone
-            && error != rustix::io::Errno::NOENT
+            && error.kind() != io::ErrorKind::NotFound
         {
             let place = &self.place.shown;
             tracing::error!(place, %error, "the old file could not be put back");
@@ -106,75 +121,92 @@ impl<'a> Replacement<'a> {
 
     /// Gives the place back to whoever wrote there last. Each exchange may take out a save that
     /// came after the one before; then that one is put back instead.
-    fn exchange_back(&self, new: &Bytes) -> rustix::io::Result<()> {
+    fn exchange_back(&self) -> io::Result<()> {
         const SAVES: usize = 100;
-        let mut in_place = new.clone();
+        let mut in_place = self.ours.get();
         for _ in 0..SAVES {
-            let Some(aside) = self.content(&self.temp) else { return Ok(()) };
-            if aside == in_place {
+            let aside = self.identity(&self.temp)?;
+            if aside.is_none() || aside == in_place {
                 return Ok(());
             }
-            self.rename(&self.temp, &self.place.name, RenameFlags::EXCHANGE)?;
-            if self.holds(&self.temp, &in_place) {
+            self.exchange_names()?;
+            if self.identity(&self.temp)? == in_place {
                 return Ok(());
             }
             in_place = aside;
         }
-        Err(rustix::io::Errno::BUSY)
+        Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    fn rename(&self, from: &str, to: &str, how: RenameFlags) -> rustix::io::Result<()> {
-        let dir = &self.place.dir;
-        match rustix::fs::renameat_with(dir, from, dir, to, how) {
-            // Not every file system can exchange; then only the moment before is checked.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                self.rename_plainly(from, to, how)
-            }
-            done => done,
-        }
-    }
-
-    fn rename_plainly(&self, from: &str, to: &str, how: RenameFlags) -> rustix::io::Result<()> {
-        let dir = &self.place.dir;
-        if how == RenameFlags::NOREPLACE {
-            return match rustix::fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(rustix::io::Errno::NOENT) => rustix::fs::renameat(dir, from, dir, to),
-                Ok(_) => Err(rustix::io::Errno::EXIST),
-                Err(error) => Err(error),
-            };
-        }
-        let aside = format!("{}{TEMP_SUFFIX}", self.temp);
-        rustix::fs::renameat(dir, to, dir, &aside)?;
-        rustix::fs::renameat(dir, from, dir, to)?;
-        rustix::fs::renameat(dir, &aside, dir, from)
-    }
-
-    fn content(&self, name: &str) -> Option<Bytes> {
-        let found = scan::read_file(&self.place.dir, name, &self.place.shown).ok()??;
-        Some(found.bytes)
-    }
-
-    fn holds(&self, name: &str, expected: &Bytes) -> bool {
-        self.content(name).is_some_and(|content| content == *expected)
-    }
-
-    /// Does what came out still hold what was read? An editor that had the old file open may have
-    /// saved into it after the exchange.
-    pub(crate) fn is_overtaken(&self) -> bool {
-        self.old.is_some_and(|old| !self.holds(&self.temp, old))
-    }
-
+    /// Removes what is not needed any more: our own file, or the old one. Anything else is
+    /// somebody's save that found no place; it is kept under a name that nobody sweeps.
     pub(crate) fn remove_temp(&self) {
-        match rustix::fs::unlinkat(&self.place.dir, self.temp.as_str(), AtFlags::empty()) {
-            // It is gone, or was never made.
-            Ok(()) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::ROFS) => {}
-            Err(error) => {
-                let place = &self.place.shown;
-                tracing::warn!(place, %error, "a temporary file was left behind");
+        let dir = &self.place.dir;
+        let found = self.identity(&self.temp).ok().flatten();
+        let known =
+            found == self.ours.get() || self.old.is_some_and(|old| self.holds(&self.temp, old));
+        let done = match found {
+            None => Ok(()),
+            Some(_) if known || self.ours.get().is_none() => {
+                rustix::fs::unlinkat(dir, self.temp.as_str(), AtFlags::empty())
             }
+            Some(_) => {
+                let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
+                tracing::error!(
+                    place = self.place.shown,
+                    kept,
+                    "a save found no place; it is kept"
+                );
+                rustix::fs::renameat(dir, self.temp.as_str(), dir, kept.as_str())
+            }
+        };
+        if let Err(error) = done {
+            let place = &self.place.shown;
+            tracing::warn!(place, %error, "a temporary file was left behind");
         }
         // Whatever happens from here on, the commit stands.
         let _ = reached(Step::OldRemoved);
+    }
+
+    /// Exchanges our temporary name with the target's.
+    fn exchange_names(&self) -> io::Result<()> {
+        let (dir, temp, name) = (&self.place.dir, self.temp.as_str(), self.place.name.as_str());
+        match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+            // Not every file system can. The target is always there: the old file gets a second
+            // name first, and the new one replaces the first atomically.
+            Err(error) if is_unsupported(error) => {
+                let aside = format!("{temp}{TEMP_SUFFIX}");
+                rustix::fs::linkat(dir, name, dir, aside.as_str(), AtFlags::empty())?;
+                rustix::fs::renameat(dir, temp, dir, name)?;
+                Ok(rustix::fs::renameat(dir, aside.as_str(), dir, temp)?)
+            }
+            done => Ok(done?),
+        }
+    }
+
+    /// Renames unless there is something of that name.
+    fn move_new(&self, from: &str, to: &str) -> io::Result<()> {
+        let dir = &self.place.dir;
+        match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+            Err(error) if is_unsupported(error) => {
+                rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?;
+                Ok(rustix::fs::unlinkat(dir, from, AtFlags::empty())?)
+            }
+            done => Ok(done?),
+        }
+    }
+
+    fn identity(&self, name: &str) -> io::Result<Option<Identity>> {
+        match self.place.dir.symlink_metadata(name) {
+            Ok(found) => Ok(Some((found.ino(), found.size(), (found.mtime(), found.mtime_nsec())))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn holds(&self, name: &str, expected: &Bytes) -> bool {
+        let found = scan::read_file(&self.place.dir, name, &self.place.shown);
+        found.is_ok_and(|found| found.is_some_and(|found| found.bytes == *expected))
     }
 
     pub(crate) fn reached(&self, step: Step) -> StoreResult<()> {
@@ -184,6 +216,11 @@ impl<'a> Replacement<'a> {
     pub(crate) fn not_written(&self, doing: &str, error: io::Error) -> StoreError {
         not_written(&self.place.shown, doing, error)
     }
+}
+
+fn is_unsupported(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
 }
 
 fn keep_mode_and_owner(file: &File, found: &Found) -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use cap_std::fs::{Dir, Metadata, MetadataExt};
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{self, Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use rustix::fs::{Mode, OFlags};
@@ -21,8 +21,8 @@ use crate::error::{failed, refused};
 use crate::history::Versions;
 use crate::layout::{Place, Requirements, section_of};
 
-/// The largest file that is read (reliability, 6).
-const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// The largest file that is read.
+const MAX_BYTES: u64 = document::MAX_BYTES as u64;
 /// A save in place truncates first; what looks torn is read again so often, so far apart.
 const RETRIES: (u32, Duration) = (3, Duration::from_millis(50));
 /// Below this age a file's times can't be trusted to show the next change.
@@ -33,6 +33,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub(crate) struct Found {
     pub(crate) document: Document,
     pub(crate) metadata: Metadata,
+    torn: bool,
 }
 
 /// Documents that were read already; `None` where there was none.
@@ -44,17 +45,20 @@ pub(crate) struct Content {
     metadata: Metadata,
     /// Nobody wrote while they were read.
     steady: bool,
+    /// It looks as if somebody were still writing.
+    torn: bool,
 }
 
 /// Reads a file; what looks like a save in place that is not finished is read again.
 fn read_settled(place: &Place) -> StoreResult<Option<Content>> {
     let mut tries = 0;
     loop {
-        let Some(content) = read_file(&place.dir, &place.name, &place.shown)? else {
+        let Some(mut content) = read_file(&place.dir, &place.name, &place.shown)? else {
             return Ok(None);
         };
         let looks_torn = content.bytes.is_empty() || std::str::from_utf8(&content.bytes).is_err();
-        if !looks_torn || is_settled(&content.metadata) || tries == RETRIES.0 {
+        content.torn = looks_torn && !is_settled(&content.metadata);
+        if !content.torn || tries == RETRIES.0 {
             return Ok(Some(content));
         }
         tries += 1;
@@ -94,7 +98,7 @@ pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Optio
     }
     let after = Metadata::from_file(&file).map_err(fail)?;
     let steady = Stamp::of(&after) == Stamp::of(&metadata);
-    Ok(Some(Content { bytes: bytes.into(), metadata, steady }))
+    Ok(Some(Content { bytes: bytes.into(), metadata, steady, torn: false }))
 }
 
 fn too_large(place: &str) -> StoreError {
@@ -144,9 +148,8 @@ impl Heads {
         id: &DocumentId,
     ) -> StoreResult<Option<Found>> {
         let Some(place) = requirements.place(id)? else { return Ok(None) };
-        let Some(Content { bytes, metadata, steady }) = read_settled(&place)? else {
-            return Ok(None);
-        };
+        let Some(content) = read_settled(&place)? else { return Ok(None) };
+        let Content { bytes, metadata, steady, torn } = content;
         let stamp = Stamp::of(&metadata);
         let known = self.believed(project, id, stamp).filter(|_| steady);
         let document = if let Some(head) = known {
@@ -158,16 +161,29 @@ impl Heads {
             }
             document
         };
-        Ok(Some(Found { document, metadata }))
+        Ok(Some(Found { document, metadata, torn }))
     }
 
+    /// What a commit works on. A file that looks half saved is nobody's to replace.
     pub(crate) fn read_all(
         &self,
         project: &ProjectKey,
         requirements: &Requirements<'_>,
         ids: &[DocumentId],
     ) -> StoreResult<Base> {
-        ids.iter().map(|id| Ok((id.clone(), self.read(project, requirements, id)?))).collect()
+        let mut base = Base::new();
+        for id in ids {
+            let found = self.read(project, requirements, id)?;
+            if found.as_ref().is_some_and(|found| found.torn) {
+                let reason = format!(
+                    "{id} is empty or half written, as if another program were saving it. Nothing \
+                     was written; try again in a moment."
+                );
+                return Err(StoreError::Busy { reason });
+            }
+            base.insert(id.clone(), found);
+        }
+        Ok(base)
     }
 
     /// Heads of one kind; those of `base` are not read again. A file that can't be read has a head
@@ -276,8 +292,7 @@ fn inode_behind_instructions(dir: &Dir) -> Option<u64> {
 
 fn is_settled(metadata: &Metadata) -> bool {
     #[expect(clippy::disallowed_methods, reason = "the age of a file on this machine's clock")]
-    let now = SystemTime::now();
-    let age =
-        metadata.modified().ok().and_then(|modified| now.duration_since(modified.into_std()).ok());
-    age.is_some_and(|age| age >= SETTLED)
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let last = metadata.mtime().max(metadata.ctime());
+    now.is_ok_and(|now| now.as_secs().saturating_sub(last.unsigned_abs()) > SETTLED.as_secs())
 }

@@ -26,6 +26,9 @@ pub fn title(source: &str) -> Option<&str> {
     markdown::title(source)
 }
 
+/// The most requirements of a section.
+pub const MAX_REQUIREMENTS: usize = 50_000;
+
 /// What G.3.4 answers for a section that is not there.
 pub const NO_REQUIREMENTS: &str = "No requirements in this section.";
 /// What D.3.1 answers.

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::index::{self, Index};
-use super::{Section, WHITE_SPACE, content_end, escape, markdown, splice, wrap};
+use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, content_end, escape, markdown, splice, wrap};
+use crate::document::MAX_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 
 /// An index that had to change so that the order holds (S1 S.3.4).
@@ -60,6 +61,7 @@ impl Section<'_> {
             Some(at) => (self.requirements[at].block.clone(), block.clone()),
             None => self.insertion(position, index.as_str(), &block, end),
         });
+        check_size(indices.len(), self.source.len() + block.len())?;
         let body = self.edited(edits, end, &indices, position, &written.text)?;
         let moves = before.iter().zip(&indices).filter(|(from, to)| *from != to);
         let moves = moves.map(|(from, to)| Renumbered { from: (*from).into(), to: to.to_string() });
@@ -188,6 +190,22 @@ impl Section<'_> {
             ),
         ))
     }
+}
+
+/// What could not be read again is not written.
+fn check_size(requirements: usize, bytes: usize) -> Result<()> {
+    let (most, what) = if requirements > MAX_REQUIREMENTS {
+        (MAX_REQUIREMENTS, "requirements")
+    } else if bytes > MAX_BYTES {
+        (MAX_BYTES, "bytes")
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "A section may hold at most {most} {what}; put this requirement into another section. \
+         Nothing was changed."
+    );
+    Err(Error::new(ErrorKind::Refused, message).field("section"))
 }
 
 /// A requirement's block as it is to be written.

@@ -167,6 +167,16 @@ fn an_open_fence_above_refuses_the_set_and_names_its_line() {
     assert!(error.message.contains("line 3 opens a code fence"), "{}", error.message);
 }
 
+#[test]
+fn a_section_that_could_not_be_read_again_is_not_written() {
+    let large = format!("{}\n\n**1.** a\n", "x".repeat(8 << 20));
+    let many: String = (0..50_000).flat_map(|n| [format!("**{n}.** x"), "\n".into()]).collect();
+    for source in [large, many] {
+        let refused = Section::of(&source).set(&index("60000"), "x", 120).unwrap_err();
+        assert!(refused.message.contains("at most"), "{refused}");
+    }
+}
+
 // S1: R.1, R.2
 #[test]
 fn texts_against_the_policies_are_stored_with_a_warning() {

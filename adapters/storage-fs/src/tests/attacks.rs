@@ -137,16 +137,59 @@ async fn agents_may_be_a_link_to_a_file_inside_which_is_no_section_then() {
     assert_eq!(fs::read_to_string(project.file("CLAUDE.md")).unwrap(), "new");
     let page = store.find(&ProjectKey::default(), &Filter::all(Kind::Section)).await.unwrap();
     assert_eq!(page.total, 0);
+    check_refused(put(&store, &DocumentId::section("CLAUDE"), "x").await, "CLAUDE.md");
 
     let secret = project.outside.path().join("secret");
     fs::write(&secret, "secret").unwrap();
-    for (target, kind) in [(secret.to_str().unwrap(), "outside"), ("nothing", "nothing")] {
+    fs::create_dir_all(project.root.join(".git/hooks")).unwrap();
+    fs::write(project.root.join(".git/hooks/pre-commit"), "").unwrap();
+    fs::write(project.root.join("script.sh"), "").unwrap();
+    for (target, kind) in [
+        (secret.to_str().unwrap(), "outside"),
+        ("nothing", "nothing"),
+        ("../../../.git/hooks/pre-commit", "hidden"),
+        ("../../../script.sh", "no markdown"),
+    ] {
         fs::remove_file(project.file("AGENTS.md")).unwrap();
         symlink(target, project.file("AGENTS.md")).unwrap();
         let refused = put(&store, &id, "x").await.unwrap_err().to_string();
         assert!(refused.contains(kind), "{refused}");
     }
     assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
+}
+
+// Reliability P3
+#[tokio::test]
+async fn a_file_that_somebody_is_still_saving_in_place_is_not_replaced() {
+    let project = Project::new();
+    for half in [&b""[..], b"**1.** \xd0"] {
+        fs::write(project.file("a.md"), half).unwrap();
+        let busy = put(&project.store(), &DocumentId::section("a"), "x").await;
+        assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
+        assert_eq!(fs::read(project.file("a.md")).unwrap(), half);
+    }
+}
+
+// Reliability 5.1
+#[tokio::test]
+async fn roots_that_share_a_directory_share_its_lock() {
+    let project = Project::new();
+    let folder = fs::File::open(project.root.join(DIRECTORY)).unwrap();
+    folder.lock().unwrap();
+    let busy = put(&project.store(), &DocumentId::section("a"), "x").await;
+    assert!(matches!(busy, Err(StoreError::Busy { .. })), "{busy:?}");
+}
+
+// S1: T.3.1
+#[tokio::test]
+async fn a_file_in_the_way_of_the_first_directory_leads_to_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("docs/dev/req")).unwrap();
+    fs::write(folder.path().join("docs/development"), "").unwrap();
+    fs::write(folder.path().join("docs/dev/req/AGENTS.md"), "found").unwrap();
+    let store = FsStore::new(&config(folder.path()));
+    let found = get(&store, &DocumentId::instructions()).await.unwrap();
+    assert_eq!(found.as_deref(), Some(&b"found"[..]));
 }
 
 // Catalogue 130
@@ -207,11 +250,13 @@ async fn leftovers_of_a_dead_process_are_no_data_and_go_with_the_next_write() {
     fs::write(project.file(".reqlore-0123456789abcdef.tmp"), "half").unwrap();
     fs::write(project.file(".reqlore-mine.tmp"), "a person's").unwrap();
     fs::write(project.file(".hidden.md"), "hidden").unwrap();
+    fs::write(project.file("a\n# forged\n.md"), "a name that no key can have").unwrap();
     let store = project.store();
     let page = store.find(&ProjectKey::default(), &Filter::all(Kind::Section)).await.unwrap();
     assert_eq!(page.total, 0);
     put(&store, &DocumentId::section("a"), "x").await.unwrap();
-    assert_eq!(project.names(), [".hidden.md", ".reqlore-mine.tmp", "AGENTS.md", "a.md"]);
+    let left = [".hidden.md", ".reqlore-mine.tmp", "AGENTS.md", "a\n# forged\n.md", "a.md"];
+    assert_eq!(project.names(), left);
 }
 
 // Catalogue 130

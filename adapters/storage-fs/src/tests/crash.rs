@@ -180,9 +180,12 @@ fn a_step_that_fails_leaves_everything_as_it_was() {
         assert_eq!(read(root, "a.md").as_deref(), expected, "{shown}");
         assert_eq!(read(root, "AGENTS.md"), Some(list(expected)), "{shown}");
         assert_eq!(leftovers(root), [] as [PathBuf; 0], "{shown}");
-        if let Err(error) = outcome {
+        if let Err(error) = &outcome {
             assert!(error.to_string().contains("Nothing was written"), "{shown}");
         }
+        // A sync that is left out is a step that is not reached.
+        let must_fail = times == 0 && STEPS[step] != Step::OldRemoved;
+        assert_eq!(outcome.is_err(), must_fail || (outcome.is_err() && times > 0), "{shown}");
         plan(STEPS[0], usize::MAX, Act::Fail);
     }
 }
@@ -226,6 +229,43 @@ fn an_editor_that_saves_in_between_is_seen_and_nothing_of_it_is_lost() {
             }
         }
     }
+}
+
+// Reliability P3
+#[test]
+fn an_editor_that_saves_behind_the_exchange_is_seen_too() {
+    for step in [Step::Exchanged, Step::Checked, Step::FolderSynced] {
+        let folder = Operation::Replace.prepare();
+        EDITED.set(folder.path().join(DIRECTORY).join("a.md"));
+        plan(step, 0, Act::Run(save));
+        let append = |old: Option<&Bytes>| {
+            let old = old.map_or(String::new(), |old| String::from_utf8(old.to_vec()).unwrap());
+            vec![Change::put(DocumentId::section("a"), format!("{old} + ours"))]
+        };
+        run(folder.path(), append).unwrap();
+        assert_eq!(read(folder.path(), "a.md").as_deref(), Some("edited + ours"), "{step:?}");
+        assert_eq!(leftovers(folder.path()), [] as [PathBuf; 0]);
+    }
+}
+
+/// An editor that saves what we could not read.
+fn save_a_link() {
+    let path = EDITED.with_borrow(PathBuf::clone);
+    std::os::unix::fs::symlink("elsewhere", path.with_extension("swp")).unwrap();
+    fs::rename(path.with_extension("swp"), &path).unwrap();
+}
+
+// Catalogue 16
+#[test]
+fn what_cannot_be_read_is_put_back_and_left() {
+    let folder = Operation::Replace.prepare();
+    let path = folder.path().join(DIRECTORY).join("a.md");
+    EDITED.set(path.clone());
+    plan(Step::TempSynced, 0, Act::Run(save_a_link));
+    let outcome = run(folder.path(), |_| Operation::Replace.changes());
+    assert!(matches!(outcome, Err(StoreError::Refused { .. })), "{outcome:?}");
+    assert!(path.is_symlink());
+    assert_eq!(leftovers(folder.path()), [] as [PathBuf; 0]);
 }
 
 // Reliability P3
