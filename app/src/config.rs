@@ -73,7 +73,7 @@ impl Config {
                 value.text
             )));
         }
-        let roots = get("roots").map(|value| std::env::split_paths(&value.text).collect());
+        let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
         Ok(Self {
             documents,
             read_only: parse(get("read_only"), "true or false")?.unwrap_or(false),
@@ -100,8 +100,13 @@ impl Config {
                 _ => quoted(value),
             };
             let line = format!("{} = {shown}", setting.key);
+            let names = [("flag", setting.flag), ("environment", setting.variable)];
+            let spelled =
+                |(kind, name): (&str, Option<&str>)| name.map(|name| format!("{kind} {name}"));
+            let names: Vec<String> = names.into_iter().filter_map(spelled).collect();
             // Writing to a string does not fail.
-            let _ = writeln!(text, "# {}\n{line:<40} # {source}\n", setting.meaning);
+            let _ = writeln!(text, "# {}\n# ({})", setting.meaning, names.join(", "));
+            let _ = writeln!(text, "{line:<40} # {source}\n");
         }
         text
     }
@@ -122,6 +127,20 @@ impl Value {
         }
         found(setting.default.to_owned(), "default".to_owned())
     }
+}
+
+/// The folders that projects are fenced in by: better none than a hole.
+fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, Failure> {
+    let check = |root: &str| match Path::new(root) {
+        path if path.is_absolute() && path.is_dir() => Ok(path.to_owned()),
+        _ => Err(Failure::usage(format!(
+            "roots: {root:?} ({source}) must be the absolute path of an existing folder"
+        ))),
+    };
+    if source.starts_with("file") {
+        return text.split_terminator('\n').map(check).collect();
+    }
+    text.split(':').map(check).collect()
 }
 
 fn parse<T: std::str::FromStr>(value: Option<&Value>, wanted: &str) -> Result<Option<T>, Failure> {
@@ -166,9 +185,12 @@ impl File {
         };
         Some(match value {
             toml::Value::String(text) => text.clone(),
+            // One a line; an empty list is an empty text.
             toml::Value::Array(items) => {
-                let paths = items.iter().filter_map(toml::Value::as_str);
-                std::env::join_paths(paths).ok()?.to_string_lossy().into_owned()
+                let text = |item: &toml::Value| {
+                    item.as_str().map_or_else(|| item.to_string(), str::to_owned)
+                };
+                items.iter().map(|item| text(item) + "\n").collect()
             }
             other => other.to_string(),
         })

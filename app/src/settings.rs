@@ -1,6 +1,6 @@
 //! The settings there are: name, flag, environment variable, default and meaning, in one table.
 //!
-//! `--print-config`, `--help` and docs/configuration.md all come from here.
+//! `--print-config` and docs/configuration.md come from here; `--help` says it shorter.
 
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ pub(crate) const SETTINGS: [Setting; 8] = [
         key: "log",
         flag: Some("--log"),
         variable: Some("REQLORE_LOG"),
-        default: "warn",
+        default: "info",
         meaning: "What is logged to stderr: `error`, `warn`, `info`, `debug`, `trace` or `off`, \
                   also by module: `info,rmcp=debug`.",
     },

@@ -19,30 +19,27 @@ pub(crate) async fn edit<T: Send + 'static>(
     act: Act,
     mut decide: impl FnMut(&Snapshot) -> Result<(Vec<Change>, T)> + Send + 'static,
 ) -> Result<(T, Committed)> {
-    let outcome = Arc::new(Mutex::new(None));
+    let outcome: Arc<Mutex<Option<(T, String)>>> = Arc::default();
     let decided = Arc::clone(&outcome);
     let commit = Commit {
         reads,
         decide: Box::new(move |snapshot| {
             let (changes, found) = decide(snapshot)?;
-            *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+            let ids: Vec<String> = changes.iter().map(|change| change.id().to_string()).collect();
+            let decision = (found, ids.join(", "));
+            *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision);
             Ok(changes)
         }),
         act: act.clone(),
     };
     let committed = ports.documents.commit(project, commit).await?;
-    if !committed.versions.is_empty() {
-        tracing::info!(
-            caller = act.caller.name,
-            project = %project,
-            changes = committed.versions.len(),
-            reason = act.reason,
-            "committed"
-        );
-    }
     let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match outcome {
-        Some(found) => Ok((found, committed)),
-        None => Err(Error::new(ErrorKind::Internal, "The storage committed without a decision.")),
+    let Some((found, changed)) = outcome else {
+        return Err(Error::new(ErrorKind::Internal, "The storage committed without a decision."));
+    };
+    if !committed.versions.is_empty() {
+        let Act { caller, reason, .. } = &act;
+        tracing::info!(caller = caller.name, %project, changed, reason, "committed");
     }
+    Ok((found, committed))
 }

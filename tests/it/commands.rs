@@ -35,7 +35,7 @@ fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
         "section bytes: not UTF-8 text from line 2 on; save the file as UTF-8",
         "section order:3: index 1 stands after 2",
         "section order:5: `**12345678901.**` is no valid index",
-        "section order:7: this code fence is never closed",
+        "section order:7: this code fence or comment is never closed",
         "AGENTS.md: the list under \"## Sections\" is not what is there",
     ] {
         assert!(found.contains(line), "{line} is missing in:\n{found}");
@@ -46,6 +46,25 @@ fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
     assert_eq!((code, json["findings"].as_array().unwrap().len()), (1, found.lines().count()));
 }
 
+// Rulings 1: writing says why, to the log
+#[test]
+fn the_reason_of_a_change_goes_to_the_log() {
+    let project = project();
+    let arguments = serde_json::json!({
+        "operation_description": "the customer asked for it",
+        "section": "general", "index": "1", "text": "x"
+    });
+    let call = crate::client::call(1, "reqlix_set_requirements", project.path(), arguments);
+    std::fs::write(project.path().join("call"), format!("{call}\n")).unwrap();
+    let mut command = reqlore();
+    command.arg("--root").arg(project.path());
+    command.stdin(std::fs::File::open(project.path().join("call")).unwrap());
+    let (code, answer, log) = output(&mut command);
+    assert_eq!(code, 0, "{log}");
+    assert!(answer.contains("**1.** x"), "{answer}");
+    assert!(log.contains("the customer asked for it") && log.contains("section general"), "{log}");
+}
+
 #[test]
 fn check_of_a_sound_project_says_so_and_succeeds() {
     let project = project();
@@ -53,6 +72,13 @@ fn check_of_a_sound_project_says_so_and_succeeds() {
     write(project.path(), "good.md", "**1.** fine\n");
     let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(project.path()));
     assert_eq!((code, found.as_str()), (0, "Nothing to mend.\n"));
+    let empty = crate::client::project();
+    for _ in 0..2 {
+        let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(empty.path()));
+        assert_eq!((code, found.as_str()), (0, "Nothing to mend.\n"), "nothing was written yet");
+        crate::client::Server::start(empty.path())
+            .call("reqlix_get_instructions", serde_json::json!({}));
+    }
 }
 
 #[test]
@@ -77,7 +103,7 @@ fn the_demo_shows_the_main_job_and_its_files() {
 #[test]
 fn flags_beat_environment_beats_file_beats_default() {
     let project = project();
-    let file = "storage = \"fs\"\nlog = \"info\"\nroots = [\"/a\", \"/b\"]\n\n[sections]\nwrap_columns = 80\n";
+    let file = "storage = \"fs\"\nroots = [\"/tmp\", \"/usr\"]\n\n[sections]\nwrap_columns = 80\n";
     std::fs::write(project.path().join("reqlore.toml"), file).unwrap();
     let mut command = reqlore();
     command.current_dir(project.path()).args(["--print-config", "--log", "error"]);
@@ -89,7 +115,7 @@ fn flags_beat_environment_beats_file_beats_default() {
         ("log = \"error\"", "flag --log"),
         ("sections.wrap_columns = 0", "environment REQLORE_SECTIONS_WRAP_COLUMNS"),
         ("storage = \"fs\"", "reqlore.toml"),
-        ("roots = [\"/a\", \"/b\"]", "reqlore.toml"),
+        ("roots = [\"/tmp\", \"/usr\"]", "reqlore.toml"),
         ("transport = \"stdio\"", "default"),
         ("sections.directory = \"\"", "default"),
     ] {
@@ -108,7 +134,13 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
     let root = project.path();
     std::fs::write(root.join("typo.toml"), "wrap = 80\n").unwrap();
     std::fs::write(root.join("broken.toml"), "log = \n").unwrap();
-    let cases: [Case; 9] = [
+    std::fs::write(root.join("roots.toml"), "roots = [1]\n").unwrap();
+    std::fs::write(root.join("empty.toml"), "roots = [\"\"]\n").unwrap();
+    let cases: [Case; 13] = [
+        (&["--config", "empty.toml"], &[], 2, "roots: \"\" (file"),
+        (&["--config", "roots.toml"], &[], 2, "roots: \"1\" (file"),
+        (&[], &[("REQLORE_ROOTS", "/tmp:")], 2, "roots: \"\" (environment"),
+        (&[], &[("REQLORE_ROOTS", "tmp")], 2, "roots: \"tmp\" (environment"),
         (
             &["--storage", "sqlite"],
             &[],

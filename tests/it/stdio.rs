@@ -211,6 +211,27 @@ fn a_client_that_reads_no_more_ends_the_server_even_when_it_is_idle() {
     assert!(status.success(), "{status}");
 }
 
+// Catalogue 112; reliability P9
+#[test]
+fn a_client_that_never_reads_costs_little_and_cannot_keep_the_server_alive() {
+    let project = project();
+    let directory = project.path().join(crate::client::DIRECTORY);
+    std::fs::create_dir_all(&directory).unwrap();
+    let body = format!("**1.** {}\n", "word ".repeat(800_000));
+    std::fs::write(directory.join("large.md"), body).unwrap();
+    let mut server = Server::start(project.path());
+    let get = || json!({ "section": "large" });
+    for id in 0..60 {
+        server.send(call(id, "reqlix_get_requirements", project.path(), get()).to_string());
+    }
+    // The first answer has begun, so the server is in the middle of it.
+    let mut first = [0];
+    std::io::Read::read_exact(&mut server.output, &mut first).unwrap();
+    server.signal(Signal::TERM);
+    server.signal(Signal::TERM);
+    server.child.wait().unwrap();
+}
+
 /// Some other process's output, already at its end.
 fn closed_output() -> std::process::ChildStdout {
     let child = std::process::Command::new("true").stdout(std::process::Stdio::piped()).spawn();

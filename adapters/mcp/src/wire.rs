@@ -59,6 +59,12 @@ fn classify(line: &[u8]) -> Malformed {
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return invalid("\"jsonrpc\" must be \"2.0\"");
     }
+    if !message.contains_key("method")
+        && ["result", "error"].iter().any(|key| message.contains_key(*key))
+    {
+        // A broken response; answering it could go on for ever between two peers.
+        return Malformed { answer: None };
+    }
     match message.get("method") {
         Some(Value::String(_)) if !message.contains_key("id") => Malformed { answer: None },
         Some(Value::String(_)) if id.is_null() => invalid("\"id\" must be a string or an integer"),
@@ -266,9 +272,13 @@ mod tests {
 
     // Catalogue 54
     #[test]
-    fn a_broken_notification_gets_no_answer() {
-        let malformed = read(br#"{"jsonrpc":"2.0","method":"notifications/x","params":[]}"#);
-        assert!(malformed.is_err_and(|malformed| malformed.answer.is_none()));
+    fn a_broken_notification_or_response_gets_no_answer() {
+        for line in [
+            r#"{"jsonrpc":"2.0","method":"notifications/x","params":[]}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{}}"#,
+        ] {
+            assert!(read(line.as_bytes()).is_err_and(|malformed| malformed.answer.is_none()));
+        }
     }
 
     #[test]

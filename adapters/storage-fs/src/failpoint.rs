@@ -29,6 +29,14 @@ pub(crate) fn reached(_: Step) -> io::Result<()> {
 #[cfg(test)]
 pub(crate) use under_test::reached;
 
+/// Does this file system exchange names? Tests can say that it does not.
+pub(crate) fn exchanges() -> bool {
+    #[cfg(test)]
+    return under_test::EXCHANGES.get();
+    #[cfg(not(test))]
+    true
+}
+
 /// Makes a file or folder durable; the step is reached by that and by nothing else.
 pub(crate) fn synced(step: Step, file: &File) -> io::Result<()> {
     file.sync_all()?;
@@ -50,6 +58,7 @@ pub(crate) mod under_test {
     }
 
     thread_local! {
+        pub(crate) static EXCHANGES: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
         static PLAN: RefCell<Option<(Step, usize, Act)>> = const { RefCell::new(None) };
     }
 

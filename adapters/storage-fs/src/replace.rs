@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
 use crate::error::not_written;
-use crate::failpoint::{Step, reached, synced};
+use crate::failpoint::{Step, exchanges, reached, synced};
 use crate::layout::Place;
 use crate::scan::{self, Found};
 
@@ -171,7 +171,13 @@ impl<'a> Replacement<'a> {
     /// Exchanges our temporary name with the target's.
     fn exchange_names(&self) -> io::Result<()> {
         let (dir, temp, name) = (&self.place.dir, self.temp.as_str(), self.place.name.as_str());
-        match rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE) {
+        let exchange = || {
+            if !exchanges() {
+                return Err(rustix::io::Errno::INVAL);
+            }
+            rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)
+        };
+        match exchange() {
             // Not every file system can. The target is always there: the old file gets a second
             // name first, and the new one replaces the first atomically.
             Err(error) if is_unsupported(error) => {

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use reqlore_mcp::wire;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage,
+    RequestId,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -17,11 +19,17 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use crate::Limits;
 use crate::lines::{Lines, Read};
 use crate::order::{Flight, Next, Queue};
+use crate::{Ending, Limits};
+
+/// While more bytes of answers than this wait to be read, no further request runs.
+const UNSENT: usize = 4 * 1024 * 1024;
+/// How long the end waits for an answer that is being written.
+const CLOSE: Duration = Duration::from_secs(1);
+/// The code of "busy" (rulings 6).
+const BUSY: i32 = -32015;
 
 type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
@@ -34,8 +42,7 @@ pub(crate) struct Connection<R, W> {
     queue: Queue,
     is_exclusive: IsExclusive,
     limits: Limits,
-    /// Asks to finish.
-    stop: CancellationToken,
+    ending: Ending,
     /// An answer of our own on its way out. Kept here, because `receive` may be dropped and called
     /// again in the middle of it.
     pending: Option<Writing>,
@@ -48,11 +55,26 @@ struct Output<W> {
     write: Mutex<W>,
     /// Nobody reads our answers any more.
     gone: AtomicBool,
+    /// How many bytes of answers wait to be read.
+    unsent: AtomicUsize,
     flight: Flight,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
+    /// Do so many answers wait that no further request should run?
+    fn is_full(&self) -> bool {
+        self.unsent.load(Ordering::Relaxed) > UNSENT
+    }
+
     async fn write(&self, line: &[u8]) -> io::Result<()> {
+        self.unsent.fetch_add(line.len(), Ordering::Relaxed);
+        let written = self.write_now(line).await;
+        self.unsent.fetch_sub(line.len(), Ordering::Relaxed);
+        self.flight.changed.notify_one();
+        written
+    }
+
+    async fn write_now(&self, line: &[u8]) -> io::Result<()> {
         let mut write = self.write.lock().await;
         let written = match write.write_all(line).await {
             Ok(()) => write.flush().await,
@@ -60,7 +82,6 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         };
         if written.is_err() {
             self.gone.store(true, Ordering::Relaxed);
-            self.flight.changed.notify_one();
         }
         written
     }
@@ -71,18 +92,18 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         read: R,
         write: W,
         limits: Limits,
-        stop: CancellationToken,
+        ending: Ending,
         is_exclusive: impl Fn(&ClientRequest) -> bool + Send + 'static,
     ) -> Self {
-        let gone = AtomicBool::new(false);
-        let output = Output { write: Mutex::new(write), gone, flight: Flight::default() };
+        let (gone, unsent) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let output = Output { write: Mutex::new(write), gone, unsent, flight: Flight::default() };
         Self {
             lines: Lines::new(read, limits.line),
             output: Arc::new(output),
             queue: Queue::new(limits),
             is_exclusive: Box::new(is_exclusive),
             limits,
-            stop,
+            ending,
             pending: None,
             malformed: 0,
             ends: None,
@@ -92,12 +113,14 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
     /// The next message to deliver; `None` at the end. Cancel safe: everything read is in `self`.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if let Some(writing) = &mut self.pending {
-                let written = writing.await;
-                self.pending = None;
-                written.ok()?;
+            if self.is_late() {
+                self.give_up().await;
             }
-            let held_until = match self.queue.next(&self.output.flight) {
+            if self.pending.is_some() {
+                self.finish_writing().await.ok()?;
+                continue;
+            }
+            let held_until = match self.queue.next(&self.output.flight, self.output.is_full()) {
                 Next::Deliver(message) => return Some(*message),
                 Next::Duplicate(id) => {
                     let error =
@@ -117,26 +140,58 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         }
     }
 
-    /// Is there nobody to answer, or nothing left to answer, or no time left for it?
+    /// Is there nobody to answer, or, after the end of input, nothing left to answer?
     fn is_over(&self) -> bool {
         let idle = self.queue.is_empty() && self.output.flight.is_empty();
-        let ended = self.ends.is_some_and(|ends| idle || Instant::now() >= ends);
-        ended || self.output.gone.load(Ordering::Relaxed)
+        (self.ends.is_some() && idle) || self.output.gone.load(Ordering::Relaxed)
+    }
+
+    /// Is the time over that accepted requests may take?
+    fn is_late(&self) -> bool {
+        self.ends.is_some_and(|ends| Instant::now() >= ends)
+    }
+
+    /// Tells those that were accepted and never ran, as far as somebody still reads, and asks rmcp
+    /// to end; what runs has its last two seconds there.
+    async fn give_up(&mut self) {
+        let error = ErrorData::new(
+            ErrorCode(BUSY),
+            "The server is ending. This request was not run; nothing was changed.",
+            None,
+        );
+        while let Some(id) = self.queue.take_request() {
+            let line = wire::error_line(&id_value(&id), &error);
+            let output = Arc::clone(&self.output);
+            tokio::spawn(async move { output.write(&line).await });
+        }
+        self.ending.abort.cancel();
+        std::future::pending::<()>().await;
+    }
+
+    /// Goes on with an answer of our own, unless the end comes first.
+    async fn finish_writing(&mut self) -> io::Result<()> {
+        let late = until(self.ends);
+        let Some(writing) = &mut self.pending else { return Ok(()) };
+        tokio::select! {
+            written = writing => {
+                self.pending = None;
+                written
+            }
+            () = self.ending.finish.cancelled(), if self.ends.is_none() => {
+                self.ends = Some(Instant::now() + self.limits.drain);
+                Ok(())
+            }
+            () = late => Ok(()),
+        }
     }
 
     /// Waits until something changes; gives a message that may overtake all others.
     async fn wait(&mut self, held_until: Option<Instant>) -> Option<ClientJsonRpcMessage> {
-        let until = held_until.into_iter().chain(self.ends).min();
-        let timer = async {
-            match until {
-                Some(until) => tokio::time::sleep_until(until).await,
-                None => std::future::pending().await,
-            }
-        };
+        let timer = until(held_until.into_iter().chain(self.ends).min());
         let reading = self.ends.is_none() && self.queue.has_room();
         let read = tokio::select! {
             () = self.output.flight.changed.notified() => return None,
-            () = self.stop.cancelled(), if self.ends.is_none() => Ok(Read::End),
+            () = self.ending.finish.cancelled(), if self.ends.is_none() => Ok(Read::End),
             () = timer => return None,
             read = self.lines.read(), if reading => read,
         };
@@ -221,6 +276,14 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
     }
 }
 
+/// Resolves at that time; never without one.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
 fn id_value(id: &RequestId) -> Value {
     serde_json::to_value(id).unwrap_or_default()
 }
@@ -263,6 +326,10 @@ where
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.output.write.lock().await.shutdown().await
+        // An answer that nobody reads may hold the lock for ever.
+        match tokio::time::timeout(CLOSE, self.output.write.lock()).await {
+            Ok(mut write) => write.shutdown().await,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 }

@@ -41,8 +41,8 @@ pub struct Limits {
     pub malformed: usize,
     /// How long a read waits for earlier ones before it runs beside them.
     pub grace: Duration,
-    /// How long accepted requests may take after the end of input. rmcp adds up to five seconds
-    /// of its own, so ten in all.
+    /// How long accepted requests may take after the end of input. What runs then has two seconds
+    /// more, and a second goes to closing: ten in all.
     pub drain: Duration,
 }
 
@@ -51,11 +51,11 @@ impl Default for Limits {
         Self {
             line: 4 * 1024 * 1024,
             queue: 256,
-            queue_bytes: 8 * 1024 * 1024,
+            queue_bytes: 1024 * 1024,
             in_flight: 32,
             malformed: 100,
             grace: Duration::from_millis(25),
-            drain: Duration::from_secs(5),
+            drain: Duration::from_secs(7),
         }
     }
 }
@@ -84,7 +84,7 @@ impl Stdio {
         let server = Server::new(endpoint, self.caller);
         let judge = server.clone();
         let is_exclusive = move |request: &_| judge.is_exclusive(request);
-        let connection = Connection::new(read, write, self.limits, ending.finish, is_exclusive);
+        let connection = Connection::new(read, write, self.limits, ending.clone(), is_exclusive);
         let running = serve_directly_with_ct(server, connection, Some(peer()), ending.abort);
         running.waiting().await.map(|_| ()).map_err(io::Error::other)
     }

@@ -104,8 +104,18 @@ impl Queue {
         true
     }
 
-    /// The first message, if it may run beside what runs.
-    pub(crate) fn next(&mut self, flight: &Flight) -> Next {
+    /// Takes out the first request that waits, and forgets what is none before it.
+    pub(crate) fn take_request(&mut self) -> Option<RequestId> {
+        loop {
+            if let JsonRpcMessage::Request(request) = self.take()? {
+                return Some(request.id);
+            }
+        }
+    }
+
+    /// The first message, if it may run beside what runs. `full` says that the peer should read
+    /// answers first.
+    pub(crate) fn next(&mut self, flight: &Flight, full: bool) -> Next {
         let Some(first) = self.waiting.front() else {
             return Next::Empty;
         };
@@ -118,7 +128,7 @@ impl Queue {
                     return None;
                 }
                 let alone = first.exclusive || running.values().any(|exclusive| *exclusive);
-                if alone || running.len() >= self.limits.in_flight {
+                if alone || full || running.len() >= self.limits.in_flight {
                     return Some(Next::Wait);
                 }
                 let due = first.since + self.limits.grace;
@@ -174,15 +184,15 @@ mod tests {
     async fn a_write_waits_for_all_before_it_and_holds_all_behind_it() {
         let flight = Flight::default();
         let mut queue = queue(&[(1, false), (2, true), (3, false)]);
-        assert!(matches!(queue.next(&flight), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight), Next::Wait));
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&flight, false), Next::Wait));
         flight.landed(&id(1));
-        assert!(matches!(queue.next(&flight), Next::Deliver(_)));
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
         tokio::time::advance(Limits::default().grace).await;
-        assert!(matches!(queue.next(&flight), Next::Wait));
+        assert!(matches!(queue.next(&flight, false), Next::Wait));
         flight.landed(&id(2));
-        assert!(matches!(queue.next(&flight), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight), Next::Empty));
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&flight, false), Next::Empty));
     }
 
     #[tokio::test(start_paused = true)]
@@ -190,20 +200,22 @@ mod tests {
         let flight = Flight::default();
         let mut queue = queue(&[(1, false), (2, false), (3, false)]);
         assert!(!queue.has_room());
-        assert!(matches!(queue.next(&flight), Next::Deliver(_)));
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
         assert!(queue.has_room());
-        assert!(matches!(queue.next(&flight), Next::WaitUntil(_)));
+        assert!(matches!(queue.next(&flight, false), Next::WaitUntil(_)));
         tokio::time::advance(Limits::default().grace).await;
-        assert!(matches!(queue.next(&flight), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight), Next::Wait), "two run already");
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&flight, false), Next::Wait), "two run already");
+        flight.landed(&id(1));
+        assert!(matches!(queue.next(&flight, true), Next::Wait), "answers wait to be read");
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_id_that_runs_is_refused_and_a_waiting_one_can_be_cancelled() {
         let flight = Flight::default();
         let mut queue = queue(&[(1, false), (1, false), (2, false)]);
-        assert!(matches!(queue.next(&flight), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight), Next::Duplicate(twice) if twice == id(1)));
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&flight, false), Next::Duplicate(twice) if twice == id(1)));
         assert!(queue.cancel(&id(2)) && !queue.cancel(&id(2)));
         assert!(queue.is_empty() && queue.bytes == 0);
     }

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::print;
+use crate::settings::{FILE_VARIABLE, SETTINGS};
 use crate::{Failure, OK};
 
 /// What an MCP client's configuration needs.
@@ -108,10 +109,15 @@ struct Client {
 
 impl Client {
     fn start(folder: &Path) -> io::Result<Self> {
-        let mut server = Command::new(std::env::current_exe()?)
-            .args(["serve", "--storage", "fs", "--transport", "stdio", "--root"])
+        let mut command = Command::new(std::env::current_exe()?);
+        // The demo shows the defaults, whatever is set around it.
+        for variable in SETTINGS.iter().filter_map(|setting| setting.variable) {
+            command.env_remove(variable);
+        }
+        let mut server = command
+            .env_remove(FILE_VARIABLE)
+            .args(["serve", "--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"])
             .arg(folder)
-            .env_remove("REQLIX_REQ_REL_PATH")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -62,10 +62,11 @@ async fn check_list(
 ) -> Result<Vec<Finding>> {
     let id = DocumentId::instructions();
     let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;
-    let Some(document) = found.into_iter().flatten().next() else {
-        let message = "is not there; the first call of a tool creates it".to_owned();
-        return Ok(vec![whole(&id, message)]);
-    };
+    // A project that has none yet, or just got the placeholder, has nothing to mend.
+    let Some(document) = found.into_iter().flatten().next() else { return Ok(Vec::new()) };
+    if heads.is_empty() && document.body == instructions::PLACEHOLDER {
+        return Ok(Vec::new());
+    }
     let Ok(source) = std::str::from_utf8(&document.body) else {
         return Ok(vec![whole(&id, "not UTF-8 text; save the file as UTF-8".to_owned())]);
     };

@@ -5,9 +5,8 @@
 //! Closed fences and their content stay as they are; what stands on the marker's own line can't be
 //! structure and is never touched.
 
-use super::markdown::{
-    heading, is_blank, marker, opens_verbatim, strip_indent, underline, verbatim_lines,
-};
+use super::markdown::{heading, is_blank, marker, strip_indent, underline};
+use super::verbatim::{opens_verbatim, verbatim_lines};
 
 /// `text` as it may stand in a file. `own_line` says whether it begins on a line of its own.
 pub(crate) fn escape(text: &str, own_line: bool) -> String {

@@ -112,7 +112,8 @@ fn number(segment: &str) -> Option<u64> {
 }
 
 /// The next index after `predecessor`, at the depth of `offender` where that is possible, else at
-/// the nearest depth that is, rather deeper than shallower. `None` when no index of at most [`MAX`] characters is left.
+/// the nearest depth that is, rather deeper than shallower. `None` when no index of at most
+/// [`MAX`] characters is left.
 pub(crate) fn next_after(predecessor: &str, offender: &str) -> Option<String> {
     let own = offender.split('.').count();
     let mut depths: Vec<usize> = (1..=MAX.div_ceil(2)).collect();

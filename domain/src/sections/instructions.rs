@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::markdown::{self, Line, Mark};
+use super::verbatim::verbatim_lines;
 
 /// What a new AGENTS.md holds (S1 T.3.4), word for word.
 pub const PLACEHOLDER: &str = "\
@@ -118,19 +119,24 @@ impl ListPlace {
         let end = outline.marks[at + 1..].iter().find(is_heading).map_or(source.len(), Mark::start);
         let lines: Vec<Line<'_>> =
             markdown::lines(source).filter(|l| (next..end).contains(&l.start)).collect();
-        let first = lines
-            .iter()
-            .position(|line| item(line.text).is_some() || line.text.trim() == NONE_DEFINED);
-        let Some(first) = first else {
+        let texts: Vec<&str> = lines.iter().map(|line| line.text).collect();
+        let verbatim = verbatim_lines(&texts, false);
+        let is_entry = |at: usize| {
+            !verbatim[at] && (item(texts[at]).is_some() || texts[at].trim() == NONE_DEFINED)
+        };
+        let Some(first) = (0..lines.len()).find(|at| is_entry(*at)) else {
             let content = source[start..end].trim_end();
             return Self::Missing { at: start + content.len() };
         };
+        // The list goes on over its own lines, and over a gap to the next entry; any other list
+        // below is a person's.
         let mut last = first;
-        for (at, line) in lines.iter().enumerate().skip(first + 1) {
-            let continues = line.text.starts_with("  ") && !markdown::is_blank(line.text);
-            if is_list_line(line.text) || (continues && last == at - 1) {
+        for (at, text) in texts.iter().enumerate().skip(first + 1) {
+            let adjacent = last == at - 1;
+            let continues = text.starts_with("  ") && !markdown::is_blank(text);
+            if is_entry(at) || (adjacent && (is_list_line(text) || continues)) {
                 last = at;
-            } else if !markdown::is_blank(line.text) {
+            } else if !markdown::is_blank(text) {
                 break;
             }
         }
@@ -225,6 +231,15 @@ mod tests {
             &[("a", None)],
             "```\n## Sections\n```\n\n## Sections\n\n- A (key: a)\n",
         );
+    }
+
+    // S1: S.3.5
+    #[test]
+    fn an_example_in_a_fence_and_a_list_of_one_s_own_stay() {
+        let fence = "```\n- Title (key: key)\n```";
+        let own = "- My note\n- [ ] a task";
+        let page = |list| format!("## Sections\n\n{fence}\n\n{list}\n\n{own}\n");
+        check(&page("- Old (key: old)"), &[("a", None)], &page("- A (key: a)"));
     }
 
     // S1: S.3.5

@@ -9,6 +9,7 @@ pub mod instructions;
 pub mod key;
 pub(crate) mod markdown;
 pub mod set;
+pub(crate) mod verbatim;
 pub mod wrap;
 
 use std::cmp::Ordering;
