@@ -1,6 +1,6 @@
 //! What setting and deleting does to a file, as a user would see it in a diff.
 
-use proptest::prelude::*;
+mod properties;
 
 use super::index::Index;
 use super::set::Set;
@@ -207,106 +207,4 @@ fn the_specification_itself_is_read_as_its_authors_meant_it() {
     let new = "\n\n**G.3.5.** New.";
     let at = source.find("\n\n## reqlix_set_requirements").unwrap();
     assert_eq!(set.body, format!("{}{new}{}", &source[..at], &source[at..]));
-}
-
-/// Markdown that is full of what could be mistaken for structure.
-fn markdown() -> impl Strategy<Value = String> {
-    let line = prop_oneof![
-        3 => (1..20_u8).prop_map(|n| format!("**{n}.** text {n}")),
-        1 => "[RG]\\.[1-9]".prop_map(|n| format!("**{n}.** text")),
-        1 => "#{1,3} [A-C]{1,5}",
-        1 => Just("```".to_owned()),
-        1 => "[-=]{3,5}",
-        1 => Just("**bad token.** x".to_owned()),
-        1 => Just("**12345678901.** x".to_owned()),
-        2 => Just(String::new()),
-        4 => "[ -~\u{a0}\u{2028}é]{0,30}",
-    ];
-    let end = prop_oneof![4 => Just("\n"), 2 => Just("\r\n"), 1 => Just("\r")];
-    (any::<bool>(), proptest::collection::vec((line, end), 0..25), any::<bool>()).prop_map(
-        |(bom, lines, last)| {
-            let mut text = String::from(if bom { "\u{feff}" } else { "" });
-            let count = lines.len();
-            for (at, (line, end)) in lines.into_iter().enumerate() {
-                text.push_str(&line);
-                if last || at + 1 < count {
-                    text.push_str(end);
-                }
-            }
-            text
-        },
-    )
-}
-
-fn requirement_text() -> impl Strategy<Value = String> {
-    let line = prop_oneof![
-        3 => "[ -~]{0,40}",
-        1 => "([a-z]{1,12} ){10,40}",
-        1 => Just("**9.** forged".to_owned()),
-        1 => Just("## Heading".to_owned()),
-        1 => Just("```".to_owned()),
-        1 => "[-=]{3}",
-        1 => Just(String::new()),
-    ];
-    proptest::collection::vec(line, 1..6)
-        .prop_map(|lines| lines.join("\n"))
-        .prop_filter("not blank", |text| !text.trim().is_empty())
-}
-
-/// The lines of a file that no requirement claims, and the texts of all requirements but one.
-fn untouched(source: &str, but: Option<usize>) -> (Vec<String>, Vec<String>) {
-    let section = Section::of(source);
-    let mut rest = String::new();
-    let mut at = 0;
-    for requirement in section.requirements() {
-        rest.push_str(&source[at..requirement.block.start]);
-        at = requirement.block.end;
-    }
-    rest.push_str(&source[at..]);
-    let prose = markdown::lines(&rest).map(|l| l.text.to_owned());
-    let prose = prose.filter(|l| !markdown::is_blank(l)).collect();
-    let texts = section.requirements().iter().enumerate().filter(|(at, _)| Some(*at) != but);
-    let behind = |r: &Requirement<'_>| section.stored(r)[r.index.len() + 5..].to_owned();
-    (prose, texts.map(|(_, r)| behind(r)).collect())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
-
-    // S1: S.3.2, S.3.3, S.3.6, R.2
-    #[test]
-    fn any_set_keeps_every_other_byte_and_its_text_comes_back(
-        source in markdown(),
-        at in prop_oneof!["[1-9]{1,2}", "[RGX]\\.[1-9]"],
-        text in requirement_text(),
-    ) {
-        let section = Section::of(&source);
-        let Ok(set) = section.set(&index(&at), &text, wrap::COLUMNS) else {
-            prop_assert!(section.outline.open.is_some());
-            return Ok(());
-        };
-        let edited = Section::of(&set.body);
-        let position = edited.requirements().iter().position(|r| r.index == set.index);
-        let requirement = &edited.requirements()[position.unwrap()];
-        prop_assert_eq!(edited.text(requirement), set.text.clone());
-        prop_assert_eq!(edited.stored(requirement), set.requirement);
-        let before = section.find(&at).and_then(|f| section.requirements().iter().position(|r| r == f));
-        prop_assert_eq!(untouched(&source, before), untouched(&set.body, position));
-        let again = edited.set(&index(&set.index), &set.text, wrap::COLUMNS).unwrap();
-        prop_assert_eq!(again.body, set.body, "setting the same again changes nothing");
-    }
-
-    // S1: D.3.3, D.3.4
-    #[test]
-    fn any_delete_keeps_every_other_byte(source in markdown(), pick in any::<prop::sample::Index>()) {
-        let section = Section::of(&source);
-        if section.requirements().is_empty() {
-            return Ok(());
-        }
-        let picked = &section.requirements()[pick.index(section.requirements().len())];
-        let first = section.requirements().iter().position(|r| r == section.find(picked.index).unwrap());
-        let deleted = section.delete(&index(picked.index)).unwrap();
-        let body = deleted.body.unwrap_or_default();
-        prop_assert_eq!(untouched(&source, first), untouched(&body, None));
-    }
 }
