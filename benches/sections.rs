@@ -70,7 +70,7 @@ fn wrapping(criterion: &mut Criterion) {
 fn section(size: usize) -> String {
     let mut source = "# Generated\n".to_owned();
     for number in 1..=size {
-        let text = "the system must answer every request of a known user within a short time.";
+        let text = "the server must answer every request of a known user within half a second.";
         let _ = write!(source, "\n**{number}.** In case {number} {text}\n");
     }
     source
