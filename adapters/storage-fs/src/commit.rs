@@ -6,7 +6,7 @@
 //! derived from it, so a process killed between two exchanges leaves a stale list, which the next
 //! commit heals, and never a half document.
 
-use cap_std::fs::{Dir, MetadataExt};
+use cap_std::fs::MetadataExt;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, Snapshot, StoreError, StoreResult,
@@ -16,7 +16,7 @@ use reqlore_domain::project::ProjectKey;
 use crate::Shared;
 use crate::error::{not_written, refused};
 use crate::failpoint::{Step, reached, synced};
-use crate::layout::{Requirements, Root, as_file};
+use crate::layout::{Requirements, Root, as_file, same_folder};
 use crate::lock::{self, Lock};
 use crate::replace::{Failed, Replacement, is_temp};
 use crate::scan::Base;
@@ -155,11 +155,6 @@ fn sync_folders(staged: &[Replacement<'_>]) -> Result<(), Failed> {
         }
     }
     Ok(())
-}
-
-pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
-    let id = |dir: &Dir| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).ok();
-    id(a).is_some() && id(a) == id(b)
 }
 
 /// What a killed process left: under the lock nobody else of ours can be writing, so all of it is

@@ -200,6 +200,12 @@ pub(crate) fn as_file(dir: &Dir) -> io::Result<File> {
     Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
 }
 
+/// Are these two handles of one folder?
+pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
+    let id = |dir: &Dir| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    id(a).is_some() && id(a) == id(b)
+}
+
 fn file_name(id: &DocumentId) -> String {
     match id.kind {
         Kind::Instructions => INSTRUCTIONS.to_owned(),

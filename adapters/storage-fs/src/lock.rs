@@ -15,9 +15,8 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::commit::same_folder;
 use crate::error::failed;
-use crate::layout::{Root, as_file};
+use crate::layout::{Root, as_file, same_folder};
 
 /// How long a write waits for others before it gives up.
 const WAIT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5_000 });

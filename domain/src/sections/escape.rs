@@ -5,7 +5,8 @@
 //! Closed fences and their content stay as they are; what stands on the marker's own line can't be
 //! structure and is never touched.
 
-use super::markdown::{heading, is_blank, marker, strip_indent, underline};
+use super::lines::{is_blank, strip_indent};
+use super::markdown::{heading, marker, underline};
 use super::verbatim::{opens_verbatim, verbatim_lines};
 
 /// `text` as it may stand in a file. `own_line` says whether it begins on a line of its own.

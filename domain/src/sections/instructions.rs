@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::markdown::{self, Line, Mark};
+use super::lines::{self, Line};
+use super::markdown::{self, Mark};
 use super::verbatim::verbatim_lines;
 
 /// What a new AGENTS.md holds (S1 T.3.4), word for word.
@@ -37,7 +38,7 @@ pub type Titles = BTreeMap<String, Option<String>>;
 pub fn with_sections(source: &str, sections: &Titles) -> Option<String> {
     let place = ListPlace::find(source);
     let listed = place.listed(source);
-    let end = markdown::line_end(source);
+    let end = lines::line_end(source);
     let list = render(sections, &listed, end);
     let edited = match place {
         ListPlace::List { start, end } => format!("{}{list}{}", &source[..start], &source[end..]),
@@ -118,7 +119,7 @@ impl ListPlace {
         let is_heading = |mark: &&Mark<'_>| matches!(mark, Mark::Heading { .. });
         let end = outline.marks[at + 1..].iter().find(is_heading).map_or(source.len(), Mark::start);
         let lines: Vec<Line<'_>> =
-            markdown::lines(source).filter(|l| (next..end).contains(&l.start)).collect();
+            lines::lines(source).filter(|l| (next..end).contains(&l.start)).collect();
         let texts: Vec<&str> = lines.iter().map(|line| line.text).collect();
         let verbatim = verbatim_lines(&texts, false);
         let is_entry = |at: usize| {
@@ -133,10 +134,10 @@ impl ListPlace {
         let mut last = first;
         for (at, text) in texts.iter().enumerate().skip(first + 1) {
             let adjacent = last == at - 1;
-            let continues = text.starts_with("  ") && !markdown::is_blank(text);
+            let continues = text.starts_with("  ") && !lines::is_blank(text);
             if is_entry(at) || (adjacent && (is_list_line(text) || continues)) {
                 last = at;
-            } else if !markdown::is_blank(text) {
+            } else if !lines::is_blank(text) {
                 break;
             }
         }
@@ -147,14 +148,14 @@ impl ListPlace {
         let Self::List { start, end } = *self else {
             return HashMap::new();
         };
-        let items = markdown::lines(&source[start..end]).filter_map(|line| item(line.text));
+        let items = lines::lines(&source[start..end]).filter_map(|line| item(line.text));
         items.map(|(title, key)| (key.to_owned(), title.to_owned())).collect()
     }
 }
 
 fn is_list_line(text: &str) -> bool {
     let text = text.trim_start();
-    text.starts_with(['-', '*', '+']) && markdown::list_item(text).is_some()
+    text.starts_with(['-', '*', '+']) && lines::list_item(text).is_some()
 }
 
 /// Title and key of a line `- {Title} (key: {key})`.

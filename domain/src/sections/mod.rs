@@ -7,6 +7,7 @@ pub(crate) mod escape;
 pub mod index;
 pub mod instructions;
 pub mod key;
+pub(crate) mod lines;
 pub(crate) mod markdown;
 pub mod set;
 pub(crate) mod verbatim;
@@ -109,7 +110,7 @@ impl<'a> Section<'a> {
         let stored = self.stored(requirement);
         let behind_marker = &stored[requirement.index.len() + "**.**".len()..];
         let text = behind_marker.replace("\r\n", "\n").replace('\r', "\n");
-        let own_line = text.split('\n').next().is_some_and(markdown::is_blank);
+        let own_line = text.split('\n').next().is_some_and(lines::is_blank);
         escape::unescape(text.trim_matches(WHITE_SPACE), own_line)
     }
 
@@ -124,7 +125,7 @@ impl<'a> Section<'a> {
         // Of the gaps around it the smaller one goes, so that its neighbours stay as far apart as
         // they were: a lost blank line could make one paragraph of two.
         let is_first = self.source[..before].trim_start_matches('\u{feff}').is_empty();
-        let height = |gap: Range<usize>| markdown::lines(&self.source[gap]).count();
+        let height = |gap: Range<usize>| lines::lines(&self.source[gap]).count();
         let cut = match next {
             Some(next) if is_first || height(block.end..next) <= height(before..block.start) => {
                 block.start..next
@@ -137,7 +138,7 @@ impl<'a> Section<'a> {
             // A heading that only its distance made one needs a blank line instead. Behind a lone
             // CR an LF would make no line of its own.
             let lone = self.source[..cut.start].ends_with('\r');
-            let gap = if lone { "\r" } else { markdown::line_end(self.source) };
+            let gap = if lone { "\r" } else { lines::line_end(self.source) };
             body = splice(self.source, vec![(cut, gap.to_owned())]);
         }
         Some(Deleted {
@@ -193,7 +194,7 @@ impl<'a> Section<'a> {
         // Nothing is recognised behind an open fence, so it comes last.
         found.extend(fence);
         let offsets = found.iter().map(|(start, _)| *start);
-        let numbers = markdown::line_numbers(self.source, offsets);
+        let numbers = lines::line_numbers(self.source, offsets);
         let messages = found.iter().map(|(_, message)| message.clone());
         numbers.zip(messages).map(|(line, message)| Finding { line, message }).collect()
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::index::{self, Index};
-use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, content_end, escape, markdown, splice, wrap};
+use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, content_end, escape, lines, splice, wrap};
 use crate::document::MAX_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -48,7 +48,7 @@ impl Section<'_> {
         let indices = renumbered(&before)?;
 
         let written = Written::new(&indices[position], text, columns);
-        let end = markdown::line_end(self.source);
+        let end = lines::line_end(self.source);
         let stands = found.map(|at| &self.requirements[at]).filter(|requirement| {
             before[position] == indices[position] && self.text(requirement) == written.text
         });
@@ -141,7 +141,7 @@ impl Section<'_> {
         let apart = if is_start { String::new() } else { end.repeat(2) };
         let rest = &self.source[at..];
         let gap = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
-        let ends = markdown::lines(&rest[..gap]).count();
+        let ends = lines::lines(&rest[..gap]).count();
         let trail = match (rest.len() == gap, ends) {
             (true, 0) if is_start => end.to_owned(),
             (true, _) => String::new(),
@@ -178,7 +178,7 @@ impl Section<'_> {
         let way_out = match self.outline.open {
             Some(at) => format!(
                 "line {} opens a code fence or a comment that is never closed; close it first",
-                markdown::line_numbers(self.source, [at].into_iter()).next().unwrap_or(1)
+                lines::line_numbers(self.source, [at].into_iter()).next().unwrap_or(1)
             ),
             None => "its markdown hides the requirement; look at the file around it".to_owned(),
         };

@@ -3,7 +3,7 @@
 //! The trap: a fence may stand in a list item, behind its marker or indented below it, and then
 //! the end of the item ends the fence too.
 
-use super::markdown::{is_blank, list_item};
+use super::lines::{is_blank, list_item};
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()

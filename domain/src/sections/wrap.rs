@@ -2,7 +2,7 @@
 //! change what the markdown means: not in fences, tables, links and indented code.
 
 use super::escape::reads_as_structure;
-use super::markdown::{is_blank, list_item, strip_indent};
+use super::lines::{is_blank, list_item, strip_indent};
 use super::verbatim::verbatim_lines;
 
 /// The width of R.2, in characters.

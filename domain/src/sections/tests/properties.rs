@@ -59,8 +59,8 @@ fn untouched(source: &str, but: Option<usize>) -> (Vec<String>, Vec<String>) {
         at = requirement.block.end;
     }
     rest.push_str(&source[at..]);
-    let prose = markdown::lines(&rest).map(|l| l.text.to_owned());
-    let prose = prose.filter(|l| !markdown::is_blank(l)).collect();
+    let prose = lines::lines(&rest).map(|l| l.text.to_owned());
+    let prose = prose.filter(|l| !lines::is_blank(l)).collect();
     let texts = section.requirements().iter().enumerate().filter(|(at, _)| Some(*at) != but);
     let behind = |r: &Requirement<'_>| section.stored(r)[r.index.len() + 5..].to_owned();
     (prose, texts.map(|(_, r)| behind(r)).collect())
