@@ -1,0 +1,82 @@
+//! Synced before the answer: what the kernel is asked for, and in which order.
+//!
+//! Killing a process proves nothing about `fsync`: what was not synced survives it all the same.
+//! So the calls themselves are watched, with strace. Where it is missing the test says so;
+//! `.ci/check` installs it and sets `REQLORE_STRACE`, and then a missing one is a failure.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::client::{BINARY, call, project, set};
+
+/// What a server did for these requests, in order: `sync NAME`, `rename`, `mkdir NAME`, `answer`.
+fn trace(root: &Path, requests: &[String]) -> Option<Vec<String>> {
+    let found = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
+        assert!(!is_required(), "strace is missing");
+        println!("strace is missing; nothing was proved");
+        return None;
+    }
+    let (input, log) = (root.join("input"), root.join("trace"));
+    std::fs::write(&input, requests.join("\n") + "\n").unwrap();
+    let calls = "trace=fsync,fdatasync,renameat2,mkdirat,write";
+    let status = Command::new("strace")
+        .args(["-f", "-y", "-s", "40", "-e", calls, "-o"])
+        .arg(&log)
+        .arg(BINARY)
+        .args(["--log", "off", "--root"])
+        .arg(root)
+        .stdin(std::fs::File::open(input).unwrap())
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    let log = std::fs::read_to_string(log).unwrap();
+    Some(log.lines().filter_map(event).collect())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the gate says what must be there")]
+fn is_required() -> bool {
+    std::env::var_os("REQLORE_STRACE").is_some()
+}
+
+/// One line of the log: process, then the call as it began.
+fn event(line: &str) -> Option<String> {
+    let call = line.split_once(' ')?.1.trim_start();
+    let name = || call.split_once('>').and_then(|(path, _)| path.rsplit_once('/')).map(|(_, n)| n);
+    let kind = |name: &str| {
+        if name.starts_with(".reqlore-") { "TEMP".to_owned() } else { name.to_owned() }
+    };
+    if call.starts_with("fsync(") || call.starts_with("fdatasync(") {
+        return Some(format!("sync {}", kind(name()?)));
+    }
+    if call.starts_with("renameat2(") {
+        return Some("rename".to_owned());
+    }
+    if call.starts_with("mkdirat(") {
+        return Some(format!("mkdir {}", call.split('"').nth(1)?));
+    }
+    (call.starts_with("write(") && call.contains("jsonrpc")).then(|| "answer".to_owned())
+}
+
+// Reliability 5.1, P1
+#[test]
+fn file_and_folder_are_synced_before_the_answer() {
+    let project = project();
+    let root = project.path();
+    let write = |id, text| call(id, "reqlix_set_requirements", root, set(1, text)).to_string();
+    let gone = json!({ "section": "general", "index": "1" });
+    let delete = call(3, "reqlix_delete_requirements", root, gone).to_string();
+    let Some(events) = trace(root, &[write(1, "one"), write(2, "two"), delete]) else { return };
+    let folder = root.file_name().unwrap().to_string_lossy().into_owned();
+    let both = ["sync TEMP", "sync TEMP", "rename", "rename", "sync requirements", "answer"];
+    let root = format!("sync {folder}");
+    let (parent, up) = (["mkdir docs", &root], ["mkdir development", "sync docs"]);
+    let created = [parent.as_slice(), &up, &["mkdir requirements", "sync development"]].concat();
+    let replaced = ["sync TEMP", "rename", "sync requirements", "answer"];
+    // The section goes and the list changes: one file is staged, two names move.
+    let deleted = ["sync TEMP", "rename", "rename", "sync requirements", "answer"];
+    let expected = [created, both.to_vec(), replaced.to_vec(), deleted.to_vec()].concat();
+    assert_eq!(events, expected);
+}
