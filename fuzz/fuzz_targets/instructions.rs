@@ -1,6 +1,6 @@
 //! The list in any AGENTS.md: made true once, then left alone, and nothing else is touched.
 //!
-//! Input: `keys NUL file`, a key a line, each with `=` and the first heading of its file or without.
+//! Input: `keys NUL file`, a key a line, with or without `=` and the first heading of its file.
 
 #![no_main]
 

@@ -59,7 +59,12 @@ pub fn with_sections(source: &str, sections: &Titles) -> Option<String> {
             format!("{content}{apart}## {HEADING}{end}{end}{list}{end}")
         }
     };
-    (edited != source).then_some(edited)
+    // Where the page or an odd name hides the list, adding it again and again helps nobody.
+    let readable = sections.is_empty() || {
+        let found = self::listed(&edited);
+        sections.keys().all(|key| found.contains_key(key.trim()))
+    };
+    (edited != source && readable).then_some(edited)
 }
 
 /// Keys that AGENTS.md lists, with their titles.
@@ -73,7 +78,8 @@ fn render(sections: &Titles, listed: &HashMap<String, String>, end: &str) -> Str
     }
     let lines = sections.iter().map(|(key, heading)| {
         let title = listed.get(key).or(heading.as_ref()).map(|title| one_line(title));
-        format!("- {} (key: {key})", title.unwrap_or_else(|| capitalised(key)))
+        let title = title.or_else(|| Some(capitalised(key))).filter(|title| !title.is_empty());
+        format!("- {} (key: {key})", title.as_deref().unwrap_or(key))
     });
     lines.collect::<Vec<_>>().join(end)
 }
@@ -232,6 +238,18 @@ mod tests {
             &[("a", None)],
             "```\n## Sections\n```\n\n## Sections\n\n- A (key: a)\n",
         );
+    }
+
+    // S1: S.3.5
+    #[test]
+    fn a_page_never_grows_by_being_written_again() {
+        for source in ["```\nx", "<!--\n", "## Sections\n\n- A (key: a)\n"] {
+            for key in ["a", "_", "-", "`", "x(key:", "m "] {
+                let sections = titles(&[(key, None)]);
+                let once = with_sections(source, &sections).unwrap_or(source.to_owned());
+                assert_eq!(with_sections(&once, &sections), None, "{source:?} {key:?}");
+            }
+        }
     }
 
     // S1: S.3.5

@@ -150,12 +150,18 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Does this edited section still have everything that `before` had: as many headings, and
-    /// the same texts, save at the positions that were meant to change?
+    /// Does this edited section still have everything that `before` had: the same headings and odd
+    /// markers, and the same texts, save at the positions that were meant to change?
     fn keeps(&self, before: &Section<'_>, here: Option<usize>, there: Option<usize>) -> bool {
-        let others =
-            |section: &Section<'_>| section.outline.marks.len() - section.requirements.len();
-        others(self) == others(before) && self.texts_but(here).eq(before.texts_but(there))
+        self.others().eq(before.others()) && self.texts_but(here).eq(before.texts_but(there))
+    }
+
+    /// The headings, and the markers that begin no requirement.
+    fn others(&self) -> impl Iterator<Item = &str> {
+        self.outline.marks.iter().filter_map(|mark| match *mark {
+            Mark::Heading { title, .. } => Some(title),
+            Mark::Marker { token, .. } => (!index::is_well_formed(token)).then_some(token),
+        })
     }
 
     /// What stands behind the markers, save the one at `position`.

@@ -111,6 +111,13 @@ fn of_two_equal_indices_set_and_delete_mean_the_first() {
     check_set("**1.** a\n\n**1.** b\n", "1", "x", "**1.** x\n\n**2.** b\n");
 }
 
+#[test]
+fn a_text_of_openings_that_nobody_closes_is_read_in_no_time() {
+    let source = format!("**1.** a\n{}", "~~~a\n```b\n<!-- c\n".repeat(100_000));
+    let section = Section::of(&source);
+    assert_eq!(section.text(section.find("1").unwrap()).lines().count(), 300_001);
+}
+
 // S1: D.3.3, D.3.4
 #[test]
 fn delete_takes_only_the_requirement_and_the_file_when_nothing_is_left() {
@@ -122,6 +129,8 @@ fn delete_takes_only_the_requirement_and_the_file_when_nothing_is_left() {
     check_delete("**1.** a\n**2.** b\n\nH\n---", "2", Some("**1.** a\n\nH\n---"));
     let fenced = "**1.** a\n**2.** b\n```\n```\nH\n===";
     check_delete(fenced, "2", Some("**1.** a\n\nH\n==="));
+    let between = "prose\n**1.** a\n```\nx\n```\nTitle\n---\n";
+    check_delete(between, "1", Some("prose\n\nTitle\n---\n"));
 }
 
 // S1: D.3.3

@@ -3,6 +3,8 @@
 //! The trap: a fence may stand in a list item, behind its marker or indented below it, and then
 //! the end of the item ends the fence too.
 
+use std::collections::HashMap;
+
 use super::lines::{is_blank, list_item};
 
 fn indent(line: &str) -> usize {
@@ -89,19 +91,52 @@ impl Verbatim {
 pub(crate) fn verbatim_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
     let mut verbatim = vec![false; lines.len()];
     let mut list = List::default();
+    let mut never = NeverClosed::default();
     let mut at = usize::from(behind_marker);
     while at < lines.len() {
         list.pass(lines[at]);
-        let open = Verbatim::opened_by(lines[at], list);
-        match open.and_then(|open| closed_at(lines, at, open)) {
-            Some(end) => {
+        let open = Verbatim::opened_by(lines[at], list).filter(|open| !never.holds(*open));
+        match open.map(|open| (open, closed_at(lines, at, open))) {
+            Some((_, Some(end))) => {
                 verbatim[at..end].fill(true);
                 at = end;
+            }
+            Some((open, None)) => {
+                never.learn(open);
+                at += 1;
             }
             None => at += 1,
         }
     }
     verbatim
+}
+
+/// What nothing further down closes; so no line is looked at for every opening above it.
+#[derive(Default)]
+struct NeverClosed {
+    comment: bool,
+    /// By mark and indentation: from this length on.
+    fences: HashMap<(u8, usize), usize>,
+}
+
+impl NeverClosed {
+    fn holds(&self, open: Verbatim) -> bool {
+        match open {
+            Verbatim::Comment => self.comment,
+            Verbatim::Fence { mark, length, inside } => {
+                self.fences.get(&(mark, inside)).is_some_and(|never| length >= *never)
+            }
+        }
+    }
+
+    fn learn(&mut self, open: Verbatim) {
+        match open {
+            Verbatim::Comment => self.comment = true,
+            Verbatim::Fence { mark, length, inside } => {
+                self.fences.insert((mark, inside), length);
+            }
+        }
+    }
 }
 
 /// Where the lines of what was opened at `at` end; `None` while it stays open.

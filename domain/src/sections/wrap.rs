@@ -83,7 +83,8 @@ fn is_link_definition(line: &str) -> bool {
 /// Breaks one line at the last space that keeps it within `columns`, else at the first behind.
 fn wrap_line(line: &str, taken: usize, columns: usize, out: &mut Vec<String>) {
     let (indent, prefix) = continuation(line);
-    let content = line.trim_end();
+    // A line may be nothing but its own lead.
+    let content = &line[..line.trim_end().len().max(indent)];
     let mut rest_start = 0;
     let mut width = taken;
     let mut candidates = break_points(content, indent).into_iter().peekable();
@@ -228,6 +229,19 @@ mod tests {
         let line = format!("{} {}", "a".repeat(60), "b".repeat(52));
         assert_eq!(wrap(&line, 7, COLUMNS), line);
         assert_eq!(wrap(&format!("{line}b"), 7, COLUMNS).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_line_that_is_all_lead_stays() {
+        for lead in [
+            " ".repeat(121),
+            format!(">{}", " ".repeat(121)),
+            format!("-{}", " ".repeat(121)),
+            "\u{a0}".repeat(121),
+        ] {
+            let text = format!("a\n{lead}\nb");
+            assert_eq!(wrap(&text, 7, COLUMNS), text);
+        }
     }
 
     // S1: R.2; catalogue 34
