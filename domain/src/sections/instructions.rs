@@ -59,11 +59,8 @@ pub fn with_sections(source: &str, sections: &Titles) -> Option<String> {
             format!("{content}{apart}## {HEADING}{end}{end}{list}{end}")
         }
     };
-    // Where the page or an odd name hides the list, adding it again and again helps nobody.
-    let readable = sections.is_empty() || {
-        let found = self::listed(&edited);
-        sections.keys().all(|key| found.contains_key(key.trim()))
-    };
+    // Where the page hides the list, adding it again and again helps nobody.
+    let readable = matches!(ListPlace::find(&edited), ListPlace::List { .. });
     (edited != source && readable).then_some(edited)
 }
 
@@ -73,15 +70,16 @@ pub fn listed(source: &str) -> HashMap<String, String> {
 }
 
 fn render(sections: &Titles, listed: &HashMap<String, String>, end: &str) -> String {
-    if sections.is_empty() {
-        return NONE_DEFINED.to_owned();
-    }
-    let lines = sections.iter().map(|(key, heading)| {
+    let lines = sections.iter().filter_map(|(key, heading)| {
         let title = listed.get(key).or(heading.as_ref()).map(|title| one_line(title));
         let title = title.or_else(|| Some(capitalised(key))).filter(|title| !title.is_empty());
-        format!("- {} (key: {key})", title.as_deref().unwrap_or(key))
+        let line = format!("- {} (key: {key})", title.as_deref().unwrap_or(key));
+        // A name so odd that its line could not be read again is not listed.
+        let is_readable = item(&line).is_some_and(|(_, read)| read == key);
+        is_readable.then_some(line)
     });
-    lines.collect::<Vec<_>>().join(end)
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { NONE_DEFINED.to_owned() } else { lines.join(end) }
 }
 
 fn one_line(title: &str) -> String {
