@@ -63,8 +63,9 @@ pub(crate) fn run(
             let revision = shared.histories.record(project, &[]);
             return Ok(Committed { revision, versions: Vec::new() });
         }
-        requirements.create()?;
+        // Only in a folder that we hold the lock of; one that is made now has none.
         remove_leftovers(&requirements);
+        requirements.create()?;
         match apply(&requirements, &base, &changes) {
             Ok(()) => return Ok(record(shared, project, &changes)),
             Err(Failed::ChangedSince) => {}
