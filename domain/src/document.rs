@@ -20,6 +20,14 @@ pub enum Kind {
     Instructions,
     /// One section of requirements, named by its key (S1 G.3.2).
     Section,
+    /// The configuration of the docsets (S3); there is one.
+    Docsets,
+    /// One entity of the knowledge graph (S4), named by its path below `.ixchel` without `.md`.
+    Entity,
+}
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Instructions, Self::Section, Self::Docsets, Self::Entity];
 }
 
 /// A document's identity within its project.
@@ -39,6 +47,15 @@ impl DocumentId {
     pub fn section(key: impl Into<String>) -> Self {
         Self { kind: Kind::Section, name: key.into() }
     }
+
+    /// The configuration of the docsets; there is one document of this kind.
+    pub fn docsets() -> Self {
+        Self { kind: Kind::Docsets, name: "config".to_owned() }
+    }
+
+    pub fn entity(path: impl Into<String>) -> Self {
+        Self { kind: Kind::Entity, name: path.into() }
+    }
 }
 
 impl fmt::Display for DocumentId {
@@ -46,6 +63,8 @@ impl fmt::Display for DocumentId {
         match self.kind {
             Kind::Instructions => f.write_str("AGENTS.md"),
             Kind::Section => write!(f, "section {}", self.name),
+            Kind::Docsets => f.write_str(".knowledge/config.yaml"),
+            Kind::Entity => write!(f, ".ixchel/{}.md", self.name),
         }
     }
 }

@@ -14,5 +14,6 @@ pub mod error;
 pub mod identity;
 pub mod ports;
 pub mod project;
+pub mod search;
 pub mod sections;
 pub mod text;

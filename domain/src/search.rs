@@ -1,0 +1,88 @@
+//! Search as a read model: the small value that every item projects to, queries and hits.
+//!
+//! Storages keep documents and rank nothing; an index ranks [`Item`]s and keeps no truth. So
+//! answers are the same on every storage, and deleting an index costs a rebuild, never data.
+
+use crate::document::{DocumentId, Kind, Version};
+
+/// One thing that can be found: a knowledge entity, a requirement of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// What answers call it and people type: `dec-1d2c8f`, `general:2.1`, `REQ-048`.
+    pub reference: String,
+    /// What it is, in the words of its slice: `decision`, `issue`, `requirement`.
+    pub kind: String,
+    pub title: String,
+    /// Markdown without its front matter; may be empty.
+    pub text: String,
+    pub tags: Vec<String>,
+}
+
+/// What a document is to the search at one version; it takes the place of what was known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Projection {
+    pub document: DocumentId,
+    /// `None` when the document is gone.
+    pub version: Option<Version>,
+    pub items: Vec<Item>,
+}
+
+/// What to look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// Words as a person types them; nothing in it is syntax.
+    pub text: String,
+    /// Only items of documents of these kinds.
+    pub documents: Vec<Kind>,
+    /// Only items of these kinds; empty for all.
+    pub kinds: Vec<String>,
+    /// Skip so many of the best.
+    pub offset: usize,
+    pub limit: usize,
+    pub meaning: Meaning,
+}
+
+/// Shall meaning rank beside words?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Meaning {
+    /// With the best model there is.
+    #[default]
+    Best,
+    /// Words alone.
+    Off,
+}
+
+/// The answer to a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hits {
+    /// Best first.
+    pub hits: Vec<Hit>,
+    /// How many items match in all: those with a word of the query, and those near in meaning.
+    pub total: usize,
+    /// What ranked: `words`, `meaning:NAME`.
+    pub signals: Vec<String>,
+    /// How many texts still await embedding.
+    pub pending: usize,
+}
+
+/// One item found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    pub document: DocumentId,
+    pub reference: String,
+    pub kind: String,
+    pub title: String,
+    /// From 0 to 1, within one answer.
+    pub score: f32,
+    /// The part of the text that shows why it matched, on one line, at most some 240 characters.
+    pub snippet: String,
+}
+
+/// How a set of documents differs from what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Difference {
+    pub added: usize,
+    pub modified: usize,
+    pub deleted: usize,
+    pub unchanged: usize,
+}
