@@ -46,9 +46,14 @@ impl Default for Settings {
     }
 }
 
+/// What a call works with: the ports, and what was made of documents and is still true.
+pub(crate) struct Context {
+    pub(crate) ports: Ports,
+}
+
 /// All tools over one set of ports.
 pub struct Application {
-    ports: Ports,
+    context: Context,
     /// Sorted by name.
     tools: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
@@ -65,7 +70,7 @@ impl Application {
         let tools = toolset::tools().into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
-        Self { ports, tools }
+        Self { context: Context { ports }, tools }
     }
 
     fn unknown_tool(&self, name: &str) -> Error {
@@ -94,6 +99,6 @@ impl Endpoint for Application {
             ));
         }
         let span = tracing::info_span!("call", tool = spec.name, id = %call.correlation_id);
-        tool.call(&self.ports, spec, call).instrument(span).await
+        tool.call(&self.context, spec, call).instrument(span).await
     }
 }

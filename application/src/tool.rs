@@ -1,5 +1,7 @@
 //! What every tool is: words for clients, and an act.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
@@ -9,7 +11,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::Ports;
+use crate::Context;
 
 /// One tool. Implementations live one to a file.
 #[async_trait]
@@ -17,7 +19,7 @@ pub(crate) trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
 
     /// Runs the tool; the caller's right to it is checked already.
-    async fn call(&self, ports: &Ports, spec: &ToolSpec, call: Call) -> Result<Reply>;
+    async fn call(&self, context: &Context, spec: &ToolSpec, call: Call) -> Result<Reply>;
 }
 
 /// The JSON Schema (2020-12) of a type: self-contained, and with standard words only, because some
@@ -44,5 +46,5 @@ pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<Reply> {
         let kind = reqlore_domain::error::ErrorKind::Internal;
         reqlore_domain::error::Error::new(kind, "The answer could not be written.").caused_by(error)
     })?;
-    Ok(Reply { text: vec![text], data })
+    Ok(Reply { text: vec![text], data: Arc::new(data) })
 }

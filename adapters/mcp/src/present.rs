@@ -28,7 +28,7 @@ pub fn tool(spec: &ToolSpec) -> Tool {
 pub fn reply(reply: Reply) -> CallToolResult {
     let mut result =
         CallToolResult::success(reply.text.into_iter().map(ContentBlock::text).collect());
-    result.structured_content = Some(reply.data);
+    result.structured_content = Some(Arc::unwrap_or_clone(reply.data));
     result
 }
 

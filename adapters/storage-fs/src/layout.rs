@@ -209,7 +209,8 @@ pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
 fn file_name(id: &DocumentId) -> String {
     match id.kind {
         Kind::Instructions => INSTRUCTIONS.to_owned(),
-        Kind::Section => format!("{}.md", id.name),
+        Kind::Section | Kind::Entity => format!("{}.md", id.name),
+        Kind::Docsets => "config.yaml".to_owned(),
     }
 }
 

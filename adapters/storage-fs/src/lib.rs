@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::{
     Changes, Commit, Committed, DocumentRepository, Filter, Page, Revision, StoreError, StoreResult,
 };
@@ -114,6 +114,15 @@ impl DocumentRepository for FsStore {
             ids.iter().map(|id| Ok(read(id)?.map(|found| found.document))).collect()
         };
         self.blocking(work).await
+    }
+
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Version>>> {
+        let version = |document: Option<Document>| document.map(|document| document.version);
+        Ok(self.get(project, ids).await?.into_iter().map(version).collect())
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {

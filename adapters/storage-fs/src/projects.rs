@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
@@ -75,8 +75,18 @@ impl FsProjects {
 
 #[async_trait]
 impl Projects for FsProjects {
-    async fn resolve(&self, root: &str) -> Result<ProjectKey> {
-        self.check(root)
+    async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey> {
+        let _ = slice;
+        named.map_or_else(|| Ok(ProjectKey::default()), |named| self.check(named))
+    }
+
+    async fn folder(&self, project: &ProjectKey) -> Result<String> {
+        let root = self.root.to_string_lossy();
+        Ok(if project.is_default() { root.into_owned() } else { project.as_str().to_owned() })
+    }
+
+    async fn has_folder(&self, path: &str) -> bool {
+        Path::new(path).is_dir()
     }
 }
 

@@ -198,6 +198,7 @@ impl Heads {
         let ids = match kind {
             Kind::Instructions => vec![DocumentId::instructions()],
             Kind::Section => sections(requirements)?,
+            Kind::Docsets | Kind::Entity => Vec::new(),
         };
         let mut heads = Vec::with_capacity(ids.len());
         for id in ids {

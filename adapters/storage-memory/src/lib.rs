@@ -13,7 +13,7 @@ use reqlore_domain::ports::documents::{
     Change, Changes, Commit, Committed, DocumentRepository, Filter, Page, Revision, Snapshot,
     StoreError, StoreResult,
 };
-use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 
 /// Documents that live as long as the process.
@@ -45,6 +45,15 @@ impl DocumentRepository for MemoryStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
         Ok(self.with(project, |project| project.get(ids)))
+    }
+
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Version>>> {
+        let version = |document: Option<Document>| document.map(|document| document.version);
+        Ok(self.with(project, |project| project.get(ids)).into_iter().map(version).collect())
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
@@ -106,24 +115,35 @@ impl Project {
     }
 }
 
+/// The default project's folder, which is nowhere.
+const ROOT: &str = "/project";
+
 /// Projects by key: any name that is not blank, and `/project` is the default one.
 #[derive(Debug, Default)]
 pub struct NamedProjects;
 
 #[async_trait]
 impl Projects for NamedProjects {
-    async fn resolve(&self, root: &str) -> Result<ProjectKey> {
-        match root {
-            "/project" => Ok(ProjectKey::default()),
-            _ if root.starts_with('/') => Ok(ProjectKey::new(root)),
-            _ => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!(
-                    "project_root: {root:?} is not an absolute path; give one, such as /project"
-                ),
-            )
-            .field("project_root")),
+    async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey> {
+        match named {
+            None | Some(ROOT) => Ok(ProjectKey::default()),
+            Some(root) if root.starts_with('/') => Ok(ProjectKey::new(root)),
+            Some(root) => {
+                let argument = slice.argument();
+                let message = format!(
+                    "{argument}: {root:?} is not an absolute path; give one, such as {ROOT}"
+                );
+                Err(Error::new(ErrorKind::InvalidArgument, message).field(argument))
+            }
         }
+    }
+
+    async fn folder(&self, project: &ProjectKey) -> Result<String> {
+        Ok(if project.is_default() { ROOT } else { project.as_str() }.to_owned())
+    }
+
+    async fn has_folder(&self, _: &str) -> bool {
+        false
     }
 }
 

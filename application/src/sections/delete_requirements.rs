@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Ports;
+use crate::Context;
 use crate::arguments::{decode, present};
 use crate::edit::edit;
 use crate::tool::{Tool, reply, schema};
@@ -73,9 +73,10 @@ Returns the deleted requirement text, or an error if not found.",
         }
     }
 
-    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
+        let project = super::project(ports, &arguments.project_root).await?;
         let act = super::act(&call, spec, arguments.operation_description.clone());
         let key = arguments.section.clone();
         // AGENTS.md is made when it is missing, also by a deletion that finds nothing (C.1).

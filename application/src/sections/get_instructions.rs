@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Ports;
+use crate::Context;
 use crate::arguments::decode;
 use crate::tool::{Tool, reply, schema};
 
@@ -52,9 +52,10 @@ This MCP server is the single source of truth for everything related to requirem
         }
     }
 
-    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
+        let project = super::project(ports, &arguments.project_root).await?;
         let act = super::act(&call, spec, arguments.operation_description);
         let (agents, _) = super::read(ports, &project, None, act).await?;
         let answer = Answer { project: project.to_string(), version: agents.version.to_string() };

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Ports;
+use crate::Context;
 use crate::arguments::decode;
 use crate::tool::{Tool, reply, schema};
 
@@ -58,9 +58,10 @@ impl Tool for GetRequirements {
         }
     }
 
-    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
+        let project = super::project(ports, &arguments.project_root).await?;
         let act = super::act(&call, spec, arguments.operation_description);
         let key = arguments.section;
         let (_, section) = super::read(ports, &project, Some(&key), act).await?;

@@ -12,6 +12,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{Act, Change, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, ToolSpec};
+use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions::{self, PLACEHOLDER, Titles};
@@ -25,6 +26,10 @@ use crate::edit::edit;
 pub(crate) type ProjectRoot = Bounded<1_000>;
 /// S1 `operation_description`.
 pub(crate) type OperationDescription = Bounded<10_000>;
+
+async fn project(ports: &Ports, root: &ProjectRoot) -> Result<ProjectKey> {
+    ports.projects.resolve(Some(root.as_str()), Slice::Sections).await
+}
 
 /// Everything that happens in one call happens in its name.
 fn act(call: &Call, spec: &ToolSpec, reason: OperationDescription) -> Act {

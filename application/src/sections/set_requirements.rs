@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Ports;
+use crate::Context;
 use crate::arguments::{decode, present};
 use crate::edit::edit;
 use crate::tool::{Tool, reply, schema};
@@ -88,9 +88,10 @@ Returns the added/modified requirement (text or index may be adjusted according 
         }
     }
 
-    async fn call(&self, ports: &Ports, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = ports.projects.resolve(arguments.project_root.as_str()).await?;
+        let project = super::project(ports, &arguments.project_root).await?;
         let act = super::act(&call, spec, arguments.operation_description.clone());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;

@@ -30,6 +30,14 @@ pub trait DocumentRepository: Send + Sync {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>>;
 
+    /// The documents' versions, `None` where there is none (`versions_are_those_of_get`). Cheap
+    /// enough to be asked at every call by whoever keeps what it made of a document.
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Version>>>;
+
     /// Heads of one kind, sorted by name (`find_sorts_by_name`), with the true total and a cursor
     /// while there is more (`find_pages_with_the_true_total`). A document that can't be read is
     /// listed with its fault (`an_unreadable_document_is_listed_with_its_fault`).

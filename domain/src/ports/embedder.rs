@@ -6,7 +6,6 @@ use crate::error::Result;
 ///
 /// It is pure computation and may take tens of milliseconds a text, so it is not async: callers run
 /// it where blocking is allowed.
-#[cfg_attr(feature = "test-doubles", mockall::automock)]
 pub trait Embedder: Send + Sync {
     fn profile(&self) -> &Profile;
 

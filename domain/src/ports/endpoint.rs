@@ -1,5 +1,7 @@
 //! The driving port: what a transport may ask of the application.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
@@ -51,5 +53,6 @@ pub struct ToolSpec {
 pub struct Reply {
     /// Text blocks, the answer first.
     pub text: Vec<String>,
-    pub data: Value,
+    /// Shared, because some answers are made once and given many times.
+    pub data: Arc<Value>,
 }

@@ -9,8 +9,41 @@ use crate::project::ProjectKey;
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait Projects: Send + Sync {
-    /// The project that `root` (S1 `project_root`) names: `default` for the server's own root.
+    /// The project that a call means: `default` for the server's own root.
+    ///
+    /// `named` is what the caller gave (S1 `project_root`, S4 `repo`); nothing means the server's
+    /// root. Where documents of the slice may lie above the named folder (`.ixchel`,
+    /// `.knowledge/config.yaml`), the nearest folder upwards that has them is the project; where
+    /// none has, the named folder itself.
     ///
     /// An `InvalidArgument` error says what a usable root looks like; nothing is created.
-    async fn resolve(&self, root: &str) -> Result<ProjectKey>;
+    async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey>;
+
+    /// The project's folder, absolute, with forward slashes and without one at the end.
+    async fn folder(&self, project: &ProjectKey) -> Result<String>;
+
+    /// Is there a folder at this absolute path?
+    async fn has_folder(&self, path: &str) -> bool;
+}
+
+/// A part of the product with tools and documents of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slice {
+    /// Requirement sections (S1).
+    Sections,
+    /// Docsets (S3).
+    Docsets,
+    /// The knowledge graph (S4).
+    Knowledge,
+}
+
+impl Slice {
+    /// The argument by which the slice's tools name a project.
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Sections => "project_root",
+            Self::Docsets => "root",
+            Self::Knowledge => "repo",
+        }
+    }
 }

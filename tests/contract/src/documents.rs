@@ -51,6 +51,19 @@ pub async fn versions_are_the_hash_of_the_bytes(s: &Storage) {
     assert_eq!(put.versions, [version]);
 }
 
+pub async fn versions_are_those_of_get(s: &Storage) {
+    let (a, none) = (DocumentId::section("a"), DocumentId::section("none"));
+    s.put(&a, "one").await;
+    let ids = [none, a.clone(), DocumentId::docsets()];
+    for body in ["two", "three"] {
+        let put = s.put(&a, body).await;
+        let versions = s.store.versions(&s.project, &ids).await.unwrap();
+        assert_eq!(versions, [None, put.versions[0], None]);
+    }
+    s.delete(&a).await;
+    assert_eq!(s.store.versions(&s.project, &ids).await.unwrap(), [None; 3]);
+}
+
 pub async fn find_sorts_by_name(s: &Storage) {
     for name in ["b", "a", "c-1", "B"] {
         s.put(&DocumentId::section(name), "# Title\n").await;

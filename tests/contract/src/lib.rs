@@ -103,6 +103,7 @@ macro_rules! suite {
         $crate::cases! { $open;
             documents: what_is_not_there_is_none bytes_come_back_as_they_were_put
                 get_keeps_the_order_asked projects_are_apart versions_are_the_hash_of_the_bytes
+                versions_are_those_of_get
                 find_sorts_by_name find_pages_with_the_true_total
                 an_unreadable_document_is_listed_with_its_fault;
             commit: the_decision_sees_the_newest_state a_refused_decision_changes_nothing

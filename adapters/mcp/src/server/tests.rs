@@ -27,7 +27,9 @@ impl Endpoint for Stub {
             "conflict" => error(ErrorKind::Conflict),
             "busy" => error(ErrorKind::Busy),
             "unavailable" => error(ErrorKind::Unavailable),
-            _ => Ok(Reply { text: vec!["a".into(), "b".into()], data: json!({ "n": 1 }) }),
+            _ => {
+                Ok(Reply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) })
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use reqlore_domain::error::ErrorKind;
 use reqlore_domain::ports::documents::{
     Change, Commit, DocumentRepository, Filter, Reads, StoreError, StoreResult,
 };
-use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
 
@@ -377,20 +377,23 @@ async fn roots_that_can_be_no_project_are_refused_and_nothing_is_created() {
         link.to_str().unwrap(),
     ];
     for named in refused {
-        let error = open.resolve(named).await.expect_err(named);
+        let error = open.resolve(Some(named), Slice::Sections).await.expect_err(named);
         assert_eq!(
             (error.kind, error.field.as_deref()),
             (ErrorKind::InvalidArgument, Some("project_root"))
         );
     }
-    assert!(open.resolve(root).await.unwrap().is_default());
-    assert!(open.resolve(&format!("{root}/./")).await.unwrap().is_default());
+    assert!(open.resolve(Some(root), Slice::Sections).await.unwrap().is_default());
+    assert!(open.resolve(Some(&format!("{root}/./")), Slice::Sections).await.unwrap().is_default());
     assert_eq!(
-        open.resolve(twin.to_str().unwrap()).await.unwrap().as_str(),
+        open.resolve(Some(twin.to_str().unwrap()), Slice::Sections).await.unwrap().as_str(),
         twin.to_str().unwrap()
     );
 
     let fenced = FsProjects::new(&Config { roots: vec![project.root.clone()], ..config(&home) });
-    assert!(fenced.resolve(&format!("{root}/docs")).await.is_ok());
-    assert!(fenced.resolve(twin.to_str().unwrap()).await.is_err(), "a twin by prefix is outside");
+    assert!(fenced.resolve(Some(&format!("{root}/docs")), Slice::Sections).await.is_ok());
+    assert!(
+        fenced.resolve(Some(twin.to_str().unwrap()), Slice::Sections).await.is_err(),
+        "a twin by prefix is outside"
+    );
 }
