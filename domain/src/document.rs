@@ -8,13 +8,14 @@ use std::fmt;
 
 use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::knowledge::Entity;
 use crate::sections;
 
 /// What kind of document this is. Each slice adds its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// AGENTS.md: how to work with the project's requirements (S1 T.3).
     Instructions,
@@ -31,7 +32,7 @@ impl Kind {
 }
 
 /// A document's identity within its project.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocumentId {
     pub kind: Kind,
     /// The file's stem, where documents are files.
@@ -118,6 +119,12 @@ impl Version {
     }
 }
 
+impl Serialize for Version {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -155,24 +162,61 @@ impl fmt::Debug for Version {
 }
 
 /// What lists need of a document, derived from its bytes by [`Head::of`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub id: DocumentId,
     /// The first heading, where there is one.
     pub title: Option<String>,
     pub version: Version,
-    /// Why the content can't be used. The document is listed all the same and harms nobody.
-    pub fault: Option<String>,
+    /// What an entity of the knowledge graph says of itself; `None` for other kinds.
+    pub entity: Option<Entity>,
+    /// Why the content can't be used, or not all of it. The document is listed all the same and
+    /// harms nobody.
+    pub fault: Option<Fault>,
+}
+
+/// Something that should be mended in a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Counted from 1; absent where the whole document is meant.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub reason: String,
 }
 
 impl Head {
     /// Never fails: an unreadable document has a head with a fault.
     pub fn of(document: &Document) -> Self {
-        let (title, fault) = match document.text() {
-            Ok(text) => (sections::title(text).map(str::to_owned), None),
-            Err(fault) => (None, Some(fault)),
+        let Document { id, version, .. } = document;
+        let text = match document.text() {
+            Ok(text) => text,
+            Err(reason) => return Self::unread(id.clone(), *version, reason),
         };
-        Self { id: document.id.clone(), title, version: document.version, fault }
+        let (id, version) = (id.clone(), *version);
+        match id.kind {
+            Kind::Entity => {
+                let (entity, fault) = Entity::read(&id.name, text);
+                Self { id, title: Some(entity.title.clone()), version, entity: Some(entity), fault }
+            }
+            Kind::Docsets => Self { id, title: None, version, entity: None, fault: None },
+            Kind::Instructions | Kind::Section => {
+                let title = sections::title(text).map(str::to_owned);
+                Self { id, title, version, entity: None, fault: None }
+            }
+        }
+    }
+
+    /// The head of a document whose text can't be had.
+    pub fn unread(id: DocumentId, version: Version, reason: String) -> Self {
+        let entity = (id.kind == Kind::Entity).then(|| Entity::unread(&id.name));
+        let fault = Some(Fault { line: None, reason });
+        Self {
+            title: entity.as_ref().map(|entity| entity.title.clone()),
+            id,
+            version,
+            entity,
+            fault,
+        }
     }
 }
 
@@ -196,6 +240,6 @@ mod tests {
     fn an_unreadable_document_has_a_head_with_a_fault() {
         let head =
             Head::of(&Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")));
-        assert!(head.fault.is_some_and(|fault| fault.contains("UTF-8")));
+        assert!(head.fault.is_some_and(|fault| fault.reason.contains("UTF-8")));
     }
 }

@@ -11,9 +11,12 @@
 
 pub mod document;
 pub mod error;
+pub mod front_matter;
 pub mod identity;
+pub mod knowledge;
 pub mod ports;
 pub mod project;
 pub mod search;
 pub mod sections;
 pub mod text;
+pub mod yaml;

@@ -241,10 +241,7 @@ impl Heads {
         }
         match self.read(project, requirements, id) {
             Ok(found) => Ok(found.map(|found| Head::of(&found.document))),
-            Err(error) => {
-                let (fault, version) = (Some(error.to_string()), Version::of(b""));
-                Ok(Some(Head { id: id.clone(), title: None, version, fault }))
-            }
+            Err(error) => Ok(Some(Head::unread(id.clone(), Version::of(b""), error.to_string()))),
         }
     }
 

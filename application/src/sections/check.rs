@@ -28,7 +28,7 @@ pub async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> 
     let mut findings = Vec::new();
     for head in &page.heads {
         if let Some(fault) = &head.fault {
-            findings.push(whole(&head.id, fault.clone()));
+            findings.push(whole(&head.id, fault.reason.clone()));
             continue;
         }
         let found = ports.documents.get(project, std::slice::from_ref(&head.id)).await?;

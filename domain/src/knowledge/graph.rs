@@ -1,0 +1,179 @@
+//! The graph of a project's entities, kept in memory and brought up to date file by file.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Entity;
+use crate::document::{Fault, Version};
+
+/// All entities of a project.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    /// By the document's name.
+    nodes: BTreeMap<String, Node>,
+    /// The names of the documents that claim an id.
+    ids: HashMap<String, Vec<String>>,
+    /// How many entities of each kind have a tag.
+    tags: BTreeMap<String, BTreeMap<String, usize>>,
+}
+
+/// An entity and its document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The document's name.
+    pub name: String,
+    pub entity: Entity,
+    pub version: Version,
+    pub fault: Option<Fault>,
+}
+
+/// What an id names.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    One(&'a Node),
+    /// Several documents claim it; these are their names.
+    Several(Vec<&'a str>),
+    Nothing,
+}
+
+/// The targets of one relation.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outgoing<'a> {
+    pub relation: &'a str,
+    pub targets: Vec<Edge<'a>>,
+}
+
+/// One end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge<'a> {
+    pub id: &'a str,
+    /// The entity there, where there is one and only one.
+    pub node: Option<&'a Node>,
+}
+
+/// A tag and how many entities have it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tag<'a> {
+    pub tag: &'a str,
+    pub count: usize,
+}
+
+impl Graph {
+    /// Takes an entity in, in the place of what was known of its document.
+    pub fn put(&mut self, node: Node) {
+        self.remove(&node.name);
+        let Node { name, entity, .. } = &node;
+        for tag in &entity.tags {
+            let kinds = self.tags.entry(tag.clone()).or_default();
+            *kinds.entry(entity.kind.clone()).or_default() += 1;
+        }
+        let names = self.ids.entry(entity.id.clone()).or_default();
+        let at = names.binary_search(name).unwrap_or_else(|at| at);
+        names.insert(at, name.clone());
+        self.nodes.insert(name.clone(), node);
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        let Some(node) = self.nodes.remove(name) else { return };
+        for tag in &node.entity.tags {
+            let Some(kinds) = self.tags.get_mut(tag) else { continue };
+            if let Some(count) = kinds.get_mut(&node.entity.kind) {
+                *count -= 1;
+            }
+            kinds.retain(|_, count| *count > 0);
+            if kinds.is_empty() {
+                self.tags.remove(tag);
+            }
+        }
+        if let Some(names) = self.ids.get_mut(&node.entity.id) {
+            names.retain(|known| known != name);
+            if names.is_empty() {
+                self.ids.remove(&node.entity.id);
+            }
+        }
+    }
+
+    /// The entity of an id, or of a document's name.
+    pub fn find(&self, id: &str) -> Found<'_> {
+        match self.ids.get(id).map(Vec::as_slice) {
+            Some([name]) => self.nodes.get(name).map_or(Found::Nothing, Found::One),
+            Some(names @ [_, ..]) => match self.nodes.get(id) {
+                Some(node) => Found::One(node),
+                None => Found::Several(names.iter().map(String::as_str).collect()),
+            },
+            _ => self.nodes.get(id).map_or(Found::Nothing, Found::One),
+        }
+    }
+
+    /// Ids that somebody may have meant who typed this one.
+    pub fn similar(&self, id: &str) -> Vec<&str> {
+        const MOST: usize = 3;
+        let wanted = id.to_lowercase();
+        let part = wanted.rsplit(['-', '/']).next().unwrap_or(&wanted);
+        let is_near = |id: &&String| part.len() >= 3 && id.to_lowercase().contains(part);
+        let mut ids: Vec<&str> = self.ids.keys().filter(is_near).map(String::as_str).collect();
+        ids.sort_unstable();
+        ids.truncate(MOST);
+        ids
+    }
+
+    /// Where an entity's links lead, sorted by relation. A certain link to nothing is kept: its
+    /// target has no node.
+    pub fn outgoing<'a>(&'a self, node: &'a Node) -> Vec<Outgoing<'a>> {
+        let mut outgoing: Vec<Outgoing<'a>> = Vec::new();
+        for link in &node.entity.links {
+            let found = self.find(&link.target);
+            if !link.certain && found == Found::Nothing {
+                continue;
+            }
+            let node = if let Found::One(node) = found { Some(node) } else { None };
+            let edge = Edge { id: &link.target, node };
+            match outgoing.last_mut().filter(|last| last.relation == link.relation) {
+                Some(last) => last.targets.push(edge),
+                None => {
+                    outgoing.push(Outgoing { relation: &link.relation, targets: vec![edge] });
+                }
+            }
+        }
+        outgoing
+    }
+
+    /// An entity and those that it links to, each once, itself first.
+    pub fn one_hop<'a>(&'a self, node: &'a Node) -> Vec<&'a Node> {
+        let mut nodes = vec![node];
+        for edge in self.outgoing(node).iter().flat_map(|outgoing| &outgoing.targets) {
+            if let Some(node) = edge.node.filter(|node| nodes.iter().all(|n| n.name != node.name)) {
+                nodes.push(node);
+            }
+        }
+        nodes
+    }
+
+    /// All tags in alphabetical order (S4 AC-004.3), or those of one kind.
+    pub fn tags(&self, kind: Option<&str>) -> Vec<Tag<'_>> {
+        let count = |kinds: &BTreeMap<String, usize>| match kind {
+            Some(kind) => kinds.get(kind).copied().unwrap_or_default(),
+            None => kinds.values().sum(),
+        };
+        let tags = self.tags.iter().map(|(tag, kinds)| Tag { tag, count: count(kinds) });
+        tags.filter(|tag| tag.count > 0).collect()
+    }
+
+    /// Entities without a tag, by name.
+    pub fn untagged<'a>(&'a self, kind: Option<&'a str>) -> impl Iterator<Item = &'a Node> {
+        let is_meant = move |node: &&Node| kind.is_none_or(|kind| node.entity.kind == kind);
+        self.nodes.values().filter(|node| node.entity.tags.is_empty()).filter(is_meant)
+    }
+
+    /// All entities, by name.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// Ids that several documents claim, with the documents' names, by id.
+    pub fn duplicates(&self) -> Vec<(&str, &[String])> {
+        let claimed = self.ids.iter().filter(|(_, names)| names.len() > 1);
+        let mut all: Vec<_> = claimed.map(|(id, names)| (&**id, &**names)).collect();
+        all.sort_unstable();
+        all
+    }
+}

@@ -1,0 +1,183 @@
+use super::*;
+use crate::document::Version;
+
+fn read(name: &str, text: &str) -> Entity {
+    let (entity, fault) = Entity::read(name, text);
+    assert_eq!(fault, None, "{name}");
+    entity
+}
+
+fn links(entity: &Entity) -> Vec<(&str, &str)> {
+    let links = entity.links.iter().filter(|link| link.certain);
+    links.map(|link| (link.relation.as_str(), link.target.as_str())).collect()
+}
+
+// S4: AC-002.1, AC-002.3, AC-002.4
+#[test]
+fn an_entity_is_read_from_its_front_matter() {
+    let entity = read(
+        "decisions/dec-1d2c8f",
+        "\u{feff}---\r\nid: dec-1d2c8f\r\ntype: decision\r\ntitle: 'ADR-001: Storage'\r\n\
+         status: accepted\r\ntags: [storage, dx]\r\nlabels:\r\n- dx\r\n- '1.0'\r\n\
+         supersedes: dec-aaaaaa\r\nimplements: [iss-bbbbbb, REQ-048]\r\n\
+         depends_on:\r\n- id: bd-cccccc\r\n  type: blocks\r\n- id: bd-dddddd\r\n\
+         parent: ''\r\npriority: 2\r\ncreated_by: dec-eeeeee\r\n---\r\n\r\n# Heading\r\n",
+    );
+    assert_eq!(
+        (entity.id.as_str(), entity.kind.as_str(), entity.title.as_str()),
+        ("dec-1d2c8f", "decision", "ADR-001: Storage")
+    );
+    assert_eq!(entity.status.as_deref(), Some("accepted"));
+    assert_eq!(entity.tags, ["storage", "dx", "1.0"]);
+    assert_eq!(
+        links(&entity),
+        [
+            ("blocks", "bd-cccccc"),
+            ("depends_on", "bd-dddddd"),
+            ("implements", "iss-bbbbbb"),
+            ("implements", "REQ-048"),
+            ("supersedes", "dec-aaaaaa"),
+        ]
+    );
+}
+
+// S4: AC-002.1
+#[test]
+fn a_file_without_an_id_is_an_entity_all_the_same() {
+    for (name, text, id, kind, title) in [
+        ("ideas/old/specs/cli", "# The CLI\n\ntext", "ideas/old/specs/cli", "idea", "The CLI"),
+        ("notes/x", "no heading", "notes/x", "notes", "x"),
+        ("readme", "", "readme", "note", "readme"),
+        ("issues/bd-016416", "---\ntype: Bug\n---\n# T\n", "issues/bd-016416", "bug", "T"),
+        ("x/y", "---\nid: rpt-00ff00\n---\n", "rpt-00ff00", "report", "y"),
+        ("x/y", "---\nid: 123\n---\n", "123", "x", "y"),
+        ("a", "---\ntags: one, two\ntitle: \"two\\nlines\"\n---\n", "a", "note", "two lines"),
+    ] {
+        let entity = read(name, text);
+        assert_eq!(
+            (entity.id.as_str(), entity.kind.as_str(), entity.title.as_str()),
+            (id, kind, title),
+            "{name}"
+        );
+    }
+}
+
+// Catalogue 46, 67
+#[test]
+fn a_broken_front_matter_is_a_fault_with_its_line_and_no_more() {
+    for (text, line, says, id) in [
+        ("---\nid: dec-1d2c8f\ntags: [a, b\n---\n# T\n", 3, "front matter", "dec-1d2c8f"),
+        ("---\nid: dec-1d2c8f\nid: x\n---\n# T\n", 3, "uplicate", "dec-1d2c8f"),
+        ("---\ntitle: x\nno end\n# T\n", 1, "closing", "dec-1d2c8f"),
+        ("---\nid: ../x\n---\n# T\n", 2, "can't be used", "decisions/dec-1d2c8f"),
+        ("---\ntitle: x\nid: \"a\\0b\"\n---\n# T\n", 3, "can't be used", "decisions/dec-1d2c8f"),
+        ("---\n- a\n---\n# T\n", 2, "keys", "dec-1d2c8f"),
+    ] {
+        let (entity, fault) = Entity::read("decisions/dec-1d2c8f", text);
+        let fault = fault.unwrap_or_else(|| panic!("{text:?} has no fault"));
+        assert_eq!((fault.line.unwrap(), entity.id.as_str()), (line, id), "{text:?} {fault:?}");
+        assert!(fault.reason.contains(says), "{fault:?}");
+        assert_eq!(entity.kind, "decision");
+    }
+}
+
+#[test]
+fn what_looks_like_an_id() {
+    for yes in ["dec-1d2c8f", "bd-016416", "cite-0a1b2c3d4e5f", "REQ-048", "EP-1", "ses-00ff"] {
+        assert!(link::looks_like_id(yes), "{yes}");
+    }
+    for no in
+        ["dec-", "dec-next", "decision-1d2c8f", "req-1", "REQ-", "REQ-x", "high", "2026-01-04"]
+    {
+        assert!(!link::looks_like_id(no), "{no}");
+    }
+}
+
+fn graph(files: &[(&str, &str)]) -> Graph {
+    let mut graph = Graph::default();
+    for (name, text) in files {
+        put(&mut graph, name, text);
+    }
+    graph
+}
+
+fn put(graph: &mut Graph, name: &str, text: &str) {
+    let (entity, fault) = Entity::read(name, text);
+    let version = Version::of(text.as_bytes());
+    graph.put(Node { name: name.to_owned(), entity, version, fault });
+}
+
+fn one<'a>(graph: &'a Graph, id: &str) -> &'a Node {
+    match graph.find(id) {
+        Found::One(node) => node,
+        other => panic!("{id}: {other:?}"),
+    }
+}
+
+// S4: AC-002.4, AC-002.5
+#[test]
+fn links_lead_to_entities_and_say_where_there_is_none() {
+    let graph = graph(&[
+        (
+            "decisions/dec-aaaaaa",
+            "---\nid: dec-aaaaaa\ntitle: A\nrelates_to: [dec-bbbbbb, dec-ffffff, ideas/free, high]\n\
+             part_of: dec-aaaaaa\n---\n",
+        ),
+        ("decisions/dec-bbbbbb", "---\nid: dec-bbbbbb\ntitle: B\nrelates_to: dec-aaaaaa\n---\n"),
+        ("ideas/free", "# Free"),
+    ]);
+    let node = one(&graph, "dec-aaaaaa");
+    let outgoing = graph.outgoing(node);
+    let shown: Vec<_> = outgoing
+        .iter()
+        .flat_map(|o| {
+            o.targets.iter().map(|t| (o.relation, t.id, t.node.map(|n| &*n.entity.title)))
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("part_of", "dec-aaaaaa", Some("A")),
+            ("relates_to", "dec-bbbbbb", Some("B")),
+            ("relates_to", "dec-ffffff", None),
+            ("relates_to", "ideas/free", Some("Free")),
+        ]
+    );
+    let hop: Vec<_> = graph.one_hop(node).iter().map(|node| node.entity.id.as_str()).collect();
+    assert_eq!(hop, ["dec-aaaaaa", "dec-bbbbbb", "ideas/free"]);
+}
+
+// S4: AC-004.1, AC-004.3
+#[test]
+fn tags_are_counted_in_order_and_follow_every_change() {
+    let mut graph = graph(&[
+        ("issues/a", "---\ntags: [z, a]\n---\n"),
+        ("issues/b", "---\nlabels: [a]\n---\n"),
+        ("ideas/c", "---\ntags: [a]\n---\n"),
+        ("ideas/d", ""),
+    ]);
+    let shown = |graph: &Graph, kind| -> Vec<(String, usize)> {
+        graph.tags(kind).iter().map(|tag| (tag.tag.to_owned(), tag.count)).collect()
+    };
+    assert_eq!(shown(&graph, None), [("a".to_owned(), 3), ("z".to_owned(), 1)]);
+    assert_eq!(shown(&graph, Some("idea")), [("a".to_owned(), 1)]);
+    assert_eq!(graph.untagged(None).count(), 1);
+    put(&mut graph, "issues/a", "---\ntags: [b]\n---\n");
+    graph.remove("ideas/c");
+    assert_eq!(shown(&graph, None), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    assert_eq!(shown(&graph, Some("idea")), []);
+}
+
+// Catalogue 46
+#[test]
+fn two_files_with_one_id_are_told_apart_by_their_names() {
+    let mut graph =
+        graph(&[("a/x", "---\nid: dec-aaaaaa\n---\n"), ("b/x", "---\nid: dec-aaaaaa\n---\n")]);
+    assert_eq!(graph.find("dec-aaaaaa"), Found::Several(vec!["a/x", "b/x"]));
+    assert_eq!(one(&graph, "b/x").name, "b/x");
+    assert_eq!(graph.duplicates().len(), 1);
+    graph.remove("a/x");
+    assert_eq!(one(&graph, "dec-aaaaaa").name, "b/x");
+    assert_eq!(graph.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
+    assert_eq!(graph.find("dec-000000"), Found::Nothing);
+}
