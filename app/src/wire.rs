@@ -20,6 +20,7 @@ pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
         requirements_directory: config.requirements_directory.clone(),
         roots: config.roots.clone(),
         home: config.home.clone(),
+        cache: None,
     };
     files.check().map_err(Failure::usage)?;
     Ok(Ports {

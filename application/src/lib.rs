@@ -6,6 +6,8 @@
 
 mod arguments;
 mod edit;
+mod knowledge;
+mod read_model;
 pub mod sections;
 #[cfg(test)]
 mod testing;
@@ -20,8 +22,10 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, ToolSpec};
 use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::ports::search::SearchIndex;
 use tracing::Instrument;
 
+use read_model::Models;
 use tool::Tool;
 
 /// What the tools need from outside, and how they are set.
@@ -30,6 +34,7 @@ use tool::Tool;
 pub struct Ports {
     pub documents: Arc<dyn DocumentRepository>,
     pub projects: Arc<dyn Projects>,
+    pub search: Arc<dyn SearchIndex>,
     pub settings: Settings,
 }
 
@@ -49,6 +54,7 @@ impl Default for Settings {
 /// What a call works with: the ports, and what was made of documents and is still true.
 pub(crate) struct Context {
     pub(crate) ports: Ports,
+    pub(crate) models: Models,
 }
 
 /// All tools over one set of ports.
@@ -70,7 +76,7 @@ impl Application {
         let tools = toolset::tools().into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
-        Self { context: Context { ports }, tools }
+        Self { context: Context { ports, models: Models::default() }, tools }
     }
 
     fn unknown_tool(&self, name: &str) -> Error {

@@ -9,42 +9,53 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{
     Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
 };
-use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply};
+use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, Unobserved};
+use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project::ProjectKey;
-use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
 use crate::{Application, Ports, Settings};
 
 /// An application, the store below it, and who calls.
+#[derive(Clone)]
 pub(crate) struct Testing {
     pub(crate) store: Arc<dyn DocumentRepository>,
+    pub(crate) search: Arc<dyn SearchIndex>,
     pub(crate) access: Access,
 }
 
 impl Testing {
     pub(crate) fn new() -> Self {
-        Self { store: Arc::new(MemoryStore::default()), access: Access::Write }
+        Self {
+            store: Arc::new(MemoryStore::default()),
+            search: Arc::new(MemoryIndex::default()),
+            access: Access::Write,
+        }
     }
 
     /// A store that does what the test says; without expectations any call of it panics.
     pub(crate) fn on(store: MockDocumentRepository) -> Self {
-        Self { store: Arc::new(store), access: Access::Write }
+        Self { store: Arc::new(store), ..Self::new() }
     }
 
     pub(crate) async fn call(&self, tool: &str, mut arguments: Value) -> Result<Reply> {
         let ports = Ports {
             documents: Arc::clone(&self.store),
             projects: Arc::new(NamedProjects),
+            search: Arc::clone(&self.search),
             settings: Settings::default(),
         };
-        arguments["project_root"] = json!("/project");
-        arguments["operation_description"] = json!("a test");
+        if tool.starts_with("reqlix_") {
+            arguments["project_root"] = json!("/project");
+            arguments["operation_description"] = json!("a test");
+        }
         let call = Call {
             caller: Caller { name: "tester".to_owned(), access: self.access },
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),
+            observer: Arc::new(Unobserved),
         };
         Application::new(ports).call(call).await
     }

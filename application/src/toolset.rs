@@ -1,7 +1,7 @@
 //! The visible list of all tools.
 
-use crate::sections;
 use crate::tool::Tool;
+use crate::{knowledge, sections};
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     vec![
@@ -9,5 +9,11 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(sections::get_requirements::GetRequirements),
         Box::new(sections::set_requirements::SetRequirements),
         Box::new(sections::delete_requirements::DeleteRequirements),
+        Box::new(knowledge::sync::Sync),
+        Box::new(knowledge::search::Search),
+        Box::new(knowledge::show::Show),
+        Box::new(knowledge::graph::Graph),
+        Box::new(knowledge::context::ContextPack),
+        Box::new(knowledge::tags::Tags),
     ]
 }

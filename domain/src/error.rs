@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Busy,
     /// The storage can't be read or written just now (permissions, space, read-only).
     Unavailable,
+    /// The caller took the call back; what was done until then stays.
+    Cancelled,
     /// Stored content is there and can't be used as it is (not text, too large).
     Unreadable,
     /// A fault of ours. The caller gets a correlation id, the log gets the rest.

@@ -14,6 +14,7 @@ pub mod error;
 pub mod front_matter;
 pub mod identity;
 pub mod knowledge;
+pub mod number;
 pub mod ports;
 pub mod project;
 pub mod search;

@@ -3,6 +3,8 @@
 //! Storages keep documents and rank nothing; an index ranks [`Item`]s and keeps no truth. So
 //! answers are the same on every storage, and deleting an index costs a rebuild, never data.
 
+use std::collections::BTreeMap;
+
 use crate::document::{DocumentId, Kind, Version};
 
 /// One thing that can be found: a knowledge entity, a requirement of a section.
@@ -85,4 +87,23 @@ pub struct Difference {
     pub modified: usize,
     pub deleted: usize,
     pub unchanged: usize,
+}
+
+impl Difference {
+    /// How `now` differs from `before`.
+    pub fn between(
+        before: &BTreeMap<DocumentId, Version>,
+        now: &BTreeMap<DocumentId, Version>,
+    ) -> Self {
+        let mut difference = Self::default();
+        for (id, version) in now {
+            match before.get(id) {
+                None => difference.added += 1,
+                Some(known) if known == version => difference.unchanged += 1,
+                Some(_) => difference.modified += 1,
+            }
+        }
+        difference.deleted = before.keys().filter(|id| !now.contains_key(id)).count();
+        difference
+    }
 }

@@ -107,6 +107,7 @@ fn in_process_on_files(requests: &[Value]) -> Vec<Value> {
         requirements_directory: None,
         roots: Vec::new(),
         home: None,
+        cache: None,
     };
     let ports = Ports {
         documents: Arc::new(FsStore::new(&config)),

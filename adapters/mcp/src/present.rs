@@ -91,6 +91,7 @@ fn kind(kind: ErrorKind) -> (&'static str, i32) {
         ErrorKind::Conflict => ("conflict", -32012),
         ErrorKind::Refused => ("refused", -32012),
         ErrorKind::Busy => ("busy", -32015),
+        ErrorKind::Cancelled => ("cancelled", -32015),
         ErrorKind::Unavailable => ("storage_unavailable", -32016),
         ErrorKind::Unreadable => ("unreadable", -32016),
         ErrorKind::Internal => ("internal", -32603),

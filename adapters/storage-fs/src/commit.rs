@@ -6,8 +6,11 @@
 //! derived from it, so a process killed between two exchanges leaves a stale list, which the next
 //! commit heals, and never a half document.
 
-use cap_std::fs::MetadataExt;
-use reqlore_domain::document::{DocumentId, Version};
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use cap_std::fs::{Metadata, MetadataExt};
+use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, Snapshot, StoreError, StoreResult,
 };
@@ -16,13 +19,23 @@ use reqlore_domain::project::ProjectKey;
 use crate::Shared;
 use crate::error::{not_written, refused};
 use crate::failpoint::{Step, reached, synced};
-use crate::layout::{Requirements, Root, as_file, same_folder};
+use crate::layout::{Place, Root, Tree, as_file, same_folder};
 use crate::lock::{self, Lock};
+use crate::read::{Content, read_settled};
 use crate::replace::{Failed, Replacement, is_temp};
-use crate::scan::Base;
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
+
+/// A document and the file it came from.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) document: Document,
+    pub(crate) metadata: Metadata,
+}
+
+/// What a commit read; `None` where there was nothing.
+type Base = HashMap<DocumentId, Option<Found>>;
 
 /// Runs a commit under the lock of the project's folder.
 pub(crate) fn run(
@@ -32,42 +45,49 @@ pub(crate) fn run(
     mut commit: Commit,
     _lock: &Lock,
 ) -> StoreResult<Committed> {
-    let step = |step, place: &Requirements<'_>| {
-        reached(step).map_err(|error| not_written(&place.shown(""), "commit", error))
-    };
+    let step = |step| reached(step).map_err(|error| not_written("project_root", "commit", error));
     for _ in 0..ATTEMPTS {
-        let mut requirements = shared.layout.find(root)?;
+        let mut tree = Tree::new(root, &shared.layout);
+        let reads = &commit.reads;
+        let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.heads);
         // Another root may lead to the same directory.
-        let _shared =
-            requirements.dir().map(|dir| lock::folder_of_several(root, dir)).transpose()?;
-        step(Step::Locked, &requirements)?;
-        let base = shared.heads.read_all(project, &requirements, &commit.reads.documents)?;
-        let heads = match commit.reads.heads {
-            Some(kind) => shared.heads.of_kind(project, &requirements, kind, &base)?,
+        let dir = match kinds.clone().any(|kind| kind != Kind::Entity && kind != Kind::Docsets) {
+            true => tree.requirements()?.dir(),
+            false => None,
+        };
+        let _shared = dir.map(|dir| lock::folder_of_several(root, dir)).transpose()?;
+        step(Step::Locked)?;
+        let base = read_all(&tree, &reads.documents)?;
+        let heads = match reads.heads {
+            Some(kind) => heads(shared, project, &tree, kind, &base)?,
             None => Vec::new(),
         };
-        step(Step::Read, &requirements)?;
-        let documents =
-            commit.reads.documents.iter().map(|id| {
-                base.get(id).and_then(Option::as_ref).map(|found| found.document.clone())
-            });
-        let mut snapshot = Snapshot { documents: documents.collect(), heads };
-        snapshot.heads.sort_by(|a, b| a.id.cmp(&b.id));
+        step(Step::Read)?;
+        let documents = reads
+            .documents
+            .iter()
+            .map(|id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone()));
+        let snapshot = Snapshot { documents: documents.collect(), heads };
         let changes = (commit.decide)(&snapshot).map_err(StoreError::Decided)?;
         drop(snapshot);
-        step(Step::Decided, &requirements)?;
+        step(Step::Decided)?;
         if let Some(change) = changes.iter().find(|change| !base.contains_key(change.id())) {
             return Err(StoreError::Fault(format!("{} was changed and not read", change.id())));
         }
+        let catalog = shared.catalogs.of(project);
+        let record = |changes: &[Change]| {
+            let revision = catalog.lock().unwrap_or_else(PoisonError::into_inner).record(changes);
+            Committed { revision, versions: changes.iter().map(Change::version).collect() }
+        };
         if changes.is_empty() {
-            let revision = shared.histories.record(project, &[]);
-            return Ok(Committed { revision, versions: Vec::new() });
+            return Ok(record(&[]));
         }
-        // Only in a folder that we hold the lock of; one that is made now has none.
-        remove_leftovers(&requirements);
-        requirements.create()?;
-        match apply(&requirements, &base, &changes) {
-            Ok(()) => return Ok(record(shared, project, &changes)),
+        remove_leftovers(&tree, &changes);
+        for change in &changes {
+            tree.create_folder(change.id())?;
+        }
+        match apply(&tree, &base, &changes) {
+            Ok(()) => return Ok(record(&changes)),
             Err(Failed::ChangedSince) => {}
             Err(Failed::Store(error)) => return Err(error),
         }
@@ -77,17 +97,52 @@ pub(crate) fn run(
     })
 }
 
-fn record(shared: &Shared, project: &ProjectKey, changes: &[Change]) -> Committed {
-    let written: Vec<(DocumentId, Option<Version>)> =
-        changes.iter().map(|change| (change.id().clone(), change.version())).collect();
-    let revision = shared.histories.record(project, &written);
-    Committed { revision, versions: written.into_iter().map(|(_, version)| version).collect() }
+/// What a commit works on. A file that looks half saved is nobody's to replace.
+fn read_all(tree: &Tree<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
+    let mut base = Base::new();
+    for id in ids {
+        let content = tree.place(id)?.map(|place| read_settled(&place)).transpose()?.flatten();
+        if content.as_ref().is_some_and(|content| content.torn) {
+            let reason = format!(
+                "{id} is empty or half written, as if another program were saving it. Nothing \
+                 was written; try again in a moment."
+            );
+            return Err(StoreError::Busy { reason });
+        }
+        let found = content.map(|Content { bytes, metadata, .. }| Found {
+            document: Document::new(id.clone(), bytes),
+            metadata,
+        });
+        base.insert(id.clone(), found);
+    }
+    Ok(base)
 }
 
-fn apply(requirements: &Requirements<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
+/// The heads of a kind; those of what was read are made of what was read.
+fn heads(
+    shared: &Shared,
+    project: &ProjectKey,
+    tree: &Tree<'_>,
+    kind: Kind,
+    base: &Base,
+) -> StoreResult<Vec<Head>> {
+    let mut heads = shared.refreshed(project, tree, kind)?;
+    let read = |id: &DocumentId| base.get(id);
+    heads.retain(|head| !matches!(read(&head.id), Some(None)));
+    for head in &mut heads {
+        if let Some(Some(found)) = read(&head.id)
+            && found.document.version != head.version
+        {
+            *head = Head::of(&found.document);
+        }
+    }
+    Ok(heads)
+}
+
+fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
-    let outcome = stage_all(requirements, base, changes, &mut staged)
+    let outcome = stage_all(tree, base, changes, &mut staged)
         .map_err(Failed::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     if outcome.is_err() {
@@ -113,14 +168,14 @@ fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Result<(), Fai
 }
 
 fn stage_all<'a>(
-    requirements: &Requirements<'_>,
+    tree: &Tree<'_>,
     base: &'a Base,
     changes: &'a [Change],
     staged: &mut Vec<Replacement<'a>>,
 ) -> StoreResult<()> {
     for change in changes {
         let found = base.get(change.id()).and_then(Option::as_ref);
-        let Some(place) = requirements.place(change.id())? else {
+        let Some(place) = tree.place(change.id())? else {
             continue;
         };
         if found.is_some_and(|found| found.metadata.nlink() > 1) {
@@ -160,17 +215,22 @@ fn sync_folders(staged: &[Replacement<'_>]) -> Result<(), Failed> {
 
 /// What a killed process left: under the lock nobody else of ours can be writing, so all of it is
 /// stale. Failing to remove it harms nobody.
-fn remove_leftovers(requirements: &Requirements<'_>) {
-    let Some(dir) = requirements.dir() else {
-        return;
-    };
-    let Ok(entries) = dir.entries() else { return };
-    for entry in entries.filter_map(Result::ok) {
-        let name = entry.file_name();
-        let is_ours = name.to_str().is_some_and(is_temp);
-        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            tracing::info!(name = ?name, "removing what an interrupted write left");
-            let _ = dir.remove_file(&name);
+fn remove_leftovers(tree: &Tree<'_>, changes: &[Change]) {
+    let places = changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten());
+    let mut swept: Vec<Place> = Vec::new();
+    for place in places {
+        if swept.iter().any(|other| same_folder(&other.dir, &place.dir)) {
+            continue;
         }
+        let entries = place.dir.entries().into_iter().flatten().filter_map(Result::ok);
+        for entry in entries {
+            let name = entry.file_name();
+            let is_ours = name.to_str().is_some_and(is_temp);
+            if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                tracing::info!(name = ?name, "removing what an interrupted write left");
+                let _ = place.dir.remove_file(&name);
+            }
+        }
+        swept.push(place);
     }
 }

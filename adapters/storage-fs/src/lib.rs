@@ -6,31 +6,35 @@
 //! kernel beneath the root's handle, never by comparing strings; and a section that is a symbolic
 //! link is refused, while AGENTS.md may be one to a file inside.
 
+mod cache;
+mod catalog;
 mod commit;
 mod error;
 mod failpoint;
-mod history;
 mod layout;
 mod lock;
 mod projects;
+mod read;
 mod replace;
-mod scan;
+mod walk;
+mod watch;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Page, Revision, StoreError, StoreResult,
+    Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, StoreError,
+    StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
-use history::Histories;
-use layout::{Layout, Root};
+use cache::Cache;
+use catalog::{Catalog, Catalogs};
+use layout::{Layout, Root, Tree};
 use lock::{Turn, Turns};
 pub use projects::FsProjects;
-use scan::{Base, Heads};
 
 /// What the files adapter must know; the composition root fills it in.
 #[derive(Debug, Clone)]
@@ -45,6 +49,8 @@ pub struct Config {
     pub roots: Vec<PathBuf>,
     /// The user's home folder, which is never a project itself.
     pub home: Option<PathBuf>,
+    /// The folder for what can be made again; without one every process reads everything.
+    pub cache: Option<PathBuf>,
 }
 
 impl Config {
@@ -65,8 +71,8 @@ struct Shared {
     root: PathBuf,
     layout: Layout,
     turns: Turns,
-    heads: Heads,
-    histories: Histories,
+    catalogs: Catalogs,
+    cache: Cache,
 }
 
 impl FsStore {
@@ -75,8 +81,8 @@ impl FsStore {
             root: config.documents.canonicalize().unwrap_or_else(|_| config.documents.clone()),
             layout: Layout::new(config.requirements_directory.as_deref()),
             turns: Turns::default(),
-            heads: Heads::default(),
-            histories: Histories::default(),
+            catalogs: Catalogs::default(),
+            cache: Cache { folder: config.cache.clone() },
         };
         Self { shared: Arc::new(shared) }
     }
@@ -93,10 +99,111 @@ impl FsStore {
 }
 
 impl Shared {
-    fn open(&self, project: &ProjectKey) -> StoreResult<Root> {
-        let path = if project.is_default() { &self.root } else { &PathBuf::from(project.as_str()) };
-        Root::open(path)
+    fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        if project.is_default() { &self.root } else { Path::new(project.as_str()) }
     }
+
+    fn open(&self, project: &ProjectKey) -> StoreResult<Root> {
+        Root::open(self.path(project))
+    }
+
+    fn get(&self, project: &ProjectKey, ids: &[DocumentId]) -> StoreResult<Vec<Option<Document>>> {
+        let root = self.open(project)?;
+        let tree = Tree::new(&root, &self.layout);
+        let catalog = self.catalogs.of(project);
+        let read = |id: &DocumentId| {
+            let Some(place) = tree.place(id)? else { return Ok(None) };
+            let Some(content) = read::read_settled(&place)? else { return Ok(None) };
+            Ok(Some(locked(&catalog).document(id, &content)))
+        };
+        ids.iter().map(read).collect()
+    }
+
+    /// The same without waiting for anybody, where that is cheap: a few small files of which heads
+    /// are known. The hop to another thread costs more than reading them.
+    fn get_now(&self, project: &ProjectKey, ids: &[DocumentId]) -> Option<Vec<Option<Document>>> {
+        if ids.len() > INLINE.0 {
+            return None;
+        }
+        let root = self.open(project).ok()?;
+        let tree = Tree::new(&root, &self.layout);
+        let catalog = self.catalogs.of(project);
+        let mut catalog = catalog.try_lock().ok()?;
+        let mut documents = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(place) = tree.place(id).ok()? else {
+                documents.push(None);
+                continue;
+            };
+            if walk::stamp(&place.dir, &place.name)?.size() > INLINE.1 {
+                return None;
+            }
+            let content = read::read_once(&place).ok()?.filter(|content| !content.torn)?;
+            documents.push(Some(catalog.document(id, &content)));
+        }
+        Some(documents)
+    }
+
+    /// Versions by `stat` alone; `None` where a file would have to be read.
+    fn versions_now(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> Option<Vec<Option<Version>>> {
+        let root = self.open(project).ok()?;
+        let tree = Tree::new(&root, &self.layout);
+        let catalog = self.catalogs.of(project);
+        let catalog = catalog.try_lock().ok()?;
+        let version = |id: &DocumentId| {
+            let Some(place) = tree.place(id).ok()? else { return Some(None) };
+            let stamp = walk::stamp(&place.dir, &place.name)?;
+            catalog.believed(id, stamp).map(Some)
+        };
+        ids.iter().map(version).collect()
+    }
+
+    /// All heads of a kind, brought up to date.
+    fn refreshed(
+        &self,
+        project: &ProjectKey,
+        tree: &Tree<'_>,
+        kind: Kind,
+    ) -> StoreResult<Vec<Head>> {
+        let catalog = self.catalogs.of(project);
+        let mut catalog = locked(&catalog);
+        catalog.refresh(kind, tree, self.path(project), &self.cache, false)?;
+        self.save_some(project, &mut catalog);
+        Ok(catalog.heads(kind))
+    }
+
+    /// Writes the cache when a good part of it is new.
+    fn save_some(&self, project: &ProjectKey, catalog: &mut Catalog) {
+        if catalog.unsaved > SAVE.max(catalog.entities() / 20) {
+            let heads = catalog.to_save();
+            let (cache, path) = (self.cache.clone(), self.path(project).to_owned());
+            std::thread::spawn(move || cache.save(&path, &heads));
+        }
+    }
+}
+
+/// At most so many files, each of at most so many bytes, are read without a hop.
+const INLINE: (usize, u64) = (32, 64 * 1024);
+/// Fewer new heads are not worth a new cache before the end.
+const SAVE: usize = 256;
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for (project, catalog) in self.catalogs.all() {
+            let mut catalog = locked(&catalog);
+            if catalog.unsaved > 0 {
+                self.cache.save(self.path(&project), &catalog.to_save());
+            }
+        }
+    }
+}
+
+fn locked(catalog: &Mutex<Catalog>) -> std::sync::MutexGuard<'_, Catalog> {
+    catalog.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait]
@@ -106,14 +213,11 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
+        if let Some(documents) = self.shared.get_now(project, ids) {
+            return Ok(documents);
+        }
         let (project, ids) = (project.clone(), ids.to_vec());
-        let work = move |shared: &Shared| {
-            let root = shared.open(&project)?;
-            let place = shared.layout.find(&root)?;
-            let read = |id| shared.heads.read(&project, &place, id);
-            ids.iter().map(|id| Ok(read(id)?.map(|found| found.document))).collect()
-        };
-        self.blocking(work).await
+        self.blocking(move |shared| shared.get(&project, &ids)).await
     }
 
     async fn versions(
@@ -121,6 +225,9 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
+        if let Some(versions) = self.shared.versions_now(project, ids) {
+            return Ok(versions);
+        }
         let version = |document: Option<Document>| document.map(|document| document.version);
         Ok(self.get(project, ids).await?.into_iter().map(version).collect())
     }
@@ -129,9 +236,8 @@ impl DocumentRepository for FsStore {
         let (project, filter) = (project.clone(), filter.clone());
         let work = move |shared: &Shared| {
             let root = shared.open(&project)?;
-            let place = shared.layout.find(&root)?;
-            let heads = shared.heads.of_kind(&project, &place, filter.kind, &Base::new())?;
-            Ok(Page::of(heads, &filter))
+            let tree = Tree::new(&root, &shared.layout);
+            Ok(Page::of(shared.refreshed(&project, &tree, filter.kind)?, &filter))
         };
         self.blocking(work).await
     }
@@ -158,13 +264,29 @@ impl DocumentRepository for FsStore {
         }
     }
 
-    async fn changes(&self, project: &ProjectKey, since: Revision) -> StoreResult<Changes> {
+    async fn changes(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        since: Revision,
+        look: Look,
+    ) -> StoreResult<Changes> {
+        if look == Look::Changed
+            && let Ok(mut catalog) = self.shared.catalogs.of(project).try_lock()
+            && let Some(changes) = catalog.quick(kind, since)
+        {
+            return Ok(changes);
+        }
         let key = project.clone();
         let work = move |shared: &Shared| {
             let root = shared.open(&key)?;
-            let place = shared.layout.find(&root)?;
-            let now = shared.heads.versions(&key, &place)?;
-            Ok(shared.histories.changes(&key, since, now))
+            let tree = Tree::new(&root, &shared.layout);
+            let catalog = shared.catalogs.of(&key);
+            let mut catalog = locked(&catalog);
+            let thorough = look == Look::Everything;
+            catalog.refresh(kind, &tree, shared.path(&key), &shared.cache, thorough)?;
+            shared.save_some(&key, &mut catalog);
+            Ok(catalog.answer(kind, since))
         };
         self.blocking(work).await
     }

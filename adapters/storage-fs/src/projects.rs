@@ -9,6 +9,7 @@ use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
+use crate::layout::{DOCSETS, KNOWLEDGE};
 
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -16,6 +17,8 @@ const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 #[derive(Debug, Clone)]
 pub struct FsProjects {
     root: PathBuf,
+    /// Where the default project's documents are.
+    documents: PathBuf,
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
 }
@@ -26,13 +29,44 @@ impl FsProjects {
         let resolved = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         Self {
             root: resolved(&config.root),
+            documents: resolved(&config.documents),
             roots: config.roots.iter().map(resolved).collect(),
             home: config.home.as_ref().map(resolved),
         }
     }
 
-    fn check(&self, named: &str) -> Result<ProjectKey> {
+    /// The folder that holds documents of the slice: the one given or the nearest above it. The
+    /// walk ends below the home folder and the system's root, and where roots are configured it
+    /// stays inside them.
+    fn climb(&self, start: &ProjectKey, slice: Slice) -> ProjectKey {
+        let holds = |folder: &Path| match slice {
+            Slice::Sections => true,
+            Slice::Docsets => folder.join(DOCSETS.0).join(DOCSETS.1).symlink_metadata().is_ok(),
+            Slice::Knowledge => folder.join(KNOWLEDGE).is_dir(),
+        };
+        let first = self.path(start);
+        let is_inside = |folder: &&Path| {
+            let fenced = !self.roots.is_empty();
+            *folder == first
+                || (folder.parent().is_some()
+                    && self.home.as_deref() != Some(*folder)
+                    && (!fenced || self.roots.iter().any(|root| folder.starts_with(root))))
+        };
+        let found = first.ancestors().take_while(is_inside).find(|folder| holds(folder));
+        match found {
+            Some(folder) if folder == self.documents => ProjectKey::default(),
+            Some(folder) => folder.to_str().map_or_else(|| start.clone(), ProjectKey::new),
+            None => start.clone(),
+        }
+    }
+
+    fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        if project.is_default() { &self.documents } else { Path::new(project.as_str()) }
+    }
+
+    fn check(&self, named: &str, slice: Slice) -> Result<ProjectKey> {
         let path = Path::new(named);
+        let unusable = |reason: String| unusable(slice.argument(), &reason);
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return Err(unusable(format!(
                 "{named:?} must be an absolute path without \"..\", such as \"/home/me/project\""
@@ -46,6 +80,11 @@ impl FsProjects {
             };
             unusable(format!("{named:?}: {reason}")).caused_by(error)
         })?;
+        // A repository may be named by any path in it (S4 AC-003.1).
+        let resolved = match resolved.parent() {
+            Some(folder) if slice == Slice::Knowledge && resolved.is_file() => folder.to_owned(),
+            _ => resolved,
+        };
         if !resolved.is_dir() {
             return Err(unusable(format!("{named:?} is no directory; name the project's folder")));
         }
@@ -76,13 +115,15 @@ impl FsProjects {
 #[async_trait]
 impl Projects for FsProjects {
     async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey> {
-        let _ = slice;
-        named.map_or_else(|| Ok(ProjectKey::default()), |named| self.check(named))
+        let start = match named {
+            Some(named) => self.check(named, slice)?,
+            None => ProjectKey::default(),
+        };
+        Ok(self.climb(&start, slice))
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {
-        let root = self.root.to_string_lossy();
-        Ok(if project.is_default() { root.into_owned() } else { project.as_str().to_owned() })
+        Ok(self.path(project).to_string_lossy().trim_end_matches('/').to_owned())
     }
 
     async fn has_folder(&self, path: &str) -> bool {
@@ -90,6 +131,6 @@ impl Projects for FsProjects {
     }
 }
 
-fn unusable(reason: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("project_root: {reason}")).field("project_root")
+fn unusable(argument: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, format!("{argument}: {reason}")).field(argument)
 }

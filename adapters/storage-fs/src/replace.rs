@@ -11,10 +11,11 @@ use cap_std::fs::{Metadata, MetadataExt};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
+use crate::commit::Found;
 use crate::error::not_written;
 use crate::failpoint::{Step, exchanges, reached, synced};
 use crate::layout::Place;
-use crate::scan::{self, Found};
+use crate::read;
 
 /// Why nothing was applied.
 pub(crate) enum Failed {
@@ -211,7 +212,7 @@ impl<'a> Replacement<'a> {
     }
 
     fn holds(&self, name: &str, expected: &Bytes) -> bool {
-        let found = scan::read_file(&self.place.dir, name, &self.place.shown);
+        let found = read::read_file(&self.place.dir, name, &self.place.shown);
         found.is_ok_and(|found| found.is_some_and(|found| found.bytes == *expected))
     }
 

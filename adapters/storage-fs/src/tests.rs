@@ -19,6 +19,7 @@ fn config(root: &Path) -> Config {
         requirements_directory: None,
         roots: Vec::new(),
         home: None,
+        cache: None,
     }
 }
 

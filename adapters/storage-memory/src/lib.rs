@@ -3,6 +3,8 @@
 //! It is the fake that tools are tested on and the oracle that other stores are compared with; the
 //! contract suite keeps it honest.
 
+mod index;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,11 +12,13 @@ use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, Committed, DocumentRepository, Filter, Page, Revision, Snapshot,
+    Change, Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, Snapshot,
     StoreError, StoreResult,
 };
 use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
+
+pub use index::MemoryIndex;
 
 /// Documents that live as long as the process.
 #[derive(Debug, Default)]
@@ -64,8 +68,14 @@ impl DocumentRepository for MemoryStore {
         self.with(project, |project| project.commit(commit))
     }
 
-    async fn changes(&self, project: &ProjectKey, since: Revision) -> StoreResult<Changes> {
-        Ok(self.with(project, |project| project.changes(since)))
+    async fn changes(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        since: Revision,
+        _: Look,
+    ) -> StoreResult<Changes> {
+        Ok(self.with(project, |project| project.changes(kind, since)))
     }
 }
 
@@ -105,12 +115,16 @@ impl Project {
         version
     }
 
-    fn changes(&self, since: Revision) -> Changes {
+    fn changes(&self, kind: Kind, since: Revision) -> Changes {
         let revision = self.revision;
         if since > revision {
             return Changes::Reset { revision };
         }
-        let ids = self.changed.iter().filter(|(_, at)| **at > since).map(|(id, _)| id.clone());
+        let ids = self
+            .changed
+            .iter()
+            .filter(|(id, at)| id.kind == kind && **at > since)
+            .map(|(id, _)| id.clone());
         Changes::Since { revision, ids: ids.collect() }
     }
 }

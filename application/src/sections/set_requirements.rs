@@ -246,7 +246,7 @@ mod tests {
     async fn who_may_only_read_is_refused_before_the_tool_runs() {
         let testing = Testing::new();
         testing.write(DocumentId::instructions(), "fine").await;
-        let reader = Testing { access: Access::Read, store: testing.store.clone() };
+        let reader = Testing { access: Access::Read, ..testing.clone() };
         let refused = reader.error(TOOL, set("general", "1", "x")).await;
         assert_eq!(refused.kind, ErrorKind::Forbidden);
         assert_eq!(testing.body(DocumentId::section("general")).await, None);

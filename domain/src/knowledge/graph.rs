@@ -104,6 +104,11 @@ impl Graph {
         }
     }
 
+    /// The entity of a document's name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
     /// Ids that somebody may have meant who typed this one.
     pub fn similar(&self, id: &str) -> Vec<&str> {
         const MOST: usize = 3;

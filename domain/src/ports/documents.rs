@@ -55,11 +55,19 @@ pub trait DocumentRepository: Send + Sync {
     /// change, no revision (`a_commit_without_changes_keeps_the_revision`).
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
 
-    /// What changed since a revision, by whomever (`changes_tell_what_changed_since`): for search
-    /// indexes, caches and subscribers. `Reset` where it can't be told any more, a revision of
-    /// another process included (`an_unknown_revision_is_a_reset`). A store may begin to keep
-    /// history at the first question; so a new reader asks first and reads everything then.
-    async fn changes(&self, project: &ProjectKey, since: Revision) -> StoreResult<Changes>;
+    /// Which documents of a kind changed since a revision, by whomever
+    /// (`changes_tell_what_changed_since`), and of no other kind (`changes_are_of_one_kind`): for
+    /// search indexes, caches and subscribers. `Reset` where it can't be told any more, a revision
+    /// of another process included (`an_unknown_revision_is_a_reset`). A store may begin to keep
+    /// history at the first question; so a new reader asks first and reads everything then. What
+    /// was there before the question is in the answer, whoever wrote it.
+    async fn changes(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        since: Revision,
+        look: Look,
+    ) -> StoreResult<Changes>;
 }
 
 /// Which heads [`DocumentRepository::find`] gives.
@@ -186,6 +194,15 @@ pub struct Committed {
 /// A point in a project's history, as one store counts it. Grows with every change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Revision(pub u64);
+
+/// How a storage that others write to as well looks for changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// At what it has reason to believe changed.
+    Changed,
+    /// At everything, whatever it believes.
+    Everything,
+}
 
 /// The answer to "what changed since?".
 #[derive(Debug, Clone, PartialEq, Eq)]

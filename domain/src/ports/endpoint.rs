@@ -27,6 +27,28 @@ pub struct Call {
     /// The tool's name.
     pub name: String,
     pub arguments: Map<String, Value>,
+    pub observer: Arc<dyn Observer>,
+}
+
+/// How a long call stays in touch with whoever made it.
+pub trait Observer: std::fmt::Debug + Send + Sync {
+    /// Does nobody want the answer any more? What was done until then stays.
+    fn is_cancelled(&self) -> bool;
+
+    /// `done` of `total` steps are behind us.
+    fn progress(&self, done: usize, total: usize, message: &str);
+}
+
+/// Nobody watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn progress(&self, _: usize, _: usize, _: &str) {}
 }
 
 /// What clients are told about a tool. All words are constants of the program.

@@ -4,6 +4,16 @@ use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::{Change, Filter};
 
+/// One of each kind.
+fn of_every_kind() -> [DocumentId; 4] {
+    [
+        DocumentId::instructions(),
+        DocumentId::section("general"),
+        DocumentId::docsets(),
+        DocumentId::entity("decisions/dec-1d2c8f"),
+    ]
+}
+
 use crate::Storage;
 
 pub async fn what_is_not_there_is_none(s: &Storage) {
@@ -100,4 +110,49 @@ pub async fn an_unreadable_document_is_listed_with_its_fault(s: &Storage) {
     let page = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
     assert!(page.heads[0].fault.is_some(), "{:?}", page.heads[0]);
     assert_eq!(s.body(&id).await, Some(body));
+}
+
+pub async fn documents_of_every_kind_are_kept(s: &Storage) {
+    let ids = of_every_kind();
+    assert_eq!(ids.each_ref().map(|id| id.kind), Kind::ALL);
+    for id in &ids {
+        s.put(id, "docsets: {}\n").await;
+    }
+    for id in &ids {
+        assert_eq!(s.body(id).await.as_deref(), Some(&b"docsets: {}\n"[..]), "{id}");
+        let page = s.store.find(&s.project, &Filter::all(id.kind)).await.unwrap();
+        let found: Vec<_> = page.heads.iter().map(|head| &head.id).collect();
+        assert_eq!(found, [id]);
+    }
+    for id in &ids {
+        s.delete(id).await;
+        assert_eq!(s.body(id).await, None, "{id}");
+    }
+}
+
+pub async fn entities_may_lie_at_any_depth(s: &Storage) {
+    let names = ["ideas/old/specs/cli", "ideas/old", "readme", "decisions/dec-1d2c8f", "ideas/ä"];
+    for name in names {
+        s.put(&DocumentId::entity(name), "# Title\n").await;
+    }
+    let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
+    let found: Vec<_> = page.heads.iter().map(|head| head.id.name.as_str()).collect();
+    let mut sorted = names;
+    sorted.sort_unstable();
+    assert_eq!(found, sorted);
+    let none = DocumentId::entity("../outside");
+    assert_eq!(s.body(&none).await, None);
+}
+
+pub async fn heads_of_entities_tell_what_they_say(s: &Storage) {
+    let id = DocumentId::entity("decisions/dec-1d2c8f");
+    let text = "---\nid: dec-1d2c8f\ntitle: T\ntags: [a]\nlinks: [dec-aaaaaa]\n---\nbody\n";
+    s.put(&id, text).await;
+    s.put(&DocumentId::entity("decisions/broken"), "---\nid: [\n---\n").await;
+    let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
+    let fault = page.heads[0].fault.as_ref().expect("broken front matter is a fault");
+    assert_eq!(fault.line, Some(2), "{fault:?}");
+    let entity = page.heads[1].entity.as_ref().expect("an entity");
+    assert_eq!((entity.id.as_str(), entity.title.as_str()), ("dec-1d2c8f", "T"));
+    assert_eq!((&entity.tags[..], entity.links.len()), (&["a".to_owned()][..], 1));
 }

@@ -105,13 +105,16 @@ macro_rules! suite {
                 get_keeps_the_order_asked projects_are_apart versions_are_the_hash_of_the_bytes
                 versions_are_those_of_get
                 find_sorts_by_name find_pages_with_the_true_total
-                an_unreadable_document_is_listed_with_its_fault;
+                an_unreadable_document_is_listed_with_its_fault
+                documents_of_every_kind_are_kept entities_may_lie_at_any_depth
+                heads_of_entities_tell_what_they_say;
             commit: the_decision_sees_the_newest_state a_refused_decision_changes_nothing
                 all_changes_of_a_commit_take_effect a_deleted_document_is_gone
                 concurrent_commits_all_take_effect a_change_of_what_was_not_read_is_refused
                 a_commit_without_changes_keeps_the_revision
                 the_answer_gives_the_versions_in_order;
-            changes: changes_tell_what_changed_since an_unknown_revision_is_a_reset;
+            changes: changes_tell_what_changed_since changes_are_of_one_kind
+                an_unknown_revision_is_a_reset;
             restart: what_was_committed_outlives_a_restart;
         }
     };

@@ -1,47 +1,19 @@
-//! Where documents lie: from a kind and a name to a file beneath the project's root.
+//! The requirements directory: AGENTS.md and the sections, wherever S1 looks for them.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::sections::key::SectionKey;
 
-use rustix::fs::{Mode, OFlags};
-
-use crate::error::{failed, not_written, refused};
+use super::{Place, Root, create, is_not_there};
+use crate::error::{failed, refused};
 
 const INSTRUCTIONS: &str = "AGENTS.md";
 /// Where AGENTS.md is looked for behind the configured directory (S1 T.3.1).
 const DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
-
-/// The handle of a project's root; all paths are resolved beneath it.
-#[derive(Debug)]
-pub(crate) struct Root {
-    pub(crate) dir: Dir,
-}
-
-impl Root {
-    pub(crate) fn open(path: &Path) -> StoreResult<Self> {
-        let failed = |error| failed("project_root", "open the project's folder", error);
-        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
-        // The path was resolved and judged before; if it leads elsewhere by now, it was swapped.
-        if resolved(&dir).is_some_and(|now| now != path) {
-            return Err(refused("project_root", "was moved or replaced meanwhile; try again"));
-        }
-        Ok(Self { dir })
-    }
-}
-
-/// Where an open folder really is, by the kernel's word.
-fn resolved(dir: &Dir) -> Option<PathBuf> {
-    let link = format!("/proc/self/fd/{}", dir.as_raw_fd());
-    std::fs::read_link(link).ok()
-}
 
 /// The directories that may hold AGENTS.md, in the order of S1 T.3.1.
 #[derive(Debug)]
@@ -56,14 +28,6 @@ pub(crate) struct Requirements<'a> {
     /// Relative to the root.
     path: String,
     dir: Option<Dir>,
-}
-
-/// One file: its folder's handle, its name there, and how messages call it.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) dir: Dir,
-    pub(crate) name: String,
-    pub(crate) shown: String,
 }
 
 /// Is this a relative path that stays inside? The message names the variable.
@@ -169,48 +133,19 @@ impl Requirements<'_> {
         }
     }
 
-    /// Creates the directory, and syncs each folder that got a new entry.
-    pub(crate) fn create(&mut self) -> StoreResult<()> {
-        if self.dir.is_some() {
-            return Ok(());
+    /// Creates the directory.
+    pub(super) fn create(&mut self) -> StoreResult<()> {
+        if self.dir.is_none() {
+            self.dir = Some(create(self.root, &self.path)?);
         }
-        let failed = |error| not_written(&self.path, "create the requirements directory", error);
-        let mut dir = self.root.dir.try_clone().map_err(failed)?;
-        for part in self.path.split('/').filter(|part| !matches!(*part, "" | ".")) {
-            match dir.create_dir(part) {
-                Ok(()) => as_file(&dir).and_then(|dir| dir.sync_all()).map_err(failed)?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failed(error)),
-            }
-            dir = dir.open_dir(part).map_err(failed)?;
-        }
-        self.dir = Some(dir);
         Ok(())
     }
-}
-
-/// A path that goes through a file leads nowhere either (S1 T.3.1).
-fn is_not_there(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// The folder as a file of its own, to lock or to sync: a `Dir` only stands for its path.
-pub(crate) fn as_file(dir: &Dir) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
-}
-
-/// Are these two handles of one folder?
-pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
-    let id = |dir: &Dir| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).ok();
-    id(a).is_some() && id(a) == id(b)
 }
 
 fn file_name(id: &DocumentId) -> String {
     match id.kind {
         Kind::Instructions => INSTRUCTIONS.to_owned(),
-        Kind::Section | Kind::Entity => format!("{}.md", id.name),
-        Kind::Docsets => "config.yaml".to_owned(),
+        _ => format!("{}.md", id.name),
     }
 }
 

@@ -1,0 +1,77 @@
+//! The heads of entities on disk, so that a new process need not read every file.
+//!
+//! It lies in the user's cache folder and is believed only where a file's stamp is the same and was
+//! settled. Anything else than a match (another format, a torn file) is no cache.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use reqlore_domain::document::{Head, Version};
+use serde::{Deserialize, Serialize};
+
+use crate::read::Stamp;
+
+/// What the file begins with; the number changes with the format or the meaning of heads.
+const MAGIC: &[u8] = b"reqlore heads 1\n";
+const NAME: &str = "heads.bin";
+
+/// The folder for caches; without one nothing is kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cache {
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// One entity's head, and the file that it was read from.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Saved {
+    pub(crate) head: Head,
+    pub(crate) stamp: Stamp,
+}
+
+#[derive(Serialize)]
+struct Saving<'a> {
+    head: &'a Head,
+    stamp: &'a Stamp,
+}
+
+impl Cache {
+    /// What was kept for the project at this path.
+    pub(crate) fn load(&self, path: &Path) -> Vec<Saved> {
+        let bytes = self.folder(path).and_then(|folder| fs::read(folder.join(NAME)).ok());
+        let body = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(MAGIC));
+        let Some((sum, body)) = body.and_then(|body| body.split_at_checked(Version::LENGTH)) else {
+            return Vec::new();
+        };
+        if sum != Version::of(body).to_string().as_bytes() {
+            tracing::info!("the cache of heads is damaged; it is made anew");
+            return Vec::new();
+        }
+        postcard::from_bytes(body).unwrap_or_default()
+    }
+
+    /// Keeps these heads. Failing to do so costs time, nothing else.
+    pub(crate) fn save(&self, path: &Path, heads: &[(Arc<Head>, Stamp)]) {
+        let Some(folder) = self.folder(path) else { return };
+        let saving = heads.iter().map(|(head, stamp)| Saving { head, stamp });
+        let Ok(body) = postcard::to_allocvec(&saving.collect::<Vec<_>>()) else { return };
+        let write = || -> std::io::Result<()> {
+            fs::create_dir_all(&folder)?;
+            let temp = folder.join(format!("{NAME}.{}.tmp", std::process::id()));
+            let mut file = fs::File::create(&temp)?;
+            file.write_all(MAGIC)?;
+            file.write_all(Version::of(&body).to_string().as_bytes())?;
+            file.write_all(&body)?;
+            fs::rename(&temp, folder.join(NAME))
+        };
+        if let Err(error) = write() {
+            tracing::debug!(%error, "the cache of heads was not written");
+        }
+    }
+
+    fn folder(&self, path: &Path) -> Option<PathBuf> {
+        let key = Version::of(path.as_os_str().as_encoded_bytes());
+        self.folder.as_ref().map(|folder| folder.join(format!("files-{key}")))
+    }
+}

@@ -1,0 +1,163 @@
+//! Where documents lie: from a kind and a name to a file beneath the project's root.
+
+mod requirements;
+
+use std::cell::OnceCell;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::ports::documents::StoreResult;
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::{failed, not_written, refused};
+pub(crate) use requirements::{Layout, Requirements, check_relative, section_of};
+
+/// The folder of the docsets' configuration, and its name there (S3 REQ-3).
+pub(crate) const DOCSETS: (&str, &str) = (".knowledge", "config.yaml");
+/// The folder of the knowledge graph (S4 AC-002.1).
+pub(crate) const KNOWLEDGE: &str = ".ixchel";
+
+/// The handle of a project's root; all paths are resolved beneath it.
+#[derive(Debug)]
+pub(crate) struct Root {
+    pub(crate) dir: Dir,
+}
+
+impl Root {
+    pub(crate) fn open(path: &Path) -> StoreResult<Self> {
+        let failed = |error| failed("project_root", "open the project's folder", error);
+        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
+        // The path was resolved and judged before; if it leads elsewhere by now, it was swapped.
+        if resolved(&dir).is_some_and(|now| now != path) {
+            return Err(refused("project_root", "was moved or replaced meanwhile; try again"));
+        }
+        Ok(Self { dir })
+    }
+}
+
+/// Where an open folder really is, by the kernel's word.
+fn resolved(dir: &Dir) -> Option<PathBuf> {
+    let link = format!("/proc/self/fd/{}", dir.as_raw_fd());
+    std::fs::read_link(link).ok()
+}
+
+/// One file: its folder's handle, its name there, and how messages call it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) dir: Dir,
+    pub(crate) name: String,
+    pub(crate) shown: String,
+}
+
+/// All places of a project. The requirements directory is looked for when somebody needs it.
+#[derive(Debug)]
+pub(crate) struct Tree<'a> {
+    pub(crate) root: &'a Root,
+    layout: &'a Layout,
+    requirements: OnceCell<Requirements<'a>>,
+}
+
+impl<'a> Tree<'a> {
+    pub(crate) fn new(root: &'a Root, layout: &'a Layout) -> Self {
+        Self { root, layout, requirements: OnceCell::new() }
+    }
+
+    /// What another thread needs to find the same places.
+    pub(crate) fn parts(&self) -> (&'a Root, &'a Layout) {
+        (self.root, self.layout)
+    }
+
+    pub(crate) fn requirements(&self) -> StoreResult<&Requirements<'a>> {
+        if let Some(requirements) = self.requirements.get() {
+            return Ok(requirements);
+        }
+        let found = self.layout.find(self.root)?;
+        Ok(self.requirements.get_or_init(|| found))
+    }
+
+    /// The file of a document; `None` while its folder is not there, or where no file can be it.
+    pub(crate) fn place(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
+        let (folder, name) = match id.kind {
+            Kind::Instructions | Kind::Section => return self.requirements()?.place(id),
+            Kind::Docsets => (DOCSETS.0.to_owned(), DOCSETS.1.to_owned()),
+            Kind::Entity => match path_of_entity(&id.name) {
+                Some(path) => path,
+                None => return Ok(None),
+            },
+        };
+        let shown = format!("{folder}/{name}");
+        match self.root.dir.open_dir(&folder) {
+            Ok(dir) => Ok(Some(Place { dir, name, shown })),
+            Err(error) if is_not_there(&error) => Ok(None),
+            Err(error) => Err(failed(&shown, "open its folder", error)),
+        }
+    }
+
+    /// Creates the folder of a document, and syncs each folder that got a new entry.
+    pub(crate) fn create_folder(&mut self, id: &DocumentId) -> StoreResult<()> {
+        match id.kind {
+            Kind::Instructions | Kind::Section => {
+                self.requirements()?;
+                match self.requirements.get_mut() {
+                    Some(requirements) => requirements.create(),
+                    None => Ok(()),
+                }
+            }
+            Kind::Docsets => create(self.root, DOCSETS.0).map(drop),
+            Kind::Entity => match path_of_entity(&id.name) {
+                Some((folder, _)) => create(self.root, &folder).map(drop),
+                None => Err(refused(&id.to_string(), "is no name that a file can have here")),
+            },
+        }
+    }
+}
+
+/// The folder and file of an entity, relative to the root; `None` for a name that would lead out of
+/// `.ixchel`, or to a hidden file.
+fn path_of_entity(name: &str) -> Option<(String, String)> {
+    let hidden = |part: &str| part.is_empty() || part.starts_with('.');
+    if name.len() > 4_000 || name.contains('\0') || name.split('/').any(hidden) {
+        return None;
+    }
+    Some(match name.rsplit_once('/') {
+        Some((folder, stem)) => (format!("{KNOWLEDGE}/{folder}"), format!("{stem}.md")),
+        None => (KNOWLEDGE.to_owned(), format!("{name}.md")),
+    })
+}
+
+/// Creates a folder beneath the root, and syncs each folder that got a new entry.
+fn create(root: &Root, path: &str) -> StoreResult<Dir> {
+    let failed = |error| not_written(path, "create the folder", error);
+    let mut dir = root.dir.try_clone().map_err(failed)?;
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match dir.create_dir(part) {
+            Ok(()) => as_file(&dir).and_then(|dir| dir.sync_all()).map_err(failed)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+        dir = dir.open_dir(part).map_err(failed)?;
+    }
+    Ok(dir)
+}
+
+/// A path that goes through a file leads nowhere either (S1 T.3.1).
+pub(crate) fn is_not_there(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The folder as a file of its own, to lock or to sync: a `Dir` only stands for its path.
+pub(crate) fn as_file(dir: &Dir) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
+}
+
+/// Are these two handles of one folder?
+pub(crate) fn same_folder(a: &Dir, b: &Dir) -> bool {
+    let id = |dir: &Dir| rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    id(a).is_some() && id(a) == id(b)
+}

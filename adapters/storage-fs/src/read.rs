@@ -1,0 +1,141 @@
+//! Reading one file: regular, bounded, and whole.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use cap_std::fs::{Dir, Metadata, MetadataExt};
+use reqlore_domain::document;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{failed, refused};
+use crate::layout::Place;
+
+/// The largest file that is read.
+const MAX_BYTES: u64 = document::MAX_BYTES as u64;
+/// A save in place truncates first; what looks torn is read again so often, so far apart.
+const RETRIES: (u32, Duration) = (3, Duration::from_millis(50));
+/// Below this age a file's times can't be trusted to show the next change.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// A file's bytes and what `stat` said before they were read.
+pub(crate) struct Content {
+    pub(crate) bytes: Bytes,
+    pub(crate) metadata: Metadata,
+    /// Nobody wrote while they were read.
+    pub(crate) steady: bool,
+    /// It looks as if somebody were still writing.
+    pub(crate) torn: bool,
+}
+
+/// Reads a file; what looks like a save in place that is not finished is read again.
+pub(crate) fn read_settled(place: &Place) -> StoreResult<Option<Content>> {
+    let mut tries = 0;
+    loop {
+        let content = read_once(place)?;
+        if tries == RETRIES.0 || content.as_ref().is_none_or(|content| !content.torn) {
+            return Ok(content);
+        }
+        tries += 1;
+        std::thread::sleep(RETRIES.1);
+    }
+}
+
+/// Reads a file without waiting for anybody.
+pub(crate) fn read_once(place: &Place) -> StoreResult<Option<Content>> {
+    let content = read_file(&place.dir, &place.name, &place.shown)?;
+    Ok(content.map(|mut content| {
+        let looks_torn = content.bytes.is_empty() || std::str::from_utf8(&content.bytes).is_err();
+        content.torn = looks_torn && !Stamp::of(&content.metadata).is_settled();
+        content
+    }))
+}
+
+/// A regular file's bytes; `shown` is what messages call it.
+pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Option<Content>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let fail = |error: io::Error| failed(shown, "read it", error);
+    let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        // A name that no file system can hold names nothing.
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NAMETOOLONG) => return Ok(None),
+        Err(rustix::io::Errno::LOOP) => {
+            return Err(refused(
+                shown,
+                "is a symbolic link; put a regular file there. It was not followed",
+            ));
+        }
+        Err(error) => return Err(fail(error.into())),
+    };
+    let metadata = Metadata::from_file(&file).map_err(fail)?;
+    if !metadata.is_file() {
+        return Err(refused(shown, "is no regular file; put one there or remove it"));
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(too_large(shown));
+    }
+    let size = usize::try_from(metadata.len()).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(size + 1);
+    let limit = MAX_BYTES + 1;
+    let length = file.by_ref().take(limit).read_to_end(&mut bytes).map_err(fail)?;
+    if length as u64 == limit {
+        return Err(too_large(shown));
+    }
+    let after = Metadata::from_file(&file).map_err(fail)?;
+    let steady = Stamp::of(&after) == Stamp::of(&metadata);
+    Ok(Some(Content { bytes: bytes.into(), metadata, steady, torn: false }))
+}
+
+fn too_large(place: &str) -> StoreError {
+    StoreError::Unreadable {
+        place: place.to_owned(),
+        reason: format!("larger than {} MiB; split it into smaller files", MAX_BYTES >> 20),
+    }
+}
+
+/// What `stat` says about a file's identity and content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    pub(crate) fn of_stat(stat: &rustix::fs::Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size.unsigned_abs(),
+            modified: (stat.st_mtime, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Was the file last changed so long ago that its times would show the next change?
+    pub(crate) fn is_settled(&self) -> bool {
+        #[expect(clippy::disallowed_methods, reason = "the age of a file on this machine's clock")]
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let last = self.modified.0.max(self.changed.0);
+        now.is_ok_and(|now| now.as_secs().saturating_sub(last.unsigned_abs()) > SETTLED.as_secs())
+    }
+}

@@ -1,0 +1,97 @@
+//! The simplest index: a scan for the query's words. It keeps what a search port promises of
+//! documents and versions, and ranks no better than a fake must.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::search::{Difference, Hit, Hits, Item, Projection, Query};
+
+/// Items that live as long as the process.
+#[derive(Debug, Default)]
+pub struct MemoryIndex {
+    projects: Mutex<BTreeMap<ProjectKey, Project>>,
+}
+
+#[derive(Debug, Default)]
+struct Project {
+    documents: BTreeMap<DocumentId, (Version, Vec<Item>)>,
+    checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
+}
+
+impl MemoryIndex {
+    fn with<T>(&self, project: &ProjectKey, act: impl FnOnce(&mut Project) -> T) -> T {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        act(projects.entry(project.clone()).or_default())
+    }
+}
+
+#[async_trait]
+impl SearchIndex for MemoryIndex {
+    async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
+        let versions = |project: &mut Project| {
+            let documents = project.documents.iter();
+            documents.map(|(id, (version, _))| (id.clone(), *version)).collect()
+        };
+        Ok(self.with(project, versions))
+    }
+
+    async fn apply(&self, project: &ProjectKey, projections: Vec<Projection>) -> Result<()> {
+        self.with(project, |project| {
+            for Projection { document, version, items } in projections {
+                match version {
+                    Some(version) => project.documents.insert(document, (version, items)),
+                    None => project.documents.remove(&document),
+                };
+            }
+        });
+        Ok(())
+    }
+
+    async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits> {
+        let words: Vec<String> = query.text.split_whitespace().map(str::to_lowercase).collect();
+        let mut hits = self.with(project, |project| {
+            let documents = project.documents.iter();
+            let documents = documents.filter(|(id, _)| query.documents.contains(&id.kind));
+            let items = documents.flat_map(|(id, (_, items))| items.iter().map(move |i| (id, i)));
+            let items =
+                items.filter(|(_, i)| query.kinds.is_empty() || query.kinds.contains(&i.kind));
+            items.filter_map(|(id, item)| hit(id, item, &words)).collect::<Vec<Hit>>()
+        });
+        let order = |hit: &Hit| (std::cmp::Reverse(hit.score.to_bits()), hit.reference.clone());
+        hits.sort_by_key(order);
+        let total = hits.len();
+        let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
+        Ok(Hits { hits, total, signals: vec!["words".to_owned()], pending: 0 })
+    }
+
+    async fn checkpoint(
+        &self,
+        project: &ProjectKey,
+        name: &'static str,
+        versions: BTreeMap<DocumentId, Version>,
+    ) -> Result<Difference> {
+        Ok(self.with(project, |project| {
+            let before = project.checkpoints.insert(name, versions.clone()).unwrap_or_default();
+            Difference::between(&before, &versions)
+        }))
+    }
+}
+
+fn hit(document: &DocumentId, item: &Item, words: &[String]) -> Option<Hit> {
+    let text = format!("{} {} {}", item.reference, item.title, item.text).to_lowercase();
+    let found = words.iter().filter(|word| text.contains(*word)).count();
+    (found > 0).then(|| Hit {
+        document: document.clone(),
+        reference: item.reference.clone(),
+        kind: item.kind.clone(),
+        title: item.title.clone(),
+        #[expect(clippy::cast_precision_loss, reason = "a few words")]
+        score: found as f32 / words.len() as f32,
+        snippet: item.text.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned(),
+    })
+}

@@ -1,0 +1,108 @@
+//! `ixchel_graph` (S4 AC-002.4): where an entity's links lead.
+
+use async_trait::async_trait;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::budget::{Budget, MaxTokens};
+use super::{Id, Repo};
+use crate::Context;
+use crate::arguments::{decode, present};
+use crate::tool::{Tool, schema};
+
+pub(crate) struct Graph;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
+    id: Id,
+    /// Path inside the repository, absolute. Left out: the server's own root.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Repo")]
+    repo: Option<Repo>,
+    /// At most about so many tokens of text; the rest is cut, and the answer says so.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "MaxTokens")]
+    max_tokens: Option<MaxTokens>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer<'a> {
+    id: &'a str,
+    title: &'a str,
+    /// Sorted by relation.
+    outgoing: Vec<Outgoing<'a>>,
+    /// Was something cut?
+    truncated: bool,
+    /// What was cut, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    cut: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Outgoing<'a> {
+    /// The relation: a front matter key, or the type of a map-style link.
+    rel: &'a str,
+    targets: Vec<Target<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Target<'a> {
+    id: &'a str,
+    /// The target's title; null where there is no such entity.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    title: Option<&'a str>,
+}
+
+#[async_trait]
+impl Tool for Graph {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "ixchel_graph",
+            title: "Follow an entity's links",
+            description: "Returns the outgoing relationships of an entity: each relation with the \
+                          ids and titles that it leads to.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer<'_>>(),
+            access: Access::Read,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let (_, model) = super::graph(context, arguments.repo.as_ref()).await?;
+        let node = super::find(&model.graph, &arguments.id)?;
+        let mut budget = Budget::new(arguments.max_tokens);
+        let mut outgoing = Vec::new();
+        for links in model.graph.outgoing(node) {
+            let mut targets: Vec<Target<'_>> = links
+                .targets
+                .iter()
+                .map(|edge| Target {
+                    id: edge.id,
+                    title: edge.node.map(|node| node.entity.title.as_str()),
+                })
+                .collect();
+            budget.keep(links.relation, &mut targets);
+            outgoing.push(Outgoing { rel: links.relation, targets });
+        }
+        let cut = budget.into_cut();
+        super::reply(&Answer {
+            id: &node.entity.id,
+            title: &node.entity.title,
+            outgoing,
+            truncated: !cut.is_empty(),
+            cut,
+        })
+    }
+}

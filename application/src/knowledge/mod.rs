@@ -1,0 +1,82 @@
+//! The knowledge graph (S4): six tools over `.ixchel/**/*.md`, and their check.
+
+pub(crate) mod budget;
+pub(crate) mod context;
+pub(crate) mod graph;
+pub(crate) mod search;
+pub(crate) mod show;
+pub(crate) mod sync;
+pub(crate) mod tags;
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::knowledge::{Found, Graph, Node};
+use reqlore_domain::ports::documents::Look;
+use reqlore_domain::ports::endpoint::Reply;
+use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::text::Bounded;
+use serde::Serialize;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::Context;
+use crate::read_model::Model;
+use crate::tool;
+
+/// S4 `repo`.
+pub(crate) type Repo = Bounded<1_000>;
+/// An id, or the path of a file below `.ixchel`.
+pub(crate) type Id = Bounded<1_000>;
+
+/// The project that `repo` names, or the server's own (S4 AC-003).
+async fn project(context: &Context, repo: Option<&Repo>) -> Result<ProjectKey> {
+    context.ports.projects.resolve(repo.map(Repo::as_str), Slice::Knowledge).await
+}
+
+/// The project's graph as it is now.
+async fn graph(
+    context: &Context,
+    repo: Option<&Repo>,
+) -> Result<(ProjectKey, OwnedMutexGuard<Model>)> {
+    let project = project(context, repo).await?;
+    let model = context.models.graph(&context.ports, &project, Look::Changed).await?;
+    Ok((project, model))
+}
+
+/// The one entity of an id.
+fn find<'a>(graph: &'a Graph, id: &Id) -> Result<&'a Node> {
+    match graph.find(id.as_str()) {
+        Found::One(node) => Ok(node),
+        Found::Several(names) => {
+            let message = format!(
+                "{} files claim the id {id}: {}. Give one of these names as the id, and mend the \
+                 others.",
+                names.len(),
+                names.join(", ")
+            );
+            Err(Error::new(ErrorKind::Refused, message).field("id").reference(id.as_str()))
+        }
+        Found::Nothing => {
+            let similar = graph.similar(id.as_str());
+            let meant = match similar.as_slice() {
+                [] => String::new(),
+                similar => format!(" Did you mean {}?", similar.join(" or ")),
+            };
+            let shown: String = id.as_str().chars().take(100).collect();
+            let message = format!(
+                "There is no entity {shown:?} in this project.{meant} ixchel_search finds ids."
+            );
+            Err(Error::new(ErrorKind::NotFound, message).field("id").reference(shown))
+        }
+    }
+}
+
+/// Pretty JSON as text, and the same as data.
+fn reply(answer: &impl Serialize) -> Result<Reply> {
+    let text = serde_json::to_string_pretty(answer).map_err(|error| {
+        Error::new(ErrorKind::Internal, "The answer could not be written.").caused_by(error)
+    })?;
+    tool::reply(text, answer)
+}
+
+#[cfg(test)]
+mod tests;

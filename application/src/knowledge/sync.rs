@@ -1,0 +1,105 @@
+//! `ixchel_sync` (S4 AC-002.1): looks at every file, brings the index up to date, and counts.
+
+use async_trait::async_trait;
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Access;
+use reqlore_domain::knowledge::Graph;
+use reqlore_domain::ports::documents::Look;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Repo;
+use crate::Context;
+use crate::arguments::{decode, present};
+use crate::tool::{Tool, schema};
+
+pub(crate) struct Sync;
+
+/// The name of the checkpoint that counts are taken from.
+const CHECKPOINT: &str = "ixchel_sync";
+/// So many warnings are told; the rest is counted.
+const MOST_WARNINGS: usize = 100;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Path inside the repository, absolute. Left out: the server's own root.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Repo")]
+    repo: Option<Repo>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// Every .md file below .ixchel, readable or not.
+    scanned: usize,
+    /// Since the last ixchel_sync.
+    added: usize,
+    modified: usize,
+    deleted: usize,
+    unchanged: usize,
+    /// What a person should mend: file, line and reason.
+    warnings: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for Sync {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "ixchel_sync",
+            title: "Rebuild the knowledge index",
+            description: "Looks at every markdown file below .ixchel, brings the search index up \
+                          to date, and counts what was added, modified and deleted since the last \
+                          sync. Edits show without it; call it to see what changed or what is \
+                          broken. Long runs report progress and can be cancelled.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer>(),
+            access: Access::Write,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let (ports, observer) = (&context.ports, &*call.observer);
+        let model = context.models.index(ports, &project, Look::Everything, observer).await?;
+        let versions = model.entity_versions();
+        let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
+        super::reply(&Answer {
+            scanned: model.graph.nodes().len(),
+            added: difference.added,
+            modified: difference.modified,
+            deleted: difference.deleted,
+            unchanged: difference.unchanged,
+            warnings: warnings(&model.graph),
+        })
+    }
+}
+
+fn warnings(graph: &Graph) -> Vec<String> {
+    let faults = graph.nodes().filter_map(|node| {
+        let fault = node.fault.as_ref()?;
+        let file = DocumentId::entity(&*node.name);
+        Some(match fault.line {
+            Some(line) => format!("{file}:{line}: {}", fault.reason),
+            None => format!("{file}: {}", fault.reason),
+        })
+    });
+    let mut warnings: Vec<String> = faults.collect();
+    for (id, names) in graph.duplicates() {
+        let files: Vec<String> =
+            names.iter().map(|name| DocumentId::entity(&**name).to_string()).collect();
+        warnings.push(format!("{} claim one id, {id}; give each its own", files.join(" and ")));
+    }
+    let all = warnings.len();
+    if all > MOST_WARNINGS {
+        warnings.truncate(MOST_WARNINGS);
+        warnings.push(format!("and {} more; `reqlore check` lists all", all - MOST_WARNINGS));
+    }
+    warnings
+}

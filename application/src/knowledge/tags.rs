@@ -1,0 +1,103 @@
+//! `ixchel_tags` (S4 AC-004): all tags with their counts, or what has none.
+
+use async_trait::async_trait;
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::text::Bounded;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Repo;
+use crate::Context;
+use crate::arguments::{decode, present};
+use crate::tool::{Tool, schema};
+
+pub(crate) struct Tags;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Path inside the repository, absolute. Left out: the server's own root.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Repo")]
+    repo: Option<Repo>,
+    /// Only entities of this kind, such as "decision".
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Bounded<40>")]
+    kind: Option<Bounded<40>>,
+    /// List the entities without a tag instead.
+    #[serde(default)]
+    untagged: bool,
+}
+
+/// With `untagged` there are items, else tags.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer<'a> {
+    /// How many distinct tags there are; with untagged how many entities have none.
+    total: usize,
+    /// In alphabetical order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Tag<'a>>", default)]
+    tags: Option<Vec<Tag<'a>>>,
+    /// By path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Item<'a>>", default)]
+    items: Option<Vec<Item<'a>>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Tag<'a> {
+    tag: &'a str,
+    /// How many entities have it.
+    count: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Item<'a> {
+    id: &'a str,
+    kind: &'a str,
+    title: &'a str,
+    path: String,
+}
+
+#[async_trait]
+impl Tool for Tags {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "ixchel_tags",
+            title: "List tags",
+            description: "Lists all tags of the knowledge graph with how often each is used, in \
+                          alphabetical order; with untagged the entities that have none.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer<'_>>(),
+            access: Access::Read,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let (_, model) = super::graph(context, arguments.repo.as_ref()).await?;
+        let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
+        let kind = kind.as_deref();
+        if arguments.untagged {
+            let items = model.graph.untagged(kind).map(|node| Item {
+                id: &node.entity.id,
+                kind: &node.entity.kind,
+                title: &node.entity.title,
+                path: DocumentId::entity(&*node.name).to_string(),
+            });
+            let items: Vec<Item<'_>> = items.collect();
+            return super::reply(&Answer { total: items.len(), tags: None, items: Some(items) });
+        }
+        let tags = model.graph.tags(kind).into_iter();
+        let tags: Vec<Tag<'_>> = tags.map(|tag| Tag { tag: tag.tag, count: tag.count }).collect();
+        super::reply(&Answer { total: tags.len(), tags: Some(tags), items: None })
+    }
+}

@@ -1,0 +1,201 @@
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::ErrorKind;
+use serde_json::{Value, json};
+
+use crate::testing::Testing;
+
+const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\
+                       tags: [storage]\nsupersedes: dec-aaaaaa\nimplements: [iss-bbbbbb, REQ-048]\n\
+                       ---\n\n# Files first\n\nMarkdown in git is the storage backend.\n";
+const ISSUE: &str = "---\nid: iss-bbbbbb\ntitle: Pick a backend\nlabels: [storage, urgent]\n---\n\
+                     We need one.\n";
+
+async fn project() -> Testing {
+    let testing = Testing::new();
+    testing.write(DocumentId::entity("decisions/dec-1d2c8f"), STORAGE).await;
+    testing.write(DocumentId::entity("issues/iss-bbbbbb"), ISSUE).await;
+    testing.write(DocumentId::entity("ideas/old/free"), "# Free\n\ntext\n").await;
+    testing
+}
+
+async fn data(testing: &Testing, tool: &str, arguments: Value) -> Value {
+    let reply = testing.call(tool, arguments).await.unwrap();
+    let text: Value = serde_json::from_str(&reply.text[0]).unwrap();
+    assert_eq!(text, *reply.data, "the text is the data");
+    text
+}
+
+// S4: AC-002.1
+#[tokio::test]
+async fn sync_counts_since_the_last_sync_and_names_what_is_broken() {
+    let testing = project().await;
+    let first = data(&testing, "ixchel_sync", json!({})).await;
+    assert_eq!(
+        first,
+        json!({ "scanned": 3, "added": 3, "modified": 0, "deleted": 0, "unchanged": 0,
+                "warnings": [] })
+    );
+    testing.write(DocumentId::entity("issues/iss-bbbbbb"), "---\ntags: [\n---\nbroken\n").await;
+    testing.write(DocumentId::entity("ideas/twin"), "---\nid: dec-1d2c8f\n---\n").await;
+    let second = data(&testing, "ixchel_sync", json!({})).await;
+    assert_eq!((&second["scanned"], &second["added"]), (&json!(4), &json!(1)));
+    assert_eq!((&second["modified"], &second["unchanged"]), (&json!(1), &json!(2)));
+    let warnings = second["warnings"].as_array().unwrap();
+    assert!(warnings[0].as_str().unwrap().starts_with(".ixchel/issues/iss-bbbbbb.md:2: "));
+    assert!(warnings[1].as_str().unwrap().contains("claim one id, dec-1d2c8f"), "{warnings:?}");
+}
+
+// S4: AC-002.2
+#[tokio::test]
+async fn search_sees_an_edit_without_a_sync() {
+    let testing = project().await;
+    let found = data(&testing, "ixchel_search", json!({ "query": "backend" })).await;
+    assert_eq!(found["total"], 2);
+    testing.write(DocumentId::entity("ideas/old/free"), "# Free\n\nno backend at all\n").await;
+    let found = data(&testing, "ixchel_search", json!({ "query": "backend", "limit": 1 })).await;
+    assert_eq!((&found["total"], found["hits"].as_array().unwrap().len()), (&json!(3), 1));
+    assert_eq!(found["pending"], 0);
+}
+
+// S4: AC-002.2
+#[tokio::test]
+async fn search_finds_requirements_of_sections_when_asked_to() {
+    let testing = project().await;
+    let section = "# General\n\n**1.** Every backend keeps bytes.\n";
+    testing.write(DocumentId::section("general"), section).await;
+    let query = json!({ "query": "bytes", "sections": true });
+    let found = data(&testing, "ixchel_search", query).await;
+    assert_eq!(found["hits"][0]["id"], "general:1");
+    let found = data(&testing, "ixchel_search", json!({ "query": "bytes" })).await;
+    assert_eq!(found["total"], 0);
+}
+
+// S4: AC-002.3
+#[tokio::test]
+async fn show_gives_the_file_as_it_is() {
+    let testing = project().await;
+    let shown = data(&testing, "ixchel_show", json!({ "id": "dec-1d2c8f" })).await;
+    assert_eq!(shown["raw"], STORAGE);
+    assert_eq!((&shown["kind"], &shown["status"]), (&json!("decision"), &json!("accepted")));
+    assert_eq!(shown["path"], ".ixchel/decisions/dec-1d2c8f.md");
+    let shown = data(&testing, "ixchel_show", json!({ "id": "ideas/old/free" })).await;
+    assert_eq!((&shown["title"], &shown["truncated"]), (&json!("Free"), &json!(false)));
+    let shown = data(&testing, "ixchel_show", json!({ "id": "dec-1d2c8f", "max_tokens": 5 })).await;
+    assert_eq!(shown["truncated"], true);
+    let all = STORAGE.chars().count();
+    let cut = shown["cut"][0].as_str().unwrap();
+    assert!(cut.contains(&format!("of {all} characters")), "{cut}");
+}
+
+// S4: AC-002.3; catalogue 46
+#[tokio::test]
+async fn an_id_that_names_nothing_or_two_files_is_an_error_with_the_way_out() {
+    let testing = project().await;
+    for id in ["dec-000000", "../x", "/etc/passwd", "DEC-1D2C8F"] {
+        let error = testing.error("ixchel_show", json!({ "id": id })).await;
+        assert_eq!(error.kind, ErrorKind::NotFound, "{id}");
+        assert!(error.message.contains("ixchel_search"), "{}", error.message);
+    }
+    let meant = testing.text("ixchel_show", json!({ "id": "DEC-1D2C8F" })).await;
+    assert!(meant.contains("Did you mean dec-1d2c8f?"), "{meant}");
+    let nul = testing.error("ixchel_show", json!({ "id": "a\0b" })).await;
+    assert_eq!(nul.kind, ErrorKind::InvalidArgument);
+
+    testing.write(DocumentId::entity("ideas/twin"), "---\nid: dec-1d2c8f\n---\n").await;
+    let error = testing.error("ixchel_graph", json!({ "id": "dec-1d2c8f" })).await;
+    assert!(error.message.contains("decisions/dec-1d2c8f, ideas/twin"), "{}", error.message);
+    let shown = data(&testing, "ixchel_show", json!({ "id": "ideas/twin" })).await;
+    assert_eq!(shown["id"], "dec-1d2c8f");
+}
+
+// S4: AC-002.4
+#[tokio::test]
+async fn graph_gives_relations_with_the_titles_of_their_targets() {
+    let testing = project().await;
+    let graph = data(&testing, "ixchel_graph", json!({ "id": "dec-1d2c8f" })).await;
+    assert_eq!(
+        graph["outgoing"],
+        json!([
+            { "rel": "implements", "targets": [
+                { "id": "iss-bbbbbb", "title": "Pick a backend" },
+                { "id": "REQ-048", "title": null } ] },
+            { "rel": "supersedes", "targets": [{ "id": "dec-aaaaaa", "title": null }] },
+        ])
+    );
+}
+
+// S4: AC-002.5
+#[tokio::test]
+async fn context_gathers_one_hop_and_says_what_it_cut() {
+    let testing = project().await;
+    let context = data(&testing, "ixchel_context", json!({ "id": "dec-1d2c8f" })).await;
+    assert_eq!(
+        context["items"],
+        json!([
+            { "id": "dec-1d2c8f", "title": "Files first",
+              "body": "# Files first\n\nMarkdown in git is the storage backend." },
+            { "id": "iss-bbbbbb", "title": "Pick a backend", "body": "We need one." },
+        ])
+    );
+    let arguments = json!({ "id": "dec-1d2c8f", "max_tokens": 4 });
+    let context = data(&testing, "ixchel_context", arguments).await;
+    assert_eq!(
+        (&context["truncated"], &context["items"][0]["body"]),
+        (&json!(true), &json!("# Files first"))
+    );
+    assert!(context["cut"].to_string().contains("items: the first 1 of 2"), "{context}");
+}
+
+// S4: AC-004.1, AC-004.2, AC-004.3
+#[tokio::test]
+async fn tags_are_counted_in_alphabetical_order() {
+    let testing = project().await;
+    let tags = data(&testing, "ixchel_tags", json!({})).await;
+    assert_eq!(
+        tags,
+        json!({ "total": 2, "tags": [{ "tag": "storage", "count": 2 },
+                                     { "tag": "urgent", "count": 1 }] })
+    );
+    let tags = data(&testing, "ixchel_tags", json!({ "kind": "Decision" })).await;
+    assert_eq!(tags["total"], 1);
+    let untagged = data(&testing, "ixchel_tags", json!({ "untagged": true })).await;
+    assert_eq!(
+        untagged,
+        json!({ "total": 1, "items": [{ "id": "ideas/old/free", "kind": "idea", "title": "Free",
+                                        "path": ".ixchel/ideas/old/free.md" }] })
+    );
+}
+
+// S4: AC-003.1, AC-003.2
+#[tokio::test]
+async fn a_repo_is_another_project() {
+    let testing = project().await;
+    let tags = data(&testing, "ixchel_tags", json!({ "repo": "/other" })).await;
+    assert_eq!(tags["total"], 0);
+    let tags = data(&testing, "ixchel_tags", json!({ "repo": "/project" })).await;
+    assert_eq!(tags["total"], 2);
+    let error = testing.error("ixchel_tags", json!({ "repo": "relative" })).await;
+    assert_eq!(error.field.as_deref(), Some("repo"));
+}
+
+// Catalogue 48
+#[tokio::test]
+async fn any_query_is_answered_or_refused_by_its_bounds() {
+    let testing = project().await;
+    for query in ["\"", "*", "NEAR(", "a OR", "%_", "the of and", "🦀", "dec-"] {
+        let found = testing.call("ixchel_search", json!({ "query": query })).await;
+        assert!(found.is_ok(), "{query}: {found:?}");
+    }
+    for (arguments, field) in [
+        (json!({ "query": "x".repeat(10_001) }), "query"),
+        (json!({ "query": " " }), "query"),
+        (json!({ "query": "x", "limit": 0 }), "limit"),
+        (json!({ "query": "x", "limit": 101 }), "limit"),
+        (json!({ "query": "x", "limit": "10" }), "limit"),
+        (json!({ "query": "x", "max_tokens": 0 }), "max_tokens"),
+        (json!({}), "query"),
+    ] {
+        let error = testing.error("ixchel_search", arguments).await;
+        assert_eq!(error.field.as_deref(), Some(field), "{}", error.message);
+    }
+}
