@@ -34,6 +34,16 @@ pub struct Profile {
     /// What the nearness of meaning counts beside the match of words, which counts 1.
     pub weight: f32,
     pub languages: Languages,
+    pub pace: Pace,
+}
+
+/// How long a model takes for one text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Microseconds: callers may embed in passing.
+    Instant,
+    /// Milliseconds: texts wait for a thread in the background.
+    Slow,
 }
 
 /// Which texts a model understands.

@@ -1,0 +1,266 @@
+//! From text to the words that rank: the one analyzer for documents, queries and snippets.
+//!
+//! The trap: what is changed here changes every index, so [`VERSION`] must change with it, else old
+//! indexes keep words that no query can produce.
+
+mod split;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use frostem::{Algorithm, Stemmer};
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+/// An index of another version is built anew.
+pub(crate) const VERSION: u32 = 1;
+
+/// The longest word in bytes; of a longer one only the beginning counts.
+const MAX_WORD: usize = 64;
+/// So many words are remembered with what became of them; then the memory starts anew.
+const MAX_REMEMBERED: usize = 1 << 16;
+
+/// Makes words. Clones share their memory of words, so a clone costs nothing; each use locks it, so
+/// who works at the same time as others has one of their own.
+#[derive(Clone)]
+pub(crate) struct Analyzer {
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl Analyzer {
+    pub(crate) fn new() -> Self {
+        Self { memory: Arc::new(Mutex::new(Memory::new())) }
+    }
+
+    /// Calls `take` with each word of the text, identifiers whole and in parts.
+    pub(crate) fn each(&self, text: &str, mut take: impl FnMut(&str)) {
+        let mut memory = self.lock();
+        let normal = normal(text);
+        for found in split::Compounds::new(&normal) {
+            for word in memory.words(found).split(' ') {
+                take(word);
+            }
+        }
+    }
+
+    /// As [`Analyzer::each`], with the place of the compound that has the word. Of letters outside
+    /// NFKC the places are found by normalising word by word.
+    pub(crate) fn each_at(&self, text: &str, mut take: impl FnMut(Range<usize>, &str)) {
+        let mut memory = self.lock();
+        let mut at = 0;
+        while let Some(found) = split::next_compound(text, &mut at) {
+            let start = found.as_ptr().addr() - text.as_ptr().addr();
+            for word in memory.words(&normal(found)).split(' ') {
+                take(start..start + found.len(), word);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        // A panic elsewhere leaves at worst a word unremembered.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Analyzer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Analyzer").finish_non_exhaustive()
+    }
+}
+
+impl Tokenizer for Analyzer {
+    type TokenStream<'a> = Stream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> Stream<'a> {
+        Stream {
+            memory: self.lock(),
+            text: normal(text),
+            at: 0,
+            words: String::new(),
+            next: 0,
+            token: Token::default(),
+        }
+    }
+}
+
+/// The words of a text as tantivy wants them. Places in the text are not kept: nothing asks.
+pub(crate) struct Stream<'a> {
+    memory: MutexGuard<'a, Memory>,
+    text: Cow<'a, str>,
+    at: usize,
+    /// The words of the last compound, and where the next of them begins.
+    words: String,
+    next: usize,
+    token: Token,
+}
+
+impl TokenStream for Stream<'_> {
+    fn advance(&mut self) -> bool {
+        if self.next >= self.words.len() {
+            let Some(found) = split::next_compound(&self.text, &mut self.at) else { return false };
+            self.words.clear();
+            self.words.push_str(self.memory.words(found));
+            self.next = 0;
+        }
+        let rest = &self.words[self.next..];
+        let word = rest.split_once(' ').map_or(rest, |(word, _)| word);
+        self.next += word.len() + 1;
+        self.token.position = self.token.position.wrapping_add(1);
+        self.token.text.clear();
+        self.token.text.push_str(word);
+        true
+    }
+
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        &mut self.token
+    }
+}
+
+/// NFKC; most texts have it already.
+fn normal(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.nfkc().collect())
+    }
+}
+
+/// Stemmers, and what they made of the words seen before: the same words recur.
+struct Memory {
+    english: Stemmer,
+    russian: Stemmer,
+    seen: HashMap<Box<str>, Box<str>>,
+    fresh: String,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self {
+            english: Stemmer::new(Algorithm::English),
+            russian: Stemmer::new(Algorithm::Russian),
+            seen: HashMap::new(),
+            fresh: String::new(),
+        }
+    }
+
+    /// What a compound gives, parted by blanks; at least one word.
+    fn words(&mut self, compound: &str) -> &str {
+        let compound = &compound[..compound.floor_char_boundary(MAX_WORD)];
+        if self.seen.contains_key(compound) {
+            return &self.seen[compound];
+        }
+        self.fresh.clear();
+        let mut fresh = std::mem::take(&mut self.fresh);
+        split::words(compound, |word, stemmed| {
+            if !fresh.is_empty() {
+                fresh.push(' ');
+            }
+            fresh.push_str(&self.fold(word, stemmed));
+        });
+        self.fresh = fresh;
+        if self.seen.len() >= MAX_REMEMBERED {
+            self.seen.clear();
+        }
+        self.seen.insert(compound.into(), self.fresh.as_str().into());
+        &self.fresh
+    }
+
+    /// Lower case, `ё` as `е`, and the stem.
+    fn fold(&self, word: &str, stemmed: bool) -> String {
+        let lower: String = word
+            .chars()
+            .flat_map(char::to_lowercase)
+            .map(|c| match c {
+                'ё' => 'е',
+                '’' => '\'',
+                other => other,
+            })
+            .collect();
+        if !stemmed {
+            return lower;
+        }
+        if lower.bytes().all(|b| b.is_ascii_lowercase() || b == b'\'') {
+            self.english.stem(&lower).into_owned()
+        } else if lower.chars().all(|c| matches!(c, '\u{400}'..='\u{52f}')) {
+            self.russian.stem(&lower).into_owned()
+        } else {
+            lower
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> String {
+        let mut words = Vec::new();
+        Analyzer::new().each(text, |word| words.push(word.to_owned()));
+        words.join(" ")
+    }
+
+    #[test]
+    fn words_of_texts() {
+        for (text, expected) in [
+            ("", ""),
+            ("  — … !", ""),
+            ("Connections, connected!", "connect connect"),
+            ("the user's don't", "the user don't"),
+            ("the user’s", "the user"),
+            ("Требования требований", "требован требован"),
+            ("Ещё ёлки", "ещ елк"),
+            ("ﬁne ＡＢＣ １２", "fine abc 12"),
+            ("naïve Straße", "naïve straße"),
+            ("日本 カタカナ", "日 本 カタカナ"),
+            ("тест2 mixedСлово", "тест2 тест 2 mixedслово mix слов"),
+        ] {
+            assert_eq!(words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn identifiers_whole_and_in_parts() {
+        for (text, expected) in [
+            ("REQ-048", "req-048 req 048 48"),
+            ("req-048.", "req-048 req 048 48"),
+            ("get_user_story", "get_user_story get user stori"),
+            ("__init__", "init"),
+            ("getUserStories", "getuserstori get user stori"),
+            ("HTTPServer", "httpserver http server"),
+            ("HTTP", "http"),
+            ("sha256", "sha256 sha 256"),
+            ("dec-1d2c8f", "dec-1d2c8f dec 1d2c8f"),
+            ("general:2.1", "general 2.1 2 1"),
+            ("src/main.rs", "src main.rs main rs"),
+            ("v2", "v2 v 2"),
+            ("000", "000 0"),
+            ("C++ a.b.", "c a.b a b"),
+        ] {
+            assert_eq!(words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_stream_for_the_index_gives_the_same_words() {
+        let text = "REQ-048: the Connections of getUserStory, требования №5";
+        let mut analyzer = Analyzer::new();
+        let mut stream = analyzer.token_stream(text);
+        let mut streamed = Vec::new();
+        while stream.advance() {
+            streamed.push(stream.token().text.clone());
+        }
+        assert_eq!(streamed.join(" "), words(text));
+    }
+
+    #[test]
+    fn a_long_word_is_its_beginning() {
+        assert_eq!(words(&"x".repeat(10_000)).len(), MAX_WORD);
+        assert_eq!(words(&"ж".repeat(10_000)).len(), MAX_WORD);
+    }
+}

@@ -1,0 +1,154 @@
+//! Where words begin and end, and which parts an identifier has.
+//!
+//! The trap: a *compound* is what stands between blanks and punctuation (`REQ-048`, `main.rs`); a
+//! *part* is a piece of it. A path or `general:2.1` is several compounds, since `/` and `:` part.
+
+use unicode_normalization::char::is_combining_mark;
+
+/// What alternates between letters and digits more often is a hash, not a name: it stays whole.
+const MAX_RUNS: usize = 3;
+
+/// The compounds of a text.
+pub(crate) struct Compounds<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Compounds<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Compounds<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        next_compound(self.text, &mut self.at)
+    }
+}
+
+/// The next compound from `at` on, which then is behind it.
+pub(crate) fn next_compound<'a>(text: &'a str, at: &mut usize) -> Option<&'a str> {
+    let mut start = None;
+    let mut end = *at;
+    let mut joined = false;
+    while let Some((char, next)) = char_at(text, end) {
+        match (class(char), start) {
+            (Class::Word, None) => start = Some(end),
+            (Class::Word, Some(_)) => joined = false,
+            // Two joints in a row end a word, as in `a..b` or `--`.
+            (Class::Joint, Some(_)) if !joined => joined = true,
+            (Class::Ideograph, None) => {
+                *at = next;
+                return Some(&text[end..next]);
+            }
+            (_, Some(_)) => break,
+            (_, None) => {}
+        }
+        end = next;
+    }
+    *at = end;
+    let found = &text[start?..end];
+    Some(found.trim_end_matches(|c| class(c) == Class::Joint))
+}
+
+fn char_at(text: &str, at: usize) -> Option<(char, usize)> {
+    let byte = *text.as_bytes().get(at)?;
+    if byte.is_ascii() {
+        return Some((char::from(byte), at + 1));
+    }
+    let char = text[at..].chars().next()?;
+    Some((char, at + char.len_utf8()))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Word,
+    /// Joins words when it stands between them.
+    Joint,
+    /// A word of its own: these scripts write without blanks.
+    Ideograph,
+    Other,
+}
+
+fn class(c: char) -> Class {
+    match c {
+        'a'..='z' | 'A'..='Z' | '0'..='9' => Class::Word,
+        '-' | '_' | '.' | '\'' | '’' => Class::Joint,
+        '\0'..='\x7f' => Class::Other,
+        '\u{3040}'..='\u{309f}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' => {
+            Class::Ideograph
+        }
+        '\u{20000}'..='\u{3ffff}' => Class::Ideograph,
+        _ if c.is_alphanumeric() || is_combining_mark(c) => Class::Word,
+        _ => Class::Other,
+    }
+}
+
+/// The words of a compound: itself, and its parts where it has some. The second argument tells
+/// whether a word may be stemmed: words of letters alone.
+pub(crate) fn words(compound: &str, mut take: impl FnMut(&str, bool)) {
+    let named = |c: char| c == '_' || c == '.' || c.is_numeric();
+    let parted = |c: char| matches!(c, '-' | '_' | '.');
+    let plain = !compound.contains(|c| c == '-' || named(c));
+    if plain {
+        take(compound, true);
+        parts(compound, &mut take);
+        return;
+    }
+    // `well-known` is two words of a language, `well_known` and `req-7` are names.
+    if compound.contains(named) {
+        take(compound, false);
+    }
+    for piece in compound.split(parted).filter(|piece| !piece.is_empty()) {
+        let digits = piece.contains(char::is_numeric);
+        if piece.len() < compound.len() {
+            take(piece, !digits);
+        }
+        let bare = piece.trim_start_matches('0');
+        if bare.len() < piece.len() && piece.bytes().all(|b| b.is_ascii_digit()) {
+            take(if bare.is_empty() { "0" } else { bare }, false);
+        }
+        parts(piece, &mut take);
+    }
+}
+
+/// The parts of a piece at the borders of `camelCase` and of letters and digits, if it has any.
+fn parts(piece: &str, take: &mut impl FnMut(&str, bool)) {
+    if !piece.contains(|c: char| c.is_uppercase() || c.is_numeric()) {
+        return;
+    }
+    let runs = borders(piece);
+    let alternations = runs.iter().filter(|run| run.contains(char::is_numeric)).count();
+    let hash = alternations > 0 && runs.len() > MAX_RUNS;
+    if runs.len() < 2 || hash {
+        return;
+    }
+    for run in runs {
+        take(run, !run.contains(char::is_numeric));
+    }
+}
+
+fn borders(piece: &str) -> Vec<&str> {
+    let chars: Vec<(usize, char)> = piece.char_indices().collect();
+    let mut runs = Vec::new();
+    let mut start = 0;
+    for i in 1..chars.len() {
+        let (before, (at, here)) = (chars[i - 1].1, chars[i]);
+        let after = chars.get(i + 1).map(|(_, c)| *c);
+        let digit = before.is_numeric() != here.is_numeric()
+            && !is_combining_mark(before)
+            && !is_combining_mark(here);
+        let hump = before.is_lowercase() && here.is_uppercase();
+        // `HTTPServer`: the last capital belongs to what follows.
+        let acronym =
+            before.is_uppercase() && here.is_uppercase() && after.is_some_and(char::is_lowercase);
+        if digit || hump || acronym {
+            runs.push(&piece[start..at]);
+            start = at;
+        }
+    }
+    runs.push(&piece[start..]);
+    runs
+}

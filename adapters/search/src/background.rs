@@ -1,0 +1,198 @@
+//! The one thread behind all projects: it lets models read what waits, and saves.
+//!
+//! The trap: it yields to calls. Before each batch it waits until no call runs, and a batch is
+//! small, so a call waits for one batch at most.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::embedder::Role;
+use reqlore_domain::project::ProjectKey;
+
+use crate::Config;
+use crate::analyzer::Analyzer;
+use crate::folder::Folder;
+use crate::project::{Analyzers, Project};
+
+/// Changes are saved when nothing changed for so long ...
+const QUIET: Duration = Duration::from_secs(2);
+/// ... or after so long, however much changes.
+const AT_LATEST: Duration = Duration::from_secs(30);
+/// How much less this thread counts to the system than those that answer.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// What calls and the thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: Config,
+    analyzers: Analyzers,
+    projects: Mutex<HashMap<ProjectKey, Arc<Mutex<Project>>>>,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many calls run.
+    calls: usize,
+    /// Something may wait to be read.
+    work: bool,
+    /// When the first and the last unsaved change was.
+    unsaved: Option<(Instant, Instant)>,
+    stop: bool,
+}
+
+/// What the thread is to do.
+enum Turn {
+    Read,
+    Save,
+    Stop,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> Self {
+        let analyzers = Analyzers { asking: Analyzer::new(), indexing: Analyzer::new() };
+        let (projects, state) = (Mutex::default(), Mutex::default());
+        Self { config, analyzers, projects, state, wake: Condvar::new() }
+    }
+
+    /// The project, if it is open and nobody is just opening one.
+    pub(crate) fn opened(&self, key: &ProjectKey) -> Option<Arc<Mutex<Project>>> {
+        self.projects.try_lock().ok()?.get(key).cloned()
+    }
+
+    /// The project; opening it reads its folder.
+    pub(crate) fn project(&self, key: &ProjectKey) -> Result<Arc<Mutex<Project>>> {
+        let mut projects = lock(&self.projects);
+        if let Some(project) = projects.get(key) {
+            return Ok(Arc::clone(project));
+        }
+        let folder = self.config.cache.as_ref().and_then(|cache| {
+            let mut name = blake3::Hasher::new();
+            name.update(self.config.store.as_bytes()).update(b"\0").update(key.as_str().as_bytes());
+            let path = cache.join(&name.finalize().to_hex()[..32]);
+            Folder::open(path.clone())
+                .inspect_err(|error| {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "there is no cache of the search index");
+                })
+                .ok()
+        });
+        let opened = Project::open(folder, self.analyzers.clone(), &self.config.embedders)?;
+        let project = Arc::new(Mutex::new(opened));
+        projects.insert(key.clone(), Arc::clone(&project));
+        lock(&self.state).work = true;
+        self.wake.notify_all();
+        Ok(project)
+    }
+
+    /// A call runs until the answer is dropped.
+    pub(crate) fn call(&self) -> Call<'_> {
+        lock(&self.state).calls += 1;
+        Call(self)
+    }
+
+    /// Something changed: there may be something to read, and to save.
+    pub(crate) fn changed(&self) {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        state.work = true;
+        state.unsaved = Some((state.unsaved.map_or(now, |(first, _)| first), now));
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn stop(&self) {
+        lock(&self.state).stop = true;
+        self.wake.notify_all();
+    }
+
+    /// Waits for something to do while no call runs.
+    fn turn(&self) -> Turn {
+        let mut state = lock(&self.state);
+        loop {
+            if state.stop {
+                return Turn::Stop;
+            }
+            let due = state.unsaved.map(|(first, last)| (first + AT_LATEST).min(last + QUIET));
+            let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
+            if state.calls == 0 && rest.is_some_and(|rest| rest.is_zero()) {
+                state.unsaved = None;
+                return Turn::Save;
+            }
+            if state.calls == 0 && state.work {
+                state.work = false;
+                return Turn::Read;
+            }
+            let rest = rest.filter(|rest| !rest.is_zero()).unwrap_or(AT_LATEST);
+            let waited = self.wake.wait_timeout(state, rest);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Lets one model read one batch of one project.
+    fn read(&self) {
+        for project in self.all() {
+            let Some(batch) = lock(&project).next_batch() else { continue };
+            let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
+            let result = batch.embedder.embed(Role::Passage, &texts);
+            lock(&project).take_batch(&batch, result);
+            self.changed();
+            return;
+        }
+    }
+
+    fn save(&self) {
+        for project in self.all() {
+            let mut project = lock(&project);
+            if project.unsaved() {
+                project.save();
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Mutex<Project>>> {
+        lock(&self.projects).values().cloned().collect()
+    }
+}
+
+/// A call that runs.
+#[derive(Debug)]
+pub(crate) struct Call<'a>(&'a Shared);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).calls -= 1;
+        self.0.wake.notify_all();
+    }
+}
+
+/// Starts the thread; without it the index works, and nothing is read or saved behind calls.
+pub(crate) fn start(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    let thread = thread::Builder::new().name("search".to_owned()).spawn(move || run(&shared));
+    thread.inspect_err(|error| tracing::error!(%error, "the search index has no thread")).ok()
+}
+
+fn run(shared: &Shared) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "reading in the background at full priority");
+    }
+    loop {
+        match shared.turn() {
+            Turn::Read => shared.read(),
+            Turn::Save => shared.save(),
+            Turn::Stop => return shared.save(),
+        }
+    }
+}
+
+/// A panic of somebody else leaves values that are good enough for a cache.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,150 @@
+//! Texts in pieces that a model of meaning can read: split at headings, some 180 words each.
+//!
+//! The trap: a chunk begins with the title and the headings above it, since a piece alone rarely
+//! says what it is about; two items with the same words and titles share one chunk and one vector.
+
+use std::ops::Range;
+
+use reqlore_domain::search::Item;
+
+/// A chunk's name: the hash of its text.
+pub(crate) type Hash = [u8; 16];
+
+/// The most words of a chunk beside its headings: what models read at once, roughly.
+const MAX_WORDS: usize = 180;
+/// An item longer than that many chunks is known by its beginning.
+const MAX_CHUNKS: usize = 256;
+
+/// One piece of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    pub(crate) hash: Hash,
+    /// With title and headings, as a model reads it.
+    pub(crate) text: String,
+    /// Where its own part stands in the item's text.
+    pub(crate) range: Range<usize>,
+}
+
+/// The chunks of an item; none if it has neither title nor text.
+pub(crate) fn split(item: &Item) -> Vec<Chunk> {
+    let mut chunks = Vec::new();
+    let mut path: Vec<(usize, &str)> = Vec::new();
+    let (mut start, mut at, mut words, mut fenced) = (0, 0, 0, false);
+    for line in item.text.split_inclusive('\n') {
+        let bare = line.trim();
+        fenced ^= bare.starts_with("```") || bare.starts_with("~~~");
+        let heading = if fenced { None } else { heading(bare) };
+        let count = line.split_whitespace().count();
+        if heading.is_some() || words + count > MAX_WORDS {
+            push(&mut chunks, item, &path, start..at);
+            (start, words) = (at, 0);
+        }
+        if let Some((level, name)) = heading {
+            path.retain(|(above, _)| *above < level);
+            path.push((level, name));
+            start = at + line.len();
+        } else if count > MAX_WORDS {
+            start = long_line(&mut chunks, item, &path, at..at + line.len());
+            words = item.text[start..at + line.len()].split_whitespace().count();
+        } else {
+            words += count;
+        }
+        at += line.len();
+    }
+    push(&mut chunks, item, &path, start..at);
+    if chunks.is_empty() && !item.title.trim().is_empty() {
+        push_always(&mut chunks, item, &path, 0..0);
+    }
+    chunks.truncate(MAX_CHUNKS);
+    chunks
+}
+
+/// Cuts a line of very many words; gives where its unfinished rest begins.
+fn long_line(
+    chunks: &mut Vec<Chunk>,
+    item: &Item,
+    path: &[(usize, &str)],
+    line: Range<usize>,
+) -> usize {
+    let (mut start, mut words, mut inside) = (line.start, 0, false);
+    for (at, c) in item.text[line.clone()].char_indices() {
+        let begins = !c.is_whitespace() && !inside;
+        inside = !c.is_whitespace();
+        if begins && words == MAX_WORDS {
+            push(chunks, item, path, start..line.start + at);
+            (start, words) = (line.start + at, 0);
+        }
+        words += usize::from(begins);
+    }
+    start
+}
+
+fn push(chunks: &mut Vec<Chunk>, item: &Item, path: &[(usize, &str)], range: Range<usize>) {
+    if !item.text[range.clone()].trim().is_empty() && chunks.len() < MAX_CHUNKS {
+        push_always(chunks, item, path, range);
+    }
+}
+
+fn push_always(chunks: &mut Vec<Chunk>, item: &Item, path: &[(usize, &str)], range: Range<usize>) {
+    let mut text = item.title.trim().to_owned();
+    for (_, name) in path.iter().filter(|(_, name)| *name != item.title.trim()) {
+        if !text.is_empty() {
+            text.push_str(" — ");
+        }
+        text.push_str(name);
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(item.text[range.clone()].trim());
+    let mut hash = [0; 16];
+    hash.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
+    chunks.push(Chunk { hash, text, range });
+}
+
+/// Level and name of a markdown heading.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let name = line.trim_start_matches('#');
+    let level = line.len() - name.len();
+    let spaced = name.is_empty() || name.starts_with([' ', '\t']);
+    ((1..=6).contains(&level) && spaced).then(|| (level, name.trim().trim_end_matches('#').trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(title: &str, text: &str) -> Vec<String> {
+        let item = Item {
+            reference: String::new(),
+            kind: String::new(),
+            title: title.into(),
+            text: text.into(),
+            tags: vec![],
+        };
+        split(&item).into_iter().map(|chunk| chunk.text).collect()
+    }
+
+    #[test]
+    fn chunks_begin_with_title_and_headings() {
+        assert_eq!(texts("", " \n"), Vec::<String>::new());
+        assert_eq!(texts("T", ""), ["T\n"]);
+        assert_eq!(texts("T", "a\nb\n"), ["T\na\nb"]);
+        assert_eq!(
+            texts("T", "# T\nintro\n## A\na\n### B\nb\n## C ##\n```\n# code\n```"),
+            ["T\nintro", "T — A\na", "T — A — B\nb", "T — C\n```\n# code\n```"]
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_words() {
+        let long = (0..1000).map(|i| i.to_string()).collect::<Vec<_>>();
+        for text in [long.join(" "), long.join("\n"), format!("a\n{}\nb", long.join(" "))] {
+            let chunks = texts("", &text);
+            let longest = chunks.iter().map(|chunk| chunk.split_whitespace().count()).max();
+            assert_eq!(longest, Some(MAX_WORDS));
+            let words: Vec<_> = chunks.iter().flat_map(|chunk| chunk.split_whitespace()).collect();
+            assert_eq!(words, text.split_whitespace().collect::<Vec<_>>());
+        }
+    }
+}

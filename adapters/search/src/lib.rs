@@ -1,0 +1,163 @@
+//! The search index: words through tantivy, meaning through vectors, and a folder that caches both.
+//!
+//! The trap: everything here can be thrown away at any time. The documents are the truth; what is
+//! missing or damaged is empty, shows in `indexed`, and is brought again by the application.
+
+mod analyzer;
+mod background;
+mod checked;
+mod checkpoints;
+mod chunk;
+mod folder;
+mod meaning;
+mod project;
+mod rank;
+mod record;
+mod references;
+mod script;
+mod snippet;
+mod table;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::embedder::Embedder;
+use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::search::{Difference, Hits, Projection, Query};
+use tokio::task::spawn_blocking;
+
+use background::Shared;
+use project::{Prepared, Project, read_query};
+
+/// An `apply` of so many items is done where it may take its time.
+const LIGHT_APPLY: usize = 8;
+
+/// What an index is made of.
+#[derive(Clone, Default)]
+pub struct Config {
+    /// The folder for this user's caches; without one everything is in memory.
+    pub cache: Option<PathBuf>,
+    /// Which store the projects are in, such as its path or address: with a project's key it names
+    /// the folder of its cache, and is not shown to anyone.
+    pub store: String,
+    /// The models of meaning, the worst first; may be none.
+    pub embedders: Vec<Arc<dyn Embedder>>,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let models: Vec<_> = self.embedders.iter().map(|model| &model.profile().name).collect();
+        f.debug_struct("Config").field("cache", &self.cache).field("models", &models).finish()
+    }
+}
+
+/// Ranks the items of all projects. Dropping it saves what is not yet saved.
+#[derive(Debug)]
+pub struct Index {
+    shared: Arc<Shared>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Index {
+    /// Reads nothing yet: a project is opened when it is first asked for.
+    pub fn new(config: Config) -> Self {
+        let shared = Arc::new(Shared::new(config));
+        let worker = background::start(&shared);
+        Self { shared, worker: Mutex::new(worker) }
+    }
+
+    /// Does `work` here if that takes less time than to change threads, else on another one.
+    async fn with<T: Send + 'static>(
+        &self,
+        key: &ProjectKey,
+        is_light: impl FnOnce(&Project) -> bool,
+        work: impl FnOnce(&mut Project) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if let Some(project) = self.shared.opened(key)
+            && let Ok(mut project) = project.try_lock()
+            && is_light(&project)
+        {
+            return work(&mut project);
+        }
+        let (shared, key) = (Arc::clone(&self.shared), key.clone());
+        blocking(move || work(&mut background::lock(&*shared.project(&key)?))).await
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    spawn_blocking(work).await.map_err(|error| {
+        Error::new(ErrorKind::Internal, "The search stopped midway.").caused_by(error)
+    })?
+}
+
+#[async_trait]
+impl SearchIndex for Index {
+    async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>> {
+        self.with(project, |_| true, |project| Ok(project.indexed())).await
+    }
+
+    async fn apply(&self, project: &ProjectKey, projections: Vec<Projection>) -> Result<()> {
+        let _call = self.shared.call();
+        let items: usize = projections.iter().map(|projection| projection.items.len()).sum();
+        let is_light = move |_: &Project| items <= LIGHT_APPLY;
+        self.with(project, is_light, move |project| project.apply(&projections)).await?;
+        self.shared.changed();
+        Ok(())
+    }
+
+    async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits> {
+        let _call = self.shared.call();
+        let asked = query.clone();
+        let step = self.with(project, Project::is_light, move |project| {
+            Ok(match project.prepare(&asked)? {
+                Prepared::Ready(plan) => Ok(project.search(&asked, &plan)?),
+                Prepared::Unread(plan, embedder) => Err((plan, embedder, asked)),
+            })
+        });
+        let (plan, embedder, asked) = match step.await? {
+            Ok(hits) => return Ok(hits),
+            Err(unread) => unread,
+        };
+        let shared = Arc::clone(&self.shared);
+        let key = project.clone();
+        blocking(move || {
+            let vector = read_query(&*embedder, &asked);
+            let project = shared.project(&key)?;
+            let mut project = background::lock(&project);
+            let plan = project.with_vector(plan, &asked, vector);
+            project.search(&asked, &plan)
+        })
+        .await
+    }
+
+    async fn checkpoint(
+        &self,
+        project: &ProjectKey,
+        name: &'static str,
+        versions: BTreeMap<DocumentId, Version>,
+    ) -> Result<Difference> {
+        let take = move |project: &mut Project| Ok(project.checkpoint(name, versions));
+        self.with(project, |_| true, take).await
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        self.shared.stop();
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(worker) = worker
+            && worker.join().is_err()
+        {
+            tracing::error!("the search index's thread stopped midway");
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The meaning of all texts: for each model the vectors there are, and the texts that wait for one.
+//!
+//! The trap: models stand in the order of their worth, and the best one that knows nearly all texts
+//! ranks. So answers get better while the best model still reads, and never wait for it.
+
+mod file;
+pub(crate) mod vectors;
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Role};
+
+use crate::chunk::{Chunk, Hash};
+use crate::folder::Folder;
+use crate::rank::{self, FUSED, Near, Scored};
+use crate::script::Script;
+use crate::table::{self, Table};
+use file::Store;
+use vectors::{Prefix, Row, Vectors};
+
+/// A model ranks when it knows that many of a hundred texts.
+const ENOUGH_PERCENT: usize = 95;
+/// An instant model reads so many texts in the very call that brings them.
+pub(crate) const IN_PASSING: usize = 512;
+/// So many texts a model reads at once in the background, by its pace: then calls get a turn.
+const BATCH_INSTANT: usize = 64;
+const BATCH_SLOW: usize = 4;
+/// So many queries are remembered with their vectors: pages of one query follow each other.
+const QUERIES: usize = 16;
+/// What meaning counts more when the query is in another script than the texts: then words of one
+/// can't match words of the other.
+const ACROSS_SCRIPTS: f32 = 3.0;
+/// What has no word of the query is found by a nearness of so many standard deviations above the
+/// mean of all, and of at least [`NEAR_AT_LEAST`].
+const NEAR_DEVIATIONS: f32 = 3.0;
+/// Vectors of texts that have nothing to do with each other are seldom nearer than this.
+const NEAR_AT_LEAST: f32 = 0.25;
+/// Vectors that nothing uses are kept for a text's return, up to as many as are used and these.
+const SPARE: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct Meaning {
+    tiers: Vec<Tier>,
+    /// How many items have each chunk.
+    live: HashMap<Hash, u32, BuildHasherDefault<Prefix>>,
+}
+
+/// One model.
+struct Tier {
+    embedder: Arc<dyn Embedder>,
+    vectors: Vectors,
+    store: Option<Store>,
+    /// The newest last.
+    waiting: Vec<(Hash, Box<str>)>,
+    places: Places,
+    asked: VecDeque<(String, Arc<[f32]>)>,
+    /// It failed; it is as if it were not there.
+    failed: bool,
+}
+
+impl std::fmt::Debug for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tier").field("model", &self.embedder.profile().id).finish_non_exhaustive()
+    }
+}
+
+/// Which rows belong to which slots; derived, and derived anew when either changed.
+#[derive(Debug, Default)]
+struct Places {
+    of: Option<(u64, usize)>,
+    /// Row, slot, and which chunk of the item.
+    list: Vec<(u32, u32, u32)>,
+    missing: usize,
+    total: usize,
+}
+
+/// Texts for one model to read without a lock held.
+pub(crate) struct Batch {
+    tier: usize,
+    pub(crate) embedder: Arc<dyn Embedder>,
+    hashes: Vec<Hash>,
+    pub(crate) texts: Vec<Box<str>>,
+}
+
+/// What meaning found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) near: Near,
+    /// The chunk of each item that is nearest.
+    pub(crate) chunks: HashMap<u32, u32>,
+}
+
+impl Meaning {
+    pub(crate) fn new(embedders: &[Arc<dyn Embedder>], folder: Option<&Folder>) -> Self {
+        let tier = |embedder: &Arc<dyn Embedder>| {
+            let profile = embedder.profile();
+            let mut store = folder.map(|folder| Store::new(folder, profile));
+            let vectors = match &mut store {
+                Some(store) => store.load(profile.dimension),
+                None => Vectors::new(profile.dimension),
+            };
+            Tier {
+                embedder: Arc::clone(embedder),
+                vectors,
+                store,
+                waiting: Vec::new(),
+                places: Places::default(),
+                asked: VecDeque::new(),
+                failed: false,
+            }
+        };
+        Self { tiers: embedders.iter().map(tier).collect(), live: HashMap::default() }
+    }
+
+    /// An item has these chunks.
+    pub(crate) fn hold(&mut self, chunks: &[Hash]) {
+        for hash in chunks {
+            *self.live.entry(*hash).or_default() += 1;
+        }
+    }
+
+    /// An item with these chunks is gone. Their vectors stay for a while: texts come back.
+    pub(crate) fn release(&mut self, chunks: &[Hash]) {
+        for hash in chunks {
+            if let Some(count) = self.live.get_mut(hash) {
+                *count -= 1;
+                if *count == 0 {
+                    self.live.remove(hash);
+                }
+            }
+        }
+    }
+
+    /// Lets instant models read the first of these texts, as far as `budget` goes, and the rest wait.
+    pub(crate) fn read(&mut self, chunks: Vec<Chunk>, budget: &mut usize) {
+        let Self { tiers, .. } = self;
+        for tier in tiers.iter_mut().filter(|tier| !tier.failed) {
+            let unread = chunks.iter().filter(|chunk| tier.vectors.row(&chunk.hash).is_none());
+            let unread: Vec<&Chunk> = unread.collect();
+            let instant = tier.embedder.profile().pace == Pace::Instant;
+            let now = if instant { unread.len().min(*budget) } else { 0 };
+            let (now, later) = unread.split_at(now);
+            *budget -= now.len();
+            let texts: Vec<&str> = now.iter().map(|chunk| chunk.text.as_str()).collect();
+            let hashes: Vec<Hash> = now.iter().map(|chunk| chunk.hash).collect();
+            if !texts.is_empty() {
+                let result = tier.embedder.embed(Role::Passage, &texts);
+                tier.take(&hashes, result);
+            }
+            let later = later.iter().map(|chunk| (chunk.hash, chunk.text.as_str().into()));
+            tier.waiting.extend(later);
+        }
+    }
+
+    /// Does a model lack this chunk?
+    pub(crate) fn lacks(&self, hash: &Hash) -> bool {
+        self.tiers.iter().any(|tier| !tier.failed && tier.vectors.row(hash).is_none())
+    }
+
+    /// What is to be read next: the newest texts, by the least model that lacks some.
+    pub(crate) fn next(&mut self) -> Option<Batch> {
+        let live = &self.live;
+        for (number, tier) in self.tiers.iter_mut().enumerate() {
+            let profile = tier.embedder.profile();
+            let most = if profile.pace == Pace::Slow { BATCH_SLOW } else { BATCH_INSTANT };
+            let (mut hashes, mut texts) = (Vec::new(), Vec::new());
+            while hashes.len() < most
+                && let Some((hash, text)) = tier.waiting.pop()
+            {
+                let wanted = live.contains_key(&hash) && tier.vectors.row(&hash).is_none();
+                if wanted && !hashes.contains(&hash) && !tier.failed {
+                    hashes.push(hash);
+                    texts.push(text);
+                }
+            }
+            if !hashes.is_empty() {
+                let embedder = Arc::clone(&tier.embedder);
+                return Some(Batch { tier: number, embedder, hashes, texts });
+            }
+        }
+        None
+    }
+
+    /// A batch was read.
+    pub(crate) fn take(
+        &mut self,
+        batch: &Batch,
+        result: reqlore_domain::error::Result<Vec<Vec<f32>>>,
+    ) {
+        if let Some(tier) = self.tiers.get_mut(batch.tier) {
+            tier.take(&batch.hashes, result);
+        }
+    }
+
+    /// How many texts the best model has not read.
+    pub(crate) fn pending(&mut self, table: &Table) -> usize {
+        let best = self.tiers.iter_mut().rev().find(|tier| !tier.failed);
+        best.map_or(0, |tier| tier.places(table).missing)
+    }
+
+    /// The model that ranks for a query of this script.
+    pub(crate) fn choose(&mut self, table: &Table, script: Script) -> Option<usize> {
+        let tiers = self.tiers.iter_mut().enumerate().rev();
+        for (number, tier) in tiers.filter(|(_, tier)| !tier.failed) {
+            let speaks = match tier.embedder.profile().languages {
+                Languages::English => script == Script::Latin,
+                Languages::Many => script != Script::None,
+            };
+            let places = tier.places(table);
+            let known = places.total - places.missing;
+            if speaks && known > 0 && known * 100 >= places.total * ENOUGH_PERCENT {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn model(&self, tier: usize) -> &Arc<dyn Embedder> {
+        &self.tiers[tier].embedder
+    }
+
+    /// The vector of a query, if this model read it lately.
+    pub(crate) fn asked(&self, tier: usize, query: &str) -> Option<Arc<[f32]>> {
+        let asked = &mut self.tiers[tier].asked.iter();
+        asked.find(|(text, _)| text == query).map(|(_, vector)| Arc::clone(vector))
+    }
+
+    pub(crate) fn remember(&mut self, tier: usize, query: &str, vector: &Arc<[f32]>) {
+        let asked = &mut self.tiers[tier].asked;
+        asked.truncate(QUERIES - 1);
+        asked.push_front((query.to_owned(), Arc::clone(vector)));
+    }
+
+    /// The model can't read; it ranks no more.
+    pub(crate) fn fail(&mut self, tier: usize, error: &reqlore_domain::error::Error) {
+        self.tiers[tier].fail(error);
+    }
+
+    /// The items nearest to a query among those that `fits` lets through.
+    pub(crate) fn near(
+        &mut self,
+        tier: usize,
+        table: &Table,
+        query: &[f32],
+        script: Script,
+        fits: impl Fn(u32) -> bool,
+    ) -> Found {
+        let tier = &mut self.tiers[tier];
+        tier.places(table);
+        let nearness = tier.vectors.scan(query);
+        let mut best = vec![(f32::MIN, 0); table.width()];
+        for (row, slot, chunk) in &tier.places.list {
+            let score = nearness[table::index(*row)];
+            let best = &mut best[table::index(*slot)];
+            if score > best.0 {
+                *best = (score, *chunk);
+            }
+        }
+        let known = (0..).zip(&best).filter(|(_, (score, _))| *score > f32::MIN);
+        let cutoff = cutoff(known.clone().map(|(_, (score, _))| *score));
+        let fitting = known.filter(|(slot, (score, _))| *score > 0.0 && fits(*slot));
+        let mut list: Vec<Scored> =
+            fitting.map(|(slot, (score, _))| Scored { slot, score: *score }).collect();
+        let compare = |a: &Scored, b: &Scored| rank::compare(table, a, b);
+        if list.len() > FUSED {
+            list.select_nth_unstable_by(FUSED - 1, compare);
+            list.truncate(FUSED);
+        }
+        list.sort_unstable_by(compare);
+        let chunks = list.iter().map(|found| (found.slot, best[table::index(found.slot)].1));
+        let profile = tier.embedder.profile();
+        let across = profile.languages == Languages::Many
+            && table.script() != Script::None
+            && script != table.script();
+        let weight = profile.weight * if across { ACROSS_SCRIPTS } else { 1.0 };
+        Found { chunks: chunks.collect(), near: Near { list, weight, cutoff } }
+    }
+
+    /// Brings the files up to date, and forgets vectors once most are of no use.
+    pub(crate) fn save(&mut self) {
+        let live = &self.live;
+        for tier in &mut self.tiers {
+            let used = live.keys().filter(|hash| tier.vectors.row(hash).is_some()).count();
+            if used > 0 && tier.vectors.len() > 2 * used + SPARE {
+                tier.vectors.retain(|hash| live.contains_key(hash));
+                tier.places.of = None;
+                if let Some(store) = &mut tier.store {
+                    store.renew();
+                }
+            }
+            if let Some(store) = &mut tier.store
+                && let Err(error) = store.save(&tier.vectors)
+            {
+                tracing::warn!(%error, "vectors can't be kept for the next start");
+            }
+        }
+    }
+}
+
+impl Tier {
+    fn take(&mut self, hashes: &[Hash], result: reqlore_domain::error::Result<Vec<Vec<f32>>>) {
+        let vectors = match result {
+            Ok(vectors) if vectors.len() == hashes.len() => vectors,
+            Ok(_) => return self.fail(&unfit()),
+            Err(error) => return self.fail(&error),
+        };
+        for (hash, vector) in hashes.iter().zip(vectors) {
+            let row = Row::of(&vector);
+            if self.vectors.insert(*hash, &row) {
+                if let Some(store) = &mut self.store {
+                    store.push(hash, &row);
+                }
+            } else if self.vectors.row(hash).is_none() {
+                return self.fail(&unfit());
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &reqlore_domain::error::Error) {
+        let model = &self.embedder.profile().id;
+        tracing::error!(model, error = error as &dyn std::error::Error, "the model can't read");
+        self.failed = true;
+        self.waiting = Vec::new();
+    }
+
+    fn places(&mut self, table: &Table) -> &Places {
+        let of = Some((table.changes(), self.vectors.len()));
+        if self.places.of != of {
+            let mut places = Places { of, ..Places::default() };
+            for (slot, entry) in table.all() {
+                places.total += entry.chunks.len();
+                for (chunk, hash) in (0..).zip(&entry.chunks) {
+                    match self.vectors.row(hash) {
+                        Some(row) => places.list.push((row, slot, chunk)),
+                        None => places.missing += 1,
+                    }
+                }
+            }
+            self.places = places;
+        }
+        &self.places
+    }
+}
+
+fn unfit() -> reqlore_domain::error::Error {
+    let kind = reqlore_domain::error::ErrorKind::Internal;
+    reqlore_domain::error::Error::new(kind, "the model's vectors don't fit what it says of itself")
+}
+
+/// From which nearness on something is found by meaning alone.
+fn cutoff(scores: impl Iterator<Item = f32>) -> f32 {
+    let (mut count, mut sum, mut squares) = (0.0_f32, 0.0_f32, 0.0_f32);
+    for score in scores {
+        count += 1.0;
+        sum += score;
+        squares += score * score;
+    }
+    let mean = sum / count.max(1.0);
+    let deviation = (squares / count.max(1.0) - mean * mean).max(0.0).sqrt();
+    (mean + NEAR_DEVIATIONS * deviation).max(NEAR_AT_LEAST)
+}

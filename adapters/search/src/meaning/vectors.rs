@@ -1,0 +1,226 @@
+//! Vectors as small integers, and the scan over all of them.
+//!
+//! The trap: rows are numbers of a byte with one scale a row; the query keeps twice that, so it
+//! loses nothing that would show. Exact floats beside them were measured and changed no order.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use pulp::{Arch, Simd, WithSimd};
+
+use crate::chunk::Hash;
+
+/// The largest number of a row.
+const ROW_MAX: f32 = 127.0;
+/// The largest number of a query; the sum over 4,000 of them stays below 2^31.
+const QUERY_MAX: f32 = 2047.0;
+
+pub(crate) struct Vectors {
+    dimension: usize,
+    rows: HashMap<Hash, u32, BuildHasherDefault<Prefix>>,
+    numbers: Vec<i8>,
+    scales: Vec<f32>,
+    arch: Arch,
+}
+
+impl std::fmt::Debug for Vectors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Vectors").field("rows", &self.scales.len()).finish_non_exhaustive()
+    }
+}
+
+/// A vector as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) scale: f32,
+    pub(crate) numbers: Vec<i8>,
+}
+
+impl Row {
+    pub(crate) fn of(vector: &[f32]) -> Self {
+        let (scale, numbers) = integers(vector, ROW_MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "they are at most ROW_MAX")]
+        let numbers = numbers.into_iter().map(|number| number as i8).collect();
+        Self { scale, numbers }
+    }
+}
+
+impl Vectors {
+    pub(crate) fn new(dimension: usize) -> Self {
+        let (rows, numbers, scales) = (HashMap::default(), Vec::new(), Vec::new());
+        Self { dimension, rows, numbers, scales, arch: Arch::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.scales.len()
+    }
+
+    pub(crate) fn row(&self, hash: &Hash) -> Option<u32> {
+        self.rows.get(hash).copied()
+    }
+
+    /// Takes a vector in, unless it is there or has another dimension.
+    pub(crate) fn insert(&mut self, hash: Hash, row: &Row) -> bool {
+        if row.numbers.len() != self.dimension || self.rows.contains_key(&hash) {
+            return false;
+        }
+        let Ok(number) = u32::try_from(self.len()) else { return false };
+        self.rows.insert(hash, number);
+        self.numbers.extend_from_slice(&row.numbers);
+        self.scales.push(row.scale);
+        true
+    }
+
+    /// Keeps these alone.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Hash) -> bool) {
+        let mut kept = Self::new(self.dimension);
+        for (hash, row) in self.all() {
+            if keep(&hash) {
+                kept.insert(hash, &row);
+            }
+        }
+        *self = kept;
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Hash, Row)> {
+        let mut rows: Vec<_> = self.rows.iter().map(|(hash, row)| (*row, *hash)).collect();
+        rows.sort_unstable();
+        rows.into_iter().zip(&self.scales).enumerate().map(|(at, ((_, hash), scale))| {
+            let numbers = self.numbers[at * self.dimension..(at + 1) * self.dimension].to_vec();
+            (hash, Row { scale: *scale, numbers })
+        })
+    }
+
+    /// How near each row is to the query: the cosine, of vectors of unit length.
+    pub(crate) fn scan(&self, query: &[f32]) -> Vec<f32> {
+        let mut nearness = vec![0.0; self.len()];
+        if query.len() != self.dimension || self.dimension == 0 {
+            return nearness;
+        }
+        let (scale, query) = integers(query, QUERY_MAX);
+        self.arch.dispatch(Scan { vectors: self, query: &query, scale, nearness: &mut nearness });
+        nearness
+    }
+}
+
+struct Scan<'a> {
+    vectors: &'a Vectors,
+    query: &'a [i16],
+    scale: f32,
+    nearness: &'a mut [f32],
+}
+
+impl WithSimd for Scan<'_> {
+    type Output = ();
+
+    /// The loop is plain; what it is compiled to differs by what the processor has.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "else it is compiled for the least processor")]
+    fn with_simd<S: Simd>(self, _: S) {
+        let rows = self.vectors.numbers.chunks_exact(self.vectors.dimension);
+        for ((row, scale), nearness) in rows.zip(&self.vectors.scales).zip(self.nearness) {
+            let mut sum = 0_i32;
+            for (a, b) in row.iter().zip(self.query) {
+                sum += i32::from(*a) * i32::from(*b);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "nearness needs no more")]
+            let product = sum as f32;
+            *nearness = product * scale * self.scale;
+        }
+    }
+}
+
+/// Numbers of at most `max` and what one of them is worth.
+fn integers(vector: &[f32], max: f32) -> (f32, Vec<i16>) {
+    let largest = vector.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return (0.0, vec![0; vector.len()]);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "they are at most `max`")]
+    let numbers = vector.iter().map(|number| (number / largest * max).round() as i16).collect();
+    (largest / max, numbers)
+}
+
+/// A hash is random enough to be its own.
+#[derive(Default)]
+pub(crate) struct Prefix(u64);
+
+impl Hasher for Prefix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk::<8>() {
+            self.0 ^= u64::from_le_bytes(*first);
+        }
+    }
+
+    fn write_usize(&mut self, _: usize) {
+        // The length of a hash says nothing.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A vector of unit length that looks random.
+    fn vector(seed: u32, dimension: usize) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12345);
+        let numbers: Vec<f32> = (0..dimension)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                f32::from(u16::try_from(state >> 16).unwrap()) / 65536.0 - 0.5
+            })
+            .collect();
+        let length = numbers.iter().map(|n| n * n).sum::<f32>().sqrt();
+        numbers.iter().map(|n| n / length).collect()
+    }
+
+    #[test]
+    fn nearness_is_the_cosine() {
+        for dimension in [3, 256, 384] {
+            let mut vectors = Vectors::new(dimension);
+            for seed in 0..50 {
+                assert!(
+                    vectors.insert(
+                        [u8::try_from(seed).unwrap(); 16],
+                        &Row::of(&vector(seed, dimension))
+                    )
+                );
+            }
+            let query = vector(7, dimension);
+            let found = vectors.scan(&query);
+            for (seed, found) in (0..).zip(&found) {
+                let exact: f32 =
+                    vector(seed, dimension).iter().zip(&query).map(|(a, b)| a * b).sum();
+                assert!((found - exact).abs() < 0.01, "{dimension} {seed}: {found} {exact}");
+            }
+            assert!(found[7] > 0.99);
+        }
+    }
+
+    #[test]
+    fn a_vector_of_zeros_is_near_nothing() {
+        let mut vectors = Vectors::new(2);
+        vectors.insert([1; 16], &Row::of(&[0.0, 0.0]));
+        vectors.insert([2; 16], &Row::of(&[f32::NAN, 1.0]));
+        assert_eq!(vectors.scan(&[1.0, 0.0]), [0.0, 0.0]);
+        assert!(!vectors.insert([3; 16], &Row::of(&[1.0])));
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again() {
+        let mut vectors = Vectors::new(2);
+        for seed in 1..5 {
+            vectors.insert([seed; 16], &Row::of(&vector(u32::from(seed), 2)));
+        }
+        vectors.retain(|hash| hash[0] % 2 == 0);
+        assert_eq!(
+            (vectors.len(), vectors.row(&[2; 16]), vectors.row(&[4; 16])),
+            (2, Some(0), Some(1))
+        );
+        assert!((vectors.scan(&vector(4, 2))[1] - 1.0).abs() < 0.02);
+    }
+}

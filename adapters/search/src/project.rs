@@ -1,0 +1,363 @@
+//! One project's index: words, meaning and what is known of both.
+//!
+//! The trap: whatever goes wrong in here, the index is a cache. So a fault empties it and is logged;
+//! the application sees from `indexed` what is missing and brings it again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::embedder::{Embedder, Pace, Role};
+use reqlore_domain::search::{self, Difference, Hit, Hits, Projection, Query};
+
+use crate::analyzer::Analyzer;
+use crate::checkpoints::Checkpoints;
+use crate::chunk::{self, Chunk};
+use crate::folder::Folder;
+use crate::meaning::{self, Batch, Found, Meaning};
+use crate::rank::{self, Page};
+use crate::record;
+use crate::references;
+use crate::script::Script;
+use crate::snippet;
+use crate::table::{Entry, Table};
+use crate::words::Words;
+use crate::words::expand::{self, MAX_BYTES};
+use crate::words::score::{self, Weighted};
+
+/// More items than this are searched on a thread where it may take its time.
+const LIGHT_ITEMS: usize = 50_000;
+
+#[derive(Debug)]
+pub(crate) struct Project {
+    analyzers: Analyzers,
+    folder: Option<Folder>,
+    words: Words,
+    table: Table,
+    meaning: Meaning,
+    checkpoints: Checkpoints,
+    /// Something is to be saved.
+    unsaved: bool,
+}
+
+/// One for each side, so that a search never waits for indexing.
+#[derive(Debug, Clone)]
+pub(crate) struct Analyzers {
+    pub(crate) asking: Analyzer,
+    pub(crate) indexing: Analyzer,
+}
+
+/// The vector of a query, or what is needed to get it.
+pub(crate) enum Prepared {
+    /// Nothing is missing.
+    Ready(Plan),
+    /// This model is to read the query, which takes its time; no lock is needed meanwhile.
+    Unread(Plan, Arc<dyn Embedder>),
+}
+
+/// How a query is answered.
+pub(crate) struct Plan {
+    /// The model that ranks, and the query's vector once it is known.
+    tier: Option<usize>,
+    vector: Option<Arc<[f32]>>,
+    script: Script,
+}
+
+impl Project {
+    /// Opens what is kept in the folder, or begins empty.
+    pub(crate) fn open(
+        mut folder: Option<Folder>,
+        analyzers: Analyzers,
+        embedders: &[Arc<dyn Embedder>],
+    ) -> Result<Self> {
+        let meaning = Meaning::new(embedders, folder.as_ref());
+        let checkpoints = Checkpoints::open(folder.as_ref());
+        let stored = folder.as_mut().and_then(Folder::load);
+        let restored = stored.and_then(|directory| {
+            let words = Words::open(directory, &analyzers.indexing).ok()?;
+            Some((restore(&words)?, words))
+        });
+        let found = restored.is_some();
+        let (table, words) = match restored {
+            Some(restored) => restored,
+            None => (Table::default(), Words::empty(&analyzers.indexing).map_err(unusable)?),
+        };
+        let unsaved = false;
+        let mut project = Self { analyzers, folder, words, table, meaning, checkpoints, unsaved };
+        if found {
+            project.resume();
+        } else if let Some(folder) = &mut project.folder {
+            folder.clear().unwrap_or_else(|error| not_kept(&error));
+        }
+        Ok(project)
+    }
+
+    pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
+        self.table.versions()
+    }
+
+    /// Takes documents in. A fault empties the index, and then they are all there is.
+    pub(crate) fn apply(&mut self, projections: &[Projection]) -> Result<()> {
+        self.unsaved = true;
+        self.try_apply(projections).or_else(|error| {
+            self.reset(&error)?;
+            self.try_apply(projections).map_err(unusable)
+        })
+    }
+
+    fn try_apply(&mut self, projections: &[Projection]) -> tantivy::Result<()> {
+        let mut budget = meaning::IN_PASSING;
+        for projection in projections {
+            self.remove(&projection.document);
+            let Some(version) = projection.version else { continue };
+            let document = &projection.document;
+            let mut unread = Vec::new();
+            for item in &projection.items {
+                let chunks = chunk::split(item);
+                let hashes: Vec<_> = chunks.iter().map(|chunk| chunk.hash).collect();
+                let bytes = record::encode(document, version, Some((item, &hashes)));
+                self.meaning.hold(&hashes);
+                unread.extend(chunks);
+                let slot =
+                    self.table.add(version, Entry::new(document.clone(), Some(item), hashes));
+                self.words.add(slot, &bytes, Some(item))?;
+            }
+            if projection.items.is_empty() {
+                let bytes = record::encode(document, version, None);
+                let mark = Entry::new(document.clone(), None, Vec::new());
+                let slot = self.table.add(version, mark);
+                self.words.add(slot, &bytes, None)?;
+            }
+            self.meaning.read(unread, &mut budget);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, document: &DocumentId) {
+        for (slot, entry) in self.table.remove(document) {
+            self.words.remove(slot);
+            self.meaning.release(&entry.chunks);
+        }
+    }
+
+    /// Can a search be answered in less time than it takes to change threads?
+    pub(crate) fn is_light(&self) -> bool {
+        !self.words.dirty() && self.table.items() <= LIGHT_ITEMS
+    }
+
+    /// Makes ready to search; gives what ranks.
+    pub(crate) fn prepare(&mut self, query: &Query) -> Result<Prepared> {
+        if let Err(error) = self.words.commit() {
+            self.reset(&error)?;
+        }
+        let text = &query.text[..query.text.floor_char_boundary(MAX_BYTES)];
+        let script = Script::of(&[text]);
+        let wanted = query.meaning == search::Meaning::Best;
+        let tier = wanted.then(|| self.meaning.choose(&self.table, script)).flatten();
+        let mut plan = Plan { tier, vector: None, script };
+        let Some(tier) = tier else { return Ok(Prepared::Ready(plan)) };
+        plan.vector = self.meaning.asked(tier, text);
+        if plan.vector.is_some() {
+            return Ok(Prepared::Ready(plan));
+        }
+        let embedder = Arc::clone(self.meaning.model(tier));
+        if embedder.profile().pace == Pace::Slow {
+            return Ok(Prepared::Unread(plan, embedder));
+        }
+        let read = read_query(&*embedder, query);
+        Ok(Prepared::Ready(self.with_vector(plan, query, read)))
+    }
+
+    /// Takes in what a model made of a query.
+    pub(crate) fn with_vector(
+        &mut self,
+        mut plan: Plan,
+        query: &Query,
+        read: Result<Vec<f32>>,
+    ) -> Plan {
+        let Some(tier) = plan.tier else { return plan };
+        match read {
+            Ok(vector) => {
+                let vector: Arc<[f32]> = vector.into();
+                let text = &query.text[..query.text.floor_char_boundary(MAX_BYTES)];
+                self.meaning.remember(tier, text, &vector);
+                plan.vector = Some(vector);
+            }
+            Err(error) => {
+                self.meaning.fail(tier, &error);
+                plan.tier = None;
+            }
+        }
+        plan
+    }
+
+    /// Answers a query; a fault empties the index, and then nothing is found.
+    pub(crate) fn search(&mut self, query: &Query, plan: &Plan) -> Result<Hits> {
+        // Somebody may have changed it while the query was read.
+        let answer = self.words.commit().and_then(|()| self.try_search(query, plan));
+        answer.or_else(|error| {
+            self.reset(&error)?;
+            self.try_search(query, plan).map_err(unusable)
+        })
+    }
+
+    fn try_search(&mut self, query: &Query, plan: &Plan) -> tantivy::Result<Hits> {
+        let Self { words, table, meaning, analyzers, .. } = self;
+        let fits = |slot| {
+            table.item(slot).is_some_and(|entry| {
+                let document = &entry.document;
+                (query.documents.is_empty() || query.documents.contains(&document.kind))
+                    && (query.kinds.is_empty() || query.kinds.contains(&entry.kind))
+            })
+        };
+        let sought = expand::words(words.view(), &analyzers.asking, &query.text)?;
+        let mut scores = score::scores(words.view(), &sought, table.items(), table.width())?;
+        for (slot, score) in (0..).zip(&mut scores) {
+            if *score > 0.0 && !fits(slot) {
+                *score = 0.0;
+            }
+        }
+        let mut pinned = references::within(table, &query.text);
+        pinned.retain(|slot| fits(*slot));
+        let near = match (plan.tier, &plan.vector) {
+            (Some(tier), Some(vector)) => {
+                Some(meaning.near(tier, table, vector, plan.script, fits))
+            }
+            _ => None,
+        };
+        let range = query.offset..query.offset.saturating_add(query.limit);
+        let ranking = near.as_ref().map(|found| &found.near);
+        let page = rank::page(table, &scores, ranking, &pinned, range);
+        let mut signals = vec!["words".to_owned()];
+        if let (Some(tier), Some(_)) = (plan.tier, &near) {
+            signals.push(format!("meaning:{}", meaning.model(tier).profile().name));
+        }
+        let pending = meaning.pending(table);
+        let total = page.total;
+        let hits = self.hits(&page, near.as_ref(), &sought)?;
+        Ok(Hits { hits, total, signals, pending })
+    }
+
+    fn hits(
+        &self,
+        page: &Page,
+        near: Option<&Found>,
+        sought: &[Weighted],
+    ) -> tantivy::Result<Vec<Hit>> {
+        let mut hits = Vec::with_capacity(page.found.len());
+        for found in &page.found {
+            let Some(entry) = self.table.item(found.slot) else { continue };
+            let item = self.words.view().record(found.slot)?.and_then(|record| record.item);
+            let snippet = item.map_or_else(String::new, |item| {
+                let nearest = near.and_then(|near| near.chunks.get(&found.slot));
+                let start = || {
+                    let chunks = chunk::split(&item);
+                    let nearest = nearest.and_then(|at| chunks.get(usize::try_from(*at).ok()?));
+                    nearest.map_or(0, |chunk| chunk.range.start)
+                };
+                snippet::of(&self.analyzers.asking, &item.text, sought, start)
+            });
+            hits.push(Hit {
+                document: entry.document.clone(),
+                reference: entry.reference.clone(),
+                kind: entry.kind.clone(),
+                title: entry.title.clone(),
+                score: found.score,
+                snippet,
+            });
+        }
+        Ok(hits)
+    }
+
+    pub(crate) fn checkpoint(
+        &mut self,
+        name: &str,
+        versions: BTreeMap<DocumentId, Version>,
+    ) -> Difference {
+        self.checkpoints.take(self.folder.as_ref(), name, versions)
+    }
+
+    /// Texts for a model to read in the background.
+    pub(crate) fn next_batch(&mut self) -> Option<Batch> {
+        self.meaning.next()
+    }
+
+    pub(crate) fn take_batch(&mut self, batch: &Batch, result: Result<Vec<Vec<f32>>>) {
+        self.unsaved = true;
+        self.meaning.take(batch, result);
+    }
+
+    /// Is there something to save?
+    pub(crate) fn unsaved(&self) -> bool {
+        self.unsaved && self.folder.is_some()
+    }
+
+    /// Brings the folder up to date. What can't be saved is built again by the next process.
+    pub(crate) fn save(&mut self) {
+        let Some(folder) = &mut self.folder else { return };
+        self.unsaved = false;
+        self.meaning.save();
+        let saved = self.words.commit().map_err(std::io::Error::other);
+        match saved.and_then(|()| folder.save(&self.words.index, &self.words.directory)) {
+            Ok(complete) => self.unsaved = !complete,
+            Err(error) => not_kept(&error),
+        }
+    }
+
+    /// Begins empty, after a fault.
+    fn reset(&mut self, fault: &tantivy::TantivyError) -> Result<()> {
+        tracing::warn!(error = %fault, "the search index is damaged and is built anew");
+        for (_, entry) in self.table.all() {
+            self.meaning.release(&entry.chunks);
+        }
+        self.table = Table::default();
+        self.words = Words::empty(&self.analyzers.indexing).map_err(unusable)?;
+        if let Some(folder) = &mut self.folder {
+            folder.clear().unwrap_or_else(|error| not_kept(&error));
+        }
+        Ok(())
+    }
+
+    /// Takes up meaning where a process before left off.
+    fn resume(&mut self) {
+        let mut lacking = Vec::new();
+        for (slot, entry) in self.table.all() {
+            self.meaning.hold(&entry.chunks);
+            if entry.chunks.iter().any(|hash| self.meaning.lacks(hash)) {
+                lacking.push(slot);
+            }
+        }
+        let mut budget = meaning::IN_PASSING;
+        for slot in lacking {
+            let item = self.words.view().record(slot).ok().flatten().and_then(|record| record.item);
+            let chunks: Vec<Chunk> = item.as_ref().map(chunk::split).unwrap_or_default();
+            self.meaning.read(chunks, &mut budget);
+        }
+    }
+}
+
+/// Lets a model read the beginning of a query.
+pub(crate) fn read_query(embedder: &dyn Embedder, query: &Query) -> Result<Vec<f32>> {
+    let text = &query.text[..query.text.floor_char_boundary(MAX_BYTES)];
+    let vectors = embedder.embed(Role::Query, &[text])?;
+    Ok(vectors.into_iter().next().unwrap_or_default())
+}
+
+/// The table of what words hold; `None` if that does not fit together.
+fn restore(words: &Words) -> Option<Table> {
+    let records = words.view().records().ok()??;
+    let entries = records.into_iter().map(|(slot, record)| {
+        let entry = Entry::new(record.document, record.item.as_ref(), record.chunks);
+        (slot, record.version, entry)
+    });
+    Table::restore(entries.collect())
+}
+
+fn unusable(error: tantivy::TantivyError) -> Error {
+    Error::new(ErrorKind::Internal, "The search index can't be built.").caused_by(error)
+}
+
+fn not_kept(error: &std::io::Error) {
+    tracing::warn!(%error, "the search index can't be kept for the next start");
+}

@@ -1,0 +1,163 @@
+//! The part of a text that shows why it was found.
+//!
+//! The trap: texts may be megabytes and come a hundred at a time, so only a text's beginning is
+//! looked at, and nothing is added to it but the mark of what was left out.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::analyzer::Analyzer;
+use crate::words::score::Weighted;
+
+/// How long a snippet is, in characters.
+const LENGTH: usize = 240;
+/// So much of a text is searched for words, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
+/// So many places with words are weighed against each other.
+const MAX_PLACES: usize = 256;
+/// How much of a snippet stands before the first word that was asked for.
+const LEAD: usize = LENGTH / 6;
+
+/// The passage with most of the words, else what stands at `fallback`.
+pub(crate) fn of(
+    analyzer: &Analyzer,
+    text: &str,
+    words: &[Weighted],
+    fallback: impl FnOnce() -> usize,
+) -> String {
+    let places = places(analyzer, text, words);
+    let Some(best) = best(text, &places) else {
+        return cut(text, fallback());
+    };
+    let mut start = best.start;
+    let mut line_start = false;
+    for (at, c) in text[..best.start].char_indices().rev().take(LEAD) {
+        line_start = c == '\n';
+        if line_start {
+            break;
+        }
+        start = at;
+    }
+    // Not within a word, unless it is a very long one.
+    if start > 0 && !line_start {
+        let inside = text[..start].chars().next_back().is_some_and(|c| !c.is_whitespace());
+        let blank = text[start..best.start].find(char::is_whitespace);
+        start += blank.filter(|_| inside).unwrap_or(0);
+    }
+    cut(text, start)
+}
+
+struct Place {
+    range: Range<usize>,
+    word: usize,
+}
+
+fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
+    let by_word: HashMap<&str, usize> =
+        words.iter().enumerate().map(|(at, weighted)| (weighted.word.as_str(), at)).collect();
+    let mut places = Vec::new();
+    if by_word.is_empty() {
+        return places;
+    }
+    let text = &text[..text.floor_char_boundary(MAX_BYTES)];
+    analyzer.each_at(text, |range, word| {
+        if let Some(word) = by_word.get(word)
+            && places.len() < MAX_PLACES
+        {
+            places.push(Place { range, word: *word });
+        }
+    });
+    places
+}
+
+/// The stretch with the most different words; of equals the first.
+fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
+    let mut best: Option<(usize, usize, Range<usize>)> = None;
+    for (first, place) in places.iter().enumerate() {
+        let start = place.range.start;
+        let length = LENGTH - LEAD;
+        let reach =
+            text[start..].char_indices().nth(length).map_or(text.len(), |(at, _)| start + at);
+        let within = places[first..].iter().take_while(|place| place.range.end <= reach);
+        let mut seen = Vec::new();
+        let (mut count, mut end) = (0, place.range.end);
+        for place in within {
+            count += 1;
+            end = place.range.end;
+            if !seen.contains(&place.word) {
+                seen.push(place.word);
+            }
+        }
+        let better = best
+            .as_ref()
+            .is_none_or(|(different, most, _)| (seen.len(), count) > (*different, *most));
+        if better {
+            best = Some((seen.len(), count, start..end));
+        }
+    }
+    best.map(|(_, _, range)| range)
+}
+
+/// One line of at most [`LENGTH`] characters from here on, between words.
+fn cut(text: &str, start: usize) -> String {
+    let mut line = String::new();
+    let mut length = 0;
+    let before = !text[..start].trim().is_empty();
+    if before {
+        line.push('…');
+        length += 1;
+    }
+    for word in text[start..].split_whitespace() {
+        let room = LENGTH.saturating_sub(length + 2);
+        let size = word.chars().take(LENGTH + 1).count();
+        if size > room {
+            if length <= 1 {
+                line.extend(word.chars().take(room));
+            }
+            line.push('…');
+            break;
+        }
+        if length > usize::from(before) {
+            line.push(' ');
+            length += 1;
+        }
+        line.push_str(word);
+        length += size;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snippet(text: &str, words: &[&str]) -> String {
+        let words: Vec<_> =
+            words.iter().map(|word| Weighted { word: (*word).to_owned(), weight: 1.0 }).collect();
+        of(&Analyzer::new(), text, &words, || 0)
+    }
+
+    #[test]
+    fn shows_the_words_in_any_form() {
+        let filler = "lorem ipsum ".repeat(60);
+        let text = format!("{filler}\n- it Connected\n  twice {filler}");
+        let found = snippet(&text, &["connect"]);
+        assert!(found.starts_with("…- it Connected twice lorem"), "{found}");
+        assert!(found.ends_with("ipsum…") || found.ends_with("lorem…"), "{found}");
+        assert!(found.chars().count() <= LENGTH, "{found}");
+    }
+
+    #[test]
+    fn prefers_the_place_with_more_words() {
+        let filler = "lorem ipsum ".repeat(60);
+        let found = snippet(&format!("alpha {filler} alpha beta {filler}"), &["alpha", "beta"]);
+        assert!(found.contains("alpha beta"), "{found}");
+    }
+
+    #[test]
+    fn begins_at_the_beginning_where_nothing_matches() {
+        assert_eq!(snippet("", &["a"]), "");
+        assert_eq!(snippet("one\n two", &["three"]), "one two");
+        assert_eq!(snippet(&"ж".repeat(9000), &[]).chars().count(), LENGTH - 1);
+    }
+}

@@ -1,0 +1,171 @@
+//! From the words of a query to the words that are looked for.
+//!
+//! The trap: a query may be a hundred kilobytes of anything. Only its beginning is read, and of its
+//! words only the rarest are looked for, so every query costs about the same.
+
+use tantivy::Term;
+
+use super::score::{self, Weighted};
+use super::view::View;
+use crate::analyzer::Analyzer;
+
+/// So much of a query is read.
+pub(crate) const MAX_BYTES: usize = 16 * 1024;
+/// So many different words of it are considered ...
+const MAX_WORDS: usize = 256;
+/// ... and so many of them looked for, the rarest.
+const MAX_SOUGHT: usize = 64;
+/// So many words stand in for one that nothing has.
+const MAX_EXPANSIONS: usize = 8;
+/// What a word counts that was not asked for but is like one that was.
+const EXPANSION_WEIGHT: f32 = 0.5;
+/// So many words of the index are compared with one that nothing has, in each segment.
+const MAX_COMPARED: usize = 20_000;
+/// Shorter words are not guessed at: too much is like them.
+const MIN_GUESSED: usize = 4;
+
+/// The words to look for, in the query's order.
+pub(crate) fn words(
+    view: &View,
+    analyzer: &Analyzer,
+    query: &str,
+) -> tantivy::Result<Vec<Weighted>> {
+    let query = &query[..query.floor_char_boundary(MAX_BYTES)];
+    let mut asked: Vec<Weighted> = Vec::new();
+    analyzer.each(query, |word| {
+        if let Some(known) = asked.iter_mut().find(|known| known.word == word) {
+            known.weight += 1.0;
+        } else if asked.len() < MAX_WORDS {
+            asked.push(Weighted { word: word.to_owned(), weight: 1.0 });
+        }
+    });
+    if asked.len() > MAX_SOUGHT {
+        asked = rarest(view, asked)?;
+    }
+    let last = asked.len().saturating_sub(1);
+    let mut sought = Vec::new();
+    let mut guesses = MAX_EXPANSIONS;
+    for (at, word) in asked.into_iter().enumerate() {
+        let mut having = 0;
+        score::postings(view, &word.word, |_, _, _| having += 1)?;
+        let guessable = word.word.chars().count() >= MIN_GUESSED
+            && !word.word.contains(|c: char| c.is_numeric());
+        if having > 0 {
+            sought.push(word);
+        } else if guessable && guesses > 0 {
+            guesses -= 1;
+            sought.extend(alike(view, &word, at == last)?);
+        }
+    }
+    Ok(sought)
+}
+
+/// The rarest words that something has, in their order.
+fn rarest(view: &View, asked: Vec<Weighted>) -> tantivy::Result<Vec<Weighted>> {
+    let mut counted = Vec::new();
+    for (at, word) in asked.into_iter().enumerate() {
+        let having = count(view, &word.word)?;
+        if having > 0 {
+            counted.push((having, at, word));
+        }
+    }
+    counted.sort_by_key(|(having, at, _)| (*having, *at));
+    counted.truncate(MAX_SOUGHT);
+    counted.sort_by_key(|(_, at, _)| *at);
+    Ok(counted.into_iter().map(|(_, _, word)| word).collect())
+}
+
+/// How many items have a word, with some that are gone.
+fn count(view: &View, word: &str) -> tantivy::Result<u32> {
+    let term = Term::from_field_text(view.words, word);
+    let mut count = 0;
+    for segment in &view.segments {
+        count += segment.index.get_term_info(&term)?.map_or(0, |info| info.doc_freq);
+    }
+    Ok(count)
+}
+
+/// Words of the index that begin with this one, if it is the last of the query and may be
+/// unfinished; else words that differ in one letter, and not in the first.
+fn alike(view: &View, asked: &Weighted, last: bool) -> tantivy::Result<Vec<Weighted>> {
+    let mut found = Vec::new();
+    if last {
+        among(view, &asked.word, &mut found, |word| word.starts_with(&asked.word))?;
+    }
+    if found.is_empty() {
+        let letters: Vec<char> = asked.word.chars().collect();
+        let first = letters.first().map(char::to_string).unwrap_or_default();
+        among(view, &first, &mut found, |word| one_letter_off(&letters, word))?;
+    }
+    let mut counted = Vec::new();
+    for word in found {
+        let mut having = 0_usize;
+        score::postings(view, &word, |_, _, _| having += 1)?;
+        if having > 0 {
+            counted.push((having, word));
+        }
+    }
+    counted.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    counted.truncate(MAX_EXPANSIONS);
+    let weight = asked.weight * EXPANSION_WEIGHT;
+    Ok(counted.into_iter().map(|(_, word)| Weighted { word, weight }).collect())
+}
+
+/// Collects words with this beginning.
+fn among(
+    view: &View,
+    beginning: &str,
+    found: &mut Vec<String>,
+    fits: impl Fn(&str) -> bool,
+) -> tantivy::Result<()> {
+    for segment in &view.segments {
+        let mut stream = segment.index.terms().range().ge(beginning).into_stream()?;
+        for _ in 0..MAX_COMPARED {
+            let Some((word, _)) = stream.next() else { break };
+            if !word.starts_with(beginning.as_bytes()) {
+                break;
+            }
+            let Ok(word) = std::str::from_utf8(word) else { continue };
+            if fits(word) && !found.iter().any(|known| known == word) {
+                found.push(word.to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One letter more, less, other, or two neighbours exchanged.
+fn one_letter_off(asked: &[char], word: &str) -> bool {
+    if word.len().abs_diff(asked.len()) > asked.len() * 3 {
+        return false;
+    }
+    let word: Vec<char> = word.chars().collect();
+    let same = asked.iter().zip(&word).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&asked[same..], &word[same..]);
+    match (a, b) {
+        ([], [_]) | ([_], []) => true,
+        ([x, y, a @ ..], [v, w, b @ ..]) if x == w && y == v && a == b => true,
+        ([_, a @ ..], [_, b @ ..]) if a == b => true,
+        ([_, a @ ..], _) if a == b => true,
+        (_, [_, b @ ..]) if a == b => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_one_letter_off() {
+        let off = |a: &str, b: &str| one_letter_off(&a.chars().collect::<Vec<_>>(), b);
+        for (a, b) in
+            [("word", "ward"), ("word", "words"), ("word", "wod"), ("word", "wrod"), ("ёж", "ёжи")]
+        {
+            assert!(off(a, b) && off(b, a), "{a} {b}");
+        }
+        for (a, b) in [("word", "word"), ("word", "wards"), ("word", ""), ("abcd", "badc")] {
+            assert!(!off(a, b) && !off(b, a), "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! BM25 over the postings, word by word.
+//!
+//! The trap: sums of floats depend on their order. Words are added in the query's order whatever
+//! the segments are, so equal content gives equal scores to the last bit.
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{TERMINATED, Term};
+
+use super::view::View;
+use crate::table;
+
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+
+/// A word to look for, and what it counts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Weighted {
+    pub(crate) word: String,
+    pub(crate) weight: f32,
+}
+
+/// The scores of all items by slot; zero for what has none of the words.
+pub(crate) fn scores(
+    view: &View,
+    words: &[Weighted],
+    items: usize,
+    width: usize,
+) -> tantivy::Result<Vec<f32>> {
+    let mut scores = vec![0.0; width];
+    let saturations = saturations(view, items);
+    let mut found = Vec::new();
+    for word in words {
+        found.clear();
+        postings(view, &word.word, |slot, norm, count| found.push((slot, norm, count)))?;
+        let weight = word.weight * rarity(items, found.len()) * (K1 + 1.0);
+        for (slot, norm, count) in &found {
+            let count = approximate(*count);
+            if let Some(score) = scores.get_mut(table::index(*slot)) {
+                *score += weight * count / (count + saturations[usize::from(*norm)]);
+            }
+        }
+    }
+    Ok(scores)
+}
+
+/// Calls `take` with slot, length and count of each living item that has a word.
+pub(super) fn postings(
+    view: &View,
+    word: &str,
+    mut take: impl FnMut(u32, u8, u32),
+) -> tantivy::Result<()> {
+    let term = Term::from_field_text(view.words, word);
+    for segment in &view.segments {
+        let Some(info) = segment.index.get_term_info(&term)? else { continue };
+        let option = IndexRecordOption::WithFreqs;
+        let mut block = segment.index.read_block_postings_from_terminfo(&info, option)?;
+        while block.block_len() > 0 {
+            for (doc, count) in block.docs().iter().zip(block.freqs()) {
+                if *doc == TERMINATED {
+                    break;
+                }
+                if segment.alive.as_ref().is_none_or(|alive| alive.is_alive(*doc)) {
+                    let slot = segment.slots[table::index(*doc)];
+                    take(slot, segment.norms.fieldnorm_id(*doc), *count);
+                }
+            }
+            block.advance();
+        }
+    }
+    Ok(())
+}
+
+/// What a word is worth that so many items have.
+fn rarity(items: usize, having: usize) -> f32 {
+    let (items, having) = (approximate_size(items.max(having)), approximate_size(having));
+    (1.0 + (items - having + 0.5) / (having + 0.5)).ln()
+}
+
+/// How soon a word that recurs says nothing new, by the length of the item.
+fn saturations(view: &View, items: usize) -> [f32; 256] {
+    let total = approximate_size(usize::try_from(view.total_words).unwrap_or(usize::MAX));
+    let average = (total / approximate_size(items.max(1))).max(1.0);
+    let mut saturations = [0.0; 256];
+    for (norm, saturation) in (0..=u8::MAX).zip(&mut saturations) {
+        let length = approximate(FieldNormReader::id_to_fieldnorm(norm));
+        *saturation = K1 * (1.0 - B + B * length / average);
+    }
+    saturations
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a score needs no more")]
+fn approximate(number: u32) -> f32 {
+    number as f32
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a score needs no more")]
+fn approximate_size(number: usize) -> f32 {
+    number as f32
+}
