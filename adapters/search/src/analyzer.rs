@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::bounded::beginning;
 use frostem::{Algorithm, Stemmer};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
@@ -151,7 +152,7 @@ impl Memory {
 
     /// What a compound gives, parted by blanks; at least one word.
     fn words(&mut self, compound: &str) -> &str {
-        let compound = &compound[..compound.floor_char_boundary(MAX_WORD)];
+        let compound = beginning(compound, MAX_WORD);
         if self.seen.contains_key(compound) {
             return &self.seen[compound];
         }

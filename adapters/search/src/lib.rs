@@ -5,6 +5,7 @@
 
 mod analyzer;
 mod background;
+mod bounded;
 mod checked;
 mod checkpoints;
 mod chunk;
@@ -54,7 +55,10 @@ pub struct Config {
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let models: Vec<_> = self.embedders.iter().map(|model| &model.profile().name).collect();
-        f.debug_struct("Config").field("cache", &self.cache).field("models", &models).finish()
+        f.debug_struct("Config")
+            .field("cache", &self.cache)
+            .field("models", &models)
+            .finish_non_exhaustive()
     }
 }
 
@@ -109,9 +113,13 @@ impl SearchIndex for Index {
         let _call = self.shared.call();
         let items: usize = projections.iter().map(|projection| projection.items.len()).sum();
         let is_light = move |_: &Project| items <= LIGHT_APPLY;
-        self.with(project, is_light, move |project| project.apply(&projections)).await?;
-        self.shared.changed();
-        Ok(())
+        let shared = Arc::clone(&self.shared);
+        let apply = move |project: &mut Project| {
+            // Before anything else: it counts also if nobody waits for the answer any more.
+            shared.changed();
+            project.apply(&projections)
+        };
+        self.with(project, is_light, apply).await
     }
 
     async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits> {

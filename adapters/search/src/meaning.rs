@@ -134,7 +134,7 @@ impl Meaning {
     }
 
     /// Lets instant models read the first of these texts, as far as `budget` goes, and the rest wait.
-    pub(crate) fn read(&mut self, chunks: Vec<Chunk>, budget: &mut usize) {
+    pub(crate) fn read(&mut self, chunks: &[Chunk], budget: &mut usize) {
         let Self { tiers, .. } = self;
         for tier in tiers.iter_mut().filter(|tier| !tier.failed) {
             let unread = chunks.iter().filter(|chunk| tier.vectors.row(&chunk.hash).is_none());
@@ -263,7 +263,7 @@ impl Meaning {
         let fitting = known.filter(|(slot, (score, _))| *score > 0.0 && fits(*slot));
         let mut list: Vec<Scored> =
             fitting.map(|(slot, (score, _))| Scored { slot, score: *score }).collect();
-        let compare = |a: &Scored, b: &Scored| rank::compare(table, a, b);
+        let compare = |a: &Scored, b: &Scored| rank::compare(table, *a, *b);
         if list.len() > FUSED {
             list.select_nth_unstable_by(FUSED - 1, compare);
             list.truncate(FUSED);

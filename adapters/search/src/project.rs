@@ -12,6 +12,7 @@ use reqlore_domain::ports::embedder::{Embedder, Pace, Role};
 use reqlore_domain::search::{self, Difference, Hit, Hits, Projection, Query};
 
 use crate::analyzer::Analyzer;
+use crate::bounded::beginning;
 use crate::checkpoints::Checkpoints;
 use crate::chunk::{self, Chunk};
 use crate::folder::Folder;
@@ -129,7 +130,7 @@ impl Project {
                 let slot = self.table.add(version, mark);
                 self.words.add(slot, &bytes, None)?;
             }
-            self.meaning.read(unread, &mut budget);
+            self.meaning.read(&unread, &mut budget);
         }
         Ok(())
     }
@@ -151,7 +152,7 @@ impl Project {
         if let Err(error) = self.words.commit() {
             self.reset(&error)?;
         }
-        let text = &query.text[..query.text.floor_char_boundary(MAX_BYTES)];
+        let text = beginning(&query.text, MAX_BYTES);
         let script = Script::of(&[text]);
         let wanted = query.meaning == search::Meaning::Best;
         let tier = wanted.then(|| self.meaning.choose(&self.table, script)).flatten();
@@ -180,7 +181,7 @@ impl Project {
         match read {
             Ok(vector) => {
                 let vector: Arc<[f32]> = vector.into();
-                let text = &query.text[..query.text.floor_char_boundary(MAX_BYTES)];
+                let text = beginning(&query.text, MAX_BYTES);
                 self.meaning.remember(tier, text, &vector);
                 plan.vector = Some(vector);
             }
@@ -332,14 +333,14 @@ impl Project {
         for slot in lacking {
             let item = self.words.view().record(slot).ok().flatten().and_then(|record| record.item);
             let chunks: Vec<Chunk> = item.as_ref().map(chunk::split).unwrap_or_default();
-            self.meaning.read(chunks, &mut budget);
+            self.meaning.read(&chunks, &mut budget);
         }
     }
 }
 
 /// Lets a model read the beginning of a query.
 pub(crate) fn read_query(embedder: &dyn Embedder, query: &Query) -> Result<Vec<f32>> {
-    let text = &query.text[..query.text.floor_char_boundary(MAX_BYTES)];
+    let text = beginning(&query.text, MAX_BYTES);
     let vectors = embedder.embed(Role::Query, &[text])?;
     Ok(vectors.into_iter().next().unwrap_or_default())
 }

@@ -46,6 +46,7 @@ pub(crate) fn page(
     pinned: &[u32],
     page: Range<usize>,
 ) -> Page {
+    let near = near.filter(|near| !near.list.is_empty());
     let scored = (0..).zip(words).filter(|(_, score)| **score > 0.0);
     let mut by_words: Vec<Scored> =
         scored.map(|(slot, score)| Scored { slot, score: *score }).collect();
@@ -53,7 +54,7 @@ pub(crate) fn page(
     let mut total = by_words.len();
     // What fusion and pins take out of the words' own order leaves places for those behind.
     let reach = page.end.saturating_add(2 * FUSED).saturating_add(pinned.len());
-    let compare = |a: &Scored, b: &Scored| compare(table, a, b);
+    let compare = |a: &Scored, b: &Scored| compare(table, *a, *b);
     if by_words.len() > reach {
         by_words.select_nth_unstable_by(reach, compare);
         by_words.truncate(reach);
@@ -83,9 +84,9 @@ fn is_listed(near: &Near, slot: u32) -> bool {
 }
 
 /// Best first; of equals the first by reference, then by document.
-pub(crate) fn compare(table: &Table, a: &Scored, b: &Scored) -> Ordering {
+pub(crate) fn compare(table: &Table, a: Scored, b: Scored) -> Ordering {
     b.score.total_cmp(&a.score).then_with(|| {
-        let name = |found: &Scored| {
+        let name = |found: Scored| {
             table.entry(found.slot).map(|entry| (&entry.reference, &entry.document))
         };
         name(a).cmp(&name(b)).then(a.slot.cmp(&b.slot))
@@ -121,7 +122,7 @@ fn fused(
         .iter()
         .map(|(slot, score)| Scored { slot: *slot, score: score.clamp(0.0, 1.0) })
         .collect();
-    order.sort_unstable_by(|a, b| compare(table, a, b));
+    order.sort_unstable_by(|a, b| compare(table, *a, *b));
     let rest = tail.iter().filter(|found| !sums.contains_key(&found.slot));
     order.extend(rest.map(|found| Scored { slot: found.slot, score: 0.0 }));
     order

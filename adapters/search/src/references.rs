@@ -3,6 +3,7 @@
 //! The trap: a reference may be a plain word (`login`). Within other words that is just a word; only
 //! what looks like a name, or is the whole query, points at its item.
 
+use crate::bounded::beginning;
 use crate::table::Table;
 use crate::words::expand::MAX_BYTES;
 
@@ -13,7 +14,7 @@ const MAX_PINNED: usize = 32;
 
 /// The slots of items whose references stand in the query, in its order.
 pub(crate) fn within(table: &Table, query: &str) -> Vec<u32> {
-    let query = query[..query.floor_char_boundary(MAX_BYTES)].trim();
+    let query = beginning(query, MAX_BYTES).trim();
     let mut pinned = Vec::new();
     let mut pin = |reference: &str| {
         for slot in table.named(reference) {

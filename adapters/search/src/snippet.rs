@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::analyzer::Analyzer;
+use crate::bounded::beginning;
 use crate::words::score::Weighted;
 
 /// How long a snippet is, in characters.
@@ -59,7 +60,7 @@ fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
     if by_word.is_empty() {
         return places;
     }
-    let text = &text[..text.floor_char_boundary(MAX_BYTES)];
+    let text = beginning(text, MAX_BYTES);
     analyzer.each_at(text, |range, word| {
         if let Some(word) = by_word.get(word)
             && places.len() < MAX_PLACES
@@ -73,15 +74,16 @@ fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
 /// The stretch with the most different words; of equals the first.
 fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
     let mut best: Option<(usize, usize, Range<usize>)> = None;
+    let lengths = lengths(text, places);
     for (first, place) in places.iter().enumerate() {
         let start = place.range.start;
-        let length = LENGTH - LEAD;
-        let reach =
-            text[start..].char_indices().nth(length).map_or(text.len(), |(at, _)| start + at);
-        let within = places[first..].iter().take_while(|place| place.range.end <= reach);
+        let within = places[first..].iter().zip(&lengths[first..]);
         let mut seen = Vec::new();
         let (mut count, mut end) = (0, place.range.end);
-        for place in within {
+        for (place, length) in within {
+            if length - lengths[first] > LENGTH - LEAD {
+                break;
+            }
             count += 1;
             end = place.range.end;
             if !seen.contains(&place.word) {
@@ -96,6 +98,19 @@ fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
         }
     }
     best.map(|(_, _, range)| range)
+}
+
+/// How many characters stand before the end of each place.
+fn lengths(text: &str, places: &[Place]) -> Vec<usize> {
+    let (mut at, mut length) = (0, 0);
+    let count = |place: &Place| {
+        if place.range.end > at {
+            length += text[at..place.range.end].chars().count();
+            at = place.range.end;
+        }
+        length
+    };
+    places.iter().map(count).collect()
 }
 
 /// One line of at most [`LENGTH`] characters from here on, between words.

@@ -5,6 +5,8 @@
 //! the postings itself; tantivy keeps them, and merges, and finds words.
 
 pub(crate) mod expand;
+#[cfg(test)]
+mod oracle;
 pub(crate) mod score;
 pub(crate) mod view;
 

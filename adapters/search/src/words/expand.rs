@@ -8,6 +8,7 @@ use tantivy::Term;
 use super::score::{self, Weighted};
 use super::view::View;
 use crate::analyzer::Analyzer;
+use crate::bounded::beginning;
 
 /// So much of a query is read.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
@@ -30,7 +31,7 @@ pub(crate) fn words(
     analyzer: &Analyzer,
     query: &str,
 ) -> tantivy::Result<Vec<Weighted>> {
-    let query = &query[..query.floor_char_boundary(MAX_BYTES)];
+    let query = beginning(query, MAX_BYTES);
     let mut asked: Vec<Weighted> = Vec::new();
     analyzer.each(query, |word| {
         if let Some(known) = asked.iter_mut().find(|known| known.word == word) {
@@ -46,11 +47,9 @@ pub(crate) fn words(
     let mut sought = Vec::new();
     let mut guesses = MAX_EXPANSIONS;
     for (at, word) in asked.into_iter().enumerate() {
-        let mut having = 0;
-        score::postings(view, &word.word, |_, _, _| having += 1)?;
         let guessable = word.word.chars().count() >= MIN_GUESSED
             && !word.word.contains(|c: char| c.is_numeric());
-        if having > 0 {
+        if score::is_there(view, &word.word)? {
             sought.push(word);
         } else if guessable && guesses > 0 {
             guesses -= 1;
@@ -141,15 +140,16 @@ fn one_letter_off(asked: &[char], word: &str) -> bool {
     }
     let word: Vec<char> = word.chars().collect();
     let same = asked.iter().zip(&word).take_while(|(a, b)| a == b).count();
-    let (a, b) = (&asked[same..], &word[same..]);
-    match (a, b) {
-        ([], [_]) | ([_], []) => true,
-        ([x, y, a @ ..], [v, w, b @ ..]) if x == w && y == v && a == b => true,
-        ([_, a @ ..], [_, b @ ..]) if a == b => true,
-        ([_, a @ ..], _) if a == b => true,
-        (_, [_, b @ ..]) if a == b => true,
-        _ => false,
-    }
+    let (asked, word) = (&asked[same..], &word[same..]);
+    let swapped = asked.len() > 1
+        && word.len() > 1
+        && (asked[0], asked[1]) == (word[1], word[0])
+        && asked[2..] == word[2..];
+    let (after_asked, after_word) = (asked.get(1..), word.get(1..));
+    let other = after_asked.is_some() && after_asked == after_word;
+    let less = after_asked == Some(word);
+    let more = after_word == Some(asked);
+    swapped || other || less || more
 }
 
 #[cfg(test)]

@@ -71,6 +71,24 @@ pub(super) fn postings(
     Ok(())
 }
 
+/// Does any living item have a word?
+pub(super) fn is_there(view: &View, word: &str) -> tantivy::Result<bool> {
+    let term = Term::from_field_text(view.words, word);
+    for segment in &view.segments {
+        let Some(info) = segment.index.get_term_info(&term)? else { continue };
+        let Some(alive) = &segment.alive else { return Ok(true) };
+        let option = IndexRecordOption::Basic;
+        let mut block = segment.index.read_block_postings_from_terminfo(&info, option)?;
+        while block.block_len() > 0 {
+            if block.docs().iter().any(|doc| *doc != TERMINATED && alive.is_alive(*doc)) {
+                return Ok(true);
+            }
+            block.advance();
+        }
+    }
+    Ok(false)
+}
+
 /// What a word is worth that so many items have.
 fn rarity(items: usize, having: usize) -> f32 {
     let (items, having) = (approximate_size(items.max(having)), approximate_size(having));

@@ -1,0 +1,179 @@
+//! The folder of the cache: kept, shared, damaged, lost.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::search::{Difference, Projection};
+
+use crate::support::{Tester, Toy, document, gone, holding, query};
+
+fn books() -> Vec<Projection> {
+    let mut books: Vec<_> = (0..40)
+        .map(|i| document(&format!("b-{i}"), &format!("Book {i}"), &format!("alpha beta cat {i}")))
+        .collect();
+    books.push(holding("nothing", Vec::new()));
+    books
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(file, target).unwrap();
+    }
+}
+
+#[test]
+fn a_new_process_finds_what_the_last_one_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Tester::on_disk(folder.path());
+    first.apply(books());
+    first.apply(vec![gone("b-7"), document("b-8", "Other", "gamma")]);
+    let (indexed, answer) = (first.indexed(), first.search(&query("alpha gamma 12")));
+    drop(first);
+    let second = Tester::on_disk(folder.path());
+    assert_eq!(second.indexed(), indexed);
+    assert!(indexed.contains_key(&DocumentId::entity("nothing")));
+    assert_eq!(second.search(&query("alpha gamma 12")), answer);
+    second.apply(vec![gone("b-9")]);
+    drop(second);
+    assert_eq!(Tester::on_disk(folder.path()).indexed().len(), indexed.len() - 1);
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_the_last_saved_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Tester::on_disk(folder.path());
+    first.apply(books());
+    let saved = first.indexed();
+    drop(first);
+    let second = Tester::on_disk(folder.path());
+    second.apply(vec![gone("b-1"), document("more", "", "delta")]);
+    assert_eq!(second.found("delta"), ["more"]);
+    let left = tempfile::tempdir().unwrap();
+    copy(folder.path(), left.path());
+    let third = Tester::on_disk(left.path());
+    assert_eq!(third.indexed(), saved);
+    assert_eq!(third.found("delta"), [""; 0]);
+}
+
+#[test]
+fn every_damaged_file_is_noticed_and_made_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = || vec![Toy::instant() as _];
+    let whole = Tester::new(Some(folder.path()), model());
+    whole.apply(books());
+    whole.apply(vec![gone("b-7"), document("b-8", "Other", "gamma")]);
+    whole.checkpoint(whole.indexed());
+    let (indexed, answer) = (whole.indexed(), whole.search(&query("alpha gamma 12")));
+    drop(whole);
+    let damages: [fn(&mut Vec<u8>); 5] = [
+        |bytes| bytes.clear(),
+        |bytes| bytes.truncate(bytes.len() / 2),
+        |bytes| bytes.extend(b"more"),
+        |bytes| bytes.iter_mut().step_by(97).for_each(|byte| *byte ^= 0x40),
+        |bytes| *bytes = b"reqlore search cache words 0.0.0\nfrom another time".to_vec(),
+    ];
+    for file in files(folder.path()) {
+        for damage in damages {
+            let damaged = tempfile::tempdir().unwrap();
+            copy(folder.path(), damaged.path());
+            let path = damaged.path().join(file.strip_prefix(folder.path()).unwrap());
+            let mut bytes = fs::read(&path).unwrap();
+            if !bytes.is_empty() {
+                damage(&mut bytes);
+            }
+            fs::write(&path, bytes).unwrap();
+            let index = Tester::new(Some(damaged.path()), model());
+            let found = index.indexed();
+            assert!(found.is_empty() || found == indexed, "{}", path.display());
+            if found.is_empty() {
+                index.apply(books());
+                index.apply(vec![gone("b-7"), document("b-8", "Other", "gamma")]);
+            }
+            assert_eq!(index.search(&query("alpha gamma 12")), answer, "{}", path.display());
+            drop(index);
+            assert_eq!(Tester::new(Some(damaged.path()), model()).indexed(), indexed);
+        }
+    }
+}
+
+#[test]
+fn a_missing_file_is_an_empty_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = Tester::on_disk(folder.path());
+    index.apply(books());
+    drop(index);
+    let words = files(folder.path()).into_iter().find(|path| path.ends_with("manifest")).unwrap();
+    let segment = files(&words.parent().unwrap().join("words")).remove(0);
+    fs::remove_file(segment).unwrap();
+    assert_eq!(Tester::on_disk(folder.path()).indexed(), BTreeMap::new());
+}
+
+#[test]
+fn two_indexes_on_one_folder_do_not_disturb_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Tester::on_disk(folder.path());
+    first.apply(books());
+    let saved = first.indexed();
+    drop(first);
+    let writer = Tester::on_disk(folder.path());
+    writer.indexed();
+    let other = Tester::on_disk(folder.path());
+    assert_eq!(other.indexed(), saved);
+    writer.apply(vec![document("by-writer", "", "gamma")]);
+    other.apply(vec![document("by-other", "", "gamma")]);
+    assert_eq!(writer.found("gamma"), ["by-writer"]);
+    assert_eq!(other.found("gamma"), ["by-other"]);
+    let at_writer = writer.indexed();
+    drop(writer);
+    drop(other);
+    assert_eq!(Tester::on_disk(folder.path()).indexed(), at_writer);
+}
+
+#[test]
+fn a_checkpoint_tells_what_changed_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = Tester::on_disk(folder.path());
+    index.apply(books());
+    let before = index.indexed();
+    let added = Difference { added: before.len(), ..Difference::default() };
+    assert_eq!(index.checkpoint(before.clone()), added);
+    index.apply(vec![gone("b-1"), document("b-2", "New", ""), document("c", "", "")]);
+    drop(index);
+    let index = Tester::on_disk(folder.path());
+    let unchanged = before.len() - 2;
+    let changed = Difference { added: 1, modified: 1, deleted: 1, unchanged };
+    assert_eq!(index.checkpoint(index.indexed()), changed);
+    assert_eq!(index.checkpoint(index.indexed()).unchanged, before.len());
+}
+
+#[test]
+fn vectors_outlive_the_words_and_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = Toy::instant();
+    let open = || Tester::new(Some(folder.path()), vec![model.clone() as _]);
+    open().apply(books());
+    let read = model.texts();
+    assert_eq!(open().search(&query("feline")).pending, 0);
+    let manifest = files(folder.path()).into_iter().find(|path| path.ends_with("manifest"));
+    fs::remove_file(manifest.unwrap()).unwrap();
+    let index = open();
+    assert_eq!(index.indexed(), BTreeMap::new());
+    index.apply(books());
+    assert_eq!(index.search(&query("feline")).pending, 0);
+    assert_eq!(model.texts(), read);
+}

@@ -1,0 +1,87 @@
+//! Words and meaning together.
+
+use reqlore_domain::ports::embedder::{Languages, Pace};
+use reqlore_domain::search::{Meaning, Query};
+
+use crate::support::{Tester, Toy, document, holding, item, query};
+
+fn filled(index: &Tester) {
+    let mut documents: Vec<_> =
+        (0..30).map(|i| document(&format!("other-{i:02}"), "", "nothing of interest")).collect();
+    documents.extend([
+        document("auto-1", "", "an auto with four wheels"),
+        document("car-1", "", "the car is red"),
+        document("cat-1", "", "a cat is a cat"),
+    ]);
+    index.apply(documents);
+}
+
+#[test]
+fn meaning_finds_what_words_do_not() {
+    let index = Tester::new(None, vec![Toy::instant()]);
+    filled(&index);
+    let hits = index.search(&query("car"));
+    let found: Vec<_> = hits.hits.iter().map(|hit| hit.reference.as_str()).collect();
+    assert_eq!(found, ["car-1", "auto-1"]);
+    assert_eq!((hits.total, hits.pending), (2, 0));
+    assert_eq!(hits.signals, ["words", "meaning:toy-instant"]);
+    assert_eq!(hits.hits[1].snippet, "an auto with four wheels");
+    let words = index.search(&Query { meaning: Meaning::Off, ..query("car") });
+    assert_eq!((words.total, words.signals.len()), (1, 1));
+    let kinds = vec!["decision".to_owned()];
+    assert_eq!(index.search(&Query { kinds, ..query("car") }).total, 0);
+}
+
+#[test]
+fn the_nearest_chunk_counts_and_shows() {
+    let index = Tester::new(None, vec![Toy::instant()]);
+    filled(&index);
+    let filler = "plain ".repeat(100);
+    let text = format!("{filler}\n\n## Beasts\n\nfeline feline\n\n## End\n\n{filler}");
+    index.apply(vec![holding("long", vec![item("long", "", &text)])]);
+    let hits = index.search(&query("cat")).hits;
+    let long = hits.iter().find(|hit| hit.reference == "long").unwrap();
+    assert!(long.snippet.starts_with("…feline feline ## End"), "{}", long.snippet);
+}
+
+#[test]
+fn an_english_model_is_silent_on_other_scripts() {
+    let index = Tester::new(None, vec![Toy::instant()]);
+    filled(&index);
+    assert_eq!(index.search(&query("машина")).signals, ["words"]);
+    let many = Tester::new(None, vec![Toy::new(Pace::Instant, Languages::Many)]);
+    filled(&many);
+    let mut found = many.found("машина");
+    found.sort();
+    assert_eq!(found, ["auto-1", "car-1"]);
+}
+
+#[test]
+fn a_slow_model_reads_behind_and_words_rank_meanwhile() {
+    let (quick, slow) = (Toy::instant(), Toy::new(Pace::Slow, Languages::English));
+    slow.open(false);
+    let index = Tester::new(None, vec![quick, slow.clone()]);
+    filled(&index);
+    let before = index.search(&query("car"));
+    assert_eq!(before.signals, ["words", "meaning:toy-instant"]);
+    // Equal texts are read once and wait as often as they stand there.
+    assert_eq!(before.pending, 33);
+    slow.open(true);
+    let answers = (0..1_000_000).map(|_| index.search(&query("car")));
+    let after = answers.into_iter().find(|hits| hits.pending == 0).unwrap();
+    assert_eq!(after.signals, ["words", "meaning:toy-slow"]);
+    assert_eq!(after.hits.len(), 2);
+    assert_eq!(slow.texts(), 4);
+}
+
+#[test]
+fn an_index_is_dropped_while_much_is_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = Toy::new(Pace::Slow, Languages::English);
+    let index = Tester::new(Some(folder.path()), vec![slow.clone()]);
+    filled(&index);
+    drop(index);
+    let index = Tester::new(Some(folder.path()), vec![slow]);
+    let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));
+    assert!(answers.any(|hits| hits.pending == 0));
+}

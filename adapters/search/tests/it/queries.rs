@@ -1,0 +1,141 @@
+//! One state, many questions.
+
+use proptest::prelude::*;
+use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::search::{Projection, Query};
+
+use crate::support::{Tester, document, holding, item, query};
+
+fn library() -> Tester {
+    let index = Tester::in_memory();
+    let mut tagged = item("dec-1d2c8f", "Storage engine", "We keep documents in plain files.");
+    tagged.kind = "decision".to_owned();
+    tagged.tags = vec!["durability".to_owned()];
+    index.apply(vec![
+        document("REQ-048", "Login", "The user signs in with a password."),
+        document("REQ-049", "Logout", "As REQ-048, but the other way round."),
+        holding("dec-1d2c8f", vec![tagged]),
+        holding("empty", Vec::new()),
+        Projection {
+            document: DocumentId::section("general"),
+            version: Some(Version::of(b"general")),
+            items: vec![
+                item("general:1", "Names", "Names are `snake_case`, as in get_user_story."),
+                item("general:2.1", "Пароли", "Пароль не короче двенадцати знаков."),
+            ],
+        },
+    ]);
+    index
+}
+
+#[test]
+fn words_are_found_in_all_their_forms_and_fields() {
+    let index = library();
+    for (text, expected) in [
+        ("signing", vec!["REQ-048"]),
+        ("паролей", vec!["general:2.1"]),
+        ("durability", vec!["dec-1d2c8f"]),
+        ("user story", vec!["general:1", "REQ-048"]),
+        ("getUserStory", vec!["general:1", "REQ-048"]),
+        ("048", vec!["REQ-048", "REQ-049"]),
+        ("48", vec!["REQ-048", "REQ-049"]),
+        ("nothing-of-that", vec![]),
+        ("", vec![]),
+        ("?!", vec![]),
+    ] {
+        assert_eq!(index.found(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_last_word_may_be_unfinished_and_a_word_may_have_a_slip() {
+    let index = library();
+    assert_eq!(index.found("durab"), ["dec-1d2c8f"]);
+    assert_eq!(index.found("pasword"), ["REQ-048"]);
+    assert_eq!(index.found("dura"), ["dec-1d2c8f"]);
+    assert_eq!(index.found("dura xyz"), [""; 0]);
+}
+
+#[test]
+fn exact_references_come_first_in_the_querys_order() {
+    let index = library();
+    for (text, first) in [
+        ("req-049", vec!["REQ-049"]),
+        ("password password req-049", vec!["REQ-049"]),
+        ("see DEC-1D2C8F.", vec!["dec-1d2c8f"]),
+        ("general:2.1, [REQ-049](x)", vec!["general:2.1", "REQ-049"]),
+        ("REQ-049,REQ-048", vec!["REQ-049", "REQ-048"]),
+    ] {
+        let hits = index.search(&query(text)).hits;
+        let found: Vec<_> = hits.iter().take(first.len()).map(|hit| &hit.reference).collect();
+        assert_eq!(found, first.iter().collect::<Vec<_>>(), "{text}");
+        assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score), "{text}");
+    }
+}
+
+#[test]
+fn filters_hold_for_hits_and_totals() {
+    let index = library();
+    let all = Query { text: "names password user documents пароль".to_owned(), ..query("") };
+    assert_eq!(index.search(&all).total, 4);
+    let sections = Query { documents: vec![Kind::Section], ..all.clone() };
+    assert_eq!(index.search(&sections).total, 2);
+    let decisions = Query { kinds: vec!["decision".to_owned()], ..all };
+    let hits = index.search(&decisions);
+    assert_eq!((hits.total, hits.hits.len()), (1, 1));
+    assert_eq!(hits.hits[0].title, "Storage engine");
+    let other = Query { kinds: vec!["issue".to_owned()], ..query("dec-1d2c8f") };
+    assert_eq!(index.search(&other).total, 0);
+}
+
+#[test]
+fn pages_fit_together() {
+    let index = Tester::in_memory();
+    let documents = (0..700).map(|i| {
+        document(&format!("doc-{i:03}"), "", &"alpha ".repeat(1 + i % 7).repeat(1 + i % 3))
+    });
+    index.apply(documents.collect());
+    let whole = index.found("alpha");
+    assert_eq!(whole.len(), 700);
+    let mut pages = Vec::new();
+    for offset in (0..720).step_by(37) {
+        let page = Query { offset, limit: 37, ..query("alpha") };
+        let hits = index.search(&page);
+        assert_eq!(hits.total, 700);
+        pages.extend(hits.hits.into_iter().map(|hit| hit.reference));
+    }
+    assert_eq!(pages, whole);
+}
+
+#[test]
+fn a_snippet_shows_the_words() {
+    let index = Tester::in_memory();
+    let filler = "lorem ipsum dolor ".repeat(40);
+    index.apply(vec![document(
+        "a",
+        "T",
+        &format!("{filler}\n\n- it *connected* at once\n{filler}"),
+    )]);
+    let hits = index.search(&query("connection")).hits;
+    assert!(hits[0].snippet.contains("- it *connected* at once lorem"), "{}", hits[0].snippet);
+    assert!(hits[0].snippet.chars().count() <= 240);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_text_is_a_query(
+        text in "(\\PC|NEAR\\(|\\*|%_|\"|'|REQ-|\\\\|\u{0}|\n){0,40}",
+        times in prop_oneof![Just(1usize), Just(3000)],
+        limit in prop_oneof![0usize..9, Just(usize::MAX)],
+        offset in prop_oneof![0usize..9, Just(usize::MAX)],
+    ) {
+        let index = library();
+        let mut text = text.repeat(times);
+        text.truncate(text.floor_char_boundary(100_000));
+        let hits = index.search(&Query { text, limit, offset, ..query("") });
+        prop_assert!(hits.total <= 5);
+        prop_assert!(hits.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
+    }
+}

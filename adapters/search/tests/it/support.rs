@@ -1,0 +1,165 @@
+//! What the tests share: items in a line, an index that is called without a runtime, a small model.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Profile, Role};
+use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::search::{Difference, Hits, Item, Meaning, Projection, Query};
+use reqlore_search::{Config, Index};
+
+pub(crate) struct Tester {
+    index: Index,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Tester {
+    pub(crate) fn new(cache: Option<&Path>, embedders: Vec<Arc<dyn Embedder>>) -> Self {
+        let cache = cache.map(Path::to_path_buf);
+        let index = Index::new(Config { cache, store: "store".to_owned(), embedders });
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        Self { index, runtime }
+    }
+
+    pub(crate) fn in_memory() -> Self {
+        Self::new(None, Vec::new())
+    }
+
+    pub(crate) fn on_disk(cache: &Path) -> Self {
+        Self::new(Some(cache), Vec::new())
+    }
+
+    pub(crate) fn apply(&self, projections: Vec<Projection>) {
+        self.runtime.block_on(self.index.apply(&ProjectKey::default(), projections)).unwrap();
+    }
+
+    pub(crate) fn search(&self, query: &Query) -> Hits {
+        self.runtime.block_on(self.index.search(&ProjectKey::default(), query)).unwrap()
+    }
+
+    pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
+        self.runtime.block_on(self.index.indexed(&ProjectKey::default())).unwrap()
+    }
+
+    pub(crate) fn checkpoint(&self, versions: BTreeMap<DocumentId, Version>) -> Difference {
+        let key = ProjectKey::default();
+        self.runtime.block_on(self.index.checkpoint(&key, "sync", versions)).unwrap()
+    }
+
+    /// References of what is found, best first.
+    pub(crate) fn found(&self, text: &str) -> Vec<String> {
+        self.search(&query(text)).hits.into_iter().map(|hit| hit.reference).collect()
+    }
+}
+
+pub(crate) fn query(text: &str) -> Query {
+    Query {
+        text: text.to_owned(),
+        documents: Vec::new(),
+        kinds: Vec::new(),
+        offset: 0,
+        limit: 1000,
+        meaning: Meaning::Best,
+    }
+}
+
+pub(crate) fn item(reference: &str, title: &str, text: &str) -> Item {
+    Item {
+        reference: reference.to_owned(),
+        kind: "note".to_owned(),
+        title: title.to_owned(),
+        text: text.to_owned(),
+        tags: Vec::new(),
+    }
+}
+
+/// A document of one item, at the version of its text.
+pub(crate) fn document(reference: &str, title: &str, text: &str) -> Projection {
+    holding(reference, vec![item(reference, title, text)])
+}
+
+pub(crate) fn holding(name: &str, items: Vec<Item>) -> Projection {
+    let version = Some(Version::of(format!("{items:?}").as_bytes()));
+    Projection { document: DocumentId::entity(name), version, items }
+}
+
+pub(crate) fn gone(name: &str) -> Projection {
+    Projection { document: DocumentId::entity(name), version: None, items: Vec::new() }
+}
+
+/// A model that knows a few words, each with its own meaning; `car` and `auto` mean the same.
+pub(crate) struct Toy {
+    profile: Profile,
+    state: Mutex<ToyState>,
+    changed: Condvar,
+}
+
+struct ToyState {
+    open: bool,
+    texts: usize,
+}
+
+impl Toy {
+    const MEANINGS: [&[&str]; 4] =
+        [&["car", "auto", "машина"], &["cat", "feline"], &["house", "home"], &["sea", "ocean"]];
+
+    pub(crate) fn new(pace: Pace, languages: Languages) -> Arc<Self> {
+        let profile = Profile {
+            name: format!("toy-{pace:?}").to_lowercase(),
+            id: format!("toy {pace:?} {languages:?}"),
+            dimension: Self::MEANINGS.len() + 1,
+            weight: 1.0,
+            languages,
+            pace,
+        };
+        let state = Mutex::new(ToyState { open: true, texts: 0 });
+        Arc::new(Self { profile, state, changed: Condvar::new() })
+    }
+
+    pub(crate) fn instant() -> Arc<Self> {
+        Self::new(Pace::Instant, Languages::English)
+    }
+
+    /// From now on passages wait until it is open again.
+    pub(crate) fn open(&self, open: bool) {
+        self.state.lock().unwrap().open = open;
+        self.changed.notify_all();
+    }
+
+    /// How many passages it has read.
+    pub(crate) fn texts(&self) -> usize {
+        self.state.lock().unwrap().texts
+    }
+}
+
+impl Embedder for Toy {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let mut state = self.state.lock().unwrap();
+        if role == Role::Passage {
+            while !state.open {
+                state = self.changed.wait(state).unwrap();
+            }
+            state.texts += texts.len();
+        }
+        Ok(texts.iter().map(|text| vector(text)).collect())
+    }
+}
+
+/// The last number stands for all words that it does not know.
+fn vector(text: &str) -> Vec<f32> {
+    let mut vector = vec![0.0_f32; Toy::MEANINGS.len() + 1];
+    for word in text.split_whitespace() {
+        let known = Toy::MEANINGS.iter().position(|words| words.contains(&word));
+        vector[known.unwrap_or(Toy::MEANINGS.len())] += if known.is_some() { 1.0 } else { 0.1 };
+    }
+    let length = vector.iter().map(|n| n * n).sum::<f32>().sqrt();
+    vector.iter().map(|n| if length > 0.0 { n / length } else { 0.0 }).collect()
+}
