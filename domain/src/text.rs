@@ -23,6 +23,12 @@ impl<const MAX: usize> Bounded<MAX> {
     }
 }
 
+impl<const MAX: usize> AsRef<str> for Bounded<MAX> {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl<const MAX: usize> TryFrom<String> for Bounded<MAX> {
     type Error = String;
 

@@ -1,0 +1,185 @@
+//! Docsets as configurations that people write, and as ones that nobody should.
+
+mod faults;
+mod later;
+mod properties;
+
+use super::*;
+
+const FOLDER: &str = "/home/me/app";
+
+fn read(text: &str) -> Configuration {
+    Configuration::read(text, FOLDER).unwrap_or_else(|faults| panic!("{faults:?}\n{text}"))
+}
+
+/// The only docset's path.
+fn path(text: &str) -> String {
+    read(text).docsets[0].local_path.clone()
+}
+
+fn instruction(text: &str, keywords: &[&str], generalized: &[&str]) -> String {
+    read(text).docsets[0].instruction(keywords, generalized)
+}
+
+// S3: REQ-5.1, REQ-5.2, REQ-2.4
+#[test]
+fn a_path_is_made_of_docs_root_name_and_version() {
+    let default = "/home/me/app/.knowledge/docs";
+    assert_eq!(path("docsets: {react: {version: '18.2'}}"), format!("{default}/react-18.2/"));
+    assert_eq!(path("docsets: {react: }"), format!("{default}/react/"));
+    assert_eq!(
+        path("docsets: [{name: '@types-node', version: v1}]"),
+        format!("{default}/@types-node-v1/")
+    );
+    assert_eq!(read("docsets:").docs_root, format!("{default}/"));
+}
+
+// S3: REQ-5.3, REQ-5.4
+#[test]
+fn docs_root_is_resolved_from_the_folder_that_holds_knowledge_and_normalised() {
+    for (root, resolved) in [
+        (".knowledge/docs", "/home/me/app/.knowledge/docs"),
+        ("docs", "/home/me/app/docs"),
+        ("./docs//manuals/.", "/home/me/app/docs/manuals"),
+        ("docs/../manuals/", "/home/me/app/manuals"),
+        ("../shared", "/home/me/shared"),
+        ("../../../../../..", ""),
+        ("docs\\manuals", "/home/me/app/docs/manuals"),
+        ("/srv//docs/", "/srv/docs"),
+        ("C:\\docs\\all", "C:/docs/all"),
+        ("my docs", "/home/me/app/my docs"),
+    ] {
+        let text = format!("docs_root: '{root}'\ndocsets: {{react: {{version: 18.2}}}}");
+        assert_eq!(path(&text), format!("{resolved}/react-18.2/"), "{root}");
+    }
+    let windows = Configuration::read("docsets: {a: {}}", "C:/me/app").unwrap();
+    assert_eq!(windows.docsets[0].local_path, "C:/me/app/.knowledge/docs/a/");
+}
+
+// S3: REQ-4.5
+#[test]
+fn docsets_may_be_a_map_or_a_list_and_say_the_same() {
+    let map = "docsets:\n  react:\n    version: 18.20\n    aliases: [reactjs, react.js]\n    \
+               description: UI\n";
+    let list = "docsets:\n  - name: react\n    version: 18.20\n    aliases: [reactjs, react.js]\n    \
+                description: UI\n";
+    let (map, list) = (read(map), read(list));
+    assert_eq!(map, list);
+    let react = map.find("react.js").unwrap();
+    assert_eq!((react.name.as_str(), react.version.as_deref()), ("react", Some("18.20")));
+    assert_eq!(react.aliases, ["reactjs", "react.js"]);
+    assert_eq!(map.find("react"), map.find("reactjs"));
+    assert_eq!(map.find("React"), None, "case matters");
+    assert_eq!(map.nearest("React"), Some("react"));
+    assert_eq!(map.nearest("raect"), Some("react"));
+    assert_eq!(map.nearest("vue"), None);
+}
+
+#[test]
+fn numbers_and_words_with_a_meaning_stay_what_was_written() {
+    let text = "docsets:\n  1.0: {version: 18.20, aliases: [010, no, 0x1F, 1_0, 1e3]}\n  2:\n  true: {version: 1.0}\n";
+    let configuration = read(text);
+    let shown: Vec<_> =
+        configuration.docsets.iter().map(|d| (d.name.as_str(), d.version.as_deref())).collect();
+    assert_eq!(shown, [("1.0", Some("18.20")), ("2", None), ("true", Some("1.0"))]);
+    assert_eq!(configuration.docsets[0].aliases, ["010", "no", "0x1F", "1_0", "1e3"]);
+    let dated = read("docsets: {node: {version: 2024-01-01}}");
+    assert_eq!(dated.docsets[0].version.as_deref(), Some("2024-01-01"));
+}
+
+// S3: REQ-4.3
+#[test]
+fn unknown_properties_are_ignored_and_likely_slips_can_be_told() {
+    let text = "version: \"1.0\"\nother: [1, {a: .nan}]\ndocsets:\n  react:\n    alias: [r]\n    \
+                owner: me\n    sources: hello\n    id: 7\n";
+    let configuration = read(text);
+    assert_eq!(configuration.docsets[0].local_path, "/home/me/app/.knowledge/docs/react/");
+    let hints: Vec<String> = configuration.hints.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        hints,
+        [
+            ".knowledge/config.yaml:5:5: nobody reads the property \"alias\"; did you mean `aliases`?"
+        ]
+    );
+}
+
+#[test]
+fn an_empty_section_is_no_docsets() {
+    for text in ["docsets:", "docsets: ~", "docsets: {}", "docsets: []", "---\ndocsets:\n...\n"] {
+        assert!(read(text).docsets.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn anchors_and_merges_serve() {
+    let text = "x: &base {version: 18.2, description: both}\ndocsets:\n  react: {<<: *base, aliases: [r]}\n  vue: *base\n";
+    let configuration = read(text);
+    assert_eq!(configuration.find("r").unwrap().version.as_deref(), Some("18.2"));
+    assert_eq!(configuration.find("vue").unwrap().description.as_deref(), Some("both"));
+}
+
+#[test]
+fn a_byte_order_mark_and_crlf_change_nothing() {
+    let plain = "docsets:\n  react:\n    version: 18.2\n";
+    let other = format!("\u{feff}{}", plain.replace('\n', "\r\n"));
+    assert_eq!(read(plain), read(&other));
+}
+
+// Catalogue 44
+#[test]
+fn an_override_stays_in_the_project_or_in_docs_root() {
+    let over = |path: &str| {
+        format!("docs_root: /srv/docs\ndocsets: {{a: {{local_path: '{path}', version: 1}}}}")
+    };
+    for (written, resolved) in [
+        ("docs", "/home/me/app/docs/"),
+        ("./docs/../src/", "/home/me/app/src/"),
+        (".", "/home/me/app/"),
+        ("/srv/docs/a", "/srv/docs/a/"),
+        ("/home/me/app/x", "/home/me/app/x/"),
+        ("docs\\api", "/home/me/app/docs/api/"),
+    ] {
+        assert_eq!(path(&over(written)), resolved, "{written}");
+    }
+    for outside in
+        ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/../x", "C:\\x", "..\\x"]
+    {
+        let faults = Configuration::read(&over(outside), FOLDER).unwrap_err();
+        let shown = faults[0].to_string();
+        assert!(shown.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{shown}");
+        assert!(shown.contains("outside of the project's folder"), "{shown}");
+    }
+}
+
+// S3: REQ-1.5, REQ-6.1, REQ-6.5
+#[test]
+fn the_default_instruction_is_that_of_the_specification() {
+    let text = "docsets: {react: {version: 18.2}}";
+    assert_eq!(
+        instruction(text, &["useEffect", "cleanup"], &["hooks", "side effects"]),
+        "Search for 'useEffect, cleanup' in folder /home/me/app/.knowledge/docs/react-18.2/. Use \
+         your normal text search tools to do this. If the search results don't help you, try to \
+         find 'hooks, side effects'. If this still doesn't help, ask the user to rephrase it."
+    );
+    assert_eq!(
+        instruction(text, &["useEffect"], &[]),
+        "Search for 'useEffect' in folder /home/me/app/.knowledge/docs/react-18.2/. Use your \
+         normal text search tools to do this. If this still doesn't help, ask the user to rephrase \
+         it."
+    );
+}
+
+// S3: REQ-6.2, REQ-6.3, REQ-6.4, REQ-6.5
+#[test]
+fn a_template_of_its_own_beats_the_top_levels_and_substitutes_in_one_pass() {
+    let text = "template: 'all {docset}'\ndocsets:\n  a:\n    template: |\n      {docset} {version} {local_path}\n      \
+                {keywords}; {generalized_keywords}; {other} {Keywords} { keywords } {} {{docset}} {docset\n  b: {version: 1}\n";
+    let configuration = read(text);
+    let render = |at: usize| configuration.docsets[at].instruction(&["{local_path}", "b"], &[]);
+    assert_eq!(
+        render(0),
+        "a  /home/me/app/.knowledge/docs/a/\n{local_path}, b; ; {other} {Keywords} { keywords } {} \
+         {a} {docset\n"
+    );
+    assert_eq!(render(1), "all b");
+}
