@@ -17,7 +17,8 @@ pub(crate) fn decode<T: DeserializeOwned>(
     spec: &ToolSpec,
 ) -> Result<T> {
     let arguments = Value::Object(arguments);
-    match serde_path_to_error::deserialize(&arguments) {
+    // Straight from the values: following the path costs an allocation at every step.
+    match T::deserialize(&arguments) {
         Ok(decoded) => Ok(decoded),
         Err(_) => Err(explain::<T>(arguments, spec)),
     }
@@ -44,7 +45,7 @@ fn explain<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error 
         }
         if !faults.iter().any(|(field, _)| *field == name) {
             let reason: String = error.inner().to_string().chars().take(REASON).collect();
-            faults.push((name, reason));
+            faults.push((path, reason));
         }
     }
     let fields = || faults.iter().map(|(field, reason)| format!("{field}: {reason}"));

@@ -5,6 +5,8 @@
 //! and knows no protocol and no storage.
 
 mod arguments;
+pub mod check;
+pub mod docsets;
 mod edit;
 mod knowledge;
 mod read_model;
@@ -55,6 +57,7 @@ impl Default for Settings {
 pub(crate) struct Context {
     pub(crate) ports: Ports,
     pub(crate) models: Models,
+    pub(crate) configurations: docsets::Configurations,
 }
 
 /// All tools over one set of ports.
@@ -76,7 +79,8 @@ impl Application {
         let tools = toolset::tools().into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
-        Self { context: Context { ports, models: Models::default() }, tools }
+        let (models, configurations) = <(Models, docsets::Configurations)>::default();
+        Self { context: Context { ports, models, configurations }, tools }
     }
 
     fn unknown_tool(&self, name: &str) -> Error {

@@ -39,13 +39,30 @@ impl Testing {
         Self { store: Arc::new(store), ..Self::new() }
     }
 
-    pub(crate) async fn call(&self, tool: &str, mut arguments: Value) -> Result<Reply> {
-        let ports = Ports {
+    pub(crate) fn ports(&self) -> Ports {
+        Ports {
             documents: Arc::clone(&self.store),
             projects: Arc::new(NamedProjects),
             search: Arc::clone(&self.search),
             settings: Settings::default(),
-        };
+        }
+    }
+
+    /// An application that lives through several calls of [`Testing::call_on`].
+    pub(crate) fn application(&self) -> Application {
+        Application::new(self.ports())
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Reply> {
+        self.call_on(&self.application(), tool, arguments).await
+    }
+
+    pub(crate) async fn call_on(
+        &self,
+        application: &Application,
+        tool: &str,
+        mut arguments: Value,
+    ) -> Result<Reply> {
         if tool.starts_with("reqlix_") {
             arguments["project_root"] = json!("/project");
             arguments["operation_description"] = json!("a test");
@@ -57,7 +74,7 @@ impl Testing {
             arguments: arguments.as_object().unwrap().clone(),
             observer: Arc::new(Unobserved),
         };
-        Application::new(ports).call(call).await
+        application.call(call).await
     }
 
     /// The first text block, or the error's message.
@@ -73,8 +90,8 @@ impl Testing {
     }
 
     /// Puts a document there, as a person with an editor would.
-    pub(crate) async fn write(&self, id: DocumentId, body: &'static str) {
-        let put = Change::put(id.clone(), Bytes::from_static(body.as_bytes()));
+    pub(crate) async fn write(&self, id: DocumentId, body: impl Into<Bytes>) {
+        let put = Change::put(id.clone(), body);
         let act = Act {
             caller: Caller { name: "editor".to_owned(), access: Access::Write },
             tool: "editor",

@@ -1,7 +1,7 @@
 //! The visible list of all tools.
 
 use crate::tool::Tool;
-use crate::{knowledge, sections};
+use crate::{docsets, knowledge, sections};
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     vec![
@@ -15,5 +15,7 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(knowledge::graph::Graph),
         Box::new(knowledge::context::ContextPack),
         Box::new(knowledge::tags::Tags),
+        Box::new(docsets::search_docs::SearchDocs),
+        Box::new(docsets::list_docsets::ListDocsets),
     ]
 }

@@ -1,6 +1,6 @@
 //! `reqlore check`: what a person should mend, one line each; for CI by its exit code.
 
-use reqlore_application::sections::check::{Finding, check};
+use reqlore_application::check::{Finding, check};
 use reqlore_domain::project::ProjectKey;
 
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! What a person should mend in AGENTS.md and the sections; `reqlore check` prints it.
+//! What a person should mend in AGENTS.md and the sections.
 
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Result;
@@ -6,29 +6,17 @@ use reqlore_domain::ports::documents::Filter;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions;
-use serde::Serialize;
 
 use crate::Ports;
-
-/// One thing to mend.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// The document, as people call it: `AGENTS.md`, `section general`.
-    pub document: String,
-    /// Counted from 1; absent where the whole document is meant.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    /// What is wrong and what to do.
-    pub message: String,
-}
+use crate::check::Finding;
 
 /// Everything there is to mend in a project's sections, by document and line.
-pub async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
     let page = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
     let mut findings = Vec::new();
     for head in &page.heads {
         if let Some(fault) = &head.fault {
-            findings.push(whole(&head.id, fault.reason.clone()));
+            findings.push(Finding::whole(&head.id, fault.reason.clone()));
             continue;
         }
         let found = ports.documents.get(project, std::slice::from_ref(&head.id)).await?;
@@ -47,7 +35,7 @@ pub async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> 
     for pair in page.heads.windows(2) {
         if pair[0].id.name.to_lowercase() == pair[1].id.name.to_lowercase() {
             let message = format!("differs only in case from {}; rename one", pair[0].id);
-            findings.push(whole(&pair[1].id, message));
+            findings.push(Finding::whole(&pair[1].id, message));
         }
     }
     findings.extend(check_list(ports, project, &page.heads).await?);
@@ -68,14 +56,10 @@ async fn check_list(
         return Ok(Vec::new());
     }
     let Ok(source) = std::str::from_utf8(&document.body) else {
-        return Ok(vec![whole(&id, "not UTF-8 text; save the file as UTF-8".to_owned())]);
+        return Ok(vec![Finding::whole(&id, "not UTF-8 text; save the file as UTF-8".to_owned())]);
     };
     let titles = heads.iter().map(|head| (head.id.name.clone(), head.title.clone())).collect();
     let is_true = instructions::with_sections(source, &titles).is_none();
     let message = "the list under \"## Sections\" is not what is there; the next set mends it";
-    Ok(if is_true { Vec::new() } else { vec![whole(&id, message.to_owned())] })
-}
-
-fn whole(id: &DocumentId, message: String) -> Finding {
-    Finding { document: id.to_string(), line: None, message }
+    Ok(if is_true { Vec::new() } else { vec![Finding::whole(&id, message.to_owned())] })
 }

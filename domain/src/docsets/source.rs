@@ -108,8 +108,12 @@ fn options() -> Options {
 
 /// The parser's error in words for whoever wrote the file.
 fn explain(error: &Error, source: &str) -> Fault {
-    let error = error.without_snippet();
-    let reason = match error {
+    let location = error.location();
+    let inner = match error {
+        Error::AliasError { error, .. } => error,
+        error => error,
+    };
+    let reason = match inner {
         Error::DuplicateMappingKey { key, .. } => format!(
             "the key {} stands here a second time; keep one of the two",
             shown(key.as_deref().unwrap_or_default())
@@ -145,7 +149,7 @@ fn explain(error: &Error, source: &str) -> Fault {
             format!("{}; mend the YAML here", reason.escape_debug())
         }
     };
-    let Some(location) = error.location() else {
+    let Some(location) = location else {
         return Fault { line: 1, column: 1, message: reason };
     };
     let mut fault = fault(&location, reason);

@@ -1,14 +1,6 @@
 //! The later format: what is unambiguous in it is read (rulings 4 say nothing of it).
 
-use std::path::PathBuf;
-
 use super::{Configuration, FOLDER, read};
-
-/// Files of the repository that introduced the format, where it lies beside this one.
-fn sample(path: &str) -> Option<String> {
-    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    std::fs::read_to_string(root.join("shared/data/agentic-knowledge-repo").join(path)).ok()
-}
 
 #[test]
 fn an_id_is_the_name_and_sources_lie_where_their_tool_puts_them() {
@@ -70,28 +62,4 @@ fn an_id_must_fit_the_rule_of_names() {
     let faults =
         Configuration::read("docsets:\n  - id: my docs\n    name: x\n", FOLDER).unwrap_err();
     assert!(faults[0].to_string().starts_with(".knowledge/config.yaml:2:9: docsets: \"my docs\""));
-}
-
-#[test]
-fn the_files_of_its_own_repository_are_read() {
-    let samples =
-        [".knowledge/config.yaml", "examples/basic-config.yaml", "examples/advanced-config.yaml"];
-    for path in samples {
-        let Some(text) = sample(path) else {
-            println!("{path} is not beside the repository; nothing to read");
-            continue;
-        };
-        let configuration = read(&text);
-        for docset in &configuration.docsets {
-            let said = docset.instruction(&["retry"], &["resilience"]);
-            assert!(said.contains("retry") && said.contains(&docset.local_path), "{path}: {said}");
-            assert!(!said.contains("{{"), "{path}: {said}");
-        }
-        assert!(configuration.hints.is_empty(), "{:?}", configuration.hints);
-    }
-    let Some(text) = sample(".knowledge/config.yaml") else { return };
-    let paths: Vec<String> = read(&text).docsets.into_iter().map(|d| d.local_path).collect();
-    let expected =
-        [".knowledge/docsets/mcp-typescript-sdk", ".knowledge/docsets/vitepress-docs", "docs"];
-    assert_eq!(paths, expected.map(|path| format!("{FOLDER}/{path}/")));
 }

@@ -1,0 +1,34 @@
+//! What a person should mend in a project, over all slices; `reqlore check` prints it.
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::Result;
+use reqlore_domain::project::ProjectKey;
+use serde::Serialize;
+
+use crate::{Ports, docsets, sections};
+
+/// One thing to mend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The document, as people call it: `AGENTS.md`, `section general`.
+    pub document: String,
+    /// Counted from 1; absent where the whole document is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Finding {
+    /// A finding on a document as a whole.
+    pub(crate) fn whole(id: &DocumentId, message: String) -> Self {
+        Self { document: id.to_string(), line: None, message }
+    }
+}
+
+/// Everything there is to mend in a project: slice by slice, by document and line.
+pub async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+    let mut findings = sections::check::check(ports, project).await?;
+    findings.extend(docsets::check::check(ports, project).await?);
+    Ok(findings)
+}

@@ -1,0 +1,118 @@
+//! `search_docs` (S3 REQ-1): how to look for something in a docset. It reads no documentation.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqlore_domain::docsets::Configuration;
+use reqlore_domain::docsets::keywords::{Keyword, Keywords};
+use reqlore_domain::docsets::name::DocsetName;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::Context;
+use crate::arguments::decode;
+use crate::tool::{Tool, schema};
+
+pub(crate) struct SearchDocs;
+
+/// So many docsets are named when one is not found.
+const MAX_NAMES: usize = 20;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The docset's name or one of its aliases, as list_docsets gives them (e.g., "react").
+    docset: DocsetName,
+    /// What to look for first: the terms that the documentation itself would use
+    /// (e.g., "useEffect" and "cleanup").
+    keywords: Keywords<1>,
+    /// Broader terms and synonyms for when the keywords find nothing
+    /// (e.g., "hooks" and "side effects"); may be empty.
+    generalized_keywords: Keywords<0>,
+}
+
+/// The published schema of the structured answer, which is made by hand below.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// The docset's name, even where an alias was given.
+    docset: String,
+    /// The version of what is documented, as it is configured; null where none is.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    version: Option<String>,
+    /// The folder to search: absolute, with forward slashes, ending with one.
+    local_path: String,
+    /// What to look for first.
+    keywords: Vec<String>,
+    /// What to look for when the keywords find nothing.
+    generalized_keywords: Vec<String>,
+    /// Is there a folder at local_path? When not, the documentation has yet to be put there.
+    exists: bool,
+}
+
+#[async_trait]
+impl Tool for SearchDocs {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "search_docs",
+            title: "How to search a docset",
+            description: "\
+Tells you where a library's or project's documentation lies on this machine and how to search it.
+Returns instructions, not documentation: follow them with your own text search tools (grep, \
+ripgrep, find). Call it before you answer from memory; list_docsets names the docsets.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer>(),
+            access: Access::Read,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let loaded = context.configurations.load(&context.ports).await?;
+        let configuration = &loaded.configuration;
+        let Some(docset) = configuration.find(arguments.docset.as_str()) else {
+            return Err(not_found(configuration, arguments.docset.as_str()));
+        };
+        let exists = context.ports.projects.has_folder(&docset.local_path).await;
+        let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);
+        let text = docset.instruction(keywords.as_slice(), generalized.as_slice());
+        // By hand, because a serializer copies every keyword once more.
+        let mut data = Map::with_capacity(6);
+        data.insert("docset".to_owned(), docset.name.as_str().into());
+        data.insert("version".to_owned(), docset.version.as_deref().into());
+        data.insert("local_path".to_owned(), docset.local_path.as_str().into());
+        data.insert("keywords".to_owned(), words(keywords.into_vec()));
+        data.insert("generalized_keywords".to_owned(), words(generalized.into_vec()));
+        data.insert("exists".to_owned(), exists.into());
+        Ok(Reply { text: vec![text], data: Arc::new(Value::Object(data)) })
+    }
+}
+
+fn words(words: Vec<Keyword>) -> Value {
+    words.into_iter().map(Keyword::into_string).collect()
+}
+
+/// S3 REQ-1.2, REQ-7.4: what there is instead.
+fn not_found(configuration: &Configuration, name: &str) -> Error {
+    let docsets = &configuration.docsets;
+    let meant = configuration.nearest(name).map(|meant| format!(" Did you mean {meant:?}?"));
+    let names: Vec<&str> =
+        docsets.iter().take(MAX_NAMES).map(|docset| docset.name.as_str()).collect();
+    let names = names.join(", ");
+    let available = match docsets.len() {
+        0 => "None is configured; add it under `docsets` in .knowledge/config.yaml.".to_owned(),
+        1..=MAX_NAMES => format!("Available docsets: {names}."),
+        all => format!(
+            "Available docsets: {names} and {} more; list_docsets lists them all.",
+            all - MAX_NAMES
+        ),
+    };
+    let message = format!("There is no docset {name:?}.{} {available}", meant.unwrap_or_default());
+    Error::new(ErrorKind::NotFound, message).field("docset").reference(name)
+}

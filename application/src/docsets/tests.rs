@@ -1,0 +1,247 @@
+//! The docset tools on a store: what they answer, when they read, and what they say of faults.
+
+use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::error::ErrorKind;
+use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
+use reqlore_domain::project::ProjectKey;
+use serde_json::{Value, json};
+
+use crate::check::check;
+use crate::testing::Testing;
+
+const REACT: &str = "docsets:\n  react: {version: 18.2, aliases: [reactjs], description: UI}\n";
+const FOLDER: &str = "/project/.knowledge/docs/react-18.2/";
+
+async fn configured(text: impl Into<bytes::Bytes>) -> Testing {
+    let testing = Testing::new();
+    testing.write(DocumentId::docsets(), text).await;
+    testing
+}
+
+fn search(docset: &str) -> Value {
+    json!({ "docset": docset, "keywords": ["useEffect", "cleanup"], "generalized_keywords": ["hooks"] })
+}
+
+// S3: REQ-1.1, REQ-1.5, REQ-6.5
+#[tokio::test]
+async fn a_search_is_an_instruction_to_the_letter() {
+    let testing = configured(REACT).await;
+    for name in ["react", "reactjs"] {
+        let reply = testing.call("search_docs", search(name)).await.unwrap();
+        assert_eq!(
+            reply.text,
+            [format!(
+                "Search for 'useEffect, cleanup' in folder {FOLDER}. Use your normal text search \
+                 tools to do this. If the search results don't help you, try to find 'hooks'. If \
+                 this still doesn't help, ask the user to rephrase it."
+            )]
+        );
+        let data = json!({
+            "docset": "react", "version": "18.2", "local_path": FOLDER,
+            "keywords": ["useEffect", "cleanup"], "generalized_keywords": ["hooks"],
+            "exists": false
+        });
+        assert_eq!(*reply.data, data);
+    }
+}
+
+// S3: REQ-2.1, REQ-2.2, REQ-2.4
+#[tokio::test]
+async fn the_list_is_an_array_of_what_is_configured() {
+    let testing = configured(format!("{REACT}  vue:\n")).await;
+    let reply = testing.call("list_docsets", json!({})).await.unwrap();
+    let list = json!([
+        { "name": "react", "version": "18.2", "aliases": ["reactjs"], "local_path": FOLDER, "description": "UI" },
+        { "name": "vue", "version": null, "aliases": [], "local_path": "/project/.knowledge/docs/vue/", "description": null },
+    ]);
+    assert_eq!(serde_json::from_str::<Value>(&reply.text[0]).unwrap(), list);
+    assert_eq!(*reply.data, json!({ "docsets": list }));
+}
+
+// S3: REQ-2.3
+#[tokio::test]
+async fn no_docsets_are_an_empty_array() {
+    let testing = configured("docsets:\n").await;
+    let reply = testing.call("list_docsets", json!({})).await.unwrap();
+    assert_eq!((reply.text[0].as_str(), &reply.data["docsets"]), ("[]", &json!([])));
+    let error = testing.error("search_docs", search("react")).await;
+    assert!(error.message.contains("None is configured"), "{error}");
+}
+
+// S3: REQ-1.2, REQ-7.4
+#[tokio::test]
+async fn an_unknown_docset_is_an_error_that_lists_those_there_are() {
+    let testing = configured(format!("{REACT}  vue:\n")).await;
+    let error = testing.error("search_docs", search("reakt")).await;
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert_eq!(
+        error.message,
+        "There is no docset \"reakt\". Did you mean \"react\"? Available docsets: react, vue."
+    );
+    assert_eq!(
+        (error.field.as_deref(), error.reference.as_deref()),
+        (Some("docset"), Some("reakt"))
+    );
+    let many: Vec<String> = (0..1_000).map(|n| format!("  d{n}:\n")).collect();
+    let testing = configured(format!("docsets:\n{}", many.concat())).await;
+    let message = testing.error("search_docs", search("nothing")).await.message;
+    assert!(message.len() < 300 && message.contains("d19 and 980 more; list_docsets"), "{message}");
+}
+
+// S3: REQ-1.3, REQ-7.1, REQ-7.2, REQ-7.5; catalogue 42, 43
+#[tokio::test]
+async fn arguments_outside_their_bounds_are_named_and_never_reach_the_store() {
+    let testing = Testing::on(MockDocumentRepository::new());
+    let with = |name: &str, value: Value| {
+        let mut arguments = search("react");
+        arguments[name] = value;
+        arguments
+    };
+    for (name, value, field, says) in [
+        ("keywords", json!([]), "keywords", "1 to 50 strings are required, this has 0"),
+        ("keywords", json!(vec!["x"; 51]), "keywords", "this has 51"),
+        ("keywords", json!(vec!["x"; 10_001]), "keywords", "this has 10001"),
+        ("keywords", json!(["a", " "]), "keywords[1]", "not all blank"),
+        ("keywords", json!(["x".repeat(201)]), "keywords[0]", "at most 200"),
+        ("keywords", json!(["x".repeat(1 << 20)]), "keywords[0]", "this has 1048576"),
+        ("keywords", json!(["a", 1]), "keywords[1]", "invalid type"),
+        ("keywords", json!("a"), "keywords", "invalid type"),
+        ("generalized_keywords", json!(vec!["x"; 51]), "generalized_keywords", "0 to 50"),
+        ("generalized_keywords", Value::Null, "generalized_keywords", "required, and missing"),
+        ("docset", json!("../react"), "docset", "is no name of a docset"),
+        ("docset", json!(""), "docset", "is no name of a docset"),
+        ("docset", json!("x".repeat(65)), "docset", "1 to 64"),
+        ("other", json!(1), "other", "unknown argument"),
+    ] {
+        let error = testing.error("search_docs", with(name, value)).await;
+        assert_eq!(error.kind, ErrorKind::InvalidArgument);
+        assert_eq!(error.field.as_deref(), Some(field), "{error}");
+        let named = format!("{field}: ");
+        assert!(error.message.contains(&named) && error.message.contains(says), "{error}");
+        assert!(error.message.len() < 500, "{error}");
+    }
+    let error = testing.error("list_docsets", json!({ "docset": "react" })).await;
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
+}
+
+// S3: REQ-3.4, REQ-3.5, REQ-7.5
+#[tokio::test]
+async fn without_a_configuration_the_error_says_where_it_was_looked_for_and_what_to_put_there() {
+    let testing = Testing::new();
+    for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
+        let error = testing.error(tool, arguments).await;
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        for part in [
+            "no .knowledge/config.yaml in /project or in the folders above it",
+            "Create /project/.knowledge/config.yaml",
+            "docsets:\n  react:\n",
+        ] {
+            assert!(error.message.contains(part), "{part} is missing in: {error}");
+        }
+    }
+}
+
+// S3: REQ-3.3, REQ-4.2, REQ-9.3; catalogue 133
+#[tokio::test]
+async fn a_bad_edit_is_told_with_its_line_until_it_is_mended() {
+    let testing = Testing::new();
+    let application = testing.application();
+    let list = async || {
+        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
+        reply.map_err(|error| (error.kind, error.message)).map(|reply| reply.text[0].clone())
+    };
+    testing.write(DocumentId::docsets(), REACT).await;
+    assert!(list().await.unwrap().contains("react"));
+    for (torn, line) in
+        [("docsets:\n  react: {ver", ":2:10: "), ("docsets:\n  a b:\n", ":2:3: "), ("", ":1:1: ")]
+    {
+        testing.write(DocumentId::docsets(), torn).await;
+        for _ in 0..2 {
+            let (kind, message) = list().await.unwrap_err();
+            assert_eq!(kind, ErrorKind::Unreadable);
+            assert!(
+                message.starts_with(".knowledge/config.yaml") && message.contains(line),
+                "{message}"
+            );
+            assert!(message.ends_with("Mend the file; the next call reads it again."), "{message}");
+        }
+    }
+    testing.write(DocumentId::docsets(), &b"docsets:\n\xff"[..]).await;
+    let (_, message) = list().await.unwrap_err();
+    assert!(message.contains("not UTF-8 text from line 2"), "{message}");
+    testing.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
+    let mended = list().await.unwrap();
+    assert!(mended.contains("vue") && !mended.contains("react"), "{mended}");
+}
+
+// S3: REQ-9.4
+#[tokio::test]
+async fn what_did_not_change_is_not_read_again() {
+    let mut store = MockDocumentRepository::new();
+    let document = Document::new(DocumentId::docsets(), REACT.into());
+    let version = document.version;
+    store.expect_versions().times(4).returning(move |_, _| Ok(vec![Some(version)]));
+    store.expect_get().times(1).returning(move |_, _| Ok(vec![Some(document.clone())]));
+    let testing = Testing::on(store);
+    let application = testing.application();
+    for _ in 0..2 {
+        testing.call_on(&application, "search_docs", search("react")).await.unwrap();
+        testing.call_on(&application, "list_docsets", json!({})).await.unwrap();
+    }
+}
+
+// S3: REQ-9.4
+#[tokio::test]
+async fn an_error_is_kept_as_long_as_its_file() {
+    let mut store = MockDocumentRepository::new();
+    let document = Document::new(DocumentId::docsets(), "docsets: 1".into());
+    store.expect_versions().returning(|_, _| Ok(vec![Some(Version::of(b"docsets: 1"))]));
+    store.expect_get().times(1).returning(move |_, _| Ok(vec![Some(document.clone())]));
+    let testing = Testing::on(store);
+    let application = testing.application();
+    for _ in 0..3 {
+        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
+        assert_eq!(reply.unwrap_err().kind, ErrorKind::Unreadable);
+    }
+}
+
+// S3: REQ-7.3
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_an_error_with_its_place_and_reason() {
+    let mut store = MockDocumentRepository::new();
+    store.expect_versions().returning(|_, _| {
+        let (place, reason) = (".knowledge/config.yaml".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { place, reason, source: None })
+    });
+    let error = Testing::on(store).error("list_docsets", json!({})).await;
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert_eq!(error.message, ".knowledge/config.yaml: permission denied");
+}
+
+#[tokio::test]
+async fn the_check_tells_every_fault_every_slip_and_every_folder_that_is_not_there() {
+    let found = async |text: &'static str| {
+        let testing = configured(text).await;
+        let findings = check(&testing.ports(), &ProjectKey::default()).await.unwrap();
+        let shown = findings.iter().map(|finding| {
+            let line = finding.line.map(|line| line.to_string()).unwrap_or_default();
+            format!("{}:{line}: {}", finding.document, finding.message)
+        });
+        shown.collect::<Vec<_>>()
+    };
+    assert!(check(&Testing::new().ports(), &ProjectKey::default()).await.unwrap().is_empty());
+    assert!(found("docsets:\n").await.is_empty());
+    let faults = found("docsets:\n  a b:\n  c: {version: 1/2}\n").await;
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(faults[0].starts_with(".knowledge/config.yaml:2: column 3: docsets: \"a b\""));
+    let slips = found("docsets:\n  a:\n    alias: [b]\n").await;
+    assert_eq!(
+        slips,
+        [
+            ".knowledge/config.yaml:2: the folder /project/.knowledge/docs/a/ of docset a is not \
+             there; put the documentation there, or name its folder with `local_path`",
+            ".knowledge/config.yaml:3: column 5: nobody reads the property \"alias\"; did you mean \
+             `aliases`?",
+        ]
+    );
+}

@@ -1,0 +1,93 @@
+//! What one call of a docset tool allocates in the application (S3 REQ-9.5), on the memory store.
+//!
+//! `cargo bench --bench allocations` prints a table and fails above the bar. The counting allocator
+//! comes with the crate that is used here and is in no other binary. What is counted includes the
+//! store and the boxes of the ports; building the call itself is not the application's.
+
+#![expect(clippy::expect_used, reason = "a benchmark that can't be set up has nothing to measure")]
+#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use reqlore_application::{Application, Ports, Settings};
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
+use reqlore_domain::ports::endpoint::{Call, Endpoint};
+use reqlore_domain::project::ProjectKey;
+use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use serde_json::{Value, json};
+
+/// At most so many allocations for one call.
+const BAR: u64 = 30;
+const SIZES: [usize; 3] = [1, 100, 1_000];
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let search = |keywords: &[&str], generalized: &[&str]| json!({ "docset": "d0", "keywords": keywords, "generalized_keywords": generalized });
+    let calls = [
+        ("search_docs, 1 keyword", "search_docs", search(&["hook"], &[])),
+        ("search_docs, 2 + 1", "search_docs", search(&["effect", "cleanup"], &["hooks"])),
+        ("search_docs, 3 + 2", "search_docs", search(&["a", "b", "c"], &["d", "e"])),
+        ("list_docsets", "list_docsets", json!({})),
+    ];
+    println!("{:<24}{:>10}{:>14}{:>10}", "call", "docsets", "allocations", "bytes");
+    let mut worst = 0;
+    for (name, tool, arguments) in &calls {
+        for size in SIZES {
+            let application = runtime.block_on(application(size));
+            // The first call reads the configuration.
+            runtime.block_on(application.call(call(tool, arguments))).expect("an answer");
+            let once = call(tool, arguments);
+            let counted = allocation_counter::measure(|| {
+                let reply = runtime.block_on(application.call(once));
+                std::hint::black_box(reply).expect("an answer");
+            });
+            let (count, bytes) = (counted.count_total, counted.bytes_total);
+            println!("{name:<24}{size:>10}{count:>14}{bytes:>10}");
+            worst = worst.max(count);
+        }
+    }
+    println!("at most {worst}, and {BAR} are allowed");
+    if worst <= BAR { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn call(tool: &str, arguments: &Value) -> Call {
+    Call {
+        caller: caller(),
+        correlation_id: "0123456789abcdef".to_owned(),
+        name: tool.to_owned(),
+        arguments: arguments.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+fn caller() -> Caller {
+    Caller { name: "bench".to_owned(), access: Access::Write }
+}
+
+/// An application with so many docsets.
+async fn application(size: usize) -> Application {
+    let mut text = "docsets:\n".to_owned();
+    for number in 0..size {
+        let _ = writeln!(text, "  d{number}: {{version: \"1.{number}\", aliases: [a{number}]}}");
+    }
+    let store = MemoryStore::default();
+    let id = DocumentId::docsets();
+    let put = Change::put(id.clone(), text);
+    let act = Act {
+        caller: caller(),
+        tool: "bench",
+        reason: String::new(),
+        correlation_id: String::new(),
+    };
+    let reads = Reads { documents: vec![id], heads: None };
+    let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
+    store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
+    Application::new(Ports {
+        documents: Arc::new(store),
+        projects: Arc::new(NamedProjects),
+        settings: Settings::default(),
+    })
+}
