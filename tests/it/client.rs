@@ -97,11 +97,13 @@ impl Drop for Server {
     }
 }
 
-/// A `tools/call` with the arguments that every tool wants.
+/// A `tools/call` with the arguments that every tool on sections wants.
 pub(crate) fn call(id: impl Into<Value>, tool: &str, root: &Path, mut arguments: Value) -> Value {
-    let all = arguments.as_object_mut().unwrap();
-    all.entry("project_root").or_insert_with(|| json!(root));
-    all.entry("operation_description").or_insert_with(|| json!("testing"));
+    if tool.starts_with("reqlix_") {
+        let all = arguments.as_object_mut().unwrap();
+        all.entry("project_root").or_insert_with(|| json!(root));
+        all.entry("operation_description").or_insert_with(|| json!("testing"));
+    }
     let id = id.into();
     json!({
         "jsonrpc": "2.0", "id": id, "method": "tools/call",

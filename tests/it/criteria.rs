@@ -1,8 +1,8 @@
-//! Every criterion of specification 1 is named by a test that proves it.
+//! Every criterion of specifications 1 and 3 is named by a test that proves it.
 //!
 //! A test names its criteria in a comment right above its attribute, `// S1: S.3.3, R.2`; a
-//! transcript in a note that begins with `S1`. The headings T.3, G.3, S.3 and D.3 only introduce
-//! the criteria below them.
+//! transcript in a note that begins with `S1`. The headings T.3, G.3, S.3 and D.3 of S1 only
+//! introduce the criteria below them; those of S3 are counted from 1 within their requirement.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,40 +10,61 @@ use std::path::Path;
 use crate::repository;
 use crate::tidy::sources;
 
-const CRITERIA: &str = "\
-R.1 R.2 P.1 P.2 C.1 C.2 C.3 \
-T.1 T.2 T.3.1 T.3.2 T.3.3 T.3.4 T.3.5 \
-G.1 G.2 G.3.1 G.3.2 G.3.3 G.3.4 \
-S.1 S.2 S.3.1 S.3.2 S.3.3 S.3.4 S.3.5 S.3.6 \
-D.1 D.2 D.3.1 D.3.2 D.3.3 D.3.4 D.3.5";
+const CRITERIA: [(&str, &str); 2] = [
+    (
+        "S1",
+        "R.1 R.2 P.1 P.2 C.1 C.2 C.3 T.1 T.2 T.3.1 T.3.2 T.3.3 T.3.4 T.3.5 \
+         G.1 G.2 G.3.1 G.3.2 G.3.3 G.3.4 S.1 S.2 S.3.1 S.3.2 S.3.3 S.3.4 S.3.5 S.3.6 \
+         D.1 D.2 D.3.1 D.3.2 D.3.3 D.3.4 D.3.5",
+    ),
+    (
+        "S3",
+        "REQ-1.1 REQ-1.2 REQ-1.3 REQ-1.4 REQ-1.5 REQ-2.1 REQ-2.2 REQ-2.3 REQ-2.4 \
+         REQ-3.1 REQ-3.2 REQ-3.3 REQ-3.4 REQ-3.5 REQ-4.1 REQ-4.2 REQ-4.3 REQ-4.4 REQ-4.5 \
+         REQ-5.1 REQ-5.2 REQ-5.3 REQ-5.4 REQ-6.1 REQ-6.2 REQ-6.3 REQ-6.4 REQ-6.5 \
+         REQ-7.1 REQ-7.2 REQ-7.3 REQ-7.4 REQ-7.5 REQ-8.1 REQ-8.2 REQ-8.3 REQ-8.4 REQ-8.5 \
+         REQ-9.1 REQ-9.2 REQ-9.3 REQ-9.4 REQ-9.5",
+    ),
+];
 
-fn criteria() -> BTreeSet<String> {
-    CRITERIA.split_whitespace().map(str::to_owned).collect()
+fn criteria(specification: &str) -> BTreeSet<String> {
+    let (_, ids) = CRITERIA.iter().find(|(name, _)| *name == specification).unwrap();
+    ids.split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
 fn every_criterion_is_covered_by_a_test() {
+    for (specification, _) in CRITERIA {
+        let covered = covered(specification);
+        let missing: Vec<_> = criteria(specification).difference(&covered).cloned().collect();
+        assert!(missing.is_empty(), "no test names {missing:?} of {specification}");
+    }
+}
+
+fn covered(specification: &str) -> BTreeSet<String> {
     let mut covered = BTreeSet::new();
     for (path, source) in sources() {
         let lines: Vec<&str> = source.lines().map(str::trim).collect();
-        for pair in lines.windows(2) {
-            if let Some(ids) = pair[0].strip_prefix("// S1: ") {
-                assert!(is_test(pair[1]), "{path}: {ids} stands above no test");
-                covered.extend(named(&path, ids));
+        for (at, line) in lines.iter().enumerate() {
+            if let Some(ids) = line.strip_prefix(&format!("// {specification}: ")) {
+                // A test may name criteria of several specifications, a line for each.
+                let below = lines[at..].iter().find(|line| !line.starts_with("// "));
+                let is_test = below.is_some_and(|line| is_test(line));
+                assert!(is_test, "{path}: {ids} stands above no test");
+                covered.extend(named(specification, &path, ids));
             }
         }
     }
     for entry in std::fs::read_dir(repository().join("tests/transcripts")).unwrap() {
         let path = entry.unwrap().path();
         for line in std::fs::read_to_string(&path).unwrap().lines() {
-            if let Some(note) = line.strip_prefix("{\"note\":\"S1 ") {
+            if let Some(note) = line.strip_prefix(&format!("{{\"note\":\"{specification} ")) {
                 let ids = note.split(':').next().unwrap_or_default();
-                covered.extend(named(&path.to_string_lossy(), ids));
+                covered.extend(named(specification, &path.to_string_lossy(), ids));
             }
         }
     }
-    let missing: Vec<_> = criteria().difference(&covered).cloned().collect();
-    assert!(missing.is_empty(), "no test names {missing:?}");
+    covered
 }
 
 fn is_test(line: &str) -> bool {
@@ -51,8 +72,8 @@ fn is_test(line: &str) -> bool {
 }
 
 /// The criteria in a list such as `S.3.3, R.2; catalogue 26`.
-fn named(place: &str, ids: &str) -> BTreeSet<String> {
-    let all = criteria();
+fn named(specification: &str, place: &str, ids: &str) -> BTreeSet<String> {
+    let all = criteria(specification);
     let words = ids.split([',', ';', ' ']).filter(|word| word.contains('.'));
     let found: BTreeSet<String> = words.map(|word| word.trim().to_owned()).collect();
     let unknown: Vec<_> = found.difference(&all).collect();
@@ -73,5 +94,27 @@ fn the_list_of_criteria_is_that_of_the_specification() {
     let headings = ["T.3", "G.3", "S.3", "D.3"];
     let ids = section.requirements().iter().map(|requirement| requirement.index.to_owned());
     let found: BTreeSet<String> = ids.filter(|id| !headings.contains(&id.as_str())).collect();
-    assert_eq!(found, criteria());
+    assert_eq!(found, criteria("S1"));
+}
+
+#[test]
+fn the_criteria_of_docsets_are_those_of_the_specification() {
+    let Ok(source) = std::fs::read_to_string(repository().join("../shared/spec/3-docsets.md"))
+    else {
+        println!("the specification is not beside the repository; nothing to compare with");
+        return;
+    };
+    let mut found = BTreeSet::new();
+    let (mut requirement, mut count) = (String::new(), 0);
+    let (_, document) = source.split_once("# Requirements Document").unwrap();
+    for line in document.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            heading.split(':').next().unwrap().clone_into(&mut requirement);
+            count = 0;
+        } else if line.starts_with("- ") && requirement != "REQ-10" {
+            count += 1;
+            found.insert(format!("{requirement}.{count}"));
+        }
+    }
+    assert_eq!(found, criteria("S3"));
 }

@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod crash;
 mod criteria;
+mod docsets;
 mod durability;
 mod schemas;
 mod stdio;

@@ -16,8 +16,11 @@ fn caller() -> Caller {
 }
 
 fn application() -> Application {
+    let store = MemoryStore::default();
+    let docsets = "docsets:\n  react: {version: 18.2}\n  vue:\n";
+    run(crate::transcripts::commit(&store, ".knowledge/config.yaml", docsets));
     Application::new(Ports {
-        documents: Arc::new(MemoryStore::default()),
+        documents: Arc::new(store),
         projects: Arc::new(NamedProjects),
         settings: Settings::default(),
     })
@@ -30,6 +33,7 @@ fn value() -> impl Strategy<Value = Value> {
         Just(" \n".to_owned()),
         Just("general".to_owned()),
         Just("1".to_owned()),
+        Just("react".to_owned()),
         Just("/project".to_owned()),
         Just("0123456789abcdef".to_owned()),
         (95..105_usize).prop_map(|n| "é".repeat(n)),
@@ -44,6 +48,10 @@ fn value() -> impl Strategy<Value = Value> {
         8 => text.prop_map(Value::from),
         1 => prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i32>().prop_map(Value::from)],
         1 => Just(json!(["general"])),
+        1 => (48..53_usize).prop_map(|n| json!(vec!["word"; n])),
+        1 => prop::collection::vec((198..203_usize).prop_map(|n| "é".repeat(n)), 0..3)
+            .prop_map(Value::from),
+        1 => Just(json!(["word", " ", 1])),
         1 => Just(json!({ "a": "b" })),
     ]
 }
@@ -52,7 +60,8 @@ fn value() -> impl Strategy<Value = Value> {
 fn arguments() -> impl Strategy<Value = Map<String, Value>> {
     let good = json!({
         "project_root": "/project", "operation_description": "x", "section": "general",
-        "index": "1", "text": "text"
+        "index": "1", "text": "text",
+        "docset": "react", "keywords": ["hooks"], "generalized_keywords": []
     });
     let names = [
         "project_root",
@@ -61,6 +70,9 @@ fn arguments() -> impl Strategy<Value = Map<String, Value>> {
         "index",
         "text",
         "if_version",
+        "docset",
+        "keywords",
+        "generalized_keywords",
         "other",
     ];
     let change = (prop::sample::select(names.to_vec()), prop::option::of(value()));

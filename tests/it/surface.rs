@@ -59,6 +59,7 @@ fn descriptions_are_those_of_the_specification_word_for_word() {
     }
 }
 
+// S3: REQ-8.5
 #[test]
 fn every_tool_tells_clients_all_it_can() {
     for tool in tools() {

@@ -1,11 +1,15 @@
 //! Transcripts: what a client sends and must get, word for word, on every transport and storage.
 //!
-//! A file of tests/transcripts holds a line each: `{"note": …}`, `{"call": tool, "with": arguments}`
-//! or `{"send": message}`, followed by `{"expect": answer}`. `{root}` stands for the project's
-//! folder. With UPDATE_EXPECT=1 the answers are written anew, to be read as a diff.
+//! A file of tests/transcripts holds a line each: `{"note": …}`, `{"file": path, "text": …}` for what
+//! a person writes with an editor, `{"call": tool, "with": arguments}` or `{"send": message}`, the
+//! latter two followed by `{"expect": answer}`. `{root}` stands for the project's folder. With UPDATE_EXPECT=1 the answers are written anew, to be read as a diff.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
+use reqlore_domain::project::ProjectKey;
 
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
@@ -41,7 +45,10 @@ macro_rules! transcripts {
     };
 }
 
-transcripts! { protocol instructions get set set_policies set_order delete arguments conflicts }
+transcripts! {
+    protocol instructions get set set_policies set_order delete arguments conflicts
+    docsets docsets_errors
+}
 
 #[test]
 fn every_transcript_is_played() {
@@ -59,20 +66,38 @@ fn folder() -> PathBuf {
     repository().join("tests/transcripts")
 }
 
+/// What happens in a transcript.
+enum Step {
+    Send(Value),
+    Write { path: String, text: String },
+}
+
+impl Step {
+    fn of(line: &Value) -> Option<Self> {
+        if line.get("note").is_some() {
+            return None;
+        }
+        let word = |key: &str| line[key].as_str().unwrap().to_owned();
+        Some(match line.get("file") {
+            Some(_) => Self::Write { path: word("file"), text: word("text") },
+            None => Self::Send(request(line)),
+        })
+    }
+}
+
 /// Plays a transcript and compares every answer.
-fn check(name: &str, play: fn(&[Value]) -> Vec<Value>) {
+fn check(name: &str, play: fn(&[Step]) -> Vec<Value>) {
     let path = folder().join(format!("{name}.jsonl"));
     let source = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> =
         source.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let said: Vec<&Value> = lines.iter().filter(|line| line.get("expect").is_none()).collect();
-    let requests: Vec<Value> =
-        said.iter().filter(|line| line.get("note").is_none()).map(|line| request(line)).collect();
-    let mut answers = play(&requests).into_iter();
+    let steps: Vec<Step> = said.iter().filter_map(|line| Step::of(line)).collect();
+    let mut answers = play(&steps).into_iter();
     let mut played = Vec::new();
     for line in said {
         played.push(line.to_string());
-        if line.get("note").is_none() {
+        if let Some(Step::Send(_)) = Step::of(line) {
             played.push(json!({ "expect": answers.next().unwrap() }).to_string());
         }
     }
@@ -82,24 +107,34 @@ fn check(name: &str, play: fn(&[Value]) -> Vec<Value>) {
 fn request(line: &Value) -> Value {
     let Some(tool) = line.get("call") else { return line["send"].clone() };
     let mut arguments = line["with"].clone();
-    let all = arguments.as_object_mut().unwrap();
-    all.entry("project_root").or_insert_with(|| json!("{root}"));
-    all.entry("operation_description").or_insert_with(|| json!("a transcript"));
+    if tool.as_str().unwrap().starts_with("reqlix_") {
+        let all = arguments.as_object_mut().unwrap();
+        all.entry("project_root").or_insert_with(|| json!("{root}"));
+        all.entry("operation_description").or_insert_with(|| json!("a transcript"));
+    }
     json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": tool, "arguments": arguments }
     })
 }
 
-fn over_pipes_on_files(requests: &[Value]) -> Vec<Value> {
+fn over_pipes_on_files(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let root = project.path().to_str().unwrap();
     let mut server = Server::start(project.path());
-    let ask = |request| masked(&server.ask(&unmasked(request, root)), root);
-    requests.iter().map(ask).collect()
+    let mut answers = Vec::new();
+    for step in steps {
+        match step {
+            Step::Send(request) => {
+                answers.push(masked(&server.ask(&unmasked(request, root)), root))
+            }
+            Step::Write { path, text } => write(project.path(), path, text),
+        }
+    }
+    answers
 }
 
-fn in_process_on_files(requests: &[Value]) -> Vec<Value> {
+fn in_process_on_files(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let config = reqlore_storage_fs::Config {
         root: project.path().to_owned(),
@@ -114,20 +149,21 @@ fn in_process_on_files(requests: &[Value]) -> Vec<Value> {
         projects: Arc::new(FsProjects::new(&config)),
         settings: Settings::default(),
     };
-    in_process(requests, ports, project.path())
+    in_process(steps, ports, project.path(), Writer::Files)
 }
 
-fn in_process_in_memory(requests: &[Value]) -> Vec<Value> {
+fn in_process_in_memory(steps: &[Step]) -> Vec<Value> {
     let ports = Ports {
         documents: Arc::new(MemoryStore::default()),
         projects: Arc::new(NamedProjects),
         settings: Settings::default(),
     };
-    in_process(requests, ports, Path::new("/project"))
+    in_process(steps, ports, Path::new("/project"), Writer::Memory)
 }
 
-fn in_process(requests: &[Value], ports: Ports, root: &Path) -> Vec<Value> {
-    let root = root.to_str().unwrap();
+fn in_process(steps: &[Step], ports: Ports, root: &Path) -> Vec<Value> {
+    let root = folder.to_str().unwrap();
+    let store = Arc::clone(&ports.documents);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
@@ -139,7 +175,18 @@ fn in_process(requests: &[Value], ports: Ports, root: &Path) -> Vec<Value> {
         let (read, mut write) = tokio::io::split(ours);
         let mut lines = BufReader::new(read).lines();
         let mut answers = Vec::new();
-        for request in requests {
+        for step in steps {
+            let request = match (step, writer) {
+                (Step::Send(request), _) => request,
+                (Step::Write { path, text }, Writer::Files) => {
+                    write(folder, path, text);
+                    continue;
+                }
+                (Step::Write { path, text }, Writer::Memory) => {
+                    commit(&*store, path, text).await;
+                    continue;
+                }
+            };
             let line = format!("{}\n", unmasked(request, root));
             write.write_all(line.as_bytes()).await.unwrap();
             let answer = lines.next_line().await.unwrap().unwrap();

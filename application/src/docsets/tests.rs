@@ -190,6 +190,19 @@ async fn what_did_not_change_is_not_read_again() {
     }
 }
 
+// S3: REQ-9.5
+#[tokio::test]
+async fn the_list_is_made_once_and_shared() {
+    let testing = configured(REACT).await;
+    let application = testing.application();
+    let mut lists = Vec::new();
+    for _ in 0..2 {
+        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
+        lists.push(reply.unwrap().data);
+    }
+    assert!(std::sync::Arc::ptr_eq(&lists[0], &lists[1]));
+}
+
 // S3: REQ-9.4
 #[tokio::test]
 async fn an_error_is_kept_as_long_as_its_file() {

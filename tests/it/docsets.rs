@@ -1,0 +1,170 @@
+//! Docsets through the real binary on real files, and how long they take.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqlore_application::{Application, Ports, Settings};
+use reqlore_domain::docsets::Configuration;
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::endpoint::{Call, Endpoint};
+use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use serde_json::{Value, json};
+
+use crate::client::{Server, project, reqlore, text};
+use crate::repository;
+
+fn configure(root: &Path, config: &str) {
+    std::fs::create_dir_all(root.join(".knowledge")).unwrap();
+    std::fs::write(root.join(".knowledge/config.yaml"), config).unwrap();
+}
+
+fn search(docset: &str) -> Value {
+    json!({ "docset": docset, "keywords": ["hooks"], "generalized_keywords": [] })
+}
+
+// S3: REQ-3.1, REQ-3.2, REQ-3.3, REQ-8.1
+#[test]
+fn the_configuration_is_found_from_the_root_upwards() {
+    let outer = project();
+    let inner = outer.path().join("packages/app");
+    std::fs::create_dir_all(&inner).unwrap();
+    configure(outer.path(), "docsets: {outer: {version: 1}}");
+    std::fs::create_dir_all(outer.path().join(".knowledge/docs/outer-1")).unwrap();
+    let mut server = Server::start(&inner);
+    let answer = server.call("search_docs", search("outer"));
+    let root = outer.path().canonicalize().unwrap();
+    let path = format!("{}/.knowledge/docs/outer-1/", root.to_str().unwrap());
+    let expected = format!("Search for 'hooks' in folder {path}.");
+    assert!(text(&answer).starts_with(&expected), "{answer}");
+    assert_eq!(answer["result"]["structuredContent"]["exists"], true);
+    // What comes to lie nearer counts from then on.
+    configure(&inner, "docsets: {inner: }");
+    let answer = server.call("list_docsets", json!({}));
+    assert!(text(&answer).contains("inner") && !text(&answer).contains("outer"), "{answer}");
+}
+
+// S3: REQ-3.4, REQ-3.5
+#[test]
+fn without_a_configuration_the_server_runs_and_says_how_to_make_one() {
+    let home = project();
+    configure(home.path(), "docsets: {global: }");
+    let project = project();
+    let mut server = Server::start(project.path());
+    let answer = server.call("list_docsets", json!({}));
+    assert_eq!(answer["result"]["isError"], true);
+    assert!(text(&answer).contains("Create ") && text(&answer).contains("docsets:\n  react:"));
+    configure(project.path(), "docsets: {react: }");
+    assert!(text(&server.call("list_docsets", json!({}))).contains("react"));
+}
+
+// S3: REQ-8.1, REQ-8.2, REQ-8.3, REQ-8.4
+#[test]
+fn the_tools_are_registered_and_what_is_no_tool_or_no_message_is_an_error() {
+    let project = project();
+    let mut server = Server::start(project.path());
+    let ask = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let tools = server.ask(&ask("tools/list", json!({})));
+    let tools = tools["result"]["tools"].as_array().unwrap();
+    for name in ["search_docs", "list_docsets"] {
+        assert!(tools.iter().any(|tool| tool["name"] == name), "{name}");
+    }
+    let unknown = server.ask(&ask("tools/call", json!({ "name": "search_doc", "arguments": {} })));
+    assert_eq!(unknown["error"]["code"], -32601);
+    server.send("{\"jsonrpc\": ");
+    assert_eq!(server.answer()["error"]["code"], -32700);
+    assert!(server.ask(&ask("tools/list", json!({})))["result"].is_object());
+}
+
+#[test]
+fn check_names_the_line_of_a_fault_and_folders_that_are_not_there() {
+    let project = project();
+    let found = || {
+        let output = reqlore().args(["check", "--root"]).arg(project.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    configure(project.path(), "docsets:\n  a b:\n");
+    let (code, shown) = found();
+    assert_eq!(code, Some(1));
+    assert!(shown.starts_with(".knowledge/config.yaml:2: column 3: docsets: \"a b\""), "{shown}");
+    configure(project.path(), "docsets:\n  a:\n");
+    assert!(found().1.contains(".knowledge/config.yaml:2: the folder "), "{}", found().1);
+    std::fs::create_dir_all(project.path().join(".knowledge/docs/a")).unwrap();
+    assert_eq!(found(), (Some(0), "Nothing to mend.\n".to_owned()));
+}
+
+// S3: REQ-1.4, REQ-9.1, REQ-9.2, REQ-9.3
+#[test]
+fn answers_take_a_fraction_of_what_they_may() {
+    let store = Arc::new(MemoryStore::default());
+    let application = Application::new(Ports {
+        documents: Arc::clone(&store) as _,
+        projects: Arc::new(NamedProjects),
+        settings: Settings::default(),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let timed = |tool: &str, arguments: &Value| {
+        let call = Call {
+            caller: Caller { name: "tester".to_owned(), access: Access::Write },
+            correlation_id: String::new(),
+            name: tool.to_owned(),
+            arguments: arguments.as_object().unwrap().clone(),
+        };
+        let start = Instant::now();
+        runtime.block_on(application.call(call)).unwrap();
+        start.elapsed()
+    };
+    let docsets: Vec<String> = (0..200).map(|n| format!("  d{n}: {{version: 1.{n}}}\n")).collect();
+    let configure = |end: usize| {
+        let text = format!("docsets:\n{}  e{end}:\n", docsets.concat());
+        runtime.block_on(crate::transcripts::commit(&*store, ".knowledge/config.yaml", &text));
+    };
+    // The fastest of many, because the machine may be busy with other tests.
+    let reloads = (0..20).map(|end| {
+        configure(end);
+        timed("search_docs", &search("d7"))
+    });
+    let reload = reloads.min().unwrap();
+    let search = (0..200).map(|_| timed("search_docs", &search("d7"))).min().unwrap();
+    let list = (0..200).map(|_| timed("list_docsets", &json!({}))).min().unwrap();
+    assert!(reload < Duration::from_millis(100), "{reload:?}");
+    assert!(search < Duration::from_millis(10), "{search:?}");
+    assert!(list < Duration::from_millis(5), "{list:?}");
+}
+
+/// Files of the repository that introduced the later format, where it lies beside this one.
+#[test]
+fn files_of_the_later_format_are_read() {
+    let folder = "/home/me/app";
+    let mut paths = Vec::new();
+    for path in
+        [".knowledge/config.yaml", "examples/basic-config.yaml", "examples/advanced-config.yaml"]
+    {
+        let path = repository().join("../shared/data/agentic-knowledge-repo").join(path);
+        let Ok(source) = std::fs::read_to_string(&path) else {
+            println!("{} is not there; nothing to read", path.display());
+            return;
+        };
+        let configuration = Configuration::read(&source, folder).unwrap();
+        assert!(configuration.hints.is_empty(), "{:?}", configuration.hints);
+        for docset in configuration.docsets {
+            let said = docset.instruction(&["retry"], &["resilience"]);
+            assert!(said.contains("retry") && said.contains(&docset.local_path), "{said}");
+            assert!(!said.contains("{{"), "{said}");
+            paths.push(docset.local_path[folder.len() + 1..].to_owned());
+        }
+    }
+    assert_eq!(
+        paths,
+        [
+            ".knowledge/docsets/mcp-typescript-sdk/",
+            ".knowledge/docsets/vitepress-docs/",
+            "docs/",
+            "docs/",
+            "api-docs/",
+            "node_modules/react/docs/",
+            "node_modules/typescript/doc/",
+            "src/"
+        ]
+    );
+}
