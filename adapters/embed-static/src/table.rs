@@ -1,0 +1,110 @@
+//! The table of word pieces, read where it lies in the program: nothing is parsed or copied.
+//!
+//! All numbers are little-endian. The trap: a piece's index is its place in this file, not its
+//! number in the model's vocabulary, because pieces that no text gives are left out.
+//!
+//! | part | bytes | what |
+//! |---|---|---|
+//! | head | 32 | `RQLTABLE`, then as u32: format, pieces, dimension, slots, longest piece, 0 |
+//! | slots | 2 each | open addressing by FNV-1a of the piece: its index, or `0xFFFF` |
+//! | ends | 4 each, one more than pieces | where each piece's string starts; the last one's end |
+//! | scales | 4 each | f32 that a row's numbers are multiplied with |
+//! | rows | dimension each | signed bytes; what the piece weighs is part of its scale |
+//! | strings | the rest | UTF-8; pieces that continue a word begin with `##` |
+
+/// How many numbers a vector has.
+pub(crate) const DIMENSION: usize = 256;
+
+/// No piece is longer than this; the table is checked for it.
+pub(crate) const LONGEST: usize = 32;
+
+const FORMAT: u32 = 1;
+const SLOTS: usize = 1 << 16;
+const HEAD_BYTES: usize = 32;
+const EMPTY: u16 = u16::MAX;
+
+/// Views of the parts of a table.
+pub(crate) struct Table {
+    slots: &'static [[u8; 2]],
+    ends: &'static [[u8; 4]],
+    scales: &'static [[u8; 4]],
+    rows: &'static [[u8; DIMENSION]],
+    strings: &'static [u8],
+}
+
+/// The hash of a piece, which grows byte by byte.
+#[derive(Clone, Copy)]
+pub(crate) struct Hash(u32);
+
+impl Hash {
+    pub(crate) const START: Self = Self(0x811C_9DC5);
+    pub(crate) const CONTINUED: Self = Self::START.with(b'#').with(b'#');
+
+    pub(crate) const fn with(self, byte: u8) -> Self {
+        Self((self.0 ^ byte as u32).wrapping_mul(0x0100_0193))
+    }
+}
+
+impl Table {
+    /// Meant for a `static`: what is wrong with the data then stops the compiler, not the program.
+    pub(crate) const fn over(data: &'static [u8]) -> Self {
+        let (head, data) = data.split_at(HEAD_BYTES);
+        let (magic, head) = head.split_at(8);
+        assert!(matches!(magic, b"RQLTABLE"), "not a table of word pieces");
+        let (head, _) = head.as_chunks::<4>();
+        assert!(u32::from_le_bytes(head[0]) == FORMAT, "a table of another format");
+        let pieces = u32::from_le_bytes(head[1]) as usize;
+        assert!(u32::from_le_bytes(head[2]) as usize == DIMENSION, "vectors of another length");
+        assert!(u32::from_le_bytes(head[3]) as usize == SLOTS, "another number of slots");
+        assert!(u32::from_le_bytes(head[4]) as usize <= LONGEST, "pieces too long");
+        assert!(pieces < SLOTS && pieces < EMPTY as usize, "too many pieces");
+
+        let (slots, data) = data.split_at(SLOTS * 2);
+        let (ends, data) = data.split_at((pieces + 1) * 4);
+        let (scales, data) = data.split_at(pieces * 4);
+        let (rows, strings) = data.split_at(pieces * DIMENSION);
+        Self {
+            slots: slots.as_chunks().0,
+            ends: ends.as_chunks().0,
+            scales: scales.as_chunks().0,
+            rows: rows.as_chunks().0,
+            strings,
+        }
+    }
+
+    /// The index of the piece with this hash that begins or continues a word.
+    pub(crate) fn find(&self, hash: Hash, continued: bool, letters: &[u8]) -> Option<usize> {
+        let mut slot = hash.0 as usize % SLOTS;
+        loop {
+            let index = u16::from_le_bytes(self.slots[slot]);
+            if index == EMPTY {
+                return None;
+            }
+            let string = self.string(usize::from(index));
+            let found = if continued { string.strip_prefix(b"##") } else { Some(string) };
+            if found == Some(letters) {
+                return Some(usize::from(index));
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+
+    /// Adds the row of a piece to `sum`.
+    pub(crate) fn add(&self, piece: usize, sum: &mut [f32]) {
+        let scale = f32::from_le_bytes(self.scales[piece]);
+        for (sum, byte) in sum.iter_mut().zip(&self.rows[piece]) {
+            *sum += scale * f32::from(byte.cast_signed());
+        }
+    }
+
+    pub(crate) fn string(&self, piece: usize) -> &[u8] {
+        let start = u32::from_le_bytes(self.ends[piece]) as usize;
+        let end = u32::from_le_bytes(self.ends[piece + 1]) as usize;
+        &self.strings[start..end]
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+}

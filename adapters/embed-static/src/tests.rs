@@ -1,0 +1,92 @@
+use std::fmt::Write;
+
+use reqlore_domain::ports::embedder::{Embedder, Role};
+use sha2::{Digest, Sha256};
+
+use crate::table::{DIMENSION, Hash};
+use crate::{StaticEmbedder, TABLE, pieces};
+
+const DATA: &[u8] = include_bytes!("../data/table.bin");
+
+fn embed(text: &str) -> Vec<f32> {
+    let embedder = StaticEmbedder::new();
+    embedder.embed(Role::Query, &[text]).unwrap().remove(0)
+}
+
+fn cosine(a: &str, b: &str) -> f32 {
+    embed(a).iter().zip(embed(b)).map(|(a, b)| a * b).sum()
+}
+
+fn check_pieces(text: &str, expected: &str) {
+    let mut found = Vec::new();
+    pieces::each(&TABLE, text, |i| found.push(std::str::from_utf8(TABLE.string(i)).unwrap()));
+    assert_eq!(found.join(" "), expected, "{text:?}");
+}
+
+#[test]
+fn the_table_is_the_one_that_id_names() {
+    // Another table needs another number in `ID`, and its hash in NOTICE.
+    let notice = include_str!("../NOTICE");
+    let hash = notice.lines().find_map(|line| line.strip_prefix("SHA-256: ")).unwrap();
+    let found = Sha256::digest(DATA).iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    });
+    assert_eq!(found, hash);
+    assert_eq!(crate::ID, "static-1");
+}
+
+#[test]
+fn every_piece_is_found_by_its_name() {
+    for index in 0..TABLE.len() {
+        let name = TABLE.string(index);
+        let continued = name.starts_with(b"##");
+        let letters = name.strip_prefix(b"##").unwrap_or(name);
+        let start = if continued { Hash::CONTINUED } else { Hash::START };
+        let hash = letters.iter().fold(start, |hash, letter| hash.with(*letter));
+        assert_eq!(TABLE.find(hash, continued, letters), Some(index));
+    }
+}
+
+#[test]
+fn words_are_cut_into_the_longest_known_pieces() {
+    check_pieces("The archive, compressed.", "the archive compressed");
+    check_pieces("unaffable", "una ##ffa ##ble");
+    check_pieces("REQ-048 get_user_story", "re ##q 04 ##8 get user story");
+}
+
+#[test]
+fn case_and_accents_make_no_difference() {
+    check_pieces("Café NAÏVE", "cafe naive");
+    check_pieces("Cafe\u{301}", "cafe");
+}
+
+#[test]
+fn what_is_not_english_gives_nothing() {
+    check_pieces("", "");
+    check_pieces("--- ... 你好 привет straße 😀", "");
+    check_pieces("archive归档archive", "archive archive");
+    check_pieces(&"x".repeat(101), "");
+    assert_eq!(embed("привет"), vec![0.0; DIMENSION]);
+}
+
+#[test]
+fn vectors_have_the_length_one_and_the_order_of_texts() {
+    let embedder = StaticEmbedder::new();
+    let texts = ["delete a file", "", "sign in"];
+    let vectors = embedder.embed(Role::Passage, &texts).unwrap();
+    assert_eq!(vectors.len(), 3);
+    for (text, vector) in texts.iter().zip(vectors) {
+        assert_eq!(vector.len(), embedder.profile().dimension);
+        assert_eq!(vector, embed(text), "the role makes no difference");
+        let length = vector.iter().map(|x| x * x).sum::<f32>();
+        assert!((length - 1.0).abs() < 1e-5 || text.is_empty(), "{text}: {length}");
+    }
+}
+
+#[test]
+fn what_means_the_same_is_nearer() {
+    let same = cosine("the user signs in with a password", "login of a person with credentials");
+    let other = cosine("the user signs in with a password", "ships cross the northern ocean");
+    assert!(same > other + 0.2, "{same} {other}");
+}
