@@ -1,0 +1,71 @@
+//! The models that this crate can compute, and what differs between them.
+
+use reqlore_domain::ports::embedder::{Languages, Profile, Role};
+
+use crate::bert::HIDDEN;
+use crate::error::LoadError;
+
+/// Raised when the same files give other vectors than before.
+const FORMAT: u32 = 1;
+
+static KNOWN: [Known; 2] = [
+    Known {
+        name: "all-minilm-l6-v2",
+        languages: Languages::English,
+        weight: 1.0,
+        vocabulary: 30_522,
+        layers: 6,
+        pieces_a_text: 256,
+        unknown: "[UNK]",
+        prefixes: ["", ""],
+    },
+    Known {
+        name: "multilingual-e5-small",
+        languages: Languages::Many,
+        weight: 1.0,
+        vocabulary: 250_037,
+        layers: 12,
+        pieces_a_text: 256,
+        unknown: "<unk>",
+        prefixes: ["query: ", "passage: "],
+    },
+];
+
+pub(crate) struct Known {
+    name: &'static str,
+    languages: Languages,
+    weight: f32,
+    pub(crate) vocabulary: usize,
+    pub(crate) layers: usize,
+    /// How much of a text is read; the marks at both ends count too.
+    pub(crate) pieces_a_text: usize,
+    pub(crate) unknown: &'static str,
+    /// What stands before a query, and before a passage.
+    prefixes: [&'static str; 2],
+}
+
+pub(crate) fn find(name: &str) -> Result<&'static Known, LoadError> {
+    KNOWN.iter().find(|known| known.name == name).ok_or_else(|| LoadError::Unknown {
+        name: name.to_owned(),
+        known: KNOWN.each_ref().map(|known| known.name).join(", "),
+    })
+}
+
+impl Known {
+    pub(crate) fn profile(&self) -> Profile {
+        Profile {
+            name: self.name.to_owned(),
+            id: format!("{}-{}-{FORMAT}", self.name, self.pieces_a_text),
+            dimension: HIDDEN,
+            weight: self.weight,
+            languages: self.languages,
+        }
+    }
+
+    pub(crate) fn prefix(&self, role: Role) -> &'static str {
+        match role {
+            Role::Query => self.prefixes[0],
+            Role::Passage => self.prefixes[1],
+        }
+    }
+}

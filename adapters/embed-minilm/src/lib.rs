@@ -1,0 +1,148 @@
+//! Sentence models of the BERT family, from a folder with `model.safetensors` and `tokenizer.json`.
+//!
+//! Everything is computed on the thread that asks: an embedder in the background must not take all
+//! processors from who works here. A caller that wants more threads calls from more threads.
+
+mod bert;
+pub mod error;
+mod gelu;
+mod known;
+mod weights;
+
+use std::fmt;
+use std::path::Path;
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::embedder::{Embedder, Profile, Role};
+use tokenizers::{Tokenizer, TruncationParams};
+
+use crate::bert::Bert;
+use crate::error::LoadError;
+use crate::known::Known;
+use crate::weights::Weights;
+
+/// Pieces that go through the layers together: enough to keep the processor busy, few enough to
+/// stay in its cache.
+const BATCH_PIECES: usize = 256;
+
+/// A piece is seldom longer than this: what lies behind so many letters a piece is not looked at.
+const PIECE_LETTERS: usize = 32;
+
+/// A model in memory.
+pub struct SentenceModel {
+    profile: Profile,
+    known: &'static Known,
+    tokenizer: Tokenizer,
+    /// The piece that stands for whatever the model does not know.
+    unknown: Option<u32>,
+    bert: Bert,
+}
+
+impl SentenceModel {
+    /// Loads the model of this name, such as `all-minilm-l6-v2`, from its folder.
+    pub fn open(name: &str, folder: &Path) -> std::result::Result<Self, LoadError> {
+        let known = known::find(name)?;
+        let path = folder.join("tokenizer.json");
+        let shown = path.display().to_string();
+        let bytes = std::fs::read(&path)
+            .map_err(|source| LoadError::Read { path: shown.clone(), source })?;
+        let unfit =
+            |why: tokenizers::Error| LoadError::Unfit { path: shown.clone(), why: why.to_string() };
+        let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(unfit)?;
+        let cut = TruncationParams { max_length: known.pieces_a_text, ..Default::default() };
+        tokenizer.with_truncation(Some(cut)).map_err(unfit)?;
+        tokenizer.with_padding(None);
+
+        let mut weights = Weights::open(&folder.join("model.safetensors"))?;
+        Ok(Self {
+            profile: known.profile(),
+            known,
+            unknown: tokenizer.token_to_id(known.unknown),
+            tokenizer,
+            bert: Bert::load(&mut weights, known.vocabulary, known.layers)?,
+        })
+    }
+
+    /// The pieces of a text, or none if the model knows nothing of it.
+    fn pieces(&self, prefix: &str, text: &str) -> Result<Vec<u32>> {
+        let most = self.known.pieces_a_text * PIECE_LETTERS;
+        let text = text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end]);
+        if text.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let encoding = self
+            .tokenizer
+            .encode_fast(format!("{prefix}{text}"), true)
+            .map_err(|why| internal(&why.to_string()))?;
+        let pieces = encoding.get_ids();
+        if pieces.iter().any(|piece| *piece as usize >= self.bert.pieces()) {
+            return Err(internal("the tokenizer gives pieces that the model does not have"));
+        }
+        let special = encoding.get_special_tokens_mask();
+        let knows = pieces
+            .iter()
+            .zip(special)
+            .any(|(piece, special)| *special == 0 && Some(*piece) != self.unknown);
+        Ok(if knows { pieces.to_vec() } else { Vec::new() })
+    }
+}
+
+impl Embedder for SentenceModel {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let prefix = self.known.prefix(role);
+        let mut vectors = vec![vec![0.0; self.profile.dimension]; texts.len()];
+        let mut batch = Batch { model: self, of: Vec::new(), pieces: Vec::new(), size: 0 };
+        for (index, text) in texts.iter().enumerate() {
+            let pieces = self.pieces(prefix, text)?;
+            if !pieces.is_empty() {
+                batch.add(index, pieces, &mut vectors);
+            }
+        }
+        batch.finish(&mut vectors);
+        Ok(vectors)
+    }
+}
+
+/// Texts that wait until it is worth while to embed them together.
+struct Batch<'model> {
+    model: &'model SentenceModel,
+    of: Vec<usize>,
+    pieces: Vec<Vec<u32>>,
+    size: usize,
+}
+
+impl Batch<'_> {
+    fn add(&mut self, index: usize, pieces: Vec<u32>, vectors: &mut [Vec<f32>]) {
+        if self.size + pieces.len() > BATCH_PIECES {
+            self.finish(vectors);
+        }
+        self.size += pieces.len();
+        self.of.push(index);
+        self.pieces.push(pieces);
+    }
+
+    fn finish(&mut self, vectors: &mut [Vec<f32>]) {
+        let texts: Vec<&[u32]> = self.pieces.iter().map(Vec::as_slice).collect();
+        for (index, vector) in self.of.iter().zip(self.model.bert.embed(&texts)) {
+            vectors[*index] = vector;
+        }
+        self.of.clear();
+        self.pieces.clear();
+        self.size = 0;
+    }
+}
+
+impl fmt::Debug for SentenceModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentenceModel").field("id", &self.profile.id).finish_non_exhaustive()
+    }
+}
+
+fn internal(why: &str) -> Error {
+    let message = format!("the text could not be embedded: {why}; install the model again");
+    Error::new(ErrorKind::Internal, message)
+}

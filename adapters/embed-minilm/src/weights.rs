@@ -1,0 +1,138 @@
+//! Reads tensors from a safetensors file.
+//!
+//! The file is a length (u64, little-endian), that many bytes of JSON telling where each tensor
+//! lies, and the tensors. They are read one by one: mapping the file would need `unsafe`.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use ndarray::{Array1, Array2, Axis, concatenate};
+use serde::Deserialize;
+
+use crate::error::LoadError;
+
+/// No file that is meant has more to say about its tensors.
+const HEADER_BYTES_MAX: u64 = 1 << 20;
+
+pub(crate) struct Weights {
+    file: File,
+    name: String,
+    start: u64,
+    tensors: HashMap<String, Tensor>,
+}
+
+#[derive(Deserialize)]
+struct Tensor {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+/// `x` times a matrix, and something added.
+pub(crate) struct Linear {
+    /// A row for each number that comes out.
+    pub(crate) weight: Array2<f32>,
+    pub(crate) bias: Array1<f32>,
+}
+
+pub(crate) struct Norm {
+    pub(crate) weight: Array1<f32>,
+    pub(crate) bias: Array1<f32>,
+}
+
+impl Weights {
+    pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
+        let name = path.display().to_string();
+        let read = || -> std::io::Result<(File, Option<Vec<u8>>)> {
+            let mut file = File::open(path)?;
+            let mut length = [0; 8];
+            file.read_exact(&mut length)?;
+            let length = u64::from_le_bytes(length);
+            if length > HEADER_BYTES_MAX {
+                return Ok((file, None));
+            }
+            let mut header = Vec::new();
+            file.by_ref().take(length).read_to_end(&mut header)?;
+            Ok((file, Some(header)))
+        };
+        let (file, header) =
+            read().map_err(|source| LoadError::Read { path: name.clone(), source })?;
+        let tensors = header.as_deref().and_then(tensors);
+        let (Some(header), Some(tensors)) = (header, tensors) else {
+            return Err(LoadError::Unfit { path: name, why: "not a safetensors file".to_owned() });
+        };
+        Ok(Self { file, name, start: 8 + header.len() as u64, tensors })
+    }
+
+    pub(crate) fn matrix(
+        &mut self,
+        name: &str,
+        shape: [usize; 2],
+    ) -> Result<Array2<f32>, LoadError> {
+        let flat = self.read(name, &shape)?;
+        Array2::from_shape_vec(shape, flat).map_err(|_| self.unfit(name))
+    }
+
+    pub(crate) fn vector(&mut self, name: &str, length: usize) -> Result<Array1<f32>, LoadError> {
+        Ok(self.read(name, &[length])?.into())
+    }
+
+    /// The layers of these names side by side, as one.
+    pub(crate) fn linear(
+        &mut self,
+        names: &[String],
+        from: usize,
+        to: usize,
+    ) -> Result<Linear, LoadError> {
+        let mut weights = Vec::new();
+        let mut biases = Vec::new();
+        for name in names {
+            weights.push(self.matrix(&format!("{name}.weight"), [to, from])?);
+            biases.push(self.vector(&format!("{name}.bias"), to)?);
+        }
+        let weights: Vec<_> = weights.iter().map(|weight| weight.view()).collect();
+        let biases: Vec<_> = biases.iter().map(|bias| bias.view()).collect();
+        let weight = concatenate(Axis(0), &weights).map_err(|_| self.unfit(&names[0]))?;
+        let bias = concatenate(Axis(0), &biases).map_err(|_| self.unfit(&names[0]))?;
+        Ok(Linear { weight, bias })
+    }
+
+    pub(crate) fn norm(&mut self, name: &str, length: usize) -> Result<Norm, LoadError> {
+        Ok(Norm {
+            weight: self.vector(&format!("{name}.weight"), length)?,
+            bias: self.vector(&format!("{name}.bias"), length)?,
+        })
+    }
+
+    fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+        let count: usize = shape.iter().product();
+        let at = match self.tensors.get(name) {
+            Some(tensor) if tensor.dtype == "F32" && tensor.shape == shape => tensor.data_offsets,
+            _ => return Err(self.unfit(name)),
+        };
+        if at.1.checked_sub(at.0) != Some(count as u64 * 4) {
+            return Err(self.unfit(name));
+        }
+        let start = self.start.saturating_add(at.0);
+        let mut bytes = vec![0; count * 4];
+        self.file
+            .seek(SeekFrom::Start(start))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(|source| LoadError::Read { path: self.name.clone(), source })?;
+        let (numbers, _) = bytes.as_chunks();
+        Ok(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    }
+
+    fn unfit(&self, tensor: &str) -> LoadError {
+        let why = format!("it has no fitting tensor {tensor}");
+        LoadError::Unfit { path: self.name.clone(), why }
+    }
+}
+
+fn tensors(header: &[u8]) -> Option<HashMap<String, Tensor>> {
+    let mut all: HashMap<String, serde_json::Value> = serde_json::from_slice(header).ok()?;
+    all.remove("__metadata__");
+    all.into_iter().map(|(name, about)| Some((name, serde_json::from_value(about).ok()?))).collect()
+}
