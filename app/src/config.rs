@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use reqlore_domain::ports::projects::Slice;
+
 use crate::Failure;
 use crate::settings::{FILE, FILE_VARIABLE, Flags, SETTINGS, Setting};
 
@@ -17,6 +19,10 @@ pub(crate) struct Config {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) requirements_directory: Option<String>,
     pub(crate) wrap_columns: usize,
+    pub(crate) toolsets: Vec<Slice>,
+    /// For indexes and models; `None` where the user has no place for such things.
+    pub(crate) cache: Option<PathBuf>,
+    pub(crate) model: String,
     pub(crate) log: String,
     pub(crate) home: Option<PathBuf>,
     pub(crate) user: Option<String>,
@@ -74,7 +80,12 @@ impl Config {
             )));
         }
         let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
+        let toolsets = get("toolsets").map(|value| toolsets(&value.text)).transpose()?;
+        let cache = get("cache").map(|value| working_directory.join(&value.text));
         Ok(Self {
+            toolsets: toolsets.unwrap_or_default(),
+            cache: cache.or_else(user_cache),
+            model: get("search.model").map(|value| value.text.clone()).unwrap_or_default(),
             documents,
             read_only: parse(get("read_only"), "true or false")?.unwrap_or(false),
             roots: roots.unwrap_or_default(),
@@ -141,6 +152,27 @@ fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, Failure> {
         return text.split_terminator('\n').map(check).collect();
     }
     text.split(':').map(check).collect()
+}
+
+/// The toolsets of a list.
+fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
+    let known = |name: &str| Slice::ALL.into_iter().find(|slice| slice.name() == name);
+    let names = text.split([',', '\n']).map(str::trim).filter(|name| !name.is_empty());
+    let toolset = |name: &str| {
+        known(name).ok_or_else(|| {
+            let names = Slice::ALL.map(Slice::name).join(", ");
+            Failure::usage(format!("toolsets: {name:?} is none; there are {names}"))
+        })
+    };
+    names.map(toolset).collect()
+}
+
+/// Where this user's programs keep what they can make again.
+fn user_cache() -> Option<PathBuf> {
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let named = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
+    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    named.or_else(home).map(|cache| cache.join("reqlore"))
 }
 
 fn parse<T: std::str::FromStr>(value: Option<&Value>, wanted: &str) -> Result<Option<T>, Failure> {

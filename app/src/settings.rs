@@ -16,7 +16,7 @@ pub(crate) struct Setting {
     pub(crate) meaning: &'static str,
 }
 
-pub(crate) const SETTINGS: [Setting; 8] = [
+pub(crate) const SETTINGS: [Setting; 11] = [
     Setting {
         key: "root",
         flag: Some("--root"),
@@ -69,6 +69,29 @@ pub(crate) const SETTINGS: [Setting; 8] = [
         meaning: "Where lines of requirements are wrapped, in characters; 0 is off.",
     },
     Setting {
+        key: "toolsets",
+        flag: Some("--toolsets"),
+        variable: Some("REQLORE_TOOLSETS"),
+        default: "sections,docsets,knowledge",
+        meaning: "Which tools are served, separated by commas: `sections`, `docsets`, `knowledge`.",
+    },
+    Setting {
+        key: "cache",
+        flag: None,
+        variable: Some("REQLORE_CACHE"),
+        default: "",
+        meaning: "The folder for search indexes and models, which can be made again. Not set: \
+                  reqlore in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache).",
+    },
+    Setting {
+        key: "search.model",
+        flag: None,
+        variable: Some("REQLORE_SEARCH_MODEL"),
+        default: "best",
+        meaning: "What ranks by meaning: `best` (an installed model, else the built-in table), \
+                  `static` (the built-in table), the name of an installed model, or `off`.",
+    },
+    Setting {
         key: "log",
         flag: Some("--log"),
         variable: Some("REQLORE_LOG"),
@@ -99,6 +122,10 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "TRANSPORT")]
     pub(crate) transport: Option<String>,
 
+    /// Which tools are served: sections,docsets,knowledge
+    #[arg(long, global = true, value_name = "LIST")]
+    pub(crate) toolsets: Option<String>,
+
     /// Serve only the tools that change nothing
     #[arg(long, global = true)]
     pub(crate) read_only: bool,
@@ -120,6 +147,7 @@ impl Flags {
             "storage" => self.storage.clone(),
             "transport" => self.transport.clone(),
             "read_only" => self.read_only.then(|| "true".to_owned()),
+            "toolsets" => self.toolsets.clone(),
             "log" => self.log.clone(),
             _ => None,
         }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::transport::Transport;
+use reqlore_embed_static::StaticEmbedder;
+use reqlore_search::Index;
 use reqlore_storage_fs::{FsProjects, FsStore};
 use reqlore_transport_stdio::{Limits, Stdio};
 
@@ -20,13 +23,29 @@ pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
         requirements_directory: config.requirements_directory.clone(),
         roots: config.roots.clone(),
         home: config.home.clone(),
-        cache: None,
+        cache: config.cache.as_ref().map(|cache| cache.join("heads")),
     };
     files.check().map_err(Failure::usage)?;
     Ok(Ports {
         documents: Arc::new(FsStore::new(&files)),
         projects: Arc::new(FsProjects::new(&files)),
-        settings: Settings { wrap_columns: config.wrap_columns },
+        search: Arc::new(Index::new(search(config)?)),
+        settings: Settings { toolsets: config.toolsets.clone(), wrap_columns: config.wrap_columns },
+    })
+}
+
+/// The index and the models that rank in it.
+fn search(config: &Config) -> Result<reqlore_search::Config, Failure> {
+    let table: Arc<dyn Embedder> = Arc::new(StaticEmbedder::new());
+    let embedders = match config.model.as_str() {
+        "off" => Vec::new(),
+        "static" | "best" | "" => vec![table],
+        other => return Err(Failure::usage(format!("search.model: {other:?} is not installed"))),
+    };
+    Ok(reqlore_search::Config {
+        cache: config.cache.as_ref().map(|cache| cache.join("search")),
+        store: config.documents.to_string_lossy().into_owned(),
+        embedders,
     })
 }
 

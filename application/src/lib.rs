@@ -23,7 +23,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, ToolSpec};
-use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::ports::search::SearchIndex;
 use tracing::Instrument;
 
@@ -41,15 +41,20 @@ pub struct Ports {
 }
 
 /// Settings of the tools themselves.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
+    /// Which slices' tools there are.
+    pub toolsets: Vec<Slice>,
     /// Where the lines of requirements are wrapped, in characters; 0 is off (S1 R.2).
     pub wrap_columns: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { wrap_columns: reqlore_domain::sections::wrap::COLUMNS }
+        Self {
+            toolsets: Slice::ALL.to_vec(),
+            wrap_columns: reqlore_domain::sections::wrap::COLUMNS,
+        }
     }
 }
 
@@ -76,7 +81,8 @@ impl std::fmt::Debug for Application {
 
 impl Application {
     pub fn new(ports: Ports) -> Self {
-        let tools = toolset::tools().into_iter().map(|tool| (tool.spec(), tool));
+        let tools =
+            toolset::tools(&ports.settings.toolsets).into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
         let (models, configurations) = <(Models, docsets::Configurations)>::default();

@@ -13,6 +13,10 @@ use reqlore_domain::project::ProjectKey;
 
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::embedder::Embedder;
+use reqlore_domain::ports::search::SearchIndex;
+use reqlore_embed_static::StaticEmbedder;
+use reqlore_search::{Config, Index};
 use reqlore_storage_fs::{FsProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use reqlore_transport_stdio::{Ending, Limits, Stdio};
@@ -147,6 +151,7 @@ fn in_process_on_files(steps: &[Step]) -> Vec<Value> {
     let ports = Ports {
         documents: Arc::new(FsStore::new(&config)),
         projects: Arc::new(FsProjects::new(&config)),
+        search: search(),
         settings: Settings::default(),
     };
     in_process(steps, ports, project.path(), Writer::Files)
@@ -156,6 +161,7 @@ fn in_process_in_memory(steps: &[Step]) -> Vec<Value> {
     let ports = Ports {
         documents: Arc::new(MemoryStore::default()),
         projects: Arc::new(NamedProjects),
+        search: search(),
         settings: Settings::default(),
     };
     in_process(steps, ports, Path::new("/project"), Writer::Memory)

@@ -1,6 +1,6 @@
 //! The models that this crate can compute, and what differs between them.
 
-use reqlore_domain::ports::embedder::{Languages, Profile, Role};
+use reqlore_domain::ports::embedder::{Languages, Pace, Profile, Role};
 
 use crate::bert::HIDDEN;
 use crate::error::LoadError;
@@ -59,6 +59,7 @@ impl Known {
             dimension: HIDDEN,
             weight: self.weight,
             languages: self.languages,
+            pace: Pace::Slow,
         }
     }
 

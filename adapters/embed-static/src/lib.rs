@@ -10,7 +10,7 @@ mod table;
 use std::fmt;
 
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::embedder::{Embedder, Languages, Profile, Role};
+use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Profile, Role};
 
 use crate::table::{DIMENSION, Table};
 
@@ -36,6 +36,7 @@ impl StaticEmbedder {
                 dimension: DIMENSION,
                 weight: WEIGHT,
                 languages: Languages::English,
+                pace: Pace::Instant,
             },
         }
     }

@@ -3,6 +3,7 @@
 //! [`server`] answers requests of every protocol revision that rmcp knows, [`present`] says how our
 //! answers and errors look on the wire, [`wire`] judges raw bytes before rmcp sees them.
 
+mod observer;
 pub mod present;
 pub mod server;
 pub mod wire;

@@ -57,7 +57,8 @@ impl Tool for Sync {
                           broken. Long runs report progress and can be cancelled.",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
-            access: Access::Write,
+            // It changes no document, only what is derived of them.
+            access: Access::Read,
             destructive: false,
             idempotent: true,
         }

@@ -38,6 +38,17 @@ pub enum Slice {
 }
 
 impl Slice {
+    pub const ALL: [Self; 3] = [Self::Sections, Self::Docsets, Self::Knowledge];
+
+    /// As settings call the slice's set of tools.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sections => "sections",
+            Self::Docsets => "docsets",
+            Self::Knowledge => "knowledge",
+        }
+    }
+
     /// The argument by which the slice's tools name a project.
     pub fn argument(self) -> &'static str {
         match self {
