@@ -56,8 +56,10 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        let version = |document: Option<Document>| document.map(|document| document.version);
-        Ok(self.with(project, |project| project.get(ids)).into_iter().map(version).collect())
+        Ok(self.with(project, |project| {
+            let version = |id| project.documents.get(id).map(|document| document.version);
+            ids.iter().map(version).collect()
+        }))
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {

@@ -28,8 +28,9 @@ const MAX_PROJECTS: usize = 1_000;
 const MAX_FAULTS: usize = 5;
 
 /// What is known of each project's configuration.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Configurations {
+    id: DocumentId,
     known: Mutex<HashMap<ProjectKey, (Version, Outcome)>>,
 }
 
@@ -44,19 +45,25 @@ pub(crate) struct Loaded {
     pub(crate) list_data: Arc<Value>,
 }
 
+impl Default for Configurations {
+    fn default() -> Self {
+        Self { id: DocumentId::docsets(), known: Mutex::default() }
+    }
+}
+
 impl Configurations {
     /// The configuration as it is now: the version is asked at every call, and only what changed
     /// is read again (S3 REQ-9).
     pub(crate) async fn load(&self, ports: &Ports) -> Result<Arc<Loaded>> {
         let project = ports.projects.resolve(None, Slice::Docsets).await?;
-        let id = DocumentId::docsets();
-        let versions = ports.documents.versions(&project, std::slice::from_ref(&id)).await?;
+        let id = std::slice::from_ref(&self.id);
+        let versions = ports.documents.versions(&project, id).await?;
         let Some(version) = versions.into_iter().next().flatten() else {
             return Err(not_configured(&ports.projects.folder(&project).await?));
         };
         match self.known(&project, version) {
             Some(outcome) => outcome.map_err(|message| unusable(&message)),
-            None => self.read(ports, project, &id).await,
+            None => self.read(ports, project).await,
         }
     }
 
@@ -74,14 +81,9 @@ impl Configurations {
         known.insert(project, (version, outcome));
     }
 
-    async fn read(
-        &self,
-        ports: &Ports,
-        project: ProjectKey,
-        id: &DocumentId,
-    ) -> Result<Arc<Loaded>> {
+    async fn read(&self, ports: &Ports, project: ProjectKey) -> Result<Arc<Loaded>> {
         let folder = ports.projects.folder(&project).await?;
-        let found = ports.documents.get(&project, std::slice::from_ref(id)).await?;
+        let found = ports.documents.get(&project, std::slice::from_ref(&self.id)).await?;
         let Some(document) = found.into_iter().next().flatten() else {
             return Err(not_configured(&folder));
         };

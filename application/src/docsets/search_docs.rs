@@ -82,9 +82,11 @@ ripgrep, find). Call it before you answer from memory; list_docsets names the do
         let exists = context.ports.projects.has_folder(&docset.local_path).await;
         let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);
         let text = docset.instruction(keywords.as_slice(), generalized.as_slice());
-        // By hand, because a serializer copies every keyword once more.
+        // By hand, because a serializer copies every word once more.
         let mut data = Map::with_capacity(6);
-        data.insert("docset".to_owned(), docset.name.as_str().into());
+        let mut name = arguments.docset.into_string();
+        name.clone_from(&docset.name);
+        data.insert("docset".to_owned(), name.into());
         data.insert("version".to_owned(), docset.version.as_deref().into());
         data.insert("local_path".to_owned(), docset.local_path.as_str().into());
         data.insert("keywords".to_owned(), words(keywords.into_vec()));

@@ -19,6 +19,10 @@ impl DocsetName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
 }
 
 impl TryFrom<String> for DocsetName {
