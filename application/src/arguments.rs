@@ -64,9 +64,10 @@ fn shape_faults(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)> {
     let known: Vec<&str> =
         properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let unknown = given.into_iter().flatten().filter(|(name, _)| !known.contains(&name.as_str()));
+    let taken = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let unknown = unknown.map(|(name, _)| {
         let name: String = name.chars().take(REASON).collect();
-        (name, format!("unknown argument; {} takes {}", spec.name, known.join(", ")))
+        (name, format!("unknown argument; {} takes {taken}", spec.name))
     });
     let required = spec.input_schema.get("required").and_then(Value::as_array);
     let required = required.into_iter().flatten().filter_map(Value::as_str);

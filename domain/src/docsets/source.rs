@@ -146,7 +146,7 @@ fn explain(error: &Error, source: &str) -> Fault {
         }
         other => {
             let reason = UserMessageFormatter.format_message(other);
-            format!("{}; mend the YAML here", reason.escape_debug())
+            format!("{}; mend the YAML here", reason.replace(char::is_control, " "))
         }
     };
     let Some(location) = location else {
