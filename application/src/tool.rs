@@ -37,6 +37,8 @@ pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
     })));
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
+    // Some clients want it even where there is nothing to say.
+    schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Map::new()));
     schema.as_object().cloned().unwrap_or_default()
 }
 

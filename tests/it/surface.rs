@@ -126,6 +126,10 @@ fn the_documentation_of_the_tools_is_true() {
         for (heading, schema) in
             [("Arguments", "inputSchema"), ("Structured answer", "outputSchema")]
         {
+            if tool[schema]["properties"].as_object().unwrap().is_empty() {
+                writeln!(page, "\n{heading}: none.").unwrap();
+                continue;
+            }
             writeln!(page, "\n| {heading} | | |\n|---|---|---|").unwrap();
             let required = tool[schema]["required"].as_array().unwrap();
             for (name, property) in tool[schema]["properties"].as_object().unwrap() {

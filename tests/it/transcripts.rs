@@ -130,7 +130,8 @@ fn over_pipes_on_files(steps: &[Step]) -> Vec<Value> {
     for step in steps {
         match step {
             Step::Send(request) => {
-                answers.push(masked(&server.ask(&unmasked(request, root)), root))
+                let answer = server.ask(&unmasked(request, root));
+                answers.push(masked(&answer, root));
             }
             Step::Write { path, text } => save(project.path(), path, text),
         }
