@@ -15,9 +15,9 @@ use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
-use reqlore_domain::ports::endpoint::{Call, Endpoint};
+use reqlore_domain::ports::endpoint::{Call, Endpoint, Unobserved};
 use reqlore_domain::project::ProjectKey;
-use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
 /// At most so many allocations for one call.
@@ -56,6 +56,7 @@ fn main() -> ExitCode {
 
 fn call(tool: &str, arguments: &Value) -> Call {
     Call {
+        observer: Arc::new(Unobserved),
         caller: caller(),
         correlation_id: "0123456789abcdef".to_owned(),
         name: tool.to_owned(),
@@ -86,6 +87,7 @@ async fn application(size: usize) -> Application {
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
     Application::new(Ports {
+        search: Arc::new(MemoryIndex::default()),
         documents: Arc::new(store),
         projects: Arc::new(NamedProjects),
         settings: Settings::default(),

@@ -199,6 +199,12 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }
 
+/// The index of the product, in memory, with the built-in table.
+fn search() -> Arc<dyn SearchIndex> {
+    let embedders: Vec<Arc<dyn Embedder>> = vec![Arc::new(StaticEmbedder::new())];
+    Arc::new(Index::new(Config { embedders, ..Config::default() }))
+}
+
 fn in_process(steps: &[Step], ports: Ports, folder: &Path, writer: Writer) -> Vec<Value> {
     let root = folder.to_str().unwrap();
     let store = Arc::clone(&ports.documents);
