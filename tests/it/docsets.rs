@@ -94,45 +94,6 @@ fn check_names_the_line_of_a_fault_and_folders_that_are_not_there() {
     assert_eq!(found(), (Some(0), "Nothing to mend.\n".to_owned()));
 }
 
-// S3: REQ-1.4, REQ-9.1, REQ-9.2, REQ-9.3
-#[test]
-fn answers_take_a_fraction_of_what_they_may() {
-    let store = Arc::new(MemoryStore::default());
-    let application = Application::new(Ports {
-        documents: Arc::clone(&store) as _,
-        projects: Arc::new(NamedProjects),
-        settings: Settings::default(),
-    });
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let timed = |tool: &str, arguments: &Value| {
-        let call = Call {
-            caller: Caller { name: "tester".to_owned(), access: Access::Write },
-            correlation_id: String::new(),
-            name: tool.to_owned(),
-            arguments: arguments.as_object().unwrap().clone(),
-        };
-        let start = Instant::now();
-        runtime.block_on(application.call(call)).unwrap();
-        start.elapsed()
-    };
-    let docsets: Vec<String> = (0..200).map(|n| format!("  d{n}: {{version: 1.{n}}}\n")).collect();
-    let configure = |end: usize| {
-        let text = format!("docsets:\n{}  e{end}:\n", docsets.concat());
-        runtime.block_on(crate::transcripts::commit(&*store, ".knowledge/config.yaml", &text));
-    };
-    // The fastest of many, because the machine may be busy with other tests.
-    let reloads = (0..20).map(|end| {
-        configure(end);
-        timed("search_docs", &search("d7"))
-    });
-    let reload = reloads.min().unwrap();
-    let search = (0..200).map(|_| timed("search_docs", &search("d7"))).min().unwrap();
-    let list = (0..200).map(|_| timed("list_docsets", &json!({}))).min().unwrap();
-    assert!(reload < Duration::from_millis(100), "{reload:?}");
-    assert!(search < Duration::from_millis(10), "{search:?}");
-    assert!(list < Duration::from_millis(5), "{list:?}");
-}
-
 /// Files of the repository that introduced the later format, where it lies beside this one.
 #[test]
 fn files_of_the_later_format_are_read() {

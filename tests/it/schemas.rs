@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{Call, Endpoint};
-use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_domain::ports::endpoint::{Call, Endpoint, Unobserved};
+use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Map, Value, json};
 
 fn caller() -> Caller {
@@ -22,6 +22,7 @@ fn application() -> Application {
     Application::new(Ports {
         documents: Arc::new(store),
         projects: Arc::new(NamedProjects),
+        search: Arc::new(MemoryIndex::default()),
         settings: Settings::default(),
     })
 }
@@ -107,6 +108,7 @@ proptest! {
             let fits = input.is_valid(&Value::Object(arguments.clone()));
             let call = Call {
                 caller: caller(),
+            observer: Arc::new(Unobserved),
                 correlation_id: String::new(),
                 name: spec.name.to_owned(),
                 arguments: arguments.clone(),
@@ -136,6 +138,7 @@ fn every_broken_constraint_is_named_at_once() {
     });
     let call = Call {
         caller: caller(),
+        observer: Arc::new(Unobserved),
         correlation_id: String::new(),
         name: "reqlix_set_requirements".to_owned(),
         arguments: arguments.as_object().unwrap().clone(),

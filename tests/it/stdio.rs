@@ -117,7 +117,7 @@ fn every_revision_works_from_the_same_process_with_and_without_handshake() {
     let project = project();
     let mut server = Server::start(project.path());
     let before = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
-    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(4));
+    assert_eq!(before["result"]["tools"].as_array().map(Vec::len), Some(12));
     for (asked, spoken) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -312,13 +312,11 @@ fn a_read_only_server_lists_and_runs_only_what_changes_nothing() {
     let project = project();
     let mut server = Server::start_with(project.path(), &["--read-only"]);
     let listed = server.ask(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
-    let names: Vec<&str> = listed["result"]["tools"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|t| t["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["reqlix_get_instructions", "reqlix_get_requirements"]);
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true), "{tools:?}");
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"reqlix_get_requirements") && names.contains(&"ixchel_sync"));
+    assert!(!names.contains(&"reqlix_set_requirements"));
     let refused = server.call("reqlix_set_requirements", set(1, "x"));
     assert_eq!(refused["result"]["_meta"]["reqlore/error"]["kind"], "forbidden", "{refused}");
     let placeholder = server.call("reqlix_get_instructions", json!({}));

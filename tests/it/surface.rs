@@ -131,7 +131,7 @@ fn the_documentation_of_the_tools_is_true() {
                 continue;
             }
             writeln!(page, "\n| {heading} | | |\n|---|---|---|").unwrap();
-            let required = tool[schema]["required"].as_array().unwrap();
+            let required = tool[schema]["required"].as_array().cloned().unwrap_or_default();
             for (name, property) in tool[schema]["properties"].as_object().unwrap() {
                 let presence =
                     if required.contains(&json!(name)) { "required" } else { "optional" };

@@ -38,6 +38,7 @@ struct Arguments {
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Answer<'a> {
+    /// The entity's id.
     id: &'a str,
     /// The entity itself first, then those that it links to.
     items: Vec<Item<'a>>,
@@ -53,6 +54,7 @@ struct Answer<'a> {
 #[serde(deny_unknown_fields)]
 struct Item<'a> {
     id: &'a str,
+    /// The entity's title.
     title: &'a str,
     /// The markdown behind the front matter.
     body: String,

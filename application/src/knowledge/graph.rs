@@ -33,7 +33,9 @@ struct Arguments {
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Answer<'a> {
+    /// The entity's id.
     id: &'a str,
+    /// The entity's title.
     title: &'a str,
     /// Sorted by relation.
     outgoing: Vec<Outgoing<'a>>,

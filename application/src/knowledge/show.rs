@@ -34,12 +34,16 @@ struct Arguments {
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Answer<'a> {
+    /// The entity's id.
     id: &'a str,
     /// decision, issue, idea, report, source, citation, agent, session, or another word.
     kind: &'a str,
+    /// The entity's title.
     title: &'a str,
+    /// As the file says; null when it does not.
     #[schemars(required, extend("type" = ["string", "null"]))]
     status: Option<&'a str>,
+    /// tags and labels of the file.
     tags: &'a [String],
     /// The file, below the repository.
     path: String,

@@ -36,10 +36,13 @@ struct Arguments {
 struct Answer {
     /// Every .md file below .ixchel, readable or not.
     scanned: usize,
-    /// Since the last ixchel_sync.
+    /// Files that the last ixchel_sync did not know.
     added: usize,
+    /// Files whose bytes changed since then.
     modified: usize,
+    /// Files that are gone since then.
     deleted: usize,
+    /// Files that are as they were.
     unchanged: usize,
     /// What a person should mend: file, line and reason.
     warnings: Vec<String>,

@@ -1,3 +1,5 @@
+//! Entities and their graph, as tables.
+
 use super::*;
 use crate::document::Version;
 
