@@ -1,1 +1,160 @@
 //! The models a user has installed: fetched on request, checked by hash, kept in a folder.
+//!
+//! Nothing is fetched but by [`Store::install`]. A model is a folder of its name; while it is
+//! being installed the folder is called `NAME.partial`, and only a complete and checked one is
+//! renamed. So whatever [`Store::open`] gives was once right, however an installation ended.
+
+mod archive;
+pub mod error;
+mod fetch;
+mod files;
+mod install;
+pub mod known;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::known::Model;
+
+/// Where a model's files come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The address that the model's makers publish it at.
+    Default,
+    /// A folder's address that both files lie under, or that of a zip or a wheel.
+    Url(String),
+    /// A folder with both files.
+    Folder(PathBuf),
+    /// A zip or a wheel with both files, at any depth.
+    Archive(PathBuf),
+}
+
+impl Source {
+    /// What a user means by `--from TEXT`.
+    pub fn parse(text: &str) -> Self {
+        if text.starts_with("https://") || text.starts_with("http://") {
+            Self::Url(text.to_owned())
+        } else if Path::new(text).is_dir() {
+            Self::Folder(text.into())
+        } else {
+            Self::Archive(text.into())
+        }
+    }
+}
+
+/// How far the file that is being fetched or copied has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress<'file> {
+    pub file: &'file str,
+    pub done_bytes: u64,
+    /// Zero where it isn't told.
+    pub total_bytes: u64,
+}
+
+/// A model that is there now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    pub path: PathBuf,
+    /// It was there before, and right; nothing was fetched.
+    pub already: bool,
+}
+
+/// A known model, and whether it can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub name: &'static str,
+    pub license: &'static str,
+    /// What its files take.
+    pub bytes: u64,
+    pub state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    Absent,
+    /// An installation that did not end; the next one goes on with so many bytes.
+    Partial {
+        bytes: u64,
+    },
+    Installed {
+        path: PathBuf,
+    },
+}
+
+/// The models in one folder.
+#[derive(Debug, Clone)]
+pub struct Store {
+    known: &'static [Model],
+    folder: PathBuf,
+}
+
+impl Store {
+    /// `known` is [`known::MODELS`] outside of tests.
+    pub fn new(known: &'static [Model], folder: impl Into<PathBuf>) -> Self {
+        Self { known, folder: folder.into() }
+    }
+
+    /// Puts a model into the folder, or says what to do next. What was fetched before the
+    /// connection was cut is kept for the next time.
+    pub fn install(
+        &self,
+        name: &str,
+        source: &Source,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Installed, Error> {
+        install::install(self.known(name)?, &self.folder, source, progress)
+    }
+
+    /// The folder of an installed model.
+    pub fn open(&self, name: &str) -> Option<PathBuf> {
+        let model = self.known(name).ok()?;
+        let path = self.folder.join(model.name);
+        let whole = |file: &known::File| {
+            fs::metadata(path.join(file.name)).is_ok_and(|found| found.len() == file.bytes)
+        };
+        model.files.iter().all(whole).then_some(path)
+    }
+
+    pub fn list(&self) -> Vec<Listed> {
+        let listed = |model: &Model| Listed {
+            name: model.name,
+            license: model.license,
+            bytes: model.files.iter().map(|file| file.bytes).sum(),
+            state: self.state(model),
+        };
+        self.known.iter().map(listed).collect()
+    }
+
+    /// Removes a model and what is left of its installation; `false` if there was nothing.
+    pub fn remove(&self, name: &str) -> Result<bool, Error> {
+        let model = self.known(name)?;
+        let partial = files::partial(&self.folder, model);
+        let Some(_lock) = files::lock_existing(&partial, model)? else {
+            return files::remove_folder(&self.folder.join(model.name));
+        };
+        let removed = files::remove_folder(&self.folder.join(model.name))?;
+        Ok(files::remove_folder(&partial)? || removed)
+    }
+
+    fn state(&self, model: &Model) -> State {
+        if let Some(path) = self.open(model.name) {
+            return State::Installed { path };
+        }
+        let entries = match fs::read_dir(files::partial(&self.folder, model)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return State::Absent,
+            Err(_) => return State::Partial { bytes: 0 },
+        };
+        let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
+        State::Partial { bytes: sizes.map(|found| found.len()).sum() }
+    }
+
+    fn known(&self, name: &str) -> Result<&'static Model, Error> {
+        self.known.iter().find(|model| model.name == name).ok_or_else(|| Error::Unknown {
+            name: name.to_owned(),
+            known: self.known.iter().map(|model| model.name).collect::<Vec<_>>().join(", "),
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! Fetches a file over HTTP, and goes on where an earlier attempt was cut.
+//!
+//! The proxy comes from the environment (HTTPS_PROXY and its kin), as ureq reads it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use ureq::http::Response;
+use ureq::{Agent, Body};
+
+use crate::error::Error;
+use crate::files::PumpError;
+use crate::{Progress, files};
+
+const CONNECT: Duration = Duration::from_secs(30);
+/// How long nothing may come.
+const SILENCE: Duration = Duration::from_secs(60);
+
+const PARTIAL_CONTENT: u16 = 206;
+const RANGE_NOT_SATISFIABLE: u16 = 416;
+
+/// Puts what lies at `address` to `path`, at most so many bytes.
+pub(crate) fn fetch(
+    address: &str,
+    path: &Path,
+    file: &str,
+    most: u64,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<(), Error> {
+    let start = match files::length(path)? {
+        Some(length) if length <= most => length,
+        Some(_) => {
+            files::remove_file(path)?;
+            0
+        }
+        None => 0,
+    };
+    let response = ask(address, start)?;
+    let status = response.status().as_u16();
+    if status == RANGE_NOT_SATISFIABLE && start > 0 {
+        return Ok(()); // All of it is here; its hash will tell.
+    }
+    if !response.status().is_success() {
+        return Err(Error::Status { address: address.to_owned(), status });
+    }
+    let start = if status == PARTIAL_CONTENT { start } else { 0 };
+    let mut to = OpenOptions::new()
+        .create(true)
+        .append(start > 0)
+        .write(true)
+        .truncate(start == 0)
+        .open(path)
+        .map_err(Error::io(path, "written"))?;
+    let total_bytes = response.body().content_length().map_or(0, |rest| start + rest);
+    if total_bytes > most {
+        drop(to);
+        files::remove_file(path)?;
+        return Err(Error::TooLarge { address: address.to_owned(), most });
+    }
+    let done = receive(response, &mut to, start, most, |done_bytes| {
+        progress(Progress { file, done_bytes, total_bytes });
+    });
+    let (done, why) = match done {
+        Ok(done) if done > most => {
+            files::remove_file(path)?;
+            return Err(Error::TooLarge { address: address.to_owned(), most });
+        }
+        Ok(done) if done >= total_bytes => return Ok(()),
+        Ok(done) => (done, "it ended early".to_owned()),
+        Err((done, PumpError::Read(error))) => (done, error.to_string()),
+        Err((_, PumpError::Write(error))) => return Err(Error::io(path, "written")(error)),
+    };
+    to.sync_all().map_err(Error::io(path, "written"))?;
+    Err(Error::Cut { file: file.to_owned(), done, why })
+}
+
+fn ask(address: &str, start: u64) -> Result<Response<Body>, Error> {
+    let agent: Agent = Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_connect(Some(CONNECT))
+        .timeout_recv_response(Some(SILENCE))
+        .timeout_per_read(Some(SILENCE))
+        .build()
+        .into();
+    let mut request = agent.get(address);
+    if start > 0 {
+        request = request.header("range", format!("bytes={start}-"));
+    }
+    request
+        .call()
+        .map_err(|error| Error::Unreachable { address: address.to_owned(), why: error.to_string() })
+}
+
+/// How many bytes there are in the end; an error tells so too.
+fn receive(
+    response: Response<Body>,
+    to: &mut File,
+    start: u64,
+    most: u64,
+    mut progress: impl FnMut(u64),
+) -> Result<u64, (u64, PumpError)> {
+    let mut done = start;
+    let mut body = response.into_body().into_with_config().limit(u64::MAX).reader();
+    let mut body = body.by_ref().take(most + 1 - start);
+    let pumped = files::pump(&mut body, |part| {
+        to.write_all(part)?;
+        done += part.len() as u64;
+        progress(done);
+        Ok(())
+    });
+    pumped.map(|()| done).map_err(|error| (done, error))
+}

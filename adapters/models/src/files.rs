@@ -1,0 +1,112 @@
+//! What is done to files and folders here, with errors that name them.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+use crate::known::Model;
+
+const LOCK: &str = "lock";
+const BUFFER_BYTES: usize = 1 << 16;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// Which side of a copy failed.
+pub(crate) enum PumpError {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Where a model is put together.
+pub(crate) fn partial(folder: &Path, model: &Model) -> PathBuf {
+    folder.join(format!("{}.partial", model.name))
+}
+
+/// Makes the folder and keeps others from working in it as long as the result lives.
+pub(crate) fn lock(partial: &Path, model: &Model) -> Result<File, Error> {
+    fs::create_dir_all(partial).map_err(Error::io(partial, "made"))?;
+    let path = partial.join(LOCK);
+    let file = File::create(&path).map_err(Error::io(&path, "made"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { name: model.name.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(Error::io(&path, "locked")(source)),
+    }
+}
+
+/// The same if the folder is there.
+pub(crate) fn lock_existing(partial: &Path, model: &Model) -> Result<Option<File>, Error> {
+    match fs::symlink_metadata(partial) {
+        Ok(_) => lock(partial, model).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(partial, "read")(error)),
+    }
+}
+
+pub(crate) fn unlock(partial: &Path) -> Result<(), Error> {
+    remove_file(&partial.join(LOCK))
+}
+
+pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
+    absent_is_fine(fs::remove_file(path)).map_err(Error::io(path, "removed")).map(drop)
+}
+
+/// `false` if there was none.
+pub(crate) fn remove_folder(path: &Path) -> Result<bool, Error> {
+    absent_is_fine(fs::remove_dir_all(path)).map_err(Error::io(path, "removed"))
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The length of a file, or nothing if there is none.
+pub(crate) fn length(path: &Path) -> Result<Option<u64>, Error> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(found.len())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path, "read")(error)),
+    }
+}
+
+/// Makes what was written to a file or a folder survive a loss of power.
+pub(crate) fn sync(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io(path, "written"))
+}
+
+/// Gives every part of what `from` holds to `take`.
+pub(crate) fn pump(
+    from: &mut dyn Read,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> Result<(), PumpError> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => take(&buffer[..count]).map_err(PumpError::Write)?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(PumpError::Read(error)),
+        }
+    }
+}
+
+/// The SHA-256 of a file, in hexadecimal digits.
+pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
+    let mut file = File::open(path).map_err(Error::io(path, "read"))?;
+    let mut hash = Sha256::new();
+    let take = |part: &[u8]| {
+        hash.update(part);
+        Ok(())
+    };
+    pump(&mut file, take).map_err(|error| match error {
+        PumpError::Read(error) | PumpError::Write(error) => Error::io(path, "read")(error),
+    })?;
+    let digits = hash.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    Ok(digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect())
+}

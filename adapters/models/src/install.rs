@@ -1,0 +1,183 @@
+//! Puts a model together in `NAME.partial`, checks it, and renames it to `NAME`.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::files::PumpError;
+use crate::known::{self, Model};
+use crate::{Installed, Progress, Source, archive, fetch, files};
+
+/// An archive's name while it is being fetched.
+const ARCHIVE: &str = "archive";
+
+/// What a model is put together with.
+struct Work<'a> {
+    model: &'a Model,
+    partial: PathBuf,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+}
+
+pub(crate) fn install(
+    model: &Model,
+    folder: &Path,
+    source: &Source,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Installed, Error> {
+    let partial = files::partial(folder, model);
+    let path = folder.join(model.name);
+    let lock = files::lock(&partial, model)?;
+    if right(model, &path)? {
+        files::remove_folder(&partial)?;
+        return Ok(Installed { path, already: true });
+    }
+
+    let mut work = Work { model, partial, progress };
+    if let Err(error) = work.put_together(source) {
+        // What is worth resuming stays; an empty folder does not.
+        files::unlock(&work.partial)?;
+        fs::remove_dir(&work.partial).ok();
+        return Err(error);
+    }
+    put_in_place(model, &work.partial, &path)?;
+    files::sync(folder)?;
+    drop(lock);
+    Ok(Installed { path, already: false })
+}
+
+fn put_in_place(model: &Model, partial: &Path, path: &Path) -> Result<(), Error> {
+    for file in model.files {
+        files::sync(&partial.join(file.name))?;
+    }
+    files::remove_file(&partial.join(ARCHIVE))?;
+    files::unlock(partial)?;
+    files::sync(partial)?;
+    files::remove_folder(path)?;
+    fs::rename(partial, path).map_err(Error::io(path, "put in place"))
+}
+
+/// All files are there and have a known hash.
+fn right(model: &Model, folder: &Path) -> Result<bool, Error> {
+    for file in model.files {
+        if !right_file(file, folder)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn right_file(file: &known::File, folder: &Path) -> Result<bool, Error> {
+    let path = folder.join(file.name);
+    Ok(files::length(&path)? == Some(file.bytes)
+        && file.sha256.contains(&files::sha256(&path)?.as_str()))
+}
+
+impl Work<'_> {
+    fn put_together(&mut self, source: &Source) -> Result<(), Error> {
+        match source {
+            Source::Default => self.fetch_files(self.model.address),
+            Source::Url(address) => self.fetch_url(address),
+            Source::Folder(folder) => self.copy_folder(folder),
+            Source::Archive(archive) => self.copy_archive(archive),
+        }
+    }
+
+    /// Each file lies under the address by its name.
+    fn fetch_files(&mut self, address: &str) -> Result<(), Error> {
+        for file in self.model.files {
+            if right_file(file, &self.partial)? {
+                continue;
+            }
+            let from = format!("{}/{}", address.trim_end_matches('/'), file.name);
+            let path = self.partial.join(file.name);
+            fetch::fetch(&from, &path, file.name, file.bytes, self.progress)?;
+            self.check(file)?;
+        }
+        Ok(())
+    }
+
+    fn fetch_url(&mut self, address: &str) -> Result<(), Error> {
+        let path = Path::new(address.split(['?', '#']).next().unwrap_or(address));
+        let is = |what| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(what));
+        if !is("zip") && !is("whl") {
+            return self.fetch_files(address);
+        }
+        // Compressed it can't be much larger than its files, whatever else it holds.
+        let most = 2 * self.model.files.iter().map(|file| file.bytes).sum::<u64>() + (1 << 20);
+        let archive = self.partial.join(ARCHIVE);
+        fetch::fetch(address, &archive, ARCHIVE, most, self.progress)?;
+        let unpacked = self.copy_archive(&archive);
+        files::remove_file(&archive)?;
+        unpacked.map_err(|error| match error {
+            Error::Archive { why, .. } => Error::Archive { place: address.to_owned(), why },
+            Error::Missing { file, files, .. } => {
+                Error::Missing { place: address.to_owned(), file, files }
+            }
+            error => error,
+        })
+    }
+
+    fn copy_folder(&mut self, folder: &Path) -> Result<(), Error> {
+        for file in self.model.files {
+            let from = folder.join(file.name);
+            if files::length(&from)?.is_none() {
+                return Err(self.missing(folder, file));
+            }
+            let mut from = File::open(&from).map_err(Error::io(&from, "read"))?;
+            self.copy(&mut from, folder, file)?;
+        }
+        Ok(())
+    }
+
+    fn copy_archive(&mut self, path: &Path) -> Result<(), Error> {
+        let mut archive = archive::open(path)?;
+        for file in self.model.files {
+            let Some(index) = archive::find(&mut archive, file) else {
+                return Err(self.missing(path, file));
+            };
+            let mut entry =
+                archive.by_index(index).map_err(|error| archive::unreadable(path, &error))?;
+            self.copy(&mut entry, path, file)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a file and checks it. One byte too many is enough to see that it is too long.
+    fn copy(&mut self, from: &mut dyn Read, place: &Path, file: &known::File) -> Result<(), Error> {
+        let path = self.partial.join(file.name);
+        let mut to = File::create(&path).map_err(Error::io(&path, "made"))?;
+        let mut done_bytes = 0;
+        let pumped = files::pump(&mut from.take(file.bytes + 1), |part| {
+            done_bytes += part.len() as u64;
+            (self.progress)(Progress { file: file.name, done_bytes, total_bytes: file.bytes });
+            to.write_all(part)
+        });
+        pumped.map_err(|error| match error {
+            PumpError::Read(error) => Error::io(place, "read")(error),
+            PumpError::Write(error) => Error::io(&path, "written")(error),
+        })?;
+        self.check(file)
+    }
+
+    /// The file has a known hash; else it is removed.
+    fn check(&self, file: &known::File) -> Result<(), Error> {
+        let path = self.partial.join(file.name);
+        let actual = files::sha256(&path)?;
+        if file.sha256.contains(&actual.as_str()) {
+            return Ok(());
+        }
+        files::remove_file(&path)?;
+        let expected = file.sha256.join(" or ");
+        Err(Error::WrongHash { file: file.name.to_owned(), expected, actual })
+    }
+
+    fn missing(&self, place: &Path, file: &known::File) -> Error {
+        let files: Vec<_> = self.model.files.iter().map(|file| file.name).collect();
+        Error::Missing {
+            place: place.display().to_string(),
+            file: file.name.to_owned(),
+            files: files.join(" and "),
+        }
+    }
+}
