@@ -15,7 +15,7 @@ static KNOWN: [Known; 2] = [
         weight: 1.0,
         vocabulary: 30_522,
         layers: 6,
-        pieces_a_text: 256,
+        pieces_a_text: 128,
         unknown: "[UNK]",
         prefixes: ["", ""],
     },
