@@ -10,11 +10,14 @@ use crate::repository;
 
 /// The house: which of our crates each of them may use. Adapters never use each other, save
 /// transports the protocol; nothing uses the command.
-const EDGES: [(&str, &[&str]); 8] = [
+const EDGES: [(&str, &[&str]); 11] = [
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
     ("reqlore-storage-fs", &["reqlore-domain"]),
+    ("reqlore-embed-static", &["reqlore-domain"]),
+    ("reqlore-embed-minilm", &["reqlore-domain"]),
+    ("reqlore-models", &[]),
     ("reqlore-mcp", &["reqlore-domain"]),
     ("reqlore-transport-stdio", &["reqlore-domain", "reqlore-mcp"]),
     (
@@ -25,10 +28,14 @@ const EDGES: [(&str, &[&str]); 8] = [
 ];
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
-const OWNERS: [(&str, &[&str]); 7] = [
+const OWNERS: [(&str, &[&str]); 11] = [
     ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
     ("cap-std", &["reqlore-storage-fs"]),
     ("rustix", &["reqlore-storage-fs", "reqlore-transport-stdio"]),
+    ("ndarray", &["reqlore-embed-minilm"]),
+    ("tokenizers", &["reqlore-embed-minilm"]),
+    ("ureq", &["reqlore-models"]),
+    ("zip", &["reqlore-models"]),
     ("clap", &["reqlore"]),
     ("toml", &["reqlore"]),
     ("tracing-subscriber", &["reqlore"]),

@@ -136,3 +136,46 @@ fn tensors(header: &[u8]) -> Option<HashMap<String, Tensor>> {
     all.remove("__metadata__");
     all.into_iter().map(|(name, about)| Some((name, serde_json::from_value(about).ok()?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Weights;
+    use crate::error::LoadError;
+
+    /// A file with the matrix `a` of 1 by 2, and whatever else the header says.
+    fn check(header: &str, body: &[u8], expected: Result<[f32; 2], &str>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        let length = (header.len() as u64).to_le_bytes();
+        std::fs::write(&path, [&length, header.as_bytes(), body].concat()).unwrap();
+        let read = Weights::open(&path).and_then(|mut weights| weights.matrix("a", [1, 2]));
+        match (read, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found.as_slice().unwrap(), expected),
+            (Err(LoadError::Unfit { why, .. }), Err(expected)) => assert_eq!(why, expected),
+            (Err(LoadError::Read { .. }), Err("short")) => {}
+            (found, _) => panic!("{header}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn a_tensor_is_read_and_what_does_not_fit_is_told() {
+        let body = [1.5_f32.to_le_bytes(), (-2.0_f32).to_le_bytes()].concat();
+        let a = r#"{"__metadata__":{"x":"y"},
+            "a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}}"#;
+        check(a, &body, Ok([1.5, -2.0]));
+        check(a, &body[..7], Err("short"));
+        let unfit = Err("it has no fitting tensor a");
+        check(&a.replace("F32", "F16"), &body, unfit);
+        check(&a.replace("[1,2]", "[2,1]"), &body, unfit);
+        check(&a.replace("[0,8]", "[8,0]"), &body, unfit);
+        check(&a.replace("[0,8]", "[0,4]"), &body, unfit);
+        check(
+            &a.replace("[0,8]", "[18446744073709551607,18446744073709551615]"),
+            &body,
+            Err("short"),
+        );
+        check("{}", &body, unfit);
+        check("[]", &body, Err("not a safetensors file"));
+        check(&" ".repeat(2 << 20), &body, Err("not a safetensors file"));
+    }
+}

@@ -1,3 +1,5 @@
+//! The table and what is made of texts with it.
+
 use std::fmt::Write;
 
 use reqlore_domain::ports::embedder::{Embedder, Role};
