@@ -152,9 +152,7 @@ impl Random {
 fn spell(mut number: u64) -> String {
     let syllables = ["ka", "ro", "mi", "ten", "su", "lo", "ped", "ing", "ar", "bel"];
     let mut word = String::new();
-    for (syllable, _) in syllables.iter().cycle().skip(3).zip(0..2) {
-        word.push_str(syllable);
-    }
+    word.push(char::from(b'a' + u8::try_from(number % 26).unwrap_or(0)));
     while number > 0 {
         word.push_str(syllables[usize::try_from(number % 10).unwrap_or(0)]);
         number /= 10;

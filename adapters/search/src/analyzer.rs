@@ -136,8 +136,9 @@ fn normal(text: &str) -> Cow<'_, str> {
 struct Memory {
     english: Stemmer,
     russian: Stemmer,
-    seen: HashMap<Box<str>, Box<str>>,
-    fresh: String,
+    /// Where in `made` the words of a compound stand.
+    seen: HashMap<Box<str>, Range<usize>, foldhash::fast::RandomState>,
+    made: String,
 }
 
 impl Memory {
@@ -145,31 +146,38 @@ impl Memory {
         Self {
             english: Stemmer::new(Algorithm::English),
             russian: Stemmer::new(Algorithm::Russian),
-            seen: HashMap::new(),
-            fresh: String::new(),
+            seen: HashMap::default(),
+            made: String::new(),
         }
     }
 
     /// What a compound gives, parted by blanks; at least one word.
     fn words(&mut self, compound: &str) -> &str {
         let compound = beginning(compound, MAX_WORD);
-        if self.seen.contains_key(compound) {
-            return &self.seen[compound];
-        }
-        self.fresh.clear();
-        let mut fresh = std::mem::take(&mut self.fresh);
-        split::words(compound, |word, stemmed| {
-            if !fresh.is_empty() {
-                fresh.push(' ');
-            }
-            fresh.push_str(&self.fold(word, stemmed));
-        });
-        self.fresh = fresh;
+        let range = match self.seen.get(compound) {
+            Some(range) => range.clone(),
+            None => self.make(compound),
+        };
+        &self.made[range]
+    }
+
+    fn make(&mut self, compound: &str) -> Range<usize> {
         if self.seen.len() >= MAX_REMEMBERED {
             self.seen.clear();
+            self.made.clear();
         }
-        self.seen.insert(compound.into(), self.fresh.as_str().into());
-        &self.fresh
+        let start = self.made.len();
+        let mut made = std::mem::take(&mut self.made);
+        split::words(compound, |word, stemmed| {
+            if made.len() > start {
+                made.push(' ');
+            }
+            made.push_str(&self.fold(word, stemmed));
+        });
+        self.made = made;
+        let range = start..self.made.len();
+        self.seen.insert(compound.into(), range.clone());
+        range
     }
 
     /// Lower case, `ё` as `е`, and the stem.

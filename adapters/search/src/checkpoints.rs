@@ -76,7 +76,7 @@ fn parse(body: &[u8]) -> Option<BTreeMap<String, BTreeMap<DocumentId, Version>>>
     let mut reader = Reader(body);
     let mut checkpoints = BTreeMap::new();
     for _ in 0..reader.length()? {
-        let name = reader.text()?;
+        let name = reader.text()?.to_owned();
         let mut versions = BTreeMap::new();
         for _ in 0..reader.length()? {
             let (id, version) = reader.document()?;

@@ -5,8 +5,6 @@
 
 use std::ops::Range;
 
-use reqlore_domain::search::Item;
-
 /// A chunk's name: the hash of its text.
 pub(crate) type Hash = [u8; 16];
 
@@ -25,8 +23,15 @@ pub(crate) struct Chunk {
     pub(crate) range: Range<usize>,
 }
 
+/// What is split.
+struct Whole<'a> {
+    title: &'a str,
+    text: &'a str,
+}
+
 /// The chunks of an item; none if it has neither title nor text.
-pub(crate) fn split(item: &Item) -> Vec<Chunk> {
+pub(crate) fn split(title: &str, text: &str) -> Vec<Chunk> {
+    let item = &Whole { title: title.trim(), text };
     let mut chunks = Vec::new();
     let mut path: Vec<(usize, &str)> = Vec::new();
     let (mut start, mut at, mut words, mut fenced) = (0, 0, 0, false);
@@ -52,7 +57,7 @@ pub(crate) fn split(item: &Item) -> Vec<Chunk> {
         at += line.len();
     }
     push(&mut chunks, item, &path, start..at);
-    if chunks.is_empty() && !item.title.trim().is_empty() {
+    if chunks.is_empty() && !item.title.is_empty() {
         push_always(&mut chunks, item, &path, 0..0);
     }
     chunks.truncate(MAX_CHUNKS);
@@ -62,7 +67,7 @@ pub(crate) fn split(item: &Item) -> Vec<Chunk> {
 /// Cuts a line of very many words; gives where its unfinished rest begins.
 fn long_line(
     chunks: &mut Vec<Chunk>,
-    item: &Item,
+    item: &Whole,
     path: &[(usize, &str)],
     line: Range<usize>,
 ) -> usize {
@@ -79,15 +84,15 @@ fn long_line(
     start
 }
 
-fn push(chunks: &mut Vec<Chunk>, item: &Item, path: &[(usize, &str)], range: Range<usize>) {
+fn push(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], range: Range<usize>) {
     if !item.text[range.clone()].trim().is_empty() && chunks.len() < MAX_CHUNKS {
         push_always(chunks, item, path, range);
     }
 }
 
-fn push_always(chunks: &mut Vec<Chunk>, item: &Item, path: &[(usize, &str)], range: Range<usize>) {
-    let mut text = item.title.trim().to_owned();
-    for (_, name) in path.iter().filter(|(_, name)| *name != item.title.trim()) {
+fn push_always(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], range: Range<usize>) {
+    let mut text = item.title.to_owned();
+    for (_, name) in path.iter().filter(|(_, name)| *name != item.title) {
         if !text.is_empty() {
             text.push_str(" — ");
         }
@@ -115,14 +120,7 @@ mod tests {
     use super::*;
 
     fn texts(title: &str, text: &str) -> Vec<String> {
-        let item = Item {
-            reference: String::new(),
-            kind: String::new(),
-            title: title.into(),
-            text: text.into(),
-            tags: vec![],
-        };
-        split(&item).into_iter().map(|chunk| chunk.text).collect()
+        split(title, text).into_iter().map(|chunk| chunk.text).collect()
     }
 
     #[test]

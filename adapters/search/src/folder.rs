@@ -163,7 +163,7 @@ fn parse(body: &[u8]) -> Option<(BTreeMap<String, u32>, String)> {
             return None;
         }
         let sum = u32::from_le_bytes(reader.take(4)?.try_into().ok()?);
-        files.insert(name, sum);
+        files.insert(name.to_owned(), sum);
     }
     let meta = String::from_utf8(reader.0.to_vec()).ok()?;
     Some((files, meta))

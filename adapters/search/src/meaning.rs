@@ -263,12 +263,9 @@ impl Meaning {
         let fitting = known.filter(|(slot, (score, _))| *score > 0.0 && fits(*slot));
         let mut list: Vec<Scored> =
             fitting.map(|(slot, (score, _))| Scored { slot, score: *score }).collect();
-        let compare = |a: &Scored, b: &Scored| rank::compare(table, *a, *b);
-        if list.len() > FUSED {
-            list.select_nth_unstable_by(FUSED - 1, compare);
-            list.truncate(FUSED);
-        }
-        list.sort_unstable_by(compare);
+        rank::keep_best(&mut list, FUSED);
+        list.sort_unstable_by(|a, b| rank::compare(table, *a, *b));
+        list.truncate(FUSED);
         let chunks = list.iter().map(|found| (found.slot, best[table::index(found.slot)].1));
         let profile = tier.embedder.profile();
         let across = profile.languages == Languages::Many

@@ -18,7 +18,7 @@ use crate::chunk::{self, Chunk};
 use crate::folder::Folder;
 use crate::meaning::{self, Batch, Found, Meaning};
 use crate::rank::{self, Page};
-use crate::record;
+use crate::record::{self, Stored};
 use crate::references;
 use crate::script::Script;
 use crate::snippet;
@@ -115,18 +115,24 @@ impl Project {
             let document = &projection.document;
             let mut unread = Vec::new();
             for item in &projection.items {
-                let chunks = chunk::split(item);
-                let hashes: Vec<_> = chunks.iter().map(|chunk| chunk.hash).collect();
-                let bytes = record::encode(document, version, Some((item, &hashes)));
-                self.meaning.hold(&hashes);
+                let chunks = chunk::split(&item.title, &item.text);
+                let stored = Stored {
+                    reference: &item.reference,
+                    kind: &item.kind,
+                    title: &item.title,
+                    text: &item.text,
+                    script: Script::of(&[&item.title, &item.text]),
+                    chunks: chunks.iter().map(|chunk| chunk.hash).collect(),
+                };
                 unread.extend(chunks);
-                let slot =
-                    self.table.add(version, Entry::new(document.clone(), Some(item), hashes));
+                let bytes = record::encode(document, version, Some(&stored));
+                self.meaning.hold(&stored.chunks);
+                let slot = self.table.add(version, Entry::new(document.clone(), Some(stored)));
                 self.words.add(slot, &bytes, Some(item))?;
             }
             if projection.items.is_empty() {
                 let bytes = record::encode(document, version, None);
-                let mark = Entry::new(document.clone(), None, Vec::new());
+                let mark = Entry::new(document.clone(), None);
                 let slot = self.table.add(version, mark);
                 self.words.add(slot, &bytes, None)?;
             }
@@ -249,16 +255,17 @@ impl Project {
         let mut hits = Vec::with_capacity(page.found.len());
         for found in &page.found {
             let Some(entry) = self.table.item(found.slot) else { continue };
-            let item = self.words.view().record(found.slot)?.and_then(|record| record.item);
-            let snippet = item.map_or_else(String::new, |item| {
-                let nearest = near.and_then(|near| near.chunks.get(&found.slot));
+            let nearest = near.and_then(|near| near.chunks.get(&found.slot));
+            let snippet = self.words.view().record(found.slot, |record| {
+                let (title, text) = record.item.as_ref().map_or(("", ""), |i| (i.title, i.text));
                 let start = || {
-                    let chunks = chunk::split(&item);
+                    let chunks = nearest.map(|_| chunk::split(title, text)).unwrap_or_default();
                     let nearest = nearest.and_then(|at| chunks.get(usize::try_from(*at).ok()?));
                     nearest.map_or(0, |chunk| chunk.range.start)
                 };
-                snippet::of(&self.analyzers.asking, &item.text, sought, start)
+                snippet::of(&self.analyzers.asking, text, sought, start)
             });
+            let snippet = snippet?.unwrap_or_default();
             hits.push(Hit {
                 document: entry.document.clone(),
                 reference: entry.reference.clone(),
@@ -331,9 +338,11 @@ impl Project {
         }
         let mut budget = meaning::IN_PASSING;
         for slot in lacking {
-            let item = self.words.view().record(slot).ok().flatten().and_then(|record| record.item);
-            let chunks: Vec<Chunk> = item.as_ref().map(chunk::split).unwrap_or_default();
-            self.meaning.read(&chunks, &mut budget);
+            let chunks = self.words.view().record(slot, |record| {
+                record.item.as_ref().map(|item| chunk::split(item.title, item.text))
+            });
+            let chunks: Option<Vec<Chunk>> = chunks.ok().flatten().flatten();
+            self.meaning.read(&chunks.unwrap_or_default(), &mut budget);
         }
     }
 }
@@ -347,12 +356,10 @@ pub(crate) fn read_query(embedder: &dyn Embedder, query: &Query) -> Result<Vec<f
 
 /// The table of what words hold; `None` if that does not fit together.
 fn restore(words: &Words) -> Option<Table> {
-    let records = words.view().records().ok()??;
-    let entries = records.into_iter().map(|(slot, record)| {
-        let entry = Entry::new(record.document, record.item.as_ref(), record.chunks);
-        (slot, record.version, entry)
-    });
-    Table::restore(entries.collect())
+    let entries = words
+        .view()
+        .records(|slot, record| (slot, record.version, Entry::new(record.document, record.item)));
+    Table::restore(entries.ok()??)
 }
 
 fn unusable(error: tantivy::TantivyError) -> Error {

@@ -53,13 +53,10 @@ pub(crate) fn page(
     let has_word = |slot: u32| words.get(table::index(slot)).is_some_and(|score| *score > 0.0);
     let mut total = by_words.len();
     // What fusion and pins take out of the words' own order leaves places for those behind.
-    let reach = page.end.saturating_add(2 * FUSED).saturating_add(pinned.len());
-    let compare = |a: &Scored, b: &Scored| compare(table, *a, *b);
-    if by_words.len() > reach {
-        by_words.select_nth_unstable_by(reach, compare);
-        by_words.truncate(reach);
-    }
-    by_words.sort_unstable_by(compare);
+    let fused_at_most = if near.is_some() { 2 * FUSED } else { 0 };
+    let reach = page.end.saturating_add(fused_at_most).saturating_add(pinned.len());
+    keep_best(&mut by_words, reach);
+    by_words.sort_unstable_by(|a, b| compare(table, *a, *b));
 
     let mut found = match near {
         Some(near) => {
@@ -91,6 +88,18 @@ pub(crate) fn compare(table: &Table, a: Scored, b: Scored) -> Ordering {
         };
         name(a).cmp(&name(b)).then(a.slot.cmp(&b.slot))
     })
+}
+
+/// Keeps the best so many, and all that equal the last of them.
+pub(crate) fn keep_best(list: &mut Vec<Scored>, count: usize) {
+    if list.len() <= count {
+        return;
+    }
+    let Some(place) = count.checked_sub(1) else { return list.clear() };
+    let mut scores: Vec<f32> = list.iter().map(|found| found.score).collect();
+    let (_, worst, _) = scores.select_nth_unstable_by(place, |a, b| b.total_cmp(a));
+    let worst = *worst;
+    list.retain(|found| found.score >= worst);
 }
 
 /// Words alone: shares of the best score.

@@ -4,63 +4,59 @@
 //! change of the form needs another [`VERSION`].
 
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::search::Item;
 
 use crate::chunk::Hash;
+use crate::script::Script;
 
 /// An index of another version is built anew.
 pub(crate) const VERSION: u32 = 1;
 
 /// An item of a document, or the mark of a document without items.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct Record<'a> {
     pub(crate) document: DocumentId,
     pub(crate) version: Version,
-    pub(crate) item: Option<Item>,
+    pub(crate) item: Option<Stored<'a>>,
+}
+
+/// An item as it is stored; its tags are words only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored<'a> {
+    pub(crate) reference: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) title: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) script: Script,
     pub(crate) chunks: Vec<Hash>,
 }
 
-pub(crate) fn encode(
-    document: &DocumentId,
-    version: Version,
-    item: Option<(&Item, &[Hash])>,
-) -> Vec<u8> {
+pub(crate) fn encode(document: &DocumentId, version: Version, item: Option<&Stored>) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_document(&mut bytes, document, version);
-    if let Some((item, chunks)) = item {
-        for text in [&item.reference, &item.kind, &item.title, &item.text] {
+    if let Some(item) = item {
+        for text in [item.reference, item.kind, item.title, item.text] {
             put(&mut bytes, text);
         }
-        put_length(&mut bytes, item.tags.len());
-        for tag in &item.tags {
-            put(&mut bytes, tag);
-        }
-        put_length(&mut bytes, chunks.len());
-        for chunk in chunks {
+        bytes.push(item.script.byte());
+        for chunk in &item.chunks {
             bytes.extend_from_slice(chunk);
         }
     }
     bytes
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Record<'_>> {
     let mut reader = Reader(bytes);
     let (document, version) = reader.document()?;
     if reader.0.is_empty() {
-        return Some(Record { document, version, item: None, chunks: Vec::new() });
+        return Some(Record { document, version, item: None });
     }
     let (reference, kind) = (reader.text()?, reader.text()?);
     let (title, text) = (reader.text()?, reader.text()?);
-    let mut tags = Vec::new();
-    for _ in 0..reader.length()? {
-        tags.push(reader.text()?);
-    }
-    let mut chunks = Vec::new();
-    for _ in 0..reader.length()? {
-        chunks.push(reader.take(16)?.try_into().ok()?);
-    }
-    let item = Some(Item { reference, kind, title, text, tags });
-    reader.0.is_empty().then_some(Record { document, version, item, chunks })
+    let script = Script::from_byte(*reader.take(1)?.first()?)?;
+    let (chunks, rest) = reader.0.as_chunks();
+    let item = Some(Stored { reference, kind, title, text, script, chunks: chunks.to_vec() });
+    rest.is_empty().then_some(Record { document, version, item })
 }
 
 fn kind_byte(kind: Kind) -> u8 {
@@ -109,13 +105,13 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn document(&mut self) -> Option<(DocumentId, Version)> {
         let kind = kind_of(*self.take(1)?.first()?)?;
-        let id = DocumentId { kind, name: self.text()? };
-        Some((id, Version::parse(&self.text()?)?))
+        let id = DocumentId { kind, name: self.text()?.to_owned() };
+        Some((id, Version::parse(self.text()?)?))
     }
 
-    pub(crate) fn text(&mut self) -> Option<String> {
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
         let length = self.length()?;
-        String::from_utf8(self.take(length)?.to_vec()).ok()
+        str::from_utf8(self.take(length)?).ok()
     }
 }
 
@@ -125,31 +121,27 @@ mod tests {
 
     use super::*;
 
-    fn item() -> Item {
-        Item {
-            reference: "REQ-1".into(),
-            kind: "requirement".into(),
-            title: "Заголовок".into(),
-            text: "a\nb".into(),
-            tags: vec!["x".into(), String::new()],
+    fn stored() -> Stored<'static> {
+        Stored {
+            reference: "REQ-1",
+            kind: "requirement",
+            title: "Заголовок",
+            text: "a\nb",
+            script: Script::Cyrillic,
+            chunks: vec![[7; 16], [8; 16]],
         }
     }
 
     #[test]
     fn what_was_written_reads_back() {
-        let (version, chunks) = (Version::of(b"1"), [[7; 16], [8; 16]]);
+        let version = Version::of(b"1");
         for kind in Kind::ALL {
             let document = DocumentId { kind, name: "a/b".into() };
-            let bytes = encode(&document, version, Some((&item(), &chunks)));
-            let expected = Record {
-                document: document.clone(),
-                version,
-                item: Some(item()),
-                chunks: chunks.to_vec(),
-            };
-            assert_eq!(decode(&bytes), Some(expected));
-            let mark = decode(&encode(&document, version, None)).unwrap();
-            assert_eq!((mark.document, mark.item), (document, None));
+            for item in [Some(stored()), None] {
+                let bytes = encode(&document, version, item.as_ref());
+                let document = document.clone();
+                assert_eq!(decode(&bytes), Some(Record { document, version, item }));
+            }
         }
     }
 
@@ -158,10 +150,8 @@ mod tests {
         fn foreign_bytes_are_none_or_a_record(bytes: Vec<u8>, cut in 0usize..80) {
             let _ = decode(&bytes);
             let document = DocumentId::section("x");
-            let whole = encode(&document, Version::of(b"1"), Some((&item(), &[[7; 16]])));
-            if cut > 0 && cut < whole.len() {
-                let _ = decode(&whole[..whole.len() - cut]);
-            }
+            let whole = encode(&document, Version::of(b"1"), Some(&stored()));
+            let _ = decode(&whole[..whole.len().saturating_sub(cut)]);
         }
     }
 }

@@ -26,6 +26,14 @@ impl Script {
         }
     }
 
+    pub(crate) fn byte(self) -> u8 {
+        self as u8
+    }
+
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(byte)).copied()
+    }
+
     /// The script of these texts.
     pub(crate) fn of(texts: &[&str]) -> Self {
         let mut counts = [0; Self::COUNT];

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use reqlore_domain::document::{DocumentId, Version};
-use reqlore_domain::search::Item;
 
 use crate::chunk::Hash;
+use crate::record::Stored;
 use crate::script::Script;
 
 #[derive(Debug, Default)]
@@ -36,21 +36,14 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(document: DocumentId, item: Option<&Item>, chunks: Vec<Hash>) -> Self {
-        let Some(item) = item else {
-            let (reference, kind, title) = (String::new(), String::new(), String::new());
-            let script = Script::None;
-            return Self { document, reference, kind, title, chunks, script, mark: true };
-        };
-        Self {
-            document,
-            reference: item.reference.clone(),
-            kind: item.kind.clone(),
-            title: item.title.clone(),
-            chunks,
-            script: Script::of(&[&item.title, &item.text]),
-            mark: false,
-        }
+    pub(crate) fn new(document: DocumentId, item: Option<Stored>) -> Self {
+        let mark = item.is_none();
+        let (reference, kind, title) =
+            item.as_ref().map_or(("", "", ""), |item| (item.reference, item.kind, item.title));
+        let (reference, kind, title) = (reference.to_owned(), kind.to_owned(), title.to_owned());
+        let script = item.as_ref().map_or(Script::None, |item| item.script);
+        let chunks = item.map(|item| item.chunks).unwrap_or_default();
+        Self { document, reference, kind, title, chunks, script, mark }
     }
 }
 

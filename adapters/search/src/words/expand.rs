@@ -20,8 +20,10 @@ const MAX_SOUGHT: usize = 64;
 const MAX_EXPANSIONS: usize = 8;
 /// What a word counts that was not asked for but is like one that was.
 const EXPANSION_WEIGHT: f32 = 0.5;
-/// So many words of the index are compared with one that nothing has, in each segment.
-const MAX_COMPARED: usize = 20_000;
+/// So many words of the index are looked at for all guesses of a query together.
+const MAX_COMPARED: usize = 8192;
+/// The first letters of a word are taken to be right.
+const SURE: usize = 2;
 /// Shorter words are not guessed at: too much is like them.
 const MIN_GUESSED: usize = 4;
 
@@ -45,15 +47,14 @@ pub(crate) fn words(
     }
     let last = asked.len().saturating_sub(1);
     let mut sought = Vec::new();
-    let mut guesses = MAX_EXPANSIONS;
+    let mut budget = MAX_COMPARED;
     for (at, word) in asked.into_iter().enumerate() {
         let guessable = word.word.chars().count() >= MIN_GUESSED
             && !word.word.contains(|c: char| c.is_numeric());
         if score::is_there(view, &word.word)? {
             sought.push(word);
-        } else if guessable && guesses > 0 {
-            guesses -= 1;
-            sought.extend(alike(view, &word, at == last)?);
+        } else if guessable {
+            sought.extend(alike(view, &word, at == last, &mut budget)?);
         }
     }
     Ok(sought)
@@ -85,16 +86,21 @@ fn count(view: &View, word: &str) -> tantivy::Result<u32> {
 }
 
 /// Words of the index that begin with this one, if it is the last of the query and may be
-/// unfinished; else words that differ in one letter, and not in the first.
-fn alike(view: &View, asked: &Weighted, last: bool) -> tantivy::Result<Vec<Weighted>> {
+/// unfinished; else words that differ in one letter behind the first.
+fn alike(
+    view: &View,
+    asked: &Weighted,
+    last: bool,
+    budget: &mut usize,
+) -> tantivy::Result<Vec<Weighted>> {
     let mut found = Vec::new();
     if last {
-        among(view, &asked.word, &mut found, |word| word.starts_with(&asked.word))?;
+        among(view, &asked.word, budget, &mut found, |_| true)?;
     }
     if found.is_empty() {
         let letters: Vec<char> = asked.word.chars().collect();
-        let first = letters.first().map(char::to_string).unwrap_or_default();
-        among(view, &first, &mut found, |word| one_letter_off(&letters, word))?;
+        let beginning: String = letters.iter().take(SURE).collect();
+        among(view, &beginning, budget, &mut found, |word| one_letter_off(&letters, word))?;
     }
     let mut counted = Vec::new();
     for word in found {
@@ -114,13 +120,16 @@ fn alike(view: &View, asked: &Weighted, last: bool) -> tantivy::Result<Vec<Weigh
 fn among(
     view: &View,
     beginning: &str,
+    budget: &mut usize,
     found: &mut Vec<String>,
     fits: impl Fn(&str) -> bool,
 ) -> tantivy::Result<()> {
     for segment in &view.segments {
         let mut stream = segment.index.terms().range().ge(beginning).into_stream()?;
-        for _ in 0..MAX_COMPARED {
-            let Some((word, _)) = stream.next() else { break };
+        while *budget > 0
+            && let Some((word, _)) = stream.next()
+        {
+            *budget -= 1;
             if !word.starts_with(beginning.as_bytes()) {
                 break;
             }
@@ -135,7 +144,8 @@ fn among(
 
 /// One letter more, less, other, or two neighbours exchanged.
 fn one_letter_off(asked: &[char], word: &str) -> bool {
-    if word.len().abs_diff(asked.len()) > asked.len() * 3 {
+    let length = word.chars().count();
+    if length.abs_diff(asked.len()) > 1 {
         return false;
     }
     let word: Vec<char> = word.chars().collect();

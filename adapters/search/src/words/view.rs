@@ -65,29 +65,37 @@ impl View {
         Ok(view)
     }
 
-    /// What is stored in a slot.
-    pub(crate) fn record(&self, slot: u32) -> tantivy::Result<Option<Record>> {
+    /// Reads what is stored in a slot.
+    pub(crate) fn record<T>(
+        &self,
+        slot: u32,
+        take: impl FnOnce(&Record) -> T,
+    ) -> tantivy::Result<Option<T>> {
         let Some(Some(address)) = self.addresses.get(table::index(slot)) else { return Ok(None) };
         let document: TantivyDocument = self.searcher.doc(*address)?;
-        Ok(self.read(&document))
+        Ok(self.read(&document).map(|record| take(&record)))
     }
 
-    /// Everything stored, with its slots; `None` if something can't be read.
-    pub(crate) fn records(&self) -> tantivy::Result<Option<Vec<(u32, Record)>>> {
-        let mut records = Vec::new();
+    /// Reads everything stored, with its slots; `None` if something can't be read.
+    pub(crate) fn records<T>(
+        &self,
+        mut take: impl FnMut(u32, Record) -> T,
+    ) -> tantivy::Result<Option<Vec<T>>> {
+        let mut taken = Vec::new();
         for (segment, reader) in self.segments.iter().zip(self.searcher.segment_readers()) {
             let store = reader.get_store_reader(1)?;
             let alive = segment.alive.as_ref();
             let documents = store.iter::<TantivyDocument>(alive);
             for (doc, document) in reader.doc_ids_alive().zip(documents) {
-                let Some(record) = self.read(&document?) else { return Ok(None) };
-                records.push((segment.slots[table::index(doc)], record));
+                let document = document?;
+                let Some(record) = self.read(&document) else { return Ok(None) };
+                taken.push(take(segment.slots[table::index(doc)], record));
             }
         }
-        Ok(Some(records))
+        Ok(Some(taken))
     }
 
-    fn read(&self, document: &TantivyDocument) -> Option<Record> {
+    fn read<'a>(&self, document: &'a TantivyDocument) -> Option<Record<'a>> {
         record::decode(document.get_first(self.record)?.as_bytes()?)
     }
 }

@@ -89,15 +89,15 @@ fn every_damaged_file_is_noticed_and_made_good() {
     ];
     for file in files(folder.path()) {
         for damage in damages {
-            let damaged = tempfile::tempdir().unwrap();
-            copy(folder.path(), damaged.path());
-            let path = damaged.path().join(file.strip_prefix(folder.path()).unwrap());
+            let copied = tempfile::tempdir().unwrap();
+            copy(folder.path(), copied.path());
+            let path = copied.path().join(file.strip_prefix(folder.path()).unwrap());
             let mut bytes = fs::read(&path).unwrap();
             if !bytes.is_empty() {
                 damage(&mut bytes);
             }
             fs::write(&path, bytes).unwrap();
-            let index = Tester::new(Some(damaged.path()), model());
+            let index = Tester::new(Some(copied.path()), model());
             let found = index.indexed();
             assert!(found.is_empty() || found == indexed, "{}", path.display());
             if found.is_empty() {
@@ -106,7 +106,7 @@ fn every_damaged_file_is_noticed_and_made_good() {
             }
             assert_eq!(index.search(&query("alpha gamma 12")), answer, "{}", path.display());
             drop(index);
-            assert_eq!(Tester::new(Some(damaged.path()), model()).indexed(), indexed);
+            assert_eq!(Tester::new(Some(copied.path()), model()).indexed(), indexed);
         }
     }
 }

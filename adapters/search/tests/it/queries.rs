@@ -9,7 +9,7 @@ use crate::support::{Tester, document, holding, item, query};
 fn library() -> Tester {
     let index = Tester::in_memory();
     let mut tagged = item("dec-1d2c8f", "Storage engine", "We keep documents in plain files.");
-    tagged.kind = "decision".to_owned();
+    "decision".clone_into(&mut tagged.kind);
     tagged.tags = vec!["durability".to_owned()];
     index.apply(vec![
         document("REQ-048", "Login", "The user signs in with a password."),
