@@ -110,7 +110,8 @@ fn query(text: String) -> Query {
 
 fn middle(mut times: Vec<Duration>) -> String {
     times.sort();
-    format!("p50 {:?}, p99 {:?}", times[times.len() / 2], times[times.len() * 99 / 100])
+    let at = |percent: usize| times[times.len() * percent / 100];
+    format!("p10 {:?}, p50 {:?}, p99 {:?}", at(10), at(50), at(99))
 }
 
 /// Words as rare as those of a language.

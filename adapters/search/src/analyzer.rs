@@ -48,10 +48,19 @@ impl Analyzer {
 
     /// As [`Analyzer::each`], with the place of the compound that has the word. Of letters outside
     /// NFKC the places are found by normalising word by word.
-    pub(crate) fn each_at(&self, text: &str, mut take: impl FnMut(Range<usize>, &str)) {
+    /// Compounds that are not `wanted` are passed over.
+    pub(crate) fn each_at(
+        &self,
+        text: &str,
+        wanted: impl Fn(&str) -> bool,
+        mut take: impl FnMut(Range<usize>, &str),
+    ) {
         let mut memory = self.lock();
         let mut at = 0;
         while let Some(found) = split::next_compound(text, &mut at) {
+            if !wanted(found) {
+                continue;
+            }
             let start = found.as_ptr().addr() - text.as_ptr().addr();
             for word in memory.words(&normal(found)).split(' ') {
                 take(start..start + found.len(), word);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::search::Difference;
 
+use crate::bytes::{Reader, put, put_document, put_length};
 use crate::checked;
 use crate::folder::Folder;
-use crate::record::{self, Reader, put, put_length};
 
 const FILE: &str = "checkpoints";
 const FORM: &str = "checkpoints 1";
@@ -66,7 +66,7 @@ fn compose(checkpoints: &BTreeMap<String, BTreeMap<DocumentId, Version>>) -> Vec
         put(&mut body, name);
         put_length(&mut body, versions.len());
         for (id, version) in versions {
-            record::put_document(&mut body, id, *version);
+            put_document(&mut body, id, *version);
         }
     }
     body

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
-use crate::record::{Reader, put, put_length};
-use crate::{analyzer, checked, record, words};
+use crate::bytes::{Reader, put, put_length};
+use crate::{analyzer, checked, table, words};
 
 const META: &str = "meta.json";
 const MANAGED: &str = ".managed.json";
@@ -46,14 +46,14 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// What was last saved, in memory.
-    pub(crate) fn load(&mut self) -> Option<RamDirectory> {
+    /// What was last saved: words, in memory, and the table that goes with them.
+    pub(crate) fn load(&mut self) -> Option<(RamDirectory, Vec<u8>)> {
         for _ in 0..ATTEMPTS {
             let manifest = checked::read(&self.path("manifest"), &form())?;
-            let (files, meta) = parse(&manifest)?;
+            let (files, table, meta) = parse(&manifest)?;
             if let Some(directory) = self.read_all(&files, &meta) {
                 self.written = files;
-                return Some(directory);
+                return Some((directory, table));
             }
         }
         tracing::info!(path = %self.path.display(), "the search index is damaged and is built anew");
@@ -83,6 +83,7 @@ impl Folder {
         &mut self,
         index: &tantivy::Index,
         directory: &RamDirectory,
+        table: &[u8],
     ) -> io::Result<bool> {
         if !self.writes() {
             return Ok(true);
@@ -106,7 +107,7 @@ impl Folder {
         if directory.atomic_read(Path::new(META)).map_err(io::Error::other)? != meta {
             return Ok(false);
         }
-        checked::write(&self.path("manifest"), &form(), &compose(&files, &meta))?;
+        checked::write(&self.path("manifest"), &form(), &compose(&files, table, &meta))?;
         self.written = files;
         self.tidy()?;
         Ok(true)
@@ -139,21 +140,23 @@ impl Folder {
 
 /// The forms of everything that is kept with words; another one is another index.
 fn form() -> String {
-    format!("words {}.{}.{}", analyzer::VERSION, record::VERSION, words::VERSION)
+    format!("words {}.{}.{}", analyzer::VERSION, table::VERSION, words::VERSION)
 }
 
-fn compose(files: &BTreeMap<String, u32>, meta: &[u8]) -> Vec<u8> {
+fn compose(files: &BTreeMap<String, u32>, table: &[u8], meta: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     put_length(&mut body, files.len());
     for (name, sum) in files {
         put(&mut body, name);
         body.extend_from_slice(&sum.to_le_bytes());
     }
+    put_length(&mut body, table.len());
+    body.extend_from_slice(table);
     body.extend_from_slice(meta);
     body
 }
 
-fn parse(body: &[u8]) -> Option<(BTreeMap<String, u32>, String)> {
+fn parse(body: &[u8]) -> Option<(BTreeMap<String, u32>, Vec<u8>, String)> {
     let mut reader = Reader(body);
     let mut files = BTreeMap::new();
     for _ in 0..reader.length()? {
@@ -165,6 +168,8 @@ fn parse(body: &[u8]) -> Option<(BTreeMap<String, u32>, String)> {
         let sum = u32::from_le_bytes(reader.take(4)?.try_into().ok()?);
         files.insert(name.to_owned(), sum);
     }
+    let length = reader.length()?;
+    let table = reader.take(length)?.to_vec();
     let meta = String::from_utf8(reader.0.to_vec()).ok()?;
-    Some((files, meta))
+    Some((files, table, meta))
 }

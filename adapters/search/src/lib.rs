@@ -6,6 +6,7 @@
 mod analyzer;
 mod background;
 mod bounded;
+mod bytes;
 mod checked;
 mod checkpoints;
 mod chunk;
@@ -13,7 +14,6 @@ mod folder;
 mod meaning;
 mod project;
 mod rank;
-mod record;
 mod references;
 mod script;
 mod snippet;

@@ -14,11 +14,10 @@ use reqlore_domain::search::{self, Difference, Hit, Hits, Projection, Query};
 use crate::analyzer::Analyzer;
 use crate::bounded::beginning;
 use crate::checkpoints::Checkpoints;
-use crate::chunk::{self, Chunk};
+use crate::chunk;
 use crate::folder::Folder;
 use crate::meaning::{self, Batch, Found, Meaning};
 use crate::rank::{self, Page};
-use crate::record::{self, Stored};
 use crate::references;
 use crate::script::Script;
 use crate::snippet;
@@ -75,9 +74,10 @@ impl Project {
         let meaning = Meaning::new(embedders, folder.as_ref());
         let checkpoints = Checkpoints::open(folder.as_ref());
         let stored = folder.as_mut().and_then(Folder::load);
-        let restored = stored.and_then(|directory| {
+        let restored = stored.and_then(|(directory, table)| {
             let words = Words::open(directory, &analyzers.indexing).ok()?;
-            Some((restore(&words)?, words))
+            let table = Table::parse(&table).filter(|table| words.view().fits(table))?;
+            Some((table, words))
         });
         let found = restored.is_some();
         let (table, words) = match restored {
@@ -112,29 +112,21 @@ impl Project {
         for projection in projections {
             self.remove(&projection.document);
             let Some(version) = projection.version else { continue };
-            let document = &projection.document;
             let mut unread = Vec::new();
+            self.table.know(&projection.document, version);
             for item in &projection.items {
                 let chunks = chunk::split(&item.title, &item.text);
-                let stored = Stored {
-                    reference: &item.reference,
-                    kind: &item.kind,
-                    title: &item.title,
-                    text: &item.text,
+                let entry = Entry {
+                    document: projection.document.clone(),
+                    reference: item.reference.clone(),
+                    kind: item.kind.clone(),
+                    title: item.title.clone(),
                     script: Script::of(&[&item.title, &item.text]),
                     chunks: chunks.iter().map(|chunk| chunk.hash).collect(),
                 };
                 unread.extend(chunks);
-                let bytes = record::encode(document, version, Some(&stored));
-                self.meaning.hold(&stored.chunks);
-                let slot = self.table.add(version, Entry::new(document.clone(), Some(stored)));
-                self.words.add(slot, &bytes, Some(item))?;
-            }
-            if projection.items.is_empty() {
-                let bytes = record::encode(document, version, None);
-                let mark = Entry::new(document.clone(), None);
-                let slot = self.table.add(version, mark);
-                self.words.add(slot, &bytes, None)?;
+                self.meaning.hold(&entry.chunks);
+                self.words.add(self.table.add(entry), item)?;
             }
             self.meaning.read(&unread, &mut budget);
         }
@@ -255,17 +247,14 @@ impl Project {
         let mut hits = Vec::with_capacity(page.found.len());
         for found in &page.found {
             let Some(entry) = self.table.item(found.slot) else { continue };
+            let (title, text) = self.words.view().text(found.slot)?.unwrap_or_default();
             let nearest = near.and_then(|near| near.chunks.get(&found.slot));
-            let snippet = self.words.view().record(found.slot, |record| {
-                let (title, text) = record.item.as_ref().map_or(("", ""), |i| (i.title, i.text));
-                let start = || {
-                    let chunks = nearest.map(|_| chunk::split(title, text)).unwrap_or_default();
-                    let nearest = nearest.and_then(|at| chunks.get(usize::try_from(*at).ok()?));
-                    nearest.map_or(0, |chunk| chunk.range.start)
-                };
-                snippet::of(&self.analyzers.asking, text, sought, start)
-            });
-            let snippet = snippet?.unwrap_or_default();
+            let start = || {
+                let nearest = nearest.and_then(|at| usize::try_from(*at).ok());
+                let chunk = nearest.and_then(|at| chunk::split(&title, &text).into_iter().nth(at));
+                chunk.map_or(0, |chunk| chunk.range.start)
+            };
+            let snippet = snippet::of(&self.analyzers.asking, &text, sought, start);
             hits.push(Hit {
                 document: entry.document.clone(),
                 reference: entry.reference.clone(),
@@ -306,8 +295,9 @@ impl Project {
         let Some(folder) = &mut self.folder else { return };
         self.unsaved = false;
         self.meaning.save();
+        let table = self.table.compose();
         let saved = self.words.commit().map_err(std::io::Error::other);
-        match saved.and_then(|()| folder.save(&self.words.index, &self.words.directory)) {
+        match saved.and_then(|()| folder.save(&self.words.index, &self.words.directory, &table)) {
             Ok(complete) => self.unsaved = !complete,
             Err(error) => not_kept(&error),
         }
@@ -338,11 +328,9 @@ impl Project {
         }
         let mut budget = meaning::IN_PASSING;
         for slot in lacking {
-            let chunks = self.words.view().record(slot, |record| {
-                record.item.as_ref().map(|item| chunk::split(item.title, item.text))
-            });
-            let chunks: Option<Vec<Chunk>> = chunks.ok().flatten().flatten();
-            self.meaning.read(&chunks.unwrap_or_default(), &mut budget);
+            // What can't be read now is noticed by the next search.
+            let (title, text) = self.words.view().text(slot).ok().flatten().unwrap_or_default();
+            self.meaning.read(&chunk::split(&title, &text), &mut budget);
         }
     }
 }
@@ -352,14 +340,6 @@ pub(crate) fn read_query(embedder: &dyn Embedder, query: &Query) -> Result<Vec<f
     let text = beginning(&query.text, MAX_BYTES);
     let vectors = embedder.embed(Role::Query, &[text])?;
     Ok(vectors.into_iter().next().unwrap_or_default())
-}
-
-/// The table of what words hold; `None` if that does not fit together.
-fn restore(words: &Words) -> Option<Table> {
-    let entries = words
-        .view()
-        .records(|slot, record| (slot, record.version, Entry::new(record.document, record.item)));
-    Table::restore(entries.ok()??)
 }
 
 fn unusable(error: tantivy::TantivyError) -> Error {

@@ -83,9 +83,8 @@ fn is_listed(near: &Near, slot: u32) -> bool {
 /// Best first; of equals the first by reference, then by document.
 pub(crate) fn compare(table: &Table, a: Scored, b: Scored) -> Ordering {
     b.score.total_cmp(&a.score).then_with(|| {
-        let name = |found: Scored| {
-            table.entry(found.slot).map(|entry| (&entry.reference, &entry.document))
-        };
+        let name =
+            |found: Scored| table.item(found.slot).map(|entry| (&entry.reference, &entry.document));
         name(a).cmp(&name(b)).then(a.slot.cmp(&b.slot))
     })
 }

@@ -61,7 +61,9 @@ fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
         return places;
     }
     let text = beginning(text, MAX_BYTES);
-    analyzer.each_at(text, |range, word| {
+    let beginnings: Vec<char> = words.iter().filter_map(|word| word.word.chars().next()).collect();
+    let may_have = |compound: &str| may_have(compound, &beginnings);
+    analyzer.each_at(text, may_have, |range, word| {
         if let Some(word) = by_word.get(word)
             && places.len() < MAX_PLACES
         {
@@ -69,6 +71,23 @@ fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
         }
     });
     places
+}
+
+/// May a compound have a word that begins with one of these letters? Stems keep the first letter,
+/// so most of a text needs no closer look.
+fn may_have(compound: &str, beginnings: &[char]) -> bool {
+    let mut before = ' ';
+    compound.chars().any(|c| {
+        let begins = !before.is_alphanumeric() || c.is_numeric() || before.is_numeric();
+        let begins = begins || c.is_uppercase();
+        before = c;
+        match c {
+            'Ё' | 'ё' => begins && beginnings.contains(&'е'),
+            'a'..='z' | 'а'..='я' | '0'..='9' => begins && beginnings.contains(&c),
+            'A'..='Z' | 'А'..='Я' => c.to_lowercase().any(|c| beginnings.contains(&c)),
+            _ => !c.is_ascii(),
+        }
+    })
 }
 
 /// The stretch with the most different words; of equals the first.

@@ -7,9 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use reqlore_domain::document::{DocumentId, Version};
 
+use crate::bytes::{Reader, put, put_document, put_length};
 use crate::chunk::Hash;
-use crate::record::Stored;
 use crate::script::Script;
+
+/// A table of another version is built anew.
+pub(crate) const VERSION: u32 = 1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -23,8 +26,8 @@ pub(crate) struct Table {
     changes: u64,
 }
 
-/// An item, or the mark of a document without items.
-#[derive(Debug)]
+/// An item.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) document: DocumentId,
     pub(crate) reference: String,
@@ -32,19 +35,6 @@ pub(crate) struct Entry {
     pub(crate) title: String,
     pub(crate) chunks: Vec<Hash>,
     pub(crate) script: Script,
-    mark: bool,
-}
-
-impl Entry {
-    pub(crate) fn new(document: DocumentId, item: Option<Stored>) -> Self {
-        let mark = item.is_none();
-        let (reference, kind, title) =
-            item.as_ref().map_or(("", "", ""), |item| (item.reference, item.kind, item.title));
-        let (reference, kind, title) = (reference.to_owned(), kind.to_owned(), title.to_owned());
-        let script = item.as_ref().map_or(Script::None, |item| item.script);
-        let chunks = item.map(|item| item.chunks).unwrap_or_default();
-        Self { document, reference, kind, title, chunks, script, mark }
-    }
 }
 
 #[derive(Debug)]
@@ -76,24 +66,18 @@ impl Table {
 
     /// The item in a slot.
     pub(crate) fn item(&self, slot: u32) -> Option<&Entry> {
-        self.entry(slot).filter(|entry| !entry.mark)
-    }
-
-    pub(crate) fn entry(&self, slot: u32) -> Option<&Entry> {
         self.entries.get(index(slot))?.as_ref()
     }
 
     /// All items with their slots, in the order of slots.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u32, &Entry)> {
-        (0..).zip(&self.entries).filter_map(|(slot, entry)| {
-            entry.as_ref().filter(|entry| !entry.mark).map(|entry| (slot, entry))
-        })
+        (0..).zip(&self.entries).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?)))
     }
 
     /// Slots of a reference, in the order of their documents.
     pub(crate) fn named(&self, reference: &str) -> Vec<u32> {
         let mut slots = self.references.get(&reference.to_lowercase()).cloned().unwrap_or_default();
-        slots.sort_by_key(|slot| self.entry(*slot).map(|entry| &entry.document));
+        slots.sort_by_key(|slot| self.item(*slot).map(|entry| &entry.document));
         slots
     }
 
@@ -109,11 +93,9 @@ impl Table {
         for slot in known.slots {
             let Some(entry) = self.entries[index(slot)].take() else { continue };
             self.free.push(slot);
-            if !entry.mark {
-                self.items -= 1;
-                self.scripts[entry.script.index()] -= 1;
-                self.forget_reference(&entry.reference, slot);
-            }
+            self.items -= 1;
+            self.scripts[entry.script.index()] -= 1;
+            self.forget_reference(&entry.reference, slot);
             removed.push((slot, entry));
         }
         removed
@@ -129,51 +111,132 @@ impl Table {
         }
     }
 
-    /// Takes an item of a document in; gives its slot.
-    pub(crate) fn add(&mut self, version: Version, entry: Entry) -> u32 {
+    /// Takes a document in, so far without items.
+    pub(crate) fn know(&mut self, document: &DocumentId, version: Version) {
+        self.changes += 1;
+        self.documents.insert(document.clone(), Known { version, slots: Vec::new() });
+    }
+
+    /// Takes an item of a known document in; gives its slot.
+    pub(crate) fn add(&mut self, entry: Entry) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
         });
-        self.put(slot, version, entry);
+        self.put(slot, entry);
         slot
     }
 
-    /// Fills an empty table with what was stored; `None` if two items claim one slot or one
-    /// document has two versions.
-    pub(crate) fn restore(stored: Vec<(u32, Version, Entry)>) -> Option<Self> {
+    fn put(&mut self, slot: u32, entry: Entry) {
+        self.changes += 1;
+        self.items += 1;
+        self.scripts[entry.script.index()] += 1;
+        self.references.entry(entry.reference.to_lowercase()).or_default().push(slot);
+        if let Some(known) = self.documents.get_mut(&entry.document) {
+            known.slots.push(slot);
+        }
+        self.entries[index(slot)] = Some(entry);
+    }
+
+    pub(crate) fn compose(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_length(&mut bytes, self.entries.len());
+        for (document, known) in &self.documents {
+            put_document(&mut bytes, document, known.version);
+            put_length(&mut bytes, known.slots.len());
+            for slot in &known.slots {
+                let Some(entry) = self.item(*slot) else { continue };
+                bytes.extend_from_slice(&slot.to_le_bytes());
+                for text in [&entry.reference, &entry.kind, &entry.title] {
+                    put(&mut bytes, text);
+                }
+                bytes.push(entry.script.byte());
+                put_length(&mut bytes, entry.chunks.len());
+                bytes.extend(entry.chunks.as_flattened());
+            }
+        }
+        bytes
+    }
+
+    /// Reads what [`Table::compose`] wrote; `None` for what does not fit together.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
         let mut table = Self::default();
-        let width = stored.iter().map(|(slot, ..)| index(*slot) + 1).max().unwrap_or(0);
-        if width > stored.len().saturating_mul(64).saturating_add(1 << 16) {
+        let width = reader.length()?;
+        // A slot that nothing has is a gap of a few bytes in memory; so many gaps are no table.
+        if width > bytes.len() + (1 << 20) {
             return None;
         }
         table.entries.resize_with(width, || None);
-        for (slot, version, entry) in stored {
-            let known = table.documents.get(&entry.document);
-            if table.entry(slot).is_some() || known.is_some_and(|known| known.version != version) {
-                return None;
+        while !reader.0.is_empty() {
+            let (document, version) = reader.document()?;
+            table.know(&document, version);
+            for _ in 0..reader.length()? {
+                let (slot, entry) = parse_entry(&mut reader, document.clone())?;
+                if table.entries.get(index(slot))?.is_some() {
+                    return None;
+                }
+                table.put(slot, entry);
             }
-            table.put(slot, version, entry);
         }
         let free = (0..).zip(&table.entries).filter(|(_, entry)| entry.is_none());
         table.free = free.map(|(slot, _)| slot).collect();
         Some(table)
     }
+}
 
-    fn put(&mut self, slot: u32, version: Version, entry: Entry) {
-        self.changes += 1;
-        if !entry.mark {
-            self.items += 1;
-            self.scripts[entry.script.index()] += 1;
-            self.references.entry(entry.reference.to_lowercase()).or_default().push(slot);
-        }
-        let known = self.documents.entry(entry.document.clone());
-        known.or_insert(Known { version, slots: Vec::new() }).slots.push(slot);
-        self.entries[index(slot)] = Some(entry);
-    }
+fn parse_entry(reader: &mut Reader, document: DocumentId) -> Option<(u32, Entry)> {
+    let slot = u32::try_from(reader.length()?).ok()?;
+    let reference = reader.text()?.to_owned();
+    let kind = reader.text()?.to_owned();
+    let title = reader.text()?.to_owned();
+    let script = Script::from_byte(*reader.take(1)?.first()?)?;
+    let length = reader.length()?.checked_mul(size_of::<Hash>())?;
+    let chunks = reader.take(length)?.as_chunks().0.to_vec();
+    Some((slot, Entry { document, reference, kind, title, chunks, script }))
 }
 
 /// A slot as an index.
 pub(crate) fn index(slot: u32) -> usize {
     usize::try_from(slot).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(document: &DocumentId, reference: &str) -> Entry {
+        Entry {
+            document: document.clone(),
+            reference: reference.to_owned(),
+            kind: "note".to_owned(),
+            title: "Заголовок".to_owned(),
+            chunks: vec![[1; 16], [2; 16]],
+            script: Script::Cyrillic,
+        }
+    }
+
+    #[test]
+    fn a_table_reads_back_and_its_parts_do_not() {
+        let mut table = Table::default();
+        for name in ["a", "b", "c"] {
+            let document = DocumentId::entity(name);
+            table.know(&document, Version::of(name.as_bytes()));
+            for reference in ["x", "Y"] {
+                table.add(entry(&document, &format!("{name}:{reference}")));
+            }
+        }
+        table.remove(&DocumentId::entity("b"));
+        table.know(&DocumentId::docsets(), Version::of(b"empty"));
+        let bytes = table.compose();
+        let read = Table::parse(&bytes).unwrap();
+        assert_eq!(read.versions(), table.versions());
+        assert!(read.all().eq(table.all()));
+        assert_eq!((read.items(), read.script()), (4, Script::Cyrillic));
+        assert_eq!(read.named("C:y").len(), 1);
+        assert_eq!(read.free.len(), 2);
+        let readable = |length: &usize| Table::parse(&bytes[..*length]).is_some();
+        // Only a cut between two documents gives a table; the checksum around it tells.
+        assert_eq!((0..bytes.len()).filter(readable).count(), 3);
+    }
 }

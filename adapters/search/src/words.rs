@@ -48,7 +48,8 @@ pub(crate) struct Words {
 pub(crate) struct Fields {
     slot: Field,
     words: Field,
-    record: Field,
+    /// Title and text, as answers show them.
+    stored: Field,
 }
 
 impl std::fmt::Debug for Words {
@@ -93,24 +94,19 @@ impl Words {
         Ok(Self { index, directory, writer, reader, fields, dirty: false, view })
     }
 
-    /// Puts an item, or the mark of a document without items, into a slot that is free.
-    pub(crate) fn add(
-        &mut self,
-        slot: u32,
-        record: &[u8],
-        item: Option<&Item>,
-    ) -> tantivy::Result<()> {
+    /// Puts an item into a slot that is free.
+    pub(crate) fn add(&mut self, slot: u32, item: &Item) -> tantivy::Result<()> {
         self.dirty = true;
         let mut document = TantivyDocument::default();
         document.add_u64(self.fields.slot, u64::from(slot));
-        document.add_bytes(self.fields.record, record);
-        if let Some(item) = item {
-            for _ in 0..TITLE_WEIGHT {
-                document.add_text(self.fields.words, &item.title);
-            }
-            for text in [&item.reference, &item.text].into_iter().chain(&item.tags) {
-                document.add_text(self.fields.words, text);
-            }
+        for text in [&item.title, &item.text] {
+            document.add_text(self.fields.stored, text);
+        }
+        for _ in 0..TITLE_WEIGHT {
+            document.add_text(self.fields.words, &item.title);
+        }
+        for text in [&item.reference, &item.text].into_iter().chain(&item.tags) {
+            document.add_text(self.fields.words, text);
         }
         self.writer.add_document(document).map(|_| ())
     }
@@ -151,7 +147,7 @@ fn schema() -> (Schema, Fields) {
     let fields = Fields {
         slot: builder.add_u64_field("slot", FAST | INDEXED),
         words: builder.add_text_field("words", words),
-        record: builder.add_bytes_field("record", STORED),
+        stored: builder.add_text_field("stored", STORED),
     };
     (builder.build(), fields)
 }

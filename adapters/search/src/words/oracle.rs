@@ -65,7 +65,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn postings_score_as_a_plain_scan_does(
@@ -79,7 +79,7 @@ proptest! {
             words.remove(number);
             items[slot] = (act > 0).then(|| item(slot, &title, &text));
             if let Some(item) = &items[slot] {
-                words.add(number, b"", Some(item)).unwrap();
+                words.add(number, item).unwrap();
             }
             if act == 4 {
                 words.commit().unwrap();

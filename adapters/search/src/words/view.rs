@@ -9,8 +9,7 @@ use tantivy::schema::{Field, Value};
 use tantivy::{DocAddress, Searcher, TantivyDocument};
 
 use super::Fields;
-use crate::record::{self, Record};
-use crate::table;
+use crate::table::{self, Table};
 
 pub(crate) struct View {
     searcher: Searcher,
@@ -20,7 +19,7 @@ pub(crate) struct View {
     /// How many words all items have together, as far as segments remember.
     pub(super) total_words: u64,
     pub(super) words: Field,
-    record: Field,
+    stored: Field,
 }
 
 pub(super) struct Segment {
@@ -39,7 +38,7 @@ impl View {
             addresses: Vec::new(),
             total_words: 0,
             words: fields.words,
-            record: fields.record,
+            stored: fields.stored,
         };
         for (ordinal, reader) in (0..).zip(searcher.segment_readers()) {
             let norms = reader.get_fieldnorms_reader(fields.words)?;
@@ -65,37 +64,20 @@ impl View {
         Ok(view)
     }
 
-    /// Reads what is stored in a slot.
-    pub(crate) fn record<T>(
-        &self,
-        slot: u32,
-        take: impl FnOnce(&Record) -> T,
-    ) -> tantivy::Result<Option<T>> {
+    /// Title and text of the item in a slot.
+    pub(crate) fn text(&self, slot: u32) -> tantivy::Result<Option<(String, String)>> {
         let Some(Some(address)) = self.addresses.get(table::index(slot)) else { return Ok(None) };
         let document: TantivyDocument = self.searcher.doc(*address)?;
-        Ok(self.read(&document).map(|record| take(&record)))
+        let mut values = document.get_all(self.stored).map(|value| value.as_str());
+        let mut next = || values.next().flatten().unwrap_or_default().to_owned();
+        Ok(Some((next(), next())))
     }
 
-    /// Reads everything stored, with its slots; `None` if something can't be read.
-    pub(crate) fn records<T>(
-        &self,
-        mut take: impl FnMut(u32, Record) -> T,
-    ) -> tantivy::Result<Option<Vec<T>>> {
-        let mut taken = Vec::new();
-        for (segment, reader) in self.segments.iter().zip(self.searcher.segment_readers()) {
-            let store = reader.get_store_reader(1)?;
-            let alive = segment.alive.as_ref();
-            let documents = store.iter::<TantivyDocument>(alive);
-            for (doc, document) in reader.doc_ids_alive().zip(documents) {
-                let document = document?;
-                let Some(record) = self.read(&document) else { return Ok(None) };
-                taken.push(take(segment.slots[table::index(doc)], record));
-            }
-        }
-        Ok(Some(taken))
-    }
-
-    fn read<'a>(&self, document: &'a TantivyDocument) -> Option<Record<'a>> {
-        record::decode(document.get_first(self.record)?.as_bytes()?)
+    /// Is there an item in exactly the slots of this table?
+    pub(crate) fn fits(&self, table: &Table) -> bool {
+        self.addresses.iter().flatten().count() == table.items()
+            && table
+                .all()
+                .all(|(slot, _)| matches!(self.addresses.get(table::index(slot)), Some(Some(_))))
     }
 }
