@@ -1,14 +1,8 @@
-//! Docsets through the real binary on real files, and how long they take.
+//! Docsets through the real binary on real files.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::docsets::Configuration;
-use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{Call, Endpoint};
-use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
 use crate::client::{Server, project, reqlore, text};

@@ -10,11 +10,12 @@ use crate::repository;
 
 /// The house: which of our crates each of them may use. Adapters never use each other, save
 /// transports the protocol; nothing uses the command.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
     ("reqlore-storage-fs", &["reqlore-domain"]),
+    ("reqlore-search", &["reqlore-domain"]),
     ("reqlore-embed-static", &["reqlore-domain"]),
     ("reqlore-embed-minilm", &["reqlore-domain"]),
     ("reqlore-models", &[]),
@@ -22,16 +23,28 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("reqlore-transport-stdio", &["reqlore-domain", "reqlore-mcp"]),
     (
         "reqlore",
-        &["reqlore-application", "reqlore-domain", "reqlore-storage-fs", "reqlore-transport-stdio"],
+        &[
+            "reqlore-application",
+            "reqlore-domain",
+            "reqlore-embed-minilm",
+            "reqlore-embed-static",
+            "reqlore-models",
+            "reqlore-search",
+            "reqlore-storage-fs",
+            "reqlore-transport-stdio",
+        ],
     ),
     ("reqlore-contract", &["reqlore-domain"]),
 ];
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
-const OWNERS: [(&str, &[&str]); 11] = [
+const OWNERS: [(&str, &[&str]); 14] = [
     ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
     ("cap-std", &["reqlore-storage-fs"]),
     ("rustix", &["reqlore-storage-fs", "reqlore-transport-stdio"]),
+    ("tantivy", &["reqlore-search"]),
+    ("pulp", &["reqlore-search"]),
+    ("serde-saphyr", &["reqlore-domain"]),
     ("ndarray", &["reqlore-embed-minilm"]),
     ("tokenizers", &["reqlore-embed-minilm"]),
     ("ureq", &["reqlore-models"]),
