@@ -2,6 +2,7 @@
 
 mod commands;
 mod config;
+mod models;
 mod settings;
 mod telemetry;
 mod wire;
@@ -59,6 +60,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
     match &cli.command {
         None | Some(Command::Serve) => commands::serve::run(&config),
         Some(Command::Check(options)) => commands::check::run(&config, options),
+        #[cfg(feature = "semantic")]
+        Some(Command::Model(command)) => commands::model::run(&config, command),
         Some(Command::Demo) => commands::demo::run(),
     }
 }

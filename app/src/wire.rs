@@ -12,8 +12,8 @@ use reqlore_search::Index;
 use reqlore_storage_fs::{FsProjects, FsStore};
 use reqlore_transport_stdio::{Limits, Stdio};
 
-use crate::Failure;
 use crate::config::Config;
+use crate::{Failure, models};
 
 /// The storage that the configuration names, as ports.
 pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
@@ -34,14 +34,15 @@ pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
     })
 }
 
-/// The index and the models that rank in it.
+/// The index and the models that rank in it, the worst first.
 fn search(config: &Config) -> Result<reqlore_search::Config, Failure> {
-    let table: Arc<dyn Embedder> = Arc::new(StaticEmbedder::new());
-    let embedders = match config.model.as_str() {
-        "off" => Vec::new(),
-        "static" | "best" | "" => vec![table],
-        other => return Err(Failure::usage(format!("search.model: {other:?} is not installed"))),
-    };
+    let mut embedders: Vec<Arc<dyn Embedder>> = Vec::new();
+    if config.model != "off" {
+        embedders.push(Arc::new(StaticEmbedder::new()));
+        if config.model != "static" {
+            embedders.extend(models::open(config)?);
+        }
+    }
     Ok(reqlore_search::Config {
         cache: config.cache.as_ref().map(|cache| cache.join("search")),
         store: config.documents.to_string_lossy().into_owned(),

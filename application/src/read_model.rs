@@ -39,6 +39,8 @@ pub(crate) struct Model {
     /// Up to which revision sections were looked at.
     sections: Option<Revision>,
     stale: Stale,
+    /// How often the index had been emptied by a fault when it was last compared.
+    losses: u64,
 }
 
 /// Which documents the index must take in.
@@ -90,9 +92,20 @@ impl Models {
 }
 
 impl Model {
-    /// The index lost what it knew.
-    pub(crate) fn index_is_lost(&mut self) {
-        self.stale = Stale::Unknown;
+    /// Did a fault empty the index since it was last brought up to date? Then it will be filled
+    /// again.
+    pub(crate) async fn index_was_lost(
+        &mut self,
+        ports: &Ports,
+        project: &ProjectKey,
+    ) -> Result<bool> {
+        let losses = ports.search.losses(project).await?;
+        let lost = losses != self.losses;
+        if lost {
+            self.losses = losses;
+            self.stale = Stale::Unknown;
+        }
+        Ok(lost)
     }
 
     /// The version of every entity's document.
@@ -172,6 +185,7 @@ impl Model {
                 self.sections = Some(revision);
             }
         }
+        self.index_was_lost(ports, project).await?;
         if let Stale::Unknown = self.stale {
             self.stale = Stale::These(self.compare(ports, project).await?);
         }
@@ -189,9 +203,9 @@ impl Model {
             let projections = found.map(|(id, read)| projection(&self.graph, id, read)).collect();
             ports.search.apply(project, projections).await?;
             done += batch.len();
-            batch.iter().for_each(|id| {
+            for id in &batch {
                 stale.remove(id);
-            });
+            }
             observer.progress(done, total, "indexed");
         }
         Ok(())

@@ -7,6 +7,7 @@ mod bert;
 pub mod error;
 mod gelu;
 mod known;
+pub mod lazy;
 mod weights;
 
 use std::fmt;

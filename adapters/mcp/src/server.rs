@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{Call, Endpoint, ToolSpec};
+use reqlore_domain::ports::endpoint::{Call, Endpoint, Observer, ToolSpec};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest,
     CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation, InitializeRequestParams,
@@ -100,20 +100,18 @@ impl Server {
     async fn call(
         &self,
         request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
+        observer: Arc<dyn Observer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let (line, mut told) = observer::line(context);
         let correlation_id = correlation_id();
         let call = Call {
             caller: self.caller.clone(),
             correlation_id: correlation_id.clone(),
             name: request.name.into_owned(),
             arguments: request.arguments.unwrap_or_default(),
-            observer: Arc::new(line),
+            observer,
         };
         // The one place where a panic is caught: the caller gets an answer, the log the rest.
-        let outcome = AssertUnwindSafe(self.endpoint.call(call)).catch_unwind();
-        let outcome = told.until(outcome).await;
+        let outcome = AssertUnwindSafe(self.endpoint.call(call)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| {
             let reason = panic.downcast_ref::<&str>().map(|reason| (*reason).to_owned());
             let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -167,7 +165,8 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.call(request, &context).await.map(CallToolResponse::from)
+        let (line, mut told) = observer::line(&context);
+        told.until(self.call(request, Arc::new(line))).await.map(CallToolResponse::from)
     }
 
     /// A known method lands here when its parameters did not fit, an unknown one always.

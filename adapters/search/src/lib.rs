@@ -147,6 +147,10 @@ impl SearchIndex for Index {
         .await
     }
 
+    async fn losses(&self, project: &ProjectKey) -> Result<u64> {
+        self.with(project, |_| true, |project| Ok(project.losses())).await
+    }
+
     async fn checkpoint(
         &self,
         project: &ProjectKey,

@@ -39,6 +39,8 @@ pub(crate) struct Project {
     checkpoints: Checkpoints,
     /// Something is to be saved.
     unsaved: bool,
+    /// How often a fault emptied it.
+    losses: u64,
 }
 
 /// One for each side, so that a search never waits for indexing.
@@ -84,8 +86,9 @@ impl Project {
             Some(restored) => restored,
             None => (Table::default(), Words::empty(&analyzers.indexing).map_err(unusable)?),
         };
-        let unsaved = false;
-        let mut project = Self { analyzers, folder, words, table, meaning, checkpoints, unsaved };
+        let (unsaved, losses) = (false, 0);
+        let mut project =
+            Self { analyzers, folder, words, table, meaning, checkpoints, unsaved, losses };
         if found {
             project.resume();
         } else if let Some(folder) = &mut project.folder {
@@ -96,6 +99,11 @@ impl Project {
 
     pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
         self.table.versions()
+    }
+
+    /// How often a fault emptied it.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses
     }
 
     /// Takes documents in. A fault empties the index, and then they are all there is.
@@ -305,6 +313,7 @@ impl Project {
 
     /// Begins empty, after a fault.
     fn reset(&mut self, fault: &tantivy::TantivyError) -> Result<()> {
+        self.losses += 1;
         tracing::warn!(error = %fault, "the search index is damaged and is built anew");
         for (_, entry) in self.table.all() {
             self.meaning.release(&entry.chunks);

@@ -279,10 +279,8 @@ impl Catalog {
             }
         }
         let watched = self.watch.is_some();
-        for read in read_all(unknown, tree) {
-            if let Some((head, stamp)) = read {
-                self.learn(head, stamp, watched);
-            }
+        for (head, stamp) in read_all(&unknown, tree).into_iter().flatten() {
+            self.learn(head, stamp, watched);
         }
         let list = self.lists.entry(kind).or_default();
         let gone = list.entries.iter().filter(|(_, entry)| entry.listing != listing);
@@ -342,7 +340,7 @@ impl Catalog {
     }
 
     /// The entities whose stamps can be trusted by the next process.
-    pub(crate) fn to_save(&mut self) -> Vec<(Arc<Head>, Stamp)> {
+    pub(crate) fn take_unsaved(&mut self) -> Vec<(Arc<Head>, Stamp)> {
         self.drain();
         self.unsaved = 0;
         let entries = self.lists.get(&Kind::Entity).map(|list| list.entries.iter());
@@ -365,7 +363,7 @@ impl Catalog {
 type Read = Option<(Head, Option<Stamp>)>;
 
 /// Reads files, many of them on two threads.
-fn read_all(ids: Vec<DocumentId>, tree: &Tree<'_>) -> Vec<Read> {
+fn read_all(ids: &[DocumentId], tree: &Tree<'_>) -> Vec<Read> {
     const FEW: usize = 64;
     if ids.len() <= FEW {
         return ids.iter().map(|id| read(id, tree)).collect();

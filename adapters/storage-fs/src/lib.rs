@@ -179,7 +179,7 @@ impl Shared {
     /// Writes the cache when a good part of it is new.
     fn save_some(&self, project: &ProjectKey, catalog: &mut Catalog) {
         if catalog.unsaved > SAVE.max(catalog.entities() / 20) {
-            let heads = catalog.to_save();
+            let heads = catalog.take_unsaved();
             let (cache, path) = (self.cache.clone(), self.path(project).to_owned());
             std::thread::spawn(move || cache.save(&path, &heads));
         }
@@ -196,7 +196,7 @@ impl Drop for Shared {
         for (project, catalog) in self.catalogs.all() {
             let mut catalog = locked(&catalog);
             if catalog.unsaved > 0 {
-                self.cache.save(self.path(&project), &catalog.to_save());
+                self.cache.save(self.path(&project), &catalog.take_unsaved());
             }
         }
     }

@@ -122,8 +122,8 @@ impl Stamp {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size.unsigned_abs(),
-            modified: (stat.st_mtime, stat.st_mtime_nsec as i64),
-            changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
+            modified: (stat.st_mtime, stat.st_mtime_nsec.cast_signed()),
+            changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
         }
     }
 

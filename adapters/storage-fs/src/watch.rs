@@ -42,7 +42,8 @@ pub(crate) struct Watch {
     identity: (u64, u64),
     /// The watched folders below `.ixchel`, each with a slash at its end.
     folders: HashMap<i32, String>,
-    root_watch: i32,
+    /// The number of the watch on the root.
+    top: i32,
     /// Some folder could not be watched.
     blind: bool,
 }
@@ -68,9 +69,9 @@ impl Watch {
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         let folder = crate::layout::as_file(&root.dir).ok()?;
-        let root_watch = inotify::add_watch(&queue, proc_path(&folder), events).ok()?;
+        let top = inotify::add_watch(&queue, proc_path(&folder), events).ok()?;
         let folders = HashMap::new();
-        Some(Self { queue, root: path.to_owned(), identity, folders, root_watch, blind: false })
+        Some(Self { queue, root: path.to_owned(), identity, folders, top, blind: false })
     }
 
     /// Watches one more folder; to be called before it is listed.
@@ -121,7 +122,7 @@ impl Watch {
             if event.events().intersects(gone) {
                 return News::Lost;
             }
-            if event.wd() == self.root_watch {
+            if event.wd() == self.top {
                 if name == Some(Ok(KNOWLEDGE)) {
                     return News::Lost;
                 }

@@ -69,6 +69,10 @@ impl SearchIndex for MemoryIndex {
         Ok(Hits { hits, total, signals: vec!["words".to_owned()], pending: 0 })
     }
 
+    async fn losses(&self, _: &ProjectKey) -> Result<u64> {
+        Ok(0)
+    }
+
     async fn checkpoint(
         &self,
         project: &ProjectKey,

@@ -2,6 +2,8 @@
 
 pub(crate) mod check;
 pub(crate) mod demo;
+#[cfg(feature = "semantic")]
+pub(crate) mod model;
 pub(crate) mod serve;
 
 use std::io::{self, Write};
@@ -39,6 +41,10 @@ pub(crate) enum Command {
     Serve,
     /// Look for what a person should mend in the requirements; exit code 1 if there is any
     Check(check::Options),
+    /// Install, list and remove models that let search rank by meaning
+    #[cfg(feature = "semantic")]
+    #[command(subcommand)]
+    Model(model::Command),
     /// Show in half a minute what Reqlore does, on a sample project in a temporary folder
     Demo,
 }

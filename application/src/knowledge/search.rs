@@ -108,10 +108,8 @@ impl Tool for Search {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(context, arguments.repo.as_ref()).await?;
-        let documents = match arguments.sections {
-            true => vec![Kind::Entity, Kind::Section],
-            false => vec![Kind::Entity],
-        };
+        let mut documents = vec![Kind::Entity];
+        documents.extend(arguments.sections.then_some(Kind::Section));
         let query = Query {
             text: arguments.query.into_string(),
             documents,
@@ -121,9 +119,14 @@ impl Tool for Search {
             meaning: if arguments.words_only { Meaning::Off } else { Meaning::Best },
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let model = context.models.index(ports, &project, Look::Changed, observer).await?;
+        let mut model = context.models.index(ports, &project, Look::Changed, observer).await?;
+        let mut found = ports.search.search(&project, &query).await?;
+        if model.index_was_lost(ports, &project).await? {
+            drop(model);
+            model = context.models.index(ports, &project, Look::Changed, observer).await?;
+            found = ports.search.search(&project, &query).await?;
+        }
         drop(model);
-        let found = ports.search.search(&project, &query).await?;
         reply(&found, arguments.max_tokens)
     }
 }

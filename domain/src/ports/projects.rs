@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::project::ProjectKey;
 
 /// Finds the project of a call. Refusals of roots live behind this port and nowhere else.
-#[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait Projects: Send + Sync {
     /// The project that a call means: `default` for the server's own root.

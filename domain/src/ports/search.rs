@@ -24,6 +24,10 @@ pub trait SearchIndex: Send + Sync {
     /// The best items. Any text is a good query: what matches nothing finds nothing.
     async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits>;
 
+    /// How often a fault emptied the index since it was opened: who filled it compares this with
+    /// what it was, and fills it again.
+    async fn losses(&self, project: &ProjectKey) -> Result<u64>;
+
     /// Compares these versions with those of the last checkpoint of this name, and keeps them for
     /// the next one. Kept with the index: after its loss everything is new.
     async fn checkpoint(

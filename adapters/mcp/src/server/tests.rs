@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::{Reply, ToolSpec};
+use reqlore_domain::ports::endpoint::{Reply, ToolSpec, Unobserved};
 use serde_json::{Value, json};
 
 use super::*;
@@ -37,7 +37,7 @@ impl Endpoint for Stub {
 async fn call(name: &'static str) -> std::result::Result<Value, Value> {
     let caller = Caller { name: "me".to_owned(), access: Access::Write };
     let server = Server::new(Arc::new(Stub), caller);
-    let outcome = server.call(CallToolRequestParams::new(name)).await;
+    let outcome = server.call(CallToolRequestParams::new(name), Arc::new(Unobserved)).await;
     outcome.map(|r| serde_json::to_value(r).unwrap()).map_err(|e| serde_json::to_value(e).unwrap())
 }
 

@@ -1,0 +1,116 @@
+//! `reqlore model`: sentence models for search, installed on request and never otherwise.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+
+use reqlore_models::{Progress, Source, State};
+use serde_json::json;
+
+use super::print;
+use crate::config::Config;
+use crate::{Failure, models};
+
+/// What is installed when nothing is named.
+const DEFAULT: &str = "all-minilm-l6-v2";
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Install a model, so that search ranks by meaning with it
+    Install {
+        /// Which one; `reqlore model list` names them
+        #[arg(default_value = DEFAULT)]
+        name: String,
+        /// A folder, a zip, a wheel or an address that has the files, instead of the makers' own
+        #[arg(long, value_name = "FILE|DIR|URL")]
+        from: Option<String>,
+    },
+    /// List the models there are
+    List {
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a model
+    Remove { name: String },
+}
+
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
+    match command {
+        Command::Install { name, from } => install(config, name, from.as_deref()),
+        Command::List { json } => list(config, *json),
+        Command::Remove { name } => remove(config, name),
+    }
+}
+
+fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Failure> {
+    let source = from.map_or(Source::Default, Source::parse);
+    let shows = std::io::stderr().is_terminal();
+    let mut show = |progress: Progress<'_>| {
+        if shows {
+            let Progress { file, done_bytes, total_bytes } = progress;
+            let of =
+                if total_bytes == 0 { String::new() } else { format!(" of {}", mib(total_bytes)) };
+            eprint!("\r{file}: {}{of} MiB\x1b[K", mib(done_bytes));
+        }
+    };
+    let installed = models::store(config)?.install(name, &source, &mut show);
+    if shows {
+        eprintln!();
+    }
+    let installed = installed.map_err(|error| Failure::refused(error.to_string()))?;
+    let place = installed.path.display();
+    print(&if installed.already {
+        format!("{name} is installed already, in {place}.\n")
+    } else {
+        format!("{name} is installed in {place}. Servers use it from their next start on.\n")
+    })
+}
+
+fn list(config: &Config, as_json: bool) -> Result<u8, Failure> {
+    let listed = models::store(config)?.list();
+    if as_json {
+        let model = |model: &reqlore_models::Listed| {
+            let (state, path) = match &model.state {
+                State::Absent => ("absent", None),
+                State::Partial { .. } => ("partial", None),
+                State::Installed { path } => ("installed", Some(path)),
+            };
+            json!({ "name": model.name, "license": model.license, "bytes": model.bytes,
+                    "state": state, "path": path })
+        };
+        let models: Vec<_> = listed.iter().map(model).collect();
+        let text = serde_json::to_string_pretty(&json!({ "models": models }));
+        return print(&(text.map_err(|error| Failure::refused(error.to_string()))? + "\n"));
+    }
+    let mut text = String::new();
+    for model in listed {
+        let state = match model.state {
+            State::Absent => "not installed".to_owned(),
+            State::Partial { bytes } => {
+                format!("partly installed, {} MiB; install it again to go on", mib(bytes))
+            }
+            State::Installed { path } => format!("installed in {}", path.display()),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{:<24} {:>4} MiB  {:<12} {state}",
+            model.name,
+            mib(model.bytes),
+            model.license
+        );
+    }
+    print(&text)
+}
+
+fn remove(config: &Config, name: &str) -> Result<u8, Failure> {
+    let removed = models::store(config)?.remove(name);
+    if removed.map_err(|error| Failure::refused(error.to_string()))? {
+        return print(&format!("{name} is removed.\n"));
+    }
+    Err(Failure::refused(format!("{name} is not installed; nothing was removed")))
+}
+
+fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
