@@ -21,6 +21,8 @@ use crate::project::{Analyzers, Project};
 const QUIET: Duration = Duration::from_secs(2);
 /// ... or after so long, however much changes.
 const AT_LATEST: Duration = Duration::from_secs(30);
+/// So long this thread waits for a moment without calls; then it takes its turn among them.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How much less this thread counts to the system than those that answer.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
@@ -114,22 +116,30 @@ impl Shared {
     /// Waits for something to do while no call runs.
     fn turn(&self) -> Turn {
         let mut state = lock(&self.state);
+        let mut busy_since = None;
         loop {
             if state.stop {
                 return Turn::Stop;
             }
+            let now = Instant::now();
+            let may =
+                state.calls == 0 || now.duration_since(*busy_since.get_or_insert(now)) >= PATIENCE;
             let due = state.unsaved.map(|(first, last)| (first + AT_LATEST).min(last + QUIET));
-            let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
-            if state.calls == 0 && rest.is_some_and(|rest| rest.is_zero()) {
+            let rest = due.map(|due| due.saturating_duration_since(now));
+            if may && rest.is_some_and(|rest| rest.is_zero()) {
                 state.unsaved = None;
                 return Turn::Save;
             }
-            if state.calls == 0 && state.work {
+            if may && state.work {
                 state.work = false;
                 return Turn::Read;
             }
-            let rest = rest.filter(|rest| !rest.is_zero()).unwrap_or(AT_LATEST);
-            let waited = self.wake.wait_timeout(state, rest);
+            if state.calls == 0 {
+                busy_since = None;
+            }
+            let idle = rest.filter(|rest| !rest.is_zero()).unwrap_or(AT_LATEST);
+            let until = if state.calls == 0 { idle } else { PATIENCE };
+            let waited = self.wake.wait_timeout(state, until);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

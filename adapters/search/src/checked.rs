@@ -28,7 +28,8 @@ pub(crate) fn read(path: &Path, form: &str) -> Option<Vec<u8>> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a file of the search cache can't be read");
+            let path = path.display();
+            tracing::warn!(%path, %error, "a file of the search cache can't be read");
             return None;
         }
     };

@@ -56,7 +56,8 @@ impl Folder {
                 return Some((directory, table));
             }
         }
-        tracing::info!(path = %self.path.display(), "the search index is damaged and is built anew");
+        let path = self.path.display();
+        tracing::info!(%path, "the search index is damaged and is built anew");
         None
     }
 

@@ -1,7 +1,7 @@
 //! One project's index: words, meaning and what is known of both.
 //!
-//! The trap: whatever goes wrong in here, the index is a cache. So a fault empties it and is logged;
-//! the application sees from `indexed` what is missing and brings it again.
+//! The trap: whatever goes wrong in here, the index is a cache. So a fault empties it and is
+//! logged; the application sees from `indexed` what is missing and brings it again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -211,17 +211,19 @@ impl Project {
 
     fn try_search(&mut self, query: &Query, plan: &Plan) -> tantivy::Result<Hits> {
         let Self { words, table, meaning, analyzers, .. } = self;
+        let unfiltered = query.documents.is_empty() && query.kinds.is_empty();
         let fits = |slot| {
-            table.item(slot).is_some_and(|entry| {
-                let document = &entry.document;
-                (query.documents.is_empty() || query.documents.contains(&document.kind))
-                    && (query.kinds.is_empty() || query.kinds.contains(&entry.kind))
-            })
+            unfiltered
+                || table.item(slot).is_some_and(|entry| {
+                    let document = &entry.document;
+                    (query.documents.is_empty() || query.documents.contains(&document.kind))
+                        && (query.kinds.is_empty() || query.kinds.contains(&entry.kind))
+                })
         };
         let sought = expand::words(words.view(), &analyzers.asking, &query.text)?;
         let mut scores = score::scores(words.view(), &sought, table.items(), table.width())?;
-        for (slot, score) in (0..).zip(&mut scores) {
-            if *score > 0.0 && !fits(slot) {
+        for (slot, score) in (0..).zip(&mut scores).filter(|(_, score)| **score > 0.0) {
+            if !fits(slot) {
                 *score = 0.0;
             }
         }

@@ -1,7 +1,7 @@
 //! From scores to an order: words and meaning fused, exact references first.
 //!
-//! The trap: pages must fit together without holes or repeats, so an order never depends on how much
-//! of it is asked for, and equals stand in the order of their references.
+//! The trap: pages must fit together without holes or repeats, so an order never depends on how
+//! much of it is asked for, and equals stand in the order of their references.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

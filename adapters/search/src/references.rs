@@ -1,7 +1,7 @@
 //! Exact references within a query.
 //!
-//! The trap: a reference may be a plain word (`login`). Within other words that is just a word; only
-//! what looks like a name, or is the whole query, points at its item.
+//! The trap: a reference may be a plain word (`login`). Within other words that is just a word;
+//! only what looks like a name, or is the whole query, points at its item.
 
 use crate::bounded::beginning;
 use crate::table::Table;

@@ -1,7 +1,7 @@
 //! What is indexed, in memory: documents with their versions, items by their slots.
 //!
-//! The trap: a *slot* is an item's number in all lists of this crate (scores, vectors, postings). It
-//! is given anew after the item is gone, so a slot means something only within one state.
+//! The trap: a *slot* is an item's number in all lists of this crate (scores, vectors, postings).
+//! It is given anew after the item is gone, so a slot means something only within one state.
 
 use std::collections::{BTreeMap, HashMap};
 
