@@ -7,6 +7,8 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use foldhash::fast::RandomState;
+
 use crate::table::{self, Table};
 
 /// So many of the best by words and by meaning are fused; what is further down says little.
@@ -53,8 +55,12 @@ pub(crate) fn page(
     let has_word = |slot: u32| words.get(table::index(slot)).is_some_and(|score| *score > 0.0);
     let mut total = by_words.len();
     // What fusion and pins take out of the words' own order leaves places for those behind.
-    let fused_at_most = if near.is_some() { 2 * FUSED } else { 0 };
-    let reach = page.end.saturating_add(fused_at_most).saturating_add(pinned.len());
+    let needed = page.end.saturating_add(pinned.len());
+    let reach = match near {
+        Some(_) if needed <= FUSED => FUSED,
+        Some(_) => needed.saturating_add(2 * FUSED),
+        None => needed,
+    };
     keep_best(&mut by_words, reach);
     by_words.sort_unstable_by(|a, b| compare(table, *a, *b));
 
@@ -117,7 +123,7 @@ fn fused(
 ) -> Vec<Scored> {
     let (head, tail) = words.split_at(words.len().min(FUSED));
     let both = 1.0 + near.weight;
-    let mut sums: HashMap<u32, f32> = HashMap::with_capacity(2 * FUSED);
+    let mut sums: HashMap<u32, f32, RandomState> = HashMap::default();
     for (found, share) in head.iter().zip(stretched(head)) {
         sums.insert(found.slot, share / both);
     }
@@ -142,4 +148,77 @@ fn stretched(list: &[Scored]) -> impl Iterator<Item = f32> {
     let worst = list.last().map_or(0.0, |found| found.score);
     let width = best - worst;
     list.iter().map(move |found| if width > 0.0 { (found.score - worst) / width } else { 1.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::{DocumentId, Version};
+
+    use super::*;
+    use crate::script::Script;
+    use crate::table::Entry;
+
+    fn table(items: u32) -> Table {
+        let mut table = Table::default();
+        for number in 0..items {
+            let document = DocumentId::entity(format!("{number:04}"));
+            table.know(&document, Version::of(b""));
+            let reference = format!("{:04}", items - number);
+            let (kind, title, chunks) = (String::new(), String::new(), Vec::new());
+            let script = Script::None;
+            table.add(Entry { document, reference, kind, title, chunks, script });
+        }
+        table
+    }
+
+    fn near(list: &[(u32, f32)], weight: f32) -> Near {
+        let list = list.iter().map(|(slot, score)| Scored { slot: *slot, score: *score });
+        Near { list: list.collect(), weight, cutoff: 0.5 }
+    }
+
+    fn slots(page: &Page) -> Vec<u32> {
+        page.found.iter().map(|found| found.slot).collect()
+    }
+
+    #[test]
+    fn equals_stand_in_the_order_of_their_references() {
+        let found = page(&table(4), &[1.0, 2.0, 0.0, 1.0], None, &[], 0..9);
+        assert_eq!((slots(&found), found.total), (vec![1, 3, 0], 3));
+    }
+
+    #[test]
+    fn both_lists_are_stretched_and_weighed() {
+        let words = [9.0, 5.0, 1.0, 0.0, 0.0];
+        let near = near(&[(3, 0.9), (1, 0.7), (4, 0.4), (2, 0.1)], 1.0);
+        let found = page(&table(5), &words, Some(&near), &[], 0..9);
+        // 0: 1 and nothing; 1: .5 and .75; 2: 0 and 0; 3: nothing and 1; 4 is not near enough.
+        assert_eq!((slots(&found), found.total), (vec![1, 3, 0, 2], 4));
+        assert!((found.found[0].score - 0.625).abs() < 1e-6);
+    }
+
+    #[test]
+    fn pages_of_a_fused_answer_fit_together() {
+        let table = table(900);
+        let words: Vec<f32> =
+            (0..900_u16).map(|slot| f32::from(slot % 97) * f32::from(slot % 2)).collect();
+        let list: Vec<_> =
+            (0..200_u8).map(|i| (u32::from(i) * 4 + 3, 0.9 - 0.001 * f32::from(i))).collect();
+        let near = near(&list, 0.5);
+        let pinned = [899, 2, 3];
+        let whole = page(&table, &words, Some(&near), &pinned, 0..usize::MAX);
+        assert_eq!(whole.found.len(), whole.total);
+        let mut seen: Vec<u32> = slots(&whole);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), whole.total);
+        for size in [1, 7, 190, 210, 500] {
+            let mut pages = Vec::new();
+            for start in (0..whole.total).step_by(size) {
+                let part = page(&table, &words, Some(&near), &pinned, start..start + size);
+                assert_eq!(part.total, whole.total);
+                pages.extend(part.found);
+            }
+            assert_eq!(pages, whole.found, "{size}");
+        }
+    }
 }
