@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::analyzer::Analyzer;
+use crate::analyzer::split::is_digit;
 use crate::bounded::beginning;
 use crate::words::score::Weighted;
 
@@ -78,7 +79,7 @@ fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
 fn may_have(compound: &str, beginnings: &[char]) -> bool {
     let mut before = ' ';
     compound.chars().any(|c| {
-        let begins = !before.is_alphanumeric() || c.is_numeric() || before.is_numeric();
+        let begins = !before.is_alphanumeric() || is_digit(c) || is_digit(before);
         let begins = begins || c.is_uppercase();
         before = c;
         match c {

@@ -74,7 +74,7 @@ enum Class {
 
 fn class(c: char) -> Class {
     match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' => Class::Word,
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '\u{400}'..='\u{481}' => Class::Word,
         '-' | '_' | '.' | '\'' | '’' => Class::Joint,
         '\0'..='\x7f' => Class::Other,
         '\u{3040}'..='\u{309f}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' => {
@@ -89,7 +89,7 @@ fn class(c: char) -> Class {
 /// The words of a compound: itself, and its parts where it has some. The second argument tells
 /// whether a word may be stemmed: words of letters alone.
 pub(crate) fn words(compound: &str, mut take: impl FnMut(&str, bool)) {
-    let named = |c: char| c == '_' || c == '.' || c.is_numeric();
+    let named = |c: char| c == '_' || c == '.' || is_digit(c);
     let parted = |c: char| matches!(c, '-' | '_' | '.');
     let plain = !compound.contains(|c| c == '-' || named(c));
     if plain {
@@ -102,7 +102,7 @@ pub(crate) fn words(compound: &str, mut take: impl FnMut(&str, bool)) {
         take(compound, false);
     }
     for piece in compound.split(parted).filter(|piece| !piece.is_empty()) {
-        let digits = piece.contains(char::is_numeric);
+        let digits = piece.contains(is_digit);
         if piece.len() < compound.len() {
             take(piece, !digits);
         }
@@ -116,18 +116,23 @@ pub(crate) fn words(compound: &str, mut take: impl FnMut(&str, bool)) {
 
 /// The parts of a piece at the borders of `camelCase` and of letters and digits, if it has any.
 fn parts(piece: &str, take: &mut impl FnMut(&str, bool)) {
-    if !piece.contains(|c: char| c.is_uppercase() || c.is_numeric()) {
+    if !piece.contains(|c: char| c.is_uppercase() || is_digit(c)) {
         return;
     }
     let runs = borders(piece);
-    let alternations = runs.iter().filter(|run| run.contains(char::is_numeric)).count();
+    let alternations = runs.iter().filter(|run| run.contains(is_digit)).count();
     let hash = alternations > 0 && runs.len() > MAX_RUNS;
     if runs.len() < 2 || hash {
         return;
     }
     for run in runs {
-        take(run, !run.contains(char::is_numeric));
+        take(run, !run.contains(is_digit));
     }
+}
+
+/// Numbers of all scripts. From `À` up to Arabic there are none, and looking letters up is slow.
+pub(crate) fn is_digit(c: char) -> bool {
+    c.is_ascii_digit() || !(c.is_ascii() || matches!(c, '\u{c0}'..='\u{65f}')) && c.is_numeric()
 }
 
 fn borders(piece: &str) -> Vec<&str> {
@@ -137,7 +142,7 @@ fn borders(piece: &str) -> Vec<&str> {
     for i in 1..chars.len() {
         let (before, (at, here)) = (chars[i - 1].1, chars[i]);
         let after = chars.get(i + 1).map(|(_, c)| *c);
-        let digit = before.is_numeric() != here.is_numeric()
+        let digit = is_digit(before) != is_digit(here)
             && !is_combining_mark(before)
             && !is_combining_mark(here);
         let hump = before.is_lowercase() && here.is_uppercase();
@@ -151,4 +156,14 @@ fn borders(piece: &str) -> Vec<&str> {
     }
     runs.push(&piece[start..]);
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digit_is_what_is_numeric() {
+        assert!(('\0'..=char::MAX).all(|c| is_digit(c) == c.is_numeric()));
+    }
 }
