@@ -2,10 +2,10 @@
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::projects::Slice;
 use serde::Serialize;
 
-use crate::{Ports, docsets, sections};
+use crate::{Ports, docsets, knowledge, sections};
 
 /// One thing to mend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,9 +26,11 @@ impl Finding {
     }
 }
 
-/// Everything there is to mend in a project: slice by slice, by document and line.
-pub async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
-    let mut findings = sections::check::check(ports, project).await?;
-    findings.extend(docsets::check::check(ports, project).await?);
+/// Everything there is to mend in the server's own project: slice by slice, by document and line.
+pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
+    let project = async |slice| ports.projects.resolve(None, slice).await;
+    let mut findings = sections::check::check(ports, &project(Slice::Sections).await?).await?;
+    findings.extend(docsets::check::check(ports, &project(Slice::Docsets).await?).await?);
+    findings.extend(knowledge::check::check(ports, &project(Slice::Knowledge).await?).await?);
     Ok(findings)
 }

@@ -1,7 +1,6 @@
 //! `reqlore check`: what a person should mend, one line each; for CI by its exit code.
 
 use reqlore_application::check::{Finding, check};
-use reqlore_domain::project::ProjectKey;
 
 use crate::config::Config;
 use crate::{Failure, OK, REFUSED, wire};
@@ -15,7 +14,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
     let ports = wire::ports(config)?;
-    let findings = wire::runtime()?.block_on(check(&ports, &ProjectKey::default()));
+    let findings = wire::runtime()?.block_on(check(&ports));
     let findings = findings.map_err(|error| Failure::refused(error.message))?;
     super::print(&if options.json { json(&findings)? } else { lines(&findings) })?;
     Ok(if findings.is_empty() { OK } else { REFUSED })

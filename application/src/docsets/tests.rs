@@ -3,7 +3,6 @@
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
-use reqlore_domain::project::ProjectKey;
 use serde_json::{Value, json};
 
 use crate::check::check;
@@ -236,14 +235,14 @@ async fn a_file_that_cannot_be_read_is_an_error_with_its_place_and_reason() {
 async fn the_check_tells_every_fault_every_slip_and_every_folder_that_is_not_there() {
     let found = async |text: &'static str| {
         let testing = configured(text).await;
-        let findings = check(&testing.ports(), &ProjectKey::default()).await.unwrap();
+        let findings = check(&testing.ports()).await.unwrap();
         let shown = findings.iter().map(|finding| {
             let line = finding.line.map(|line| line.to_string()).unwrap_or_default();
             format!("{}:{line}: {}", finding.document, finding.message)
         });
         shown.collect::<Vec<_>>()
     };
-    assert!(check(&Testing::new().ports(), &ProjectKey::default()).await.unwrap().is_empty());
+    assert!(check(&Testing::new().ports()).await.unwrap().is_empty());
     assert!(found("docsets:\n").await.is_empty());
     let faults = found("docsets:\n  a b:\n  c: {version: 1/2}\n").await;
     assert_eq!(faults.len(), 2, "{faults:?}");

@@ -4,6 +4,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use serde_json::{Value, json};
 
+use crate::check::{Finding, check};
 use crate::testing::Testing;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\
@@ -200,4 +201,28 @@ async fn any_query_is_answered_or_refused_by_its_bounds() {
         let error = testing.error("ixchel_search", arguments).await;
         assert_eq!(error.field.as_deref(), Some(field), "{}", error.message);
     }
+}
+
+// Catalogue 46
+#[tokio::test]
+async fn check_names_broken_links_duplicates_and_names_with_file_and_line() {
+    let testing = project().await;
+    testing.write(DocumentId::entity("ideas/twin"), "---\nid: iss-bbbbbb\n---\n").await;
+    testing.write(DocumentId::entity("issues/iss-cccccc"), "---\nid: [\n---\n").await;
+    let findings = check(&testing.ports()).await.unwrap();
+    let shown = |finding: &Finding| {
+        let line = finding.line.map_or_else(String::new, |line| line.to_string());
+        format!("{}:{line}: {}", finding.document, finding.message)
+    };
+    let shown: Vec<String> = findings.iter().map(shown).collect();
+    for part in [
+        ".ixchel/decisions/dec-1d2c8f.md:7: supersedes leads to dec-aaaaaa, which is not there",
+        ".ixchel/decisions/dec-1d2c8f.md:8: implements leads to iss-bbbbbb, which ideas/twin and",
+        ".ixchel/ideas/twin.md:2: its id is iss-bbbbbb, and the file is called twin.md",
+        ".ixchel/ideas/twin.md:: the id iss-bbbbbb is claimed by .ixchel/issues/iss-bbbbbb.md",
+        ".ixchel/issues/iss-cccccc.md:2: the front matter can't be read",
+    ] {
+        assert!(shown.iter().any(|line| line.starts_with(part)), "{part}\n{shown:#?}");
+    }
+    assert_eq!(shown.len(), 5, "REQ-048 is no entity; {shown:#?}");
 }

@@ -66,16 +66,23 @@ fn link(relation: &str, target: &str) -> Option<Link> {
 
 /// `dec-1d2c8f`, `REQ-048`: nothing else looks like that.
 pub fn looks_like_id(text: &str) -> bool {
+    names_entity(text) || names_backlog_item(text)
+}
+
+/// `dec-1d2c8f`: the id of an entity.
+pub fn names_entity(text: &str) -> bool {
     let Some((prefix, rest)) = text.split_once('-') else { return false };
-    let entity = || {
-        let known = PREFIXES.iter().any(|(known, _)| *known == prefix);
-        known && rest.len() <= 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()) && rest.len() >= 4
-    };
-    let backlog = || {
-        let known = ["EP", "US", "REQ", "AC"].contains(&prefix);
-        known && (1..=10).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_digit())
-    };
-    entity() || backlog()
+    PREFIXES.iter().any(|(known, _)| *known == prefix)
+        && (4..=32).contains(&rest.len())
+        && rest.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// `REQ-048`: an item of the backlog, which is kept elsewhere.
+fn names_backlog_item(text: &str) -> bool {
+    let Some((prefix, rest)) = text.split_once('-') else { return false };
+    ["EP", "US", "REQ", "AC"].contains(&prefix)
+        && (1..=10).contains(&rest.len())
+        && rest.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Ids of people's own making, and the paths of files without one.

@@ -1,0 +1,88 @@
+//! What a person should mend in the knowledge graph; `reqlore check` prints it.
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::Result;
+use reqlore_domain::front_matter;
+use reqlore_domain::knowledge::link::names_entity;
+use reqlore_domain::knowledge::{Edge, Found, Graph, Node};
+use reqlore_domain::ports::documents::Look;
+use reqlore_domain::project::ProjectKey;
+
+use crate::Ports;
+use crate::check::Finding;
+use crate::read_model::Models;
+
+/// Everything there is to mend in a project's entities, file by file.
+pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+    let models = Models::default();
+    let model = models.graph(ports, project, Look::Everything).await?;
+    let graph = &model.graph;
+    let mut findings = Vec::new();
+    for node in graph.nodes() {
+        let id = DocumentId::entity(&*node.name);
+        let mut found: Vec<(Option<usize>, String)> = Vec::new();
+        if let Some(fault) = &node.fault {
+            found.push((fault.line, format!("{}; mend it", fault.reason)));
+        }
+        let broken = broken_links(graph, node);
+        let misnamed = misnamed(node);
+        if !broken.is_empty() || misnamed.is_some() {
+            // Only now its text is of interest: for the lines.
+            let read = ports.documents.get(project, std::slice::from_ref(&id)).await?;
+            let document = read.into_iter().flatten().next();
+            let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
+            let line = |word: &str| line_of(text, word);
+            found.extend(misnamed.map(|message| (line(&node.entity.id), message)));
+            found.extend(broken.into_iter().map(|(target, message)| (line(target), message)));
+        }
+        found.sort_by_key(|(line, _)| *line);
+        findings.extend(found.into_iter().map(|(line, message)| Finding {
+            document: id.to_string(),
+            line,
+            message,
+        }));
+    }
+    findings.extend(graph.duplicates().into_iter().map(|(id, names)| duplicate(id, names)));
+    Ok(findings)
+}
+
+/// Links to entities that are not there.
+fn broken_links<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a str, String)> {
+    let outgoing = graph.outgoing(node);
+    let edges = outgoing.iter().flat_map(|links| links.targets.iter().map(|e| (links.relation, e)));
+    let broken = edges.filter(|(_, edge)| edge.node.is_none() && names_entity(edge.id));
+    let message = |(relation, Edge { id, .. }): (&str, &Edge<'a>)| match graph.find(id) {
+        Found::Several(names) => {
+            format!("{relation} leads to {id}, which {} claim", names.join(" and "))
+        }
+        _ => match graph.similar(id).first() {
+            Some(similar) => {
+                format!("{relation} leads to {id}, which is not there; did you mean {similar}?")
+            }
+            None => format!("{relation} leads to {id}, which is not there; mend or remove it"),
+        },
+    };
+    broken.map(|(relation, edge)| (edge.id, message((relation, edge)))).collect()
+}
+
+/// A file that is called otherwise than its entity is hard to find.
+fn misnamed(node: &Node) -> Option<String> {
+    let (id, stem) = (&node.entity.id, node.name.rsplit('/').next()?);
+    (*id != node.name && id != stem).then(|| {
+        format!("its id is {id}, and the file is called {stem}.md; name it {id}.md or mend the id")
+    })
+}
+
+fn duplicate(id: &str, names: &[String]) -> Finding {
+    let file = |name: &String| DocumentId::entity(&**name).to_string();
+    let others: Vec<String> = names[1..].iter().map(file).collect();
+    let message =
+        format!("the id {id} is claimed by {} as well; give each its own", others.join(", "));
+    Finding { document: file(&names[0]), line: None, message }
+}
+
+/// The line of the front matter that holds a word; counted from 1.
+fn line_of(text: &str, word: &str) -> Option<usize> {
+    let yaml = front_matter::split(text).yaml?;
+    yaml.lines().position(|line| line.contains(word)).map(|at| at + 2)
+}
