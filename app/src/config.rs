@@ -81,10 +81,14 @@ impl Config {
         }
         let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
         let toolsets = get("toolsets").map(|value| toolsets(&value.text)).transpose()?;
-        let cache = get("cache").map(|value| working_directory.join(&value.text));
+        let cache = match get("cache").map(|value| value.text.as_str()) {
+            None => user_cache(),
+            Some("off") => None,
+            Some(named) => Some(working_directory.join(named)),
+        };
         Ok(Self {
             toolsets: toolsets.unwrap_or_default(),
-            cache: cache.or_else(user_cache),
+            cache,
             model: get("search.model").map(|value| value.text.clone()).unwrap_or_default(),
             documents,
             read_only: parse(get("read_only"), "true or false")?.unwrap_or(false),

@@ -80,8 +80,9 @@ pub(crate) const SETTINGS: [Setting; 11] = [
         flag: None,
         variable: Some("REQLORE_CACHE"),
         default: "",
-        meaning: "The folder for search indexes and models, which can be made again. Not set: \
-                  reqlore in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache).",
+        meaning: "The folder for search indexes and models, which can be made again; `off` keeps \
+                  nothing. Not set: reqlore in the user's cache folder ($XDG_CACHE_HOME, else \
+                  ~/.cache).",
     },
     Setting {
         key: "search.model",

@@ -51,7 +51,7 @@ macro_rules! transcripts {
 
 transcripts! {
     protocol instructions get set set_policies set_order delete arguments conflicts
-    docsets docsets_errors
+    docsets docsets_errors knowledge
 }
 
 #[test]
@@ -183,9 +183,11 @@ fn save(root: &Path, path: &str, text: &str) {
 
 /// Puts the document there that would lie at the path.
 pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &str) {
-    let id = match path {
-        ".knowledge/config.yaml" => DocumentId::docsets(),
-        _ => panic!("no document lies at {path}"),
+    let entity = path.strip_prefix(".ixchel/").and_then(|path| path.strip_suffix(".md"));
+    let id = match entity {
+        Some(name) => DocumentId::entity(name),
+        None if path == ".knowledge/config.yaml" => DocumentId::docsets(),
+        None => panic!("no document lies at {path}"),
     };
     let put = Change::put(id.clone(), text.to_owned());
     let act = Act {

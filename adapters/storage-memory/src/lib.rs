@@ -147,7 +147,8 @@ impl Projects for NamedProjects {
             Some(root) => {
                 let argument = slice.argument();
                 let message = format!(
-                    "{argument}: {root:?} is not an absolute path; give one, such as {ROOT}"
+                    "{argument}: {root:?} must be an absolute path without \"..\", such as \
+                     \"/home/me/project\""
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, message).field(argument))
             }

@@ -1,4 +1,4 @@
-//! `reqlore demo`: the main job in half a minute, on the real server over a real pipe.
+//! `reqlore demo`: what it does in half a minute, on the real server over a real pipe.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -66,9 +66,11 @@ fn play(folder: &Path) -> io::Result<()> {
     )?;
     say("5. It deletes a requirement, and gets it back as the answer.");
     client.call("reqlix_delete_requirements", &json!({ "section": "accounts", "index": "1" }))?;
+    play_knowledge(folder, &mut client)?;
+    play_docsets(folder, &mut client)?;
     client.end()?;
 
-    say("What came out are plain files, ready for git:\n");
+    say("What the requirements became are plain files, ready for git:\n");
     for file in
         ["docs/development/requirements/AGENTS.md", "docs/development/requirements/accounts.md"]
     {
@@ -83,6 +85,48 @@ fn play(folder: &Path) -> io::Result<()> {
         folder.display()
     ));
     Ok(())
+}
+
+/// The knowledge graph: files that a person wrote, found by what they mean.
+fn play_knowledge(folder: &Path, client: &mut Client) -> io::Result<()> {
+    let files =
+        [(".ixchel/decisions/dec-1d2c8f.md", DECISION), (".ixchel/issues/iss-5b0e77.md", ISSUE)];
+    for (path, text) in files {
+        write(folder, path, text)?;
+    }
+    say("6. A team's decisions and issues are files too, here two that were written by hand.\n   \
+         They are found by words and by meaning; nothing had to be imported.");
+    client.call("ixchel_search", &json!({ "query": "why do we keep things in git", "limit": 2 }))?;
+    say("7. What an issue leads to.");
+    client.call("ixchel_graph", &json!({ "id": "iss-5b0e77" }))?;
+    say("8. Somebody edits the decision in an editor. The very next call knows it.");
+    write(folder, files[0].0, &DECISION.replace("accepted", "superseded"))?;
+    client.call("ixchel_show", &json!({ "id": "dec-1d2c8f", "max_tokens": 30 }))
+}
+
+/// Docsets: where a library's documentation lies, and how to search it.
+fn play_docsets(folder: &Path, client: &mut Client) -> io::Result<()> {
+    say("9. The documentation of libraries: one small file says where it lies.");
+    write(folder, ".knowledge/config.yaml", "docsets:\n  react:\n    version: 18.2\n")?;
+    client.call(
+        "search_docs",
+        &json!({ "docset": "react", "keywords": ["useEffect"],
+                 "generalized_keywords": ["side effects"] }),
+    )
+}
+
+const DECISION: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\n\
+    status: accepted\ntags: [storage]\n---\n\nEverything is kept as markdown in git, because \
+    people can read, merge and review it.\n";
+const ISSUE: &str = "---\nid: iss-5b0e77\ntitle: Pick a storage backend\nlabels: [storage]\n\
+    decided_by: dec-1d2c8f\n---\n\nWhere shall requirements live?\n";
+
+fn write(folder: &Path, path: &str, text: &str) -> io::Result<()> {
+    let path = folder.join(path);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, text)
 }
 
 /// Prints one part. Who stops reading misses the rest, nothing else.
@@ -116,6 +160,8 @@ impl Client {
         }
         let mut server = command
             .env_remove(FILE_VARIABLE)
+            // Nothing of a demo is worth keeping.
+            .env("REQLORE_CACHE", "off")
             .args(["serve", "--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"])
             .arg(folder)
             .stdin(Stdio::piped())
@@ -143,8 +189,10 @@ impl Client {
     /// Calls a tool and shows both sides of it.
     fn call(&mut self, tool: &str, arguments: &Value) -> io::Result<()> {
         let mut all = arguments.clone();
-        all["project_root"] = self.project.clone();
-        all["operation_description"] = json!("Trying out what Reqlore does");
+        if tool.starts_with("reqlix_") {
+            all["project_root"] = self.project.clone();
+            all["operation_description"] = json!("Trying out what Reqlore does");
+        }
         let shown = arguments.as_object().into_iter().flatten();
         let shown: Vec<String> = shown.map(|(name, value)| format!("{name}: {value}")).collect();
         say(&format!("\n   → {tool}  {}", shown.join(", ")));
