@@ -41,7 +41,7 @@ const EDGES: [(&str, &[&str]); 12] = [
 const OWNERS: [(&str, &[&str]); 14] = [
     ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
     ("cap-std", &["reqlore-storage-fs"]),
-    ("rustix", &["reqlore-storage-fs", "reqlore-transport-stdio"]),
+    ("rustix", &["reqlore-search", "reqlore-storage-fs", "reqlore-transport-stdio"]),
     ("tantivy", &["reqlore-search"]),
     ("pulp", &["reqlore-search"]),
     ("serde-saphyr", &["reqlore-domain"]),

@@ -69,7 +69,7 @@ impl FsProjects {
         let unusable = |reason: String| unusable(slice.argument(), &reason);
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return Err(unusable(format!(
-                "{named:?} must be an absolute path without \"..\", such as \"/home/me/project\""
+                "{named:?} must be an absolute path without \"..\", such as \"/home/me/app\""
             )));
         }
         let resolved = path.canonicalize().map_err(|error| {

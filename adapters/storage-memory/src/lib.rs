@@ -148,7 +148,7 @@ impl Projects for NamedProjects {
                 let argument = slice.argument();
                 let message = format!(
                     "{argument}: {root:?} must be an absolute path without \"..\", such as \
-                     \"/home/me/project\""
+                     \"/home/me/app\""
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, message).field(argument))
             }

@@ -173,8 +173,8 @@ async fn a_bad_edit_is_told_with_its_line_until_it_is_mended() {
     assert!(mended.contains("vue") && !mended.contains("react"), "{mended}");
 }
 
-// S3: REQ-1.4, REQ-9.1, REQ-9.2, REQ-9.4: a call costs one look at a version; how long that takes,
-// the pipe's bench tells.
+// A call costs one look at a version; how long that takes, a bench over the pipe tells.
+// S3: REQ-1.4, REQ-9.1, REQ-9.2, REQ-9.4
 #[tokio::test]
 async fn what_did_not_change_is_not_read_again() {
     let mut store = MockDocumentRepository::new();

@@ -1,5 +1,5 @@
-//! The hexagon's edges: what the application needs ([`documents`], [`projects`], [`search`] with its
-//! [`embedder`]) and what the outside may ask of it ([`endpoint`]), carried by a [`transport`].
+//! The hexagon's edges: what the application needs ([`documents`], [`projects`], [`search`] with
+//! its [`embedder`]) and what the outside may ask of it ([`endpoint`]), carried by a [`transport`].
 
 pub mod documents;
 pub mod embedder;
