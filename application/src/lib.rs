@@ -8,6 +8,7 @@ mod arguments;
 pub mod check;
 pub mod docsets;
 mod edit;
+pub mod finding;
 mod knowledge;
 mod read_model;
 pub mod sections;

@@ -13,8 +13,7 @@ use reqlore_domain::knowledge::{Graph, Node};
 use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
 use reqlore_domain::ports::endpoint::Observer;
 use reqlore_domain::project::ProjectKey;
-use reqlore_domain::search::Projection;
-use reqlore_domain::{knowledge, sections};
+use reqlore_domain::search::{self, Projection};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::Ports;
@@ -253,15 +252,9 @@ fn projection(graph: &Graph, id: &DocumentId, read: Read) -> Projection {
         Read::Gone => (None, Vec::new()),
         Read::Fault(_) => (Some(Version::of(b"")), Vec::new()),
         Read::Document(document) => {
-            let items = match document.text() {
-                Err(_) => Vec::new(),
-                Ok(text) if id.kind == Kind::Entity => {
-                    let known = graph.node(&id.name).filter(|n| n.version == document.version);
-                    let known = known.map(|node| node.entity.clone());
-                    vec![knowledge::item(&id.name, text, known)]
-                }
-                Ok(text) => sections::items(&id.name, text),
-            };
+            let known = graph.node(&id.name).filter(|node| node.version == document.version);
+            let known = known.filter(|_| id.kind == Kind::Entity).map(|node| node.entity.clone());
+            let items = search::projection::items(&document, known);
             (Some(document.version), items)
         }
     };

@@ -11,6 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::fault::Fault;
 use crate::knowledge::Entity;
 use crate::sections;
 
@@ -173,15 +174,6 @@ pub struct Head {
     /// Why the content can't be used, or not all of it. The document is listed all the same and
     /// harms nobody.
     pub fault: Option<Fault>,
-}
-
-/// Something that should be mended in a document.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
-    /// Counted from 1; absent where the whole document is meant.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub reason: String,
 }
 
 impl Head {

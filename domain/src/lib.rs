@@ -12,6 +12,7 @@
 pub mod docsets;
 pub mod document;
 pub mod error;
+pub mod fault;
 pub mod front_matter;
 pub mod identity;
 pub mod knowledge;

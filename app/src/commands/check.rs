@@ -1,6 +1,7 @@
 //! `reqlore check`: what a person should mend, one line each; for CI by its exit code.
 
-use reqlore_application::check::{Finding, check};
+use reqlore_application::check::check;
+use reqlore_application::finding::Finding;
 
 use crate::config::Config;
 use crate::{Failure, OK, REFUSED, wire};

@@ -96,7 +96,8 @@ fn play_knowledge(folder: &Path, client: &mut Client) -> io::Result<()> {
     }
     say("6. A team's decisions and issues are files too, here two that were written by hand.\n   \
          They are found by words and by meaning; nothing had to be imported.");
-    client.call("ixchel_search", &json!({ "query": "why do we keep things in git", "limit": 2 }))?;
+    client
+        .call("ixchel_search", &json!({ "query": "why do we keep things in git", "limit": 2 }))?;
     say("7. What an issue leads to.");
     client.call("ixchel_graph", &json!({ "id": "iss-5b0e77" }))?;
     say("8. Somebody edits the decision in an editor. The very next call knows it.");

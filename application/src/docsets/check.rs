@@ -7,7 +7,7 @@ use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
-use crate::check::Finding;
+use crate::finding::Finding;
 
 /// Every fault of the configuration, likely slips in it, and folders that are not there. The
 /// default project's configuration may lie further up (S3 REQ-3.2).

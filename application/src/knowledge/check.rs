@@ -9,7 +9,7 @@ use reqlore_domain::ports::documents::Look;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
-use crate::check::Finding;
+use crate::finding::Finding;
 use crate::read_model::Models;
 
 /// Everything there is to mend in a project's entities, file by file.

@@ -5,30 +5,15 @@ use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::budget::{Budget, MaxTokens};
-use super::{Id, Repo};
+use super::OneEntity;
+use super::budget::Budget;
 use crate::Context;
-use crate::arguments::{decode, present};
+use crate::arguments::decode;
 use crate::tool::{Tool, schema};
 
 pub(crate) struct Graph;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Arguments {
-    /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
-    id: Id,
-    /// Path inside the repository, absolute. Left out: the server's own root.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Repo")]
-    repo: Option<Repo>,
-    /// At most about so many tokens of text; the rest is cut, and the answer says so.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "MaxTokens")]
-    max_tokens: Option<MaxTokens>,
-}
 
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -72,7 +57,7 @@ impl Tool for Graph {
             title: "Follow an entity's links",
             description: "Returns the outgoing relationships of an entity: each relation with the \
                           ids and titles that it leads to.",
-            input_schema: schema::<Arguments>(),
+            input_schema: schema::<OneEntity>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
             destructive: false,
@@ -81,7 +66,7 @@ impl Tool for Graph {
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
         let (_, model) = super::graph(context, arguments.repo.as_ref()).await?;
         let node = super::find(&model.graph, &arguments.id)?;
         let mut budget = Budget::new(arguments.max_tokens);

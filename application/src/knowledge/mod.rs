@@ -16,17 +16,36 @@ use reqlore_domain::ports::endpoint::Reply;
 use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::text::Bounded;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::Context;
+use crate::arguments::present;
 use crate::read_model::Model;
 use crate::tool;
+use budget::MaxTokens;
 
 /// S4 `repo`.
 pub(crate) type Repo = Bounded<1_000>;
 /// An id, or the path of a file below `.ixchel`.
 pub(crate) type Id = Bounded<1_000>;
+
+// What the tools about one entity take. (A doc comment would become part of the schema.)
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OneEntity {
+    /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
+    id: Id,
+    /// Path inside the repository, absolute. Left out: the server's own root.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Repo")]
+    repo: Option<Repo>,
+    /// At most about so many tokens of text; the rest is cut, and the answer says so.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "MaxTokens")]
+    max_tokens: Option<MaxTokens>,
+}
 
 /// The project that `repo` names, or the server's own (S4 AC-003).
 async fn project(context: &Context, repo: Option<&Repo>) -> Result<ProjectKey> {

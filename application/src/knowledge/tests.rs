@@ -4,7 +4,8 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use serde_json::{Value, json};
 
-use crate::check::{Finding, check};
+use crate::check::check;
+use crate::finding::Finding;
 use crate::testing::Testing;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\

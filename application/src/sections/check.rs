@@ -8,7 +8,7 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions;
 
 use crate::Ports;
-use crate::check::Finding;
+use crate::finding::Finding;
 
 /// Everything there is to mend in a project's sections, by document and line.
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {

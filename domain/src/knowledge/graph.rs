@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Entity;
-use crate::document::{Fault, Version};
+use crate::document::Version;
+use crate::fault::Fault;
 
 /// All entities of a project.
 #[derive(Debug, Clone, Default)]

@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 pub use graph::{Edge, Found, Graph, Node, Outgoing, Tag};
 use link::Link;
 
-use crate::document::Fault;
+use crate::fault::Fault;
 use crate::front_matter::{self, Parts};
-use crate::search::Item;
 use crate::sections;
 use crate::yaml::{self, Value};
 
@@ -121,13 +120,6 @@ impl Entity {
 /// A text's body: what stands behind the front matter, without blank lines around it.
 pub fn body(text: &str) -> &str {
     front_matter::split(text).body.trim_matches(['\r', '\n'])
-}
-
-/// The value that search knows of an entity; `known` is what was read of it already.
-pub fn item(name: &str, text: &str, known: Option<Entity>) -> Item {
-    let entity = known.unwrap_or_else(|| Entity::read(name, text).0);
-    let Entity { id, kind, title, tags, .. } = entity;
-    Item { reference: id, kind, title, text: body(text).to_owned(), tags }
 }
 
 /// Can this be an id at all? It may be typed into a call and printed on a line.

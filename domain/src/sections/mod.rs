@@ -17,7 +17,6 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::search::Item;
 use index::Index;
 use markdown::{Mark, Outline};
 
@@ -27,20 +26,6 @@ pub const MAX_TEXT: usize = 10_000;
 /// The first heading of a file.
 pub fn title(source: &str) -> Option<&str> {
     markdown::title(source)
-}
-
-/// What search knows of a section: each requirement by `key:index`, under the section's title.
-pub fn items(key: &str, source: &str) -> Vec<Item> {
-    let section = Section::of(source);
-    let title = title(source).unwrap_or(key);
-    let item = |requirement: &Requirement<'_>| Item {
-        reference: format!("{key}:{}", requirement.index),
-        kind: "requirement".to_owned(),
-        title: title.to_owned(),
-        text: section.text(requirement),
-        tags: Vec::new(),
-    };
-    section.requirements().iter().map(item).collect()
 }
 
 /// The most requirements of a section.

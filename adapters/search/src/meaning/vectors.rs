@@ -1,8 +1,8 @@
 //! Vectors as small integers, and the scan over all of them.
 //!
 //! The trap: rows are numbers of a byte with one scale a row; the query keeps twice that, so it
-//! loses nothing that would show. Against exact floats 99 of 100 of the best ten are the same and no
-//! nearness is off by more than 0.004: not worth four times the memory for a second look.
+//! loses nothing that would show. Against exact floats 99 of 100 of the best ten are the same and
+//! no nearness is off by more than 0.004: not worth four times the memory for a second look.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -3,6 +3,8 @@
 //! Storages keep documents and rank nothing; an index ranks [`Item`]s and keeps no truth. So
 //! answers are the same on every storage, and deleting an index costs a rebuild, never data.
 
+pub mod projection;
+
 use std::collections::BTreeMap;
 
 use crate::document::{DocumentId, Kind, Version};
