@@ -2,6 +2,7 @@
 
 mod attacks;
 mod crash;
+mod freshness;
 
 use std::path::Path;
 use std::sync::Arc;
