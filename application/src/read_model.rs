@@ -123,20 +123,19 @@ impl Model {
         let changes = ports.documents.changes(project, Kind::Entity, since, look).await?;
         match changes {
             Changes::Since { revision, ids } if self.entities.is_some() && ids.len() <= MANY => {
-                if !ids.is_empty() {
-                    let read = read(ports, project, &ids).await;
+                let read = read(ports, project, &ids).await;
+                if read.iter().any(|read| matches!(read, Read::Fault)) {
+                    // Is it there with a fault, or no document any more? The storage's list tells.
+                    self.list_entities(ports, project).await?;
+                } else {
                     for (id, found) in ids.iter().zip(read) {
                         match found {
                             Read::Document(document) => self.put(Head::of(&document)),
-                            Read::Gone => self.graph.remove(&id.name),
-                            Read::Fault(reason) => {
-                                let version = Version::of(b"");
-                                self.put(Head::unread(id.clone(), version, reason));
-                            }
+                            Read::Gone | Read::Fault => self.graph.remove(&id.name),
                         }
                     }
-                    self.stale.add(ids);
                 }
+                self.stale.add(ids);
                 self.entities = Some(revision);
             }
             Changes::Since { revision, ids } => {
@@ -227,7 +226,7 @@ impl Model {
 enum Read {
     Document(Document),
     Gone,
-    Fault(String),
+    Fault,
 }
 
 /// Reads documents; one that can't be read harms no other.
@@ -240,7 +239,7 @@ async fn read(ports: &Ports, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Re
     for id in ids {
         all.push(match ports.documents.get(project, std::slice::from_ref(id)).await {
             Ok(documents) => documents.into_iter().next().map_or(Read::Gone, as_read),
-            Err(error) => Read::Fault(error.to_string()),
+            Err(_) => Read::Fault,
         });
     }
     all
@@ -250,7 +249,7 @@ async fn read(ports: &Ports, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Re
 fn projection(graph: &Graph, id: &DocumentId, read: Read) -> Projection {
     let (version, items) = match read {
         Read::Gone => (None, Vec::new()),
-        Read::Fault(_) => (Some(Version::of(b"")), Vec::new()),
+        Read::Fault => (Some(Version::UNREAD), Vec::new()),
         Read::Document(document) => {
             let known = graph.node(&id.name).filter(|node| node.version == document.version);
             let known = known.filter(|_| id.kind == Kind::Entity).map(|node| node.entity.clone());

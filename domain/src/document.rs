@@ -106,6 +106,8 @@ pub struct Version(u64);
 
 impl Version {
     pub const LENGTH: usize = 16;
+    /// Stands for the version of what can't be read; no text that can be read has it.
+    pub const UNREAD: Self = Self(0);
 
     pub fn of(bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);

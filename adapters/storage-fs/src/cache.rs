@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::read::Stamp;
 
-/// What the file begins with; the number changes with the format or the meaning of heads.
-const MAGIC: &[u8] = b"reqlore heads 1\n";
+/// What the file begins with; the number changes with the format. Another version of the program
+/// may read more or less of a file into its head.
+const MAGIC: &[u8] = concat!("reqlore heads 2, ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 const NAME: &str = "heads.bin";
 
 /// The folder for caches; without one nothing is kept.

@@ -2,43 +2,31 @@
 //! for them, and when each last changed.
 //!
 //! A file that was written less than two seconds before it was read is read again, unless the watch
-//! saw it all the time: within the clock's grain two writes can look alike. History of a kind
-//! begins when somebody first asks for it. Revisions start at a random number, so that one of an
-//! earlier process is recognised as unknown.
+//! saw it all the time: within the clock's grain two writes can look alike. What the watch can't
+//! see (a file with names in other folders, a fault that may pass) is looked at each time. History
+//! of a kind begins when somebody first asks for it. Revisions start at a random number, so that
+//! one of an earlier process is recognised as unknown. Open: a file that gets a name outside only
+//! after it was read, and is written by that name, is found by the next look at everything.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{Change, Changes, Revision, StoreResult};
-use reqlore_domain::project::ProjectKey;
 
 use crate::cache::{Cache, Saved};
+use crate::heads::{Seen, read_all};
 use crate::layout::Tree;
-use crate::read::{Content, Stamp, read_settled};
+use crate::read::{Content, Now, Stamp};
 use crate::walk::{self, Listed};
 use crate::watch::{News, Watch};
 
-/// The catalogs of all projects that were asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Catalogs {
-    projects: Mutex<HashMap<ProjectKey, Arc<Mutex<Catalog>>>>,
-}
-
-impl Catalogs {
-    pub(crate) fn of(&self, project: &ProjectKey) -> Arc<Mutex<Catalog>> {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(projects.entry(project.clone()).or_default())
-    }
-
-    /// Those there are.
-    pub(crate) fn all(&self) -> Vec<(ProjectKey, Arc<Mutex<Catalog>>)> {
-        let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        projects.iter().map(|(key, catalog)| (key.clone(), Arc::clone(catalog))).collect()
-    }
-}
+/// More entities than that are better looked at in a listing.
+const MANY: usize = 1_000;
+/// History remembers at most so many more names than there are; then it begins anew.
+const GONE: usize = 10_000;
 
 /// One project's.
 #[derive(Debug)]
@@ -47,8 +35,10 @@ pub(crate) struct Catalog {
     lists: HashMap<Kind, List>,
     /// Over the entities.
     watch: Option<Watch>,
-    /// What the watch named and nobody has looked at yet.
+    /// What the watch named, or we wrote, and nobody has looked at yet.
     touched: BTreeSet<String>,
+    /// Entities for which the watch can't vouch.
+    unwatchable: BTreeSet<String>,
     /// Counts listings, to see what is gone.
     listings: u64,
     /// How many entities were read since the cache was last written.
@@ -85,6 +75,7 @@ impl Default for Catalog {
             lists: HashMap::new(),
             watch: None,
             touched: BTreeSet::new(),
+            unwatchable: BTreeSet::new(),
             listings: 0,
             unsaved: 0,
             loaded: false,
@@ -108,8 +99,11 @@ impl Catalog {
             return Document { id: id.clone(), body: content.bytes.clone(), version };
         }
         let document = Document::new(id.clone(), content.bytes.clone());
-        if content.steady {
-            self.learn(Head::of(&document), Some(stamp), false);
+        // These bytes may be older than what is known by now. Sections are compared with their
+        // files at each look; an entity would be believed as long as the watch is quiet.
+        if content.steady && id.kind != Kind::Entity {
+            let (head, settled) = (Head::of(&document), content.settled);
+            self.learn(head, Some(stamp), settled, false);
         }
         document
     }
@@ -139,6 +133,10 @@ impl Catalog {
                 }
                 Change::Delete { .. } => drop(list.entries.remove(&id.name)),
             }
+            // Somebody may have written after us and been seen before we came here.
+            if id.kind == Kind::Entity {
+                self.touched.insert(id.name.clone());
+            }
         }
         self.revision
     }
@@ -148,14 +146,20 @@ impl Catalog {
         if kind != Kind::Entity || self.lists.get(&kind)?.since.is_none() {
             return None;
         }
-        (self.drain() && self.touched.is_empty()).then(|| self.answer(kind, since))
+        let vouched = self.drain() && self.touched.is_empty() && self.unwatchable.is_empty();
+        vouched.then(|| self.answer(kind, since))
     }
 
     /// The answer from what is known.
     pub(crate) fn answer(&mut self, kind: Kind, since: Revision) -> Changes {
         let revision = self.revision;
         let list = self.lists.entry(kind).or_default();
+        if list.changed.len() > list.entries.len() + GONE {
+            list.changed.clear();
+            list.since = Some(revision);
+        }
         match list.since {
+            Some(_) if since == revision => Changes::Since { revision, ids: Vec::new() },
             Some(first) if first <= since && since <= revision => {
                 let after = list.changed.iter().filter(|(_, at)| **at > since);
                 let ids = after.map(|(name, _)| DocumentId { kind, name: name.clone() }).collect();
@@ -194,22 +198,21 @@ impl Catalog {
         }
         let vouched = self.drain();
         let listed_before = self.lists.get(&kind).is_some_and(|list| list.since.is_some());
-        if vouched && listed_before && !thorough {
-            let touched = std::mem::take(&mut self.touched);
-            return touched.iter().try_for_each(|name| self.look(tree, name));
+        if vouched && listed_before && !thorough && self.unwatchable.len() <= MANY {
+            self.look(tree);
+            return Ok(());
         }
-        self.doubt_touched();
-        if self.watch.is_none() {
-            self.watch = Watch::start(tree.root, path);
-        }
-        let mut watch = self.watch.take();
+        self.doubt(thorough);
+        // Until everything was compared the watch vouches for nothing.
+        let mut watch = self.watch.take().or_else(|| Watch::start(tree.root, path));
         let listed = walk::entities(tree.root, &mut |folder, path| {
             if let Some(watch) = &mut watch {
                 watch.add(folder, path);
             }
         });
-        self.watch = watch.filter(Watch::sees_all);
-        self.compare(kind, listed?, tree);
+        let watch = watch.filter(Watch::sees_all);
+        self.compare(kind, listed?, tree, watch.is_some());
+        self.watch = watch;
         Ok(())
     }
 
@@ -230,9 +233,13 @@ impl Catalog {
         }
     }
 
-    /// What the watch named is not believed, whatever its stamp says.
-    fn doubt_touched(&mut self) {
+    /// What the watch named is not believed, whatever its stamp says; and a thorough look believes
+    /// no watch.
+    fn doubt(&mut self, thorough: bool) {
         let list = self.lists.entry(Kind::Entity).or_default();
+        if thorough {
+            list.entries.values_mut().for_each(|entry| entry.watched = false);
+        }
         for name in std::mem::take(&mut self.touched) {
             if let Some(entry) = list.entries.get_mut(&name) {
                 entry.stamp = None;
@@ -254,18 +261,19 @@ impl Catalog {
                 Ok(Some(place)) => walk::stamp(&place.dir, &place.name),
                 Ok(None) => None,
                 Err(error) => {
-                    self.learn(unread(&id, &error.to_string()), None, false);
+                    let seen = Seen::fault(&id, &error, None);
+                    self.learn(seen.head, None, false, false);
                     continue;
                 }
             };
             listed.extend(stamp.map(|stamp| Listed { name: id.name, stamp }));
         }
-        self.compare(kind, listed, tree);
+        self.compare(kind, listed, tree, false);
         Ok(())
     }
 
     /// Compares with a listing of all there is: reads what is new or changed, drops what is gone.
-    fn compare(&mut self, kind: Kind, listed: Vec<Listed>, tree: &Tree<'_>) {
+    fn compare(&mut self, kind: Kind, listed: Vec<Listed>, tree: &Tree<'_>, watched: bool) {
         self.listings += 1;
         let listing = self.listings;
         let mut unknown = Vec::new();
@@ -274,13 +282,15 @@ impl Catalog {
             match list.entries.get_mut(&name) {
                 Some(entry) if entry.stamp == Some(stamp) && (entry.settled || entry.watched) => {
                     entry.listing = listing;
+                    if kind == Kind::Entity && stamp.has_other_names() {
+                        self.unwatchable.insert(name);
+                    }
                 }
                 _ => unknown.push(DocumentId { kind, name }),
             }
         }
-        let watched = self.watch.is_some();
-        for (head, stamp) in read_all(&unknown, tree).into_iter().flatten() {
-            self.learn(head, stamp, watched);
+        for seen in read_all(&unknown, tree).into_iter().flatten() {
+            self.see(seen, watched);
         }
         let list = self.lists.entry(kind).or_default();
         let gone = list.entries.iter().filter(|(_, entry)| entry.listing != listing);
@@ -290,18 +300,38 @@ impl Catalog {
         }
     }
 
-    /// Looks at one entity that the watch named.
-    fn look(&mut self, tree: &Tree<'_>, name: &str) -> StoreResult<()> {
-        let id = DocumentId::entity(name);
-        let there = tree.place(&id)?.and_then(|place| walk::stamp(&place.dir, &place.name));
-        match there.and_then(|_| read(&id, tree)) {
-            Some((head, stamp)) => self.learn(head, stamp, true),
-            None => self.forget(Kind::Entity, name),
+    /// Looks at the entities that the watch named, and at those for which it can't vouch.
+    fn look(&mut self, tree: &Tree<'_>) {
+        let mut names = std::mem::take(&mut self.touched);
+        let list = self.lists.entry(Kind::Entity).or_default();
+        let differs = |name: &&String| {
+            let place = tree.place(&DocumentId::entity(*name)).ok().flatten();
+            let stamp = place.and_then(|place| walk::stamp(&place.dir, &place.name));
+            let known = list.entries.get(*name).filter(|entry| entry.settled);
+            stamp.is_none() || known.and_then(|entry| entry.stamp) != stamp
+        };
+        names.extend(self.unwatchable.iter().filter(differs).cloned());
+        let ids: Vec<DocumentId> = names.into_iter().map(DocumentId::entity).collect();
+        for (id, seen) in ids.iter().zip(read_all(&ids, tree)) {
+            match seen {
+                Some(seen) => self.see(seen, true),
+                None => self.forget(Kind::Entity, &id.name),
+            }
         }
-        Ok(())
     }
 
-    fn learn(&mut self, head: Head, stamp: Option<Stamp>, watched: bool) {
+    /// Takes in what was read just now.
+    fn see(&mut self, seen: Seen, watched: bool) {
+        let Seen { head, stamp, settled, watchable, .. } = seen;
+        if head.id.kind == Kind::Entity && !watchable {
+            self.unwatchable.insert(head.id.name.clone());
+        } else {
+            self.unwatchable.remove(&head.id.name);
+        }
+        self.learn(head, stamp, settled, watched && watchable);
+    }
+
+    fn learn(&mut self, head: Head, stamp: Option<Stamp>, settled: bool, watched: bool) {
         let (kind, name) = (head.id.kind, head.id.name.clone());
         let list = self.lists.entry(kind).or_default();
         let known = list.entries.get(&name);
@@ -312,12 +342,14 @@ impl Catalog {
         if kind == Kind::Entity {
             self.unsaved += 1;
         }
-        let settled = stamp.is_some_and(|stamp| stamp.is_settled());
         let entry = Entry { head: Arc::new(head), stamp, settled, watched, listing: self.listings };
         list.entries.insert(name, entry);
     }
 
     fn forget(&mut self, kind: Kind, name: &str) {
+        if kind == Kind::Entity {
+            self.unwatchable.remove(name);
+        }
         let list = self.lists.entry(kind).or_default();
         if list.entries.remove(name).is_some() && list.since.is_some() {
             self.revision.0 += 1;
@@ -340,15 +372,16 @@ impl Catalog {
     }
 
     /// The entities whose stamps can be trusted by the next process.
-    pub(crate) fn take_unsaved(&mut self) -> Vec<(Arc<Head>, Stamp)> {
+    pub(crate) fn savable(&mut self) -> Vec<(Arc<Head>, Stamp)> {
         self.drain();
         self.unsaved = 0;
+        let now = Now::read();
         let entries = self.lists.get(&Kind::Entity).map(|list| list.entries.iter());
         let entries = entries.into_iter().flatten();
         let entries = entries.filter(|(name, _)| !self.touched.contains(*name));
         let trusted = entries.filter_map(|(_, entry)| {
             let stamp = entry.stamp?;
-            let trusted = entry.settled || (entry.watched && stamp.is_settled());
+            let trusted = entry.settled || (entry.watched && stamp.is_settled(now));
             trusted.then(|| (Arc::clone(&entry.head), stamp))
         });
         trusted.collect()
@@ -358,45 +391,4 @@ impl Catalog {
     pub(crate) fn entities(&self) -> usize {
         self.lists.get(&Kind::Entity).map_or(0, |list| list.entries.len())
     }
-}
-
-type Read = Option<(Head, Option<Stamp>)>;
-
-/// Reads files, many of them on two threads.
-fn read_all(ids: &[DocumentId], tree: &Tree<'_>) -> Vec<Read> {
-    const FEW: usize = 64;
-    if ids.len() <= FEW {
-        return ids.iter().map(|id| read(id, tree)).collect();
-    }
-    let (left, right) = ids.split_at(ids.len() / 2);
-    let (root, layout) = tree.parts();
-    std::thread::scope(|scope| {
-        let other = scope.spawn(move || {
-            let tree = Tree::new(root, layout);
-            right.iter().map(|id| read(id, &tree)).collect::<Vec<_>>()
-        });
-        let mut all: Vec<Read> = left.iter().map(|id| read(id, tree)).collect();
-        all.extend(other.join().unwrap_or_default());
-        all
-    })
-}
-
-/// Reads a file that is listed; a fault is part of the head.
-fn read(id: &DocumentId, tree: &Tree<'_>) -> Read {
-    let read = || -> StoreResult<Read> {
-        let Some(place) = tree.place(id)? else { return Ok(None) };
-        let stamp = walk::stamp(&place.dir, &place.name);
-        let content = match read_settled(&place) {
-            Ok(Some(content)) => content,
-            Ok(None) => return Ok(None),
-            Err(error) => return Ok(Some((unread(id, &error.to_string()), stamp))),
-        };
-        let stamp = content.steady.then(|| Stamp::of(&content.metadata));
-        Ok(Some((Head::of(&Document::new(id.clone(), content.bytes)), stamp)))
-    };
-    read().unwrap_or_else(|error| Some((unread(id, &error.to_string()), None)))
-}
-
-fn unread(id: &DocumentId, reason: &str) -> Head {
-    Head::unread(id.clone(), Version::of(b""), reason.to_owned())
 }

@@ -51,8 +51,8 @@ pub(crate) fn run(
         let reads = &commit.reads;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.heads);
         // Another root may lead to the same directory.
-        let is_section = |kind| matches!(kind, Kind::Instructions | Kind::Section);
-        let dir = if kinds.clone().any(is_section) { tree.requirements()?.dir() } else { None };
+        let mut kinds = kinds.filter(|kind| *kind != Kind::Entity && *kind != Kind::Docsets);
+        let dir = if kinds.next().is_some() { tree.requirements()?.dir() } else { None };
         let _shared = dir.map(|dir| lock::folder_of_several(root, dir)).transpose()?;
         step(Step::Locked)?;
         let base = read_all(&tree, &reads.documents)?;

@@ -1,4 +1,4 @@
-//! The steps of a commit, where tests make the process die or the step fail.
+//! The steps of a commit and of looking at files, where tests make the process die or the step fail.
 //!
 //! Outside of tests every step just succeeds and costs nothing.
 
@@ -18,6 +18,10 @@ pub(crate) enum Step {
     Checked,
     FolderSynced,
     OldRemoved,
+    /// A folder below `.ixchel` was opened to be listed.
+    FolderOpened,
+    /// A file was opened to be read.
+    FileOpened,
 }
 
 #[cfg(not(test))]

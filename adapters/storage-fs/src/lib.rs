@@ -8,9 +8,11 @@
 
 mod cache;
 mod catalog;
+mod catalogs;
 mod commit;
 mod error;
 mod failpoint;
+mod heads;
 mod layout;
 mod lock;
 mod projects;
@@ -31,10 +33,12 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project::ProjectKey;
 
 use cache::Cache;
-use catalog::{Catalog, Catalogs};
+use catalog::Catalog;
+use catalogs::Catalogs;
 use layout::{Layout, Root, Tree};
 use lock::{Turn, Turns};
 pub use projects::FsProjects;
+use read::Content;
 
 /// What the files adapter must know; the composition root fills it in.
 #[derive(Debug, Clone)]
@@ -110,13 +114,21 @@ impl Shared {
     fn get(&self, project: &ProjectKey, ids: &[DocumentId]) -> StoreResult<Vec<Option<Document>>> {
         let root = self.open(project)?;
         let tree = Tree::new(&root, &self.layout);
-        let catalog = self.catalogs.of(project);
-        let read = |id: &DocumentId| {
-            let Some(place) = tree.place(id)? else { return Ok(None) };
-            let Some(content) = read::read_settled(&place)? else { return Ok(None) };
-            Ok(Some(locked(&catalog).document(id, &content)))
+        let read = |id: &DocumentId| -> StoreResult<Option<Content>> {
+            tree.place(id)?.map_or(Ok(None), |place| read::read_once(&place))
         };
-        ids.iter().map(read).collect()
+        let is_torn =
+            |read: &StoreResult<Option<Content>>| matches!(read, Ok(Some(content)) if content.torn);
+        let all = read::read_settled_all(ids, ids.iter().map(read).collect(), read, is_torn);
+        let catalog = self.catalogs.of(project);
+        let document = |(id, content): (&DocumentId, StoreResult<Option<Content>>)| {
+            Ok(content?.map(|content| match catalog.try_lock() {
+                Ok(mut catalog) => catalog.document(id, &content),
+                // A long look at everything is on; there is no need to wait for its end.
+                Err(_) => Document::new(id.clone(), content.bytes),
+            }))
+        };
+        ids.iter().zip(all).map(document).collect()
     }
 
     /// The same without waiting for anybody, where that is cheap: a few small files of which heads
@@ -179,9 +191,12 @@ impl Shared {
     /// Writes the cache when a good part of it is new.
     fn save_some(&self, project: &ProjectKey, catalog: &mut Catalog) {
         if catalog.unsaved > SAVE.max(catalog.entities() / 20) {
-            let heads = catalog.take_unsaved();
+            let heads = catalog.savable();
             let (cache, path) = (self.cache.clone(), self.path(project).to_owned());
-            std::thread::spawn(move || cache.save(&path, &heads));
+            let save = move || cache.save(&path, &heads);
+            if let Err(error) = std::thread::Builder::new().spawn(save) {
+                tracing::debug!(%error, "the cache of heads was not written");
+            }
         }
     }
 }
@@ -196,7 +211,7 @@ impl Drop for Shared {
         for (project, catalog) in self.catalogs.all() {
             let mut catalog = locked(&catalog);
             if catalog.unsaved > 0 {
-                self.cache.save(self.path(&project), &catalog.take_unsaved());
+                self.cache.save(self.path(&project), &catalog.savable());
             }
         }
     }

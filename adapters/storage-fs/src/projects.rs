@@ -52,9 +52,15 @@ impl FsProjects {
                     && self.home.as_deref() != Some(*folder)
                     && (!fenced || self.roots.iter().any(|root| folder.starts_with(root))))
         };
-        let found = first.ancestors().take_while(is_inside).find(|folder| holds(folder));
+        // The documents of the server's own root may be kept elsewhere.
+        let kept = |folder: &Path| {
+            if folder == self.root { holds(&self.documents) } else { holds(folder) }
+        };
+        let found = first.ancestors().take_while(is_inside).find(|folder| kept(folder));
         match found {
-            Some(folder) if folder == self.documents => ProjectKey::default(),
+            Some(folder) if folder == self.documents || folder == self.root => {
+                ProjectKey::default()
+            }
             Some(folder) => folder.to_str().map_or_else(|| start.clone(), ProjectKey::new),
             None => start.clone(),
         }

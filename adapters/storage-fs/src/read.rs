@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{failed, refused};
+use crate::failpoint::{Step, reached};
 use crate::layout::Place;
 
 /// The largest file that is read.
@@ -27,6 +28,8 @@ pub(crate) struct Content {
     pub(crate) metadata: Metadata,
     /// Nobody wrote while they were read.
     pub(crate) steady: bool,
+    /// The next change will show in what `stat` says.
+    pub(crate) settled: bool,
     /// It looks as if somebody were still writing.
     pub(crate) torn: bool,
 }
@@ -44,12 +47,32 @@ pub(crate) fn read_settled(place: &Place) -> StoreResult<Option<Content>> {
     }
 }
 
+/// Reads many; what is torn is read again, all of it after one pause.
+pub(crate) fn read_settled_all<T, R>(
+    asked: &[T],
+    mut all: Vec<R>,
+    read: impl Fn(&T) -> R,
+    is_torn: impl Fn(&R) -> bool,
+) -> Vec<R> {
+    for _ in 0..RETRIES.0 {
+        let torn: Vec<usize> = (0..all.len()).filter(|at| is_torn(&all[*at])).collect();
+        if torn.is_empty() {
+            break;
+        }
+        std::thread::sleep(RETRIES.1);
+        for at in torn {
+            all[at] = read(&asked[at]);
+        }
+    }
+    all
+}
+
 /// Reads a file without waiting for anybody.
 pub(crate) fn read_once(place: &Place) -> StoreResult<Option<Content>> {
     let content = read_file(&place.dir, &place.name, &place.shown)?;
     Ok(content.map(|mut content| {
         let looks_torn = content.bytes.is_empty() || std::str::from_utf8(&content.bytes).is_err();
-        content.torn = looks_torn && !Stamp::of(&content.metadata).is_settled();
+        content.torn = looks_torn && !content.settled;
         content
     }))
 }
@@ -70,6 +93,8 @@ pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Optio
         }
         Err(error) => return Err(fail(error.into())),
     };
+    reached(Step::FileOpened).map_err(fail)?;
+    let now = Now::read();
     let metadata = Metadata::from_file(&file).map_err(fail)?;
     if !metadata.is_file() {
         return Err(refused(shown, "is no regular file; put one there or remove it"));
@@ -85,8 +110,9 @@ pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Optio
         return Err(too_large(shown));
     }
     let after = Metadata::from_file(&file).map_err(fail)?;
-    let steady = Stamp::of(&after) == Stamp::of(&metadata);
-    Ok(Some(Content { bytes: bytes.into(), metadata, steady, torn: false }))
+    let stamp = Stamp::of(&metadata);
+    let (steady, settled) = (Stamp::of(&after) == stamp, stamp.is_settled(now));
+    Ok(Some(Content { bytes: bytes.into(), metadata, steady, settled, torn: false }))
 }
 
 fn too_large(place: &str) -> StoreError {
@@ -102,6 +128,8 @@ pub(crate) struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
+    /// It has other names too.
+    linked: bool,
     modified: (i64, i64),
     changed: (i64, i64),
 }
@@ -112,18 +140,21 @@ impl Stamp {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.size(),
+            linked: metadata.nlink() > 1,
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 
     pub(crate) fn of_stat(stat: &rustix::fs::Stat) -> Self {
+        let nanoseconds = |part| i64::try_from(part).unwrap_or_default();
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size.unsigned_abs(),
-            modified: (stat.st_mtime, stat.st_mtime_nsec.cast_signed()),
-            changed: (stat.st_ctime, stat.st_ctime_nsec.cast_signed()),
+            linked: stat.st_nlink > 1,
+            modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+            changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
         }
     }
 
@@ -131,11 +162,28 @@ impl Stamp {
         self.size
     }
 
-    /// Was the file last changed so long ago that its times would show the next change?
-    pub(crate) fn is_settled(&self) -> bool {
+    /// Can the file be written by a name in another folder?
+    pub(crate) fn has_other_names(&self) -> bool {
+        self.linked
+    }
+
+    /// Was the file last changed so long before that its times will show the next change? `now` is
+    /// from before the stamp was taken: reading may take long, and what is written in the meantime
+    /// can look the same.
+    pub(crate) fn is_settled(&self, now: Now) -> bool {
+        let last = self.modified.0.max(self.changed.0);
+        now.0.saturating_sub(last.unsigned_abs()) > SETTLED.as_secs()
+    }
+}
+
+/// The time on this machine's clock, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now(u64);
+
+impl Now {
+    pub(crate) fn read() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the age of a file on this machine's clock")]
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let last = self.modified.0.max(self.changed.0);
-        now.is_ok_and(|now| now.as_secs().saturating_sub(last.unsigned_abs()) > SETTLED.as_secs())
+        Self(now.map_or(0, |now| now.as_secs()))
     }
 }

@@ -2,7 +2,9 @@
 
 mod attacks;
 mod crash;
+mod disk;
 mod freshness;
+mod vouching;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,19 +2,22 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use crate::error::failed;
+use crate::failpoint::{Step, reached};
 use crate::layout::{KNOWLEDGE, Requirements, Root, as_file, is_not_there, section_of};
 use crate::read::Stamp;
 
 /// The most entities of a project, and how deep their folders may be nested.
 const MAX_ENTITIES: usize = 250_000;
-const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_DEPTH: usize = 32;
 
 /// A file as the listing shows it.
 pub(crate) struct Listed {
@@ -35,11 +38,23 @@ pub(crate) fn entities(
         Err(error) if is_not_there(&error) => return Ok(listed),
         Err(error) => return Err(failed(KNOWLEDGE, "open it", error)),
     };
-    let mut folders = vec![(top, String::new(), 0)];
-    while let Some((folder, path, depth)) = folders.pop() {
+    // A folder is opened when its turn comes: there may be more of them than handles.
+    let mut folders = vec![(Rc::new(top), String::new(), 0)];
+    while let Some((parent, path, depth)) = folders.pop() {
+        let folder = match last(&path) {
+            Some(name) => match open(&parent, name) {
+                Ok(folder) => Rc::new(folder),
+                Err(error) => {
+                    hidden(&path, error)?;
+                    continue;
+                }
+            },
+            None => parent,
+        };
         enter(&folder, &path);
         let shown = format!("{KNOWLEDGE}/{path}");
-        let fail = |error: rustix::io::Errno| failed(&shown, "list it", error.into());
+        reached(Step::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
+        let fail = |error: Errno| failed(&shown, "list it", error.into());
         let entries = rustix::fs::Dir::read_from(&folder).map_err(fail)?;
         for entry in entries {
             let entry = entry.map_err(fail)?;
@@ -48,11 +63,8 @@ pub(crate) fn entities(
             if kind == FileType::Directory
                 || (kind == FileType::Unknown && is_folder(&folder, file))
             {
-                // A folder that can't be entered, or is none any more, hides what is in it.
-                if depth < MAX_DEPTH
-                    && let Ok(inner) = open(&folder, file, OFlags::NOFOLLOW)
-                {
-                    folders.push((inner, format!("{path}{file}/"), depth + 1));
+                if depth < MAX_DEPTH {
+                    folders.push((Rc::clone(&folder), format!("{path}{file}/"), depth + 1));
                 }
                 continue;
             }
@@ -70,6 +82,27 @@ pub(crate) fn entities(
     }
     listed.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(listed)
+}
+
+/// The last part of a folder's path; `None` for the top.
+fn last(path: &str) -> Option<&str> {
+    path.strip_suffix('/').map(|path| path.rsplit('/').next().unwrap_or(path))
+}
+
+/// A folder that was just removed or replaced hides nothing, one that may not be entered hides what
+/// is in it until its rights change. Anything else (no handles left, a broken disk) says nothing
+/// about the entities, so there is no list.
+fn hidden(path: &str, error: Errno) -> StoreResult<()> {
+    match error {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(()),
+        Errno::ACCESS | Errno::PERM => {
+            tracing::warn!(
+                "{KNOWLEDGE}/{path} can't be entered: {error}; what is in it is not seen"
+            );
+            Ok(())
+        }
+        _ => Err(failed(&format!("{KNOWLEDGE}/{path}"), "open it", error.into())),
+    }
 }
 
 /// A file by its stamp; `None` when it is not there (any more) or is a folder.
@@ -91,8 +124,9 @@ fn visible(name: &CStr) -> Option<&str> {
     name.to_str().ok().filter(|name| !name.starts_with('.'))
 }
 
-fn open(folder: impl AsFd, name: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | flags;
+/// Opens a folder in a folder; a link to one is none.
+pub(crate) fn open(folder: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     rustix::fs::openat(folder, name, flags, Mode::empty())
 }
 

@@ -12,14 +12,28 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::fs::{AtFlags, CWD};
+use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::layout::{KNOWLEDGE, Root};
 
-/// File systems whose changes may come from elsewhere: NFS, SMB (three kinds), 9P, FUSE, Ceph, AFS.
-const REMOTE: [i64; 8] =
-    [0x6969, 0x517B, 0xFE53_4D42, 0xFF53_4D42, 0x0102_1997, 0x6573_5546, 0x00C3_6400, 0x5346_414F];
+/// File systems of this machine alone: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
+/// overlay, FAT, exFAT, NTFS. On any other a change may come from elsewhere and is not told.
+const LOCAL: [i64; 13] = [
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0xF2F5_2010,
+    0xCA45_1A4E,
+    0x2FC1_2FC1,
+    0x3153_464A,
+    0x0102_1994,
+    0x8584_58F6,
+    0x794C_7630,
+    0x4D44,
+    0x2011_BAB0,
+    0x7366_746E,
+];
 
 /// So many changed files are better found by listing everything.
 const MANY: usize = 1_000;
@@ -34,16 +48,20 @@ pub(crate) enum News {
     Lost,
 }
 
+/// Device and inode.
+type Identity = (u64, u64);
+
 /// A watch on `.ixchel`, all folders in it, and the root, where `.ixchel` may come and go.
 #[derive(Debug)]
 pub(crate) struct Watch {
     queue: OwnedFd,
-    root: PathBuf,
-    identity: (u64, u64),
+    /// The root, and the same folder by the kernel's word.
+    root: (PathBuf, Identity),
+    /// `.ixchel`, which was not there if it has no identity.
+    top: (PathBuf, Option<Identity>),
     /// The watched folders below `.ixchel`, each with a slash at its end.
     folders: HashMap<i32, String>,
-    /// The number of the watch on the root.
-    top: i32,
+    root_number: i32,
     /// Some folder could not be watched.
     blind: bool,
 }
@@ -52,30 +70,40 @@ impl Watch {
     /// Watches the root; the folders are added as they are listed. `None` where nothing can be
     /// watched.
     pub(crate) fn start(root: &Root, path: &Path) -> Option<Self> {
-        let identity = identity(path)?;
-        let remote = rustix::fs::fstatfs(&root.dir).ok()?;
-        let link = rustix::fs::statat(&root.dir, KNOWLEDGE, AtFlags::SYMLINK_NOFOLLOW);
-        let is_link = link.is_ok_and(|stat| {
-            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink
-        });
-        if is_link || REMOTE.contains(&remote.f_type) {
+        if !is_local(&root.dir) {
             return None;
         }
+        let root_identity = folder_identity(&root.dir)?;
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let events = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVE
+            | WatchFlags::ATTRIB
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         let folder = crate::layout::as_file(&root.dir).ok()?;
-        let top = inotify::add_watch(&queue, proc_path(&folder), events).ok()?;
-        let folders = HashMap::new();
-        Some(Self { queue, root: path.to_owned(), identity, folders, top, blind: false })
+        let root_number = inotify::add_watch(&queue, proc_path(&folder), events).ok()?;
+        Some(Self {
+            queue,
+            root: (path.to_owned(), root_identity),
+            top: (path.join(KNOWLEDGE), None),
+            folders: HashMap::new(),
+            root_number,
+            blind: false,
+        })
     }
 
     /// Watches one more folder; to be called before it is listed.
     pub(crate) fn add(&mut self, folder: &OwnedFd, path: &str) {
+        if path.is_empty() {
+            self.top.1 = folder_identity(folder);
+            self.blind |= identity(&self.top.0, AtFlags::SYMLINK_NOFOLLOW) != self.top.1;
+        }
+        if self.blind || !is_local(folder) {
+            self.blind = true;
+            return;
+        }
         let events = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVE
@@ -87,7 +115,9 @@ impl Watch {
             | WatchFlags::ONLYDIR;
         match inotify::add_watch(&self.queue, proc_path(folder), events) {
             Ok(watch) => {
-                self.folders.insert(watch, path.to_owned());
+                // One folder in two places is told of in one.
+                let other = self.folders.insert(watch, path.to_owned());
+                self.blind = other.is_some_and(|other| other != path);
             }
             Err(_) => self.blind = true,
         }
@@ -100,7 +130,10 @@ impl Watch {
 
     /// Drains the queue.
     pub(crate) fn news(&mut self) -> News {
-        if self.blind || identity(&self.root) != Some(self.identity) {
+        // A link in the place of `.ixchel` is another thing, whatever it leads to.
+        let root = identity(&self.root.0, AtFlags::empty());
+        let top = identity(&self.top.0, AtFlags::SYMLINK_NOFOLLOW);
+        if self.blind || root != Some(self.root.1) || top != self.top.1 {
             return News::Lost;
         }
         let mut touched = BTreeSet::new();
@@ -122,7 +155,11 @@ impl Watch {
             if event.events().intersects(gone) {
                 return News::Lost;
             }
-            if event.wd() == self.top {
+            // The rights of a watched folder itself.
+            if event.events().contains(ReadFlags::ATTRIB) && name.is_none() {
+                return News::Lost;
+            }
+            if event.wd() == self.root_number {
                 if name == Some(Ok(KNOWLEDGE)) {
                     return News::Lost;
                 }
@@ -153,9 +190,20 @@ fn proc_path(folder: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd())
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let stat = rustix::fs::statat(CWD, path, AtFlags::empty()).ok()?;
-    let is_folder =
-        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
+/// What a path leads to, if that is a folder.
+fn identity(path: &Path, flags: AtFlags) -> Option<Identity> {
+    of_folder(&rustix::fs::statat(CWD, path, flags).ok()?)
+}
+
+fn folder_identity(folder: impl AsFd) -> Option<Identity> {
+    of_folder(&rustix::fs::fstat(folder).ok()?)
+}
+
+fn of_folder(stat: &Stat) -> Option<Identity> {
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     is_folder.then_some((stat.st_dev, stat.st_ino))
+}
+
+fn is_local(folder: impl AsFd) -> bool {
+    rustix::fs::fstatfs(folder).is_ok_and(|system| LOCAL.contains(&system.f_type))
 }

@@ -13,8 +13,10 @@ use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::StoreResult;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
+use crate::walk;
 pub(crate) use requirements::{Layout, Requirements, check_relative, section_of};
 
 /// The folder of the docsets' configuration, and its name there (S3 REQ-3).
@@ -85,10 +87,7 @@ impl<'a> Tree<'a> {
         let (folder, name) = match id.kind {
             Kind::Instructions | Kind::Section => return self.requirements()?.place(id),
             Kind::Docsets => (DOCSETS.0.to_owned(), DOCSETS.1.to_owned()),
-            Kind::Entity => match path_of_entity(&id.name) {
-                Some(path) => path,
-                None => return Ok(None),
-            },
+            Kind::Entity => return self.entity(id),
         };
         let shown = format!("{folder}/{name}");
         match self.root.dir.open_dir(&folder) {
@@ -96,6 +95,30 @@ impl<'a> Tree<'a> {
             Err(error) if is_not_there(&error) => Ok(None),
             Err(error) => Err(failed(&shown, "open its folder", error)),
         }
+    }
+
+    /// The file of an entity. As in the listing, links to folders are not followed; only `.ixchel`
+    /// itself may be one, to a folder inside.
+    fn entity(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
+        let Some((folders, name)) = path_of_entity(&id.name) else { return Ok(None) };
+        let shown = id.to_string();
+        let fail = |error| failed(&shown, "open its folder", error);
+        let top = match self.root.dir.open_dir(KNOWLEDGE) {
+            Ok(dir) => dir,
+            Err(error) if is_not_there(&error) => return Ok(None),
+            Err(error) => return Err(fail(error)),
+        };
+        let mut dir = top;
+        for part in folders {
+            dir = match walk::open(&dir, part) {
+                Ok(inner) => Dir::from_std_file(inner.into()),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(fail(error.into())),
+            };
+        }
+        Ok(Some(Place { dir, name, shown }))
     }
 
     /// Creates the folder of a document, and syncs each folder that got a new entry.
@@ -109,25 +132,35 @@ impl<'a> Tree<'a> {
                 }
             }
             Kind::Docsets => create(self.root, DOCSETS.0).map(drop),
-            Kind::Entity => match path_of_entity(&id.name) {
-                Some((folder, _)) => create(self.root, &folder).map(drop),
-                None => Err(refused(&id.to_string(), "is no name that a file can have here")),
-            },
+            Kind::Entity => {
+                let refused = |reason| Err(refused(&id.to_string(), reason));
+                let Some((folders, _)) = path_of_entity(&id.name) else {
+                    return refused("is no name that a file can have here");
+                };
+                let mut dir = create(self.root, KNOWLEDGE)?;
+                for part in folders {
+                    create_in(&dir, part, &id.to_string())?;
+                    dir = match walk::open(&dir, part) {
+                        Ok(inner) => Dir::from_std_file(inner.into()),
+                        Err(_) => return refused("has a link or a file where a folder must be"),
+                    };
+                }
+                Ok(())
+            }
         }
     }
 }
 
-/// The folder and file of an entity, relative to the root; `None` for a name that would lead out of
-/// `.ixchel`, or to a hidden file.
-fn path_of_entity(name: &str) -> Option<(String, String)> {
+/// The folders of an entity below `.ixchel`, and its file; `None` for a name that would lead out of
+/// there, to a hidden file, or deeper than the listing goes.
+fn path_of_entity(name: &str) -> Option<(Vec<&str>, String)> {
     let hidden = |part: &str| part.is_empty() || part.starts_with('.');
     if name.len() > 4_000 || name.contains('\0') || name.split('/').any(hidden) {
         return None;
     }
-    Some(match name.rsplit_once('/') {
-        Some((folder, stem)) => (format!("{KNOWLEDGE}/{folder}"), format!("{stem}.md")),
-        None => (KNOWLEDGE.to_owned(), format!("{name}.md")),
-    })
+    let mut folders: Vec<&str> = name.split('/').collect();
+    let stem = folders.pop()?;
+    (folders.len() <= walk::MAX_DEPTH).then(|| (folders, format!("{stem}.md")))
 }
 
 /// Creates a folder beneath the root, and syncs each folder that got a new entry.
@@ -135,14 +168,19 @@ fn create(root: &Root, path: &str) -> StoreResult<Dir> {
     let failed = |error| not_written(path, "create the folder", error);
     let mut dir = root.dir.try_clone().map_err(failed)?;
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        match dir.create_dir(part) {
-            Ok(()) => as_file(&dir).and_then(|dir| dir.sync_all()).map_err(failed)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
-        }
+        create_in(&dir, part, path)?;
         dir = dir.open_dir(part).map_err(failed)?;
     }
     Ok(dir)
+}
+
+fn create_in(dir: &Dir, part: &str, shown: &str) -> StoreResult<()> {
+    let created = match dir.create_dir(part) {
+        Ok(()) => as_file(dir).and_then(|dir| dir.sync_all()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    };
+    created.map_err(|error| not_written(shown, "create the folder", error))
 }
 
 /// A path that goes through a file leads nowhere either (S1 T.3.1).
