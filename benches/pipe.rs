@@ -12,9 +12,11 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
-#[path = "pipe/client.rs"]
+#[path = "harness/client.rs"]
+#[expect(dead_code, reason = "the other bench uses the rest")]
 mod client;
-#[path = "pipe/table.rs"]
+#[path = "harness/table.rs"]
+#[expect(dead_code, reason = "the other bench uses the rest")]
 mod table;
 
 use std::collections::HashSet;

@@ -2,6 +2,7 @@
 //! an answer's JSON only after it stopped.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -25,6 +26,14 @@ pub(crate) struct Client {
 impl Client {
     /// Starts a server and shakes hands; tells how long that took from the spawn on.
     pub(crate) fn start(project: &Path) -> io::Result<(Self, Duration)> {
+        Self::start_with(project, &[])
+    }
+
+    /// The same, with variables of its environment.
+    pub(crate) fn start_with(
+        project: &Path,
+        variables: &[(&str, &OsStr)],
+    ) -> io::Result<(Self, Duration)> {
         let hello = json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "bench", "version": "1" }
@@ -35,6 +44,7 @@ impl Client {
             .arg("--root")
             .arg(project)
             .env_clear()
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -142,8 +152,10 @@ impl Client {
     fn request(&mut self, tool: &str, arguments: &Value) -> (u64, Vec<u8>) {
         self.id += 1;
         let mut all = arguments.clone();
-        all["project_root"] = json!(self.project);
-        all["operation_description"] = json!("measuring");
+        if tool.starts_with("reqlix_") {
+            all["project_root"] = json!(self.project);
+            all["operation_description"] = json!("measuring");
+        }
         (self.id, line(self.id, "tools/call", &json!({ "name": tool, "arguments": all })))
     }
 

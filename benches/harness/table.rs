@@ -68,7 +68,18 @@ impl Row {
 
     /// Says whether the median keeps within `bar`.
     pub(crate) fn bar(self, bar: Duration) -> Self {
-        let missed_by = self.p50.unwrap_or_default().checked_sub(bar).filter(|by| !by.is_zero());
+        let found = self.p50;
+        self.held_to(found, bar)
+    }
+
+    /// Says whether all but a hundredth keep within `bar`.
+    pub(crate) fn bar_p99(self, bar: Duration) -> Self {
+        let found = self.p99;
+        self.held_to(found, bar)
+    }
+
+    fn held_to(self, found: Option<Duration>, bar: Duration) -> Self {
+        let missed_by = found.unwrap_or_default().checked_sub(bar).filter(|by| !by.is_zero());
         let verdict = match missed_by {
             Some(by) => format!("MISSED by {}", millis(by)),
             None => "met".to_owned(),
