@@ -8,6 +8,7 @@ mod crash;
 mod criteria;
 mod docsets;
 mod durability;
+mod model;
 mod schemas;
 mod stdio;
 mod surface;
