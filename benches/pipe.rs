@@ -13,7 +13,6 @@
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 #[path = "harness/client.rs"]
-#[expect(dead_code, reason = "the other bench uses the rest")]
 mod client;
 #[path = "harness/table.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]

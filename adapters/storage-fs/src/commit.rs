@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
-use cap_std::fs::{Metadata, MetadataExt};
+use cap_std::fs::MetadataExt;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, Snapshot, StoreError, StoreResult,
@@ -22,17 +22,10 @@ use crate::failpoint::{Step, reached, synced};
 use crate::layout::{Place, Root, Tree, as_file, same_folder};
 use crate::lock::{self, Lock};
 use crate::read::{Content, read_settled};
-use crate::replace::{Failed, Replacement, is_temp};
+use crate::replace::{Failed, Found, Replacement, is_temp};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
-
-/// A document and the file it came from.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) document: Document,
-    pub(crate) metadata: Metadata,
-}
 
 /// What a commit read; `None` where there was nothing.
 type Base = HashMap<DocumentId, Option<Found>>;

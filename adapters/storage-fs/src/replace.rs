@@ -8,10 +8,10 @@ use std::io::{self, Write};
 
 use bytes::Bytes;
 use cap_std::fs::{Metadata, MetadataExt};
+use reqlore_domain::document::Document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
-use crate::commit::Found;
 use crate::error::not_written;
 use crate::failpoint::{Step, exchanges, reached, synced};
 use crate::layout::Place;
@@ -28,6 +28,13 @@ impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
+}
+
+/// A document and the file it came from.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) document: Document,
+    pub(crate) metadata: Metadata,
 }
 
 /// One file on its way from old to new. After the exchange the temporary name holds the old one.

@@ -7,17 +7,18 @@ use std::rc::Rc;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
-use crate::layout::{KNOWLEDGE, Requirements, Root, as_file, is_not_there, section_of};
+use crate::layout::{
+    KNOWLEDGE, MAX_DEPTH, Requirements, Root, as_file, is_not_there, open_folder, section_of,
+};
 use crate::read::Stamp;
 
-/// The most entities of a project, and how deep their folders may be nested.
+/// The most entities of a project.
 const MAX_ENTITIES: usize = 250_000;
-pub(crate) const MAX_DEPTH: usize = 32;
 
 /// A file as the listing shows it.
 pub(crate) struct Listed {
@@ -42,7 +43,7 @@ pub(crate) fn entities(
     let mut folders = vec![(Rc::new(top), String::new(), 0)];
     while let Some((parent, path, depth)) = folders.pop() {
         let folder = match last(&path) {
-            Some(name) => match open(&parent, name) {
+            Some(name) => match open_folder(&parent, name) {
                 Ok(folder) => Rc::new(folder),
                 Err(error) => {
                     hidden(&path, error)?;
@@ -122,12 +123,6 @@ fn is_folder(folder: &OwnedFd, file: &str) -> bool {
 
 fn visible(name: &CStr) -> Option<&str> {
     name.to_str().ok().filter(|name| !name.starts_with('.'))
-}
-
-/// Opens a folder in a folder; a link to one is none.
-pub(crate) fn open(folder: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::openat(folder, name, flags, Mode::empty())
 }
 
 /// Every regular `*.md` directly in the directory, save AGENTS.md and the file it links to.

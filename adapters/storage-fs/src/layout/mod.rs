@@ -5,7 +5,7 @@ mod requirements;
 use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
@@ -16,13 +16,14 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
-use crate::walk;
 pub(crate) use requirements::{Layout, Requirements, check_relative, section_of};
 
 /// The folder of the docsets' configuration, and its name there (S3 REQ-3).
 pub(crate) const DOCSETS: (&str, &str) = (".knowledge", "config.yaml");
 /// The folder of the knowledge graph (S4 AC-002.1).
 pub(crate) const KNOWLEDGE: &str = ".ixchel";
+/// How deep its folders may be nested.
+pub(crate) const MAX_DEPTH: usize = 32;
 
 /// The handle of a project's root; all paths are resolved beneath it.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl<'a> Tree<'a> {
         };
         let mut dir = top;
         for part in folders {
-            dir = match walk::open(&dir, part) {
+            dir = match open_folder(&dir, part) {
                 Ok(inner) => Dir::from_std_file(inner.into()),
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {
                     return Ok(None);
@@ -140,7 +141,7 @@ impl<'a> Tree<'a> {
                 let mut dir = create(self.root, KNOWLEDGE)?;
                 for part in folders {
                     create_in(&dir, part, &id.to_string())?;
-                    dir = match walk::open(&dir, part) {
+                    dir = match open_folder(&dir, part) {
                         Ok(inner) => Dir::from_std_file(inner.into()),
                         Err(_) => return refused("has a link or a file where a folder must be"),
                     };
@@ -160,7 +161,7 @@ fn path_of_entity(name: &str) -> Option<(Vec<&str>, String)> {
     }
     let mut folders: Vec<&str> = name.split('/').collect();
     let stem = folders.pop()?;
-    (folders.len() <= walk::MAX_DEPTH).then(|| (folders, format!("{stem}.md")))
+    (folders.len() <= MAX_DEPTH).then(|| (folders, format!("{stem}.md")))
 }
 
 /// Creates a folder beneath the root, and syncs each folder that got a new entry.
@@ -186,6 +187,12 @@ fn create_in(dir: &Dir, part: &str, shown: &str) -> StoreResult<()> {
 /// A path that goes through a file leads nowhere either (S1 T.3.1).
 pub(crate) fn is_not_there(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Opens a folder in a folder; a link to one is none.
+pub(crate) fn open_folder(folder: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
 }
 
 /// The folder as a file of its own, to lock or to sync: a `Dir` only stands for its path.
