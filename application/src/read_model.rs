@@ -184,7 +184,8 @@ impl Model {
             }
         }
         self.index_was_lost(ports, project).await?;
-        if let Stale::Unknown = self.stale {
+        // Who asks for a look at everything wants the index compared as well.
+        if matches!(self.stale, Stale::Unknown) || look == Look::Everything {
             self.stale = Stale::These(self.compare(ports, project).await?);
         }
         let Stale::These(stale) = &mut self.stale else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Every criterion of specifications 1 and 3 is named by a test that proves it.
+//! Every criterion of specifications 1, 3 and 4 is named by a test that proves it.
 //!
 //! A test names its criteria in a comment right above its attribute, `// S1: S.3.3, R.2`; a
 //! transcript in a note that begins with `S1`. The headings T.3, G.3, S.3 and D.3 of S1 only
@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::repository;
 use crate::tidy::sources;
 
-const CRITERIA: [(&str, &str); 2] = [
+const CRITERIA: [(&str, &str); 3] = [
     (
         "S1",
         "R.1 R.2 P.1 P.2 C.1 C.2 C.3 T.1 T.2 T.3.1 T.3.2 T.3.3 T.3.4 T.3.5 \
@@ -24,6 +24,11 @@ const CRITERIA: [(&str, &str); 2] = [
          REQ-5.1 REQ-5.2 REQ-5.3 REQ-5.4 REQ-6.1 REQ-6.2 REQ-6.3 REQ-6.4 REQ-6.5 \
          REQ-7.1 REQ-7.2 REQ-7.3 REQ-7.4 REQ-7.5 REQ-8.1 REQ-8.2 REQ-8.3 REQ-8.4 REQ-8.5 \
          REQ-9.1 REQ-9.2 REQ-9.3 REQ-9.4 REQ-9.5",
+    ),
+    (
+        "S4",
+        "AC-001.1 AC-001.2 AC-001.3 AC-002.1 AC-002.2 AC-002.3 AC-002.4 AC-002.5 \
+         AC-003.1 AC-003.2 AC-004.1 AC-004.2 AC-004.3",
     ),
 ];
 
@@ -117,4 +122,18 @@ fn the_criteria_of_docsets_are_those_of_the_specification() {
         }
     }
     assert_eq!(found, criteria("S3"));
+}
+
+#[test]
+fn the_criteria_of_the_knowledge_graph_are_those_of_the_specification() {
+    let Ok(source) =
+        std::fs::read_to_string(repository().join("../shared/spec/4-knowledge-graph.md"))
+    else {
+        println!("the specification is not beside the repository; nothing to compare with");
+        return;
+    };
+    let rows = source.lines().filter_map(|line| line.strip_prefix("| AC-"));
+    let ids = rows.filter_map(|row| row.split_whitespace().next());
+    let found: BTreeSet<String> = ids.map(|id| format!("AC-{id}")).collect();
+    assert_eq!(found, criteria("S4"));
 }

@@ -8,6 +8,8 @@ mod crash;
 mod criteria;
 mod docsets;
 mod durability;
+mod freshness;
+mod knowledge;
 mod model;
 mod schemas;
 mod stdio;

@@ -1,7 +1,12 @@
 //! The six tools on the memory store.
 
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::ports::documents::{
+    Changes, MockDocumentRepository, Page, Revision, StoreError,
+};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::search::Projection;
 use serde_json::{Value, json};
 
 use crate::check::check;
@@ -226,4 +231,48 @@ async fn check_names_broken_links_duplicates_and_names_with_file_and_line() {
         assert!(shown.iter().any(|line| line.starts_with(part)), "{part}\n{shown:#?}");
     }
     assert_eq!(shown.len(), 5, "REQ-048 is no entity; {shown:#?}");
+}
+
+#[tokio::test]
+async fn a_sync_fills_an_index_that_lost_what_it_knew() {
+    let testing = Testing::new();
+    testing.write(DocumentId::entity("a"), "# An apple\n").await;
+    let application = testing.application();
+    testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
+    let gone = Projection { document: DocumentId::entity("a"), version: None, items: vec![] };
+    testing.search.apply(&ProjectKey::default(), vec![gone]).await.unwrap();
+    testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
+    let found = testing.call_on(&application, "ixchel_search", json!({ "query": "apple" })).await;
+    assert_eq!(found.unwrap().data["total"], 1);
+}
+
+#[tokio::test]
+async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
+    let mut store = MockDocumentRepository::new();
+    let since = |revision, ids| Ok(Changes::Since { revision: Revision(revision), ids });
+    let mut asked = 0;
+    store.expect_changes().returning(move |_, kind, _, _| {
+        asked += usize::from(kind == Kind::Entity);
+        match asked {
+            1 => Ok(Changes::Reset { revision: Revision(1) }),
+            _ => since(2, vec![DocumentId::entity("a")]),
+        }
+    });
+    // A folder came to lie where the file was: reading it fails, and the list has it no more.
+    store.expect_get().returning(|_, _| {
+        Err(StoreError::Refused { place: "a".to_owned(), reason: "is a folder".to_owned() })
+    });
+    let mut listed = 0;
+    store.expect_find().returning(move |_, filter| {
+        listed += 1;
+        let id = DocumentId::entity("a");
+        let head = Head::of(&Document::new(id, "---\ntags: [old]\n---\n".into()));
+        Ok(Page::of(if listed == 1 { vec![head] } else { Vec::new() }, filter))
+    });
+    let testing = Testing::on(store);
+    let application = testing.application();
+    for total in [1, 0] {
+        let tags = testing.call_on(&application, "ixchel_tags", json!({})).await.unwrap();
+        assert_eq!(tags.data["total"], total);
+    }
 }
