@@ -81,7 +81,18 @@ impl Config {
         }
         let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
         let toolsets = get("toolsets").map(|value| toolsets(&value.text)).transpose()?;
-        let cache = match get("cache").map(|value| value.text.as_str()) {
+        let cache = get("cache");
+        if let Some(value) = cache.filter(|value| value.source.starts_with("file"))
+            && !file.named
+        {
+            // A repository that somebody cloned must not choose where models and indexes come from.
+            return Err(Failure::usage(format!(
+                "cache: {:?} ({}) may not be set by a project's own file; use REQLORE_CACHE, or name \
+                 the file with --config",
+                value.text, value.source
+            )));
+        }
+        let cache = match cache.map(|value| value.text.as_str()) {
             None => user_cache(),
             Some("off") => None,
             Some(named) => Some(working_directory.join(named)),
@@ -191,6 +202,8 @@ fn parse<T: std::str::FromStr>(value: Option<&Value>, wanted: &str) -> Result<Op
 /// The configuration file; empty when there is none.
 struct File {
     path: PathBuf,
+    /// Somebody asked for this very file.
+    named: bool,
     table: toml::Table,
 }
 
@@ -209,7 +222,7 @@ impl File {
             }
         };
         match text.parse() {
-            Ok(table) => Ok(Self { path, table }),
+            Ok(table) => Ok(Self { path, named: named.is_some(), table }),
             Err(error) => Err(Failure::usage(format!("{}: {error}", path.display()))),
         }
     }

@@ -43,8 +43,7 @@ mod with {
     fn absent(name: &str) -> Failure {
         let names = known::MODELS.each_ref().map(|model| model.name).join(", ");
         Failure::usage(format!(
-            "search.model: {name:?} is not installed; `reqlore model install {name}` installs it, \
-             if it is one of {names}. `best`, `static` and `off` need none"
+            "search.model: {name:?} is not installed; `reqlore model install NAME` installs {names}. `best`, `static` and `off` need none"
         ))
     }
 }

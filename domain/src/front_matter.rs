@@ -1,6 +1,6 @@
 //! The YAML at the head of a markdown file: cut by hand, read tolerantly, never written back whole.
 
-use crate::yaml::{self, Fault, Node};
+use crate::yaml::{self, Fault, Map};
 
 /// A document in its two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +31,20 @@ pub fn split(text: &str) -> Parts<'_> {
     whole
 }
 
-/// The keys and values of the front matter, in their order; lines count in the whole text.
-pub fn read(parts: Parts<'_>) -> Result<Vec<(String, Node)>, Fault> {
-    let Some(yaml) = parts.yaml else { return Ok(Vec::new()) };
-    yaml::read_map(yaml).map_err(|fault| Fault { line: fault.line + 1, ..fault })
+/// The keys and values of the front matter, in their order; lines of faults count in the whole text.
+pub fn read(parts: Parts<'_>) -> Result<Map, Fault> {
+    let below = |fault: Fault| Fault { line: fault.line + 1, ..fault };
+    let Some(yaml) = parts.yaml else { return Ok(Map { entries: Vec::new(), fault: None }) };
+    let map = yaml::read_map(yaml).map_err(below)?;
+    Ok(Map { fault: map.fault.map(below), ..map })
+}
+
+/// What a line says of a key, for front matter that can't be read as a whole.
+pub fn line_of<'a>(parts: Parts<'a>, key: &str) -> Option<&'a str> {
+    let mut lines = parts.yaml?.lines();
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?.trim();
+    let value = value.trim_matches(['\'', '"']);
+    (!value.is_empty() && !value.starts_with(['[', '{', '&', '*', '|', '>', '!'])).then_some(value)
 }
 
 fn first_line(text: &str) -> &str {
@@ -76,7 +86,23 @@ mod tests {
 
     #[test]
     fn lines_of_faults_count_from_the_top_of_the_file() {
-        let fault = read(split("---\nid: x\nid: y\n---\n")).unwrap_err();
+        let map = read(split("---\nid: x\nid: y\n---\n")).unwrap();
+        assert_eq!(map.fault.unwrap().line, 3);
+        let fault = read(split("---\nid: x\nt: T: colon\n---\n")).unwrap_err();
         assert_eq!(fault.line, 3);
+    }
+
+    #[test]
+    fn a_line_tells_what_the_whole_does_not() {
+        let parts = split("---\nid: dec-1d2c8f\ntitle: T: colon\ntags: [a\nquoted: 'x y'\n---\n");
+        for (key, value) in [
+            ("id", Some("dec-1d2c8f")),
+            ("title", Some("T: colon")),
+            ("tags", None),
+            ("quoted", Some("x y")),
+            ("none", None),
+        ] {
+            assert_eq!(line_of(parts, key), value, "{key}");
+        }
     }
 }

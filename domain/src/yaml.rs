@@ -1,11 +1,11 @@
 //! YAML that people wrote, as a tree with lines: front matter of any shape.
 //!
 //! Scalars stay text as they were written: `010` is no ten and `no` is no false. Whoever knows the
-//! shape beforehand (the docsets' configuration) reads into its own types with the same
-//! [`options`].
+//! shape beforehand (the docsets' configuration) reads into types of its own.
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{Options, Spanned};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Options, Spanned};
 
 /// What is wrong with a text, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,49 +59,94 @@ impl Node {
     }
 }
 
-/// How much a text may ask of us (reliability 6); duplicate keys are errors.
-pub fn options(max_aliases: usize) -> Options {
+/// A map that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Map {
+    /// In the order of the text; of two equal keys the first.
+    pub entries: Vec<(String, Node)>,
+    /// What should be mended in it all the same.
+    pub fault: Option<Fault>,
+}
+
+const MAX_NODES: usize = 20_000;
+const MAX_DEPTH: usize = 32;
+const MAX_ALIASES: usize = 20;
+
+/// How much a text may ask of us (reliability 6).
+fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_nodes: 20_000,
-            max_depth: 32,
-            max_aliases: max_aliases,
-            max_anchors: max_aliases,
+            max_nodes: MAX_NODES,
+            max_depth: MAX_DEPTH,
+            max_aliases: MAX_ALIASES,
+            max_anchors: MAX_ALIASES,
             max_documents: 1,
             max_total_scalar_bytes: 1 << 20,
         },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_NODES,
+            max_replay_stack_depth: MAX_DEPTH,
+        },
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::PassThrough,
         strict_booleans: true,
         with_snippet: false,
     }
 }
 
 /// Reads a map; an empty text is an empty one.
-pub fn read_map(text: &str) -> Result<Vec<(String, Node)>, Fault> {
+pub fn read_map(text: &str) -> Result<Map, Fault> {
     let read: Result<Option<Spanned<Raw>>, _> =
-        serde_saphyr::from_str_with_options(text, options(0));
-    match read.map_err(|error| fault(&error))? {
-        None => Ok(Vec::new()),
-        Some(raw) => match node(raw, text) {
-            Node { value: Value::Map(entries), .. } => Ok(entries),
-            Node { value: Value::Null, .. } => Ok(Vec::new()),
-            Node { line, .. } => {
-                let reason = "keys with values are expected here, such as `title: …`".to_owned();
-                Err(Fault { line, column: 1, reason })
-            }
-        },
+        serde_saphyr::from_str_with_options(text, options());
+    let empty = Map { entries: Vec::new(), fault: None };
+    let Some(raw) = read.map_err(|error| fault(&error))? else { return Ok(empty) };
+    let mut twice = None;
+    match node(raw, text, &mut twice) {
+        Node { value: Value::Map(entries), .. } => Ok(Map { entries, fault: twice }),
+        Node { value: Value::Null, .. } => Ok(empty),
+        Node { line, .. } => {
+            let reason = "keys with values are expected here, such as `title: …`".to_owned();
+            Err(Fault { line, column: 1, reason })
+        }
     }
 }
 
 /// The place and the words of a reader's error.
-pub fn fault(error: &serde_saphyr::Error) -> Fault {
+fn fault(error: &Error) -> Fault {
     let number = |value: u64| usize::try_from(value).unwrap_or(1).max(1);
     let (line, column) = error
         .location()
         .map_or((1, 1), |location| (number(location.line()), number(location.column())));
-    let words = error.without_snippet().to_string();
-    // The place is told by us.
-    let reason = words.split(" at line ").next().unwrap_or_default();
-    Fault { line, column, reason: reason.trim_end_matches([':', ' ']).to_owned() }
+    let reason = explain(error).unwrap_or_else(|| {
+        let words = error.without_snippet().to_string();
+        // The place is told by us.
+        let words = words.split(" at line ").next().unwrap_or_default();
+        words.trim_end_matches([':', ' ']).replace(char::is_control, " ")
+    });
+    Fault { line, column, reason }
+}
+
+/// An error in words for whoever wrote the text, where the reader's own are for programmers.
+fn explain(error: &Error) -> Option<String> {
+    let inner = match error {
+        Error::AliasError { error, .. } => error,
+        error => error,
+    };
+    Some(match inner {
+        Error::UnknownAnchor { .. } => {
+            "this alias names an anchor that is not there; put the text in quotes".to_owned()
+        }
+        Error::MultipleDocuments { .. }
+        | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
+            "a second YAML document begins here, and only one is read".to_owned()
+        }
+        Error::Budget { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => format!(
+            "too large or too deeply nested; at most {MAX_NODES} values, {MAX_DEPTH} levels and \
+             {MAX_ALIASES} aliases are read"
+        ),
+        _ => return None,
+    })
 }
 
 /// What the reader tells of a node before its source is looked up.
@@ -114,15 +159,28 @@ enum Raw {
     Map(Vec<(String, Spanned<Raw>)>),
 }
 
-fn node(raw: Spanned<Raw>, source: &str) -> Node {
+/// `twice` gets the first key that stands there a second time.
+fn node(raw: Spanned<Raw>, source: &str, twice: &mut Option<Fault>) -> Node {
     let line = usize::try_from(raw.referenced.line()).unwrap_or(1);
     let value = match raw.value {
         Raw::Null => Value::Null,
         Raw::Text(text) => Value::Scalar(text),
         Raw::Typed => Value::Scalar(written(&raw, source)),
-        Raw::List(items) => Value::List(items.into_iter().map(|raw| node(raw, source)).collect()),
+        Raw::List(items) => {
+            Value::List(items.into_iter().map(|raw| node(raw, source, twice)).collect())
+        }
         Raw::Map(entries) => {
-            Value::Map(entries.into_iter().map(|(key, raw)| (key, node(raw, source))).collect())
+            let mut known: Vec<(String, Node)> = Vec::with_capacity(entries.len());
+            for (key, raw) in entries {
+                let node = node(raw, source, twice);
+                if known.iter().all(|(other, _)| *other != key) {
+                    known.push((key, node));
+                } else if twice.is_none() {
+                    let reason = format!("the key {key:?} is there twice; the first one counts");
+                    *twice = Some(Fault { line: node.line, column: 1, reason });
+                }
+            }
+            Value::Map(known)
         }
     };
     Node { line, value }
@@ -210,9 +268,6 @@ impl<'de> Visitor<'de> for RawVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
         let mut entries: Vec<(String, Spanned<Raw>)> = Vec::new();
         while let Some((key, value)) = map.next_entry::<String, _>()? {
-            if entries.iter().any(|(known, _)| *known == key) {
-                return Err(A::Error::custom(format!("the key {key:?} is there twice")));
-            }
             entries.push((key, value));
         }
         Ok(Raw::Map(entries))
@@ -229,11 +284,12 @@ mod tests {
 
     #[test]
     fn scalars_stay_as_they_were_written() {
-        let map = read_map(
+        let Map { entries: map, fault } = read_map(
             "a: 010\nb: no\nc: 1.0\nd: '2'\ne: ~\nf: 2026-01-04\ng: 1e3\nh: true # yes\ni: \"x\\ty\"\n\
              j: 0x1F\nk: .5\nl: 123456789012345678901234567890\nm: é🦀 x\nn: 7\n",
         )
         .unwrap();
+        assert_eq!(fault, None);
         for (key, text) in [
             ("a", "010"),
             ("b", "no"),
@@ -258,16 +314,17 @@ mod tests {
     // Catalogue 67
     #[test]
     fn faults_name_their_line() {
-        let bomb = "a: &a [1,1,1]\nb: &b [*a,*a,*a]\nc: [*b,*b,*b]\n".to_owned();
+        let level =
+            |at: usize| format!("l{at}: &l{at} [{}]\n", vec![format!("*l{}", at - 1); 9].join(","));
+        let bomb = "l0: &l0 [x]\n".to_owned() + &(1..9).map(level).collect::<String>();
         let deep = "a: ".to_owned() + &"[".repeat(250_000);
         for (text, line, says) in [
             ("a: 1\nb: [1, 2\nc: 3\n", 3, ""),
-            ("a: 1\na: 2\n", 2, "uplicate"),
             ("a:\n\t- x\n", 2, ""),
             ("a: *nowhere\n", 1, "anchor"),
             ("- a\n- b\n", 1, "keys with values"),
             ("just words\n", 1, "keys with values"),
-            (&bomb, 1, ""),
+            (&bomb, 4, "at most"),
             (&deep, 1, ""),
         ] {
             let fault = read_map(text).unwrap_err();
@@ -276,7 +333,20 @@ mod tests {
             assert!(fault.reason.contains(says) && !fault.reason.is_empty(), "{fault:?}");
         }
         assert!(read_map("a: 1\n---\nb: 2\n").is_err(), "two documents");
-        assert_eq!(read_map(""), Ok(vec![]));
-        assert_eq!(read_map("# nothing\n"), Ok(vec![]));
+        let empty = Ok(Map { entries: vec![], fault: None });
+        assert_eq!(read_map(""), empty);
+        assert_eq!(read_map("# nothing\n"), empty);
+    }
+
+    #[test]
+    fn anchors_are_followed_and_of_two_equal_keys_the_first_counts() {
+        let map = read_map("a: &me Kevin\nb: *me\na: other\nc: {d: 1, d: 2}\n").unwrap();
+        let fault = map.fault.unwrap();
+        assert_eq!(
+            (scalar(&map.entries, "a"), scalar(&map.entries, "b")),
+            (Some("Kevin"), Some("Kevin"))
+        );
+        assert_eq!((fault.line, fault.reason.contains("\"a\" is there twice")), (3, true));
+        assert_eq!(map.entries.len(), 3);
     }
 }

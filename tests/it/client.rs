@@ -38,20 +38,19 @@ impl Server {
 
     pub(crate) fn start_with(root: &Path, arguments: &[&str]) -> Self {
         let mut command = reqlore();
-        command.args(arguments);
+        command.arg("--root").arg(root).args(arguments);
         Self::start_as(command, root)
     }
 
     /// With variables of its environment.
     pub(crate) fn start_in(root: &Path, variables: &[(&str, &Path)]) -> Self {
         let mut command = reqlore();
-        command.envs(variables.iter().copied());
+        command.arg("--root").arg(root).envs(variables.iter().copied());
         Self::start_as(command, root)
     }
 
     /// A server started by this command, for a project at `root`.
     pub(crate) fn start_as(mut command: Command, root: &Path) -> Self {
-        command.arg("--root").arg(root);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take();

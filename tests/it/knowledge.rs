@@ -300,6 +300,7 @@ fn a_wide_tree_needs_few_handles() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 64 && exec \"$0\" --root \"$1\"", BINARY]).arg(project.path());
     command.env_clear().env("HOME", "/nonexistent").env("PATH", "/usr/bin:/bin");
+    command.env("REQLORE_CACHE", "off");
     let mut server = Server::start_as(command, project.path());
     let found = data(&mut server, "ixchel_tags", json!({}));
     assert_eq!(found["tags"], json!([{ "tag": "wide", "count": 200 }]));

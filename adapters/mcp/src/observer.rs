@@ -55,7 +55,13 @@ impl Told {
                 Some(told) = self.progress.recv() => {
                     let _ = self.peer.notify_progress(told).await;
                 }
-                outcome = &mut call => break outcome,
+                outcome = &mut call => {
+                    // What was told before the end is told before the answer.
+                    while let Ok(told) = self.progress.try_recv() {
+                        let _ = self.peer.notify_progress(told).await;
+                    }
+                    return outcome;
+                }
             }
         }
     }

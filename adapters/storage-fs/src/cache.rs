@@ -17,6 +17,8 @@ use crate::read::Stamp;
 /// may read more or less of a file into its head.
 const MAGIC: &[u8] = concat!("reqlore heads 2, ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 const NAME: &str = "heads.bin";
+/// What unfinished ones are called.
+const PREFIX: &str = ".heads-";
 
 /// The folder for caches; without one nothing is kept.
 #[derive(Debug, Clone, Default)]
@@ -59,12 +61,13 @@ impl Cache {
         let Ok(body) = postcard::to_allocvec(&saving.collect::<Vec<_>>()) else { return };
         let write = || -> std::io::Result<()> {
             fs::create_dir_all(&folder)?;
-            let temp = folder.join(format!("{NAME}.{}.tmp", std::process::id()));
-            let mut file = fs::File::create(&temp)?;
+            remove_leftovers(&folder);
+            let mut file = tempfile::Builder::new().prefix(PREFIX).tempfile_in(&folder)?;
             file.write_all(MAGIC)?;
             file.write_all(Version::of(&body).to_string().as_bytes())?;
             file.write_all(&body)?;
-            fs::rename(&temp, folder.join(NAME))
+            file.persist(folder.join(NAME))?;
+            Ok(())
         };
         if let Err(error) = write() {
             tracing::debug!(%error, "the cache of heads was not written");
@@ -74,5 +77,14 @@ impl Cache {
     fn folder(&self, path: &Path) -> Option<PathBuf> {
         let key = Version::of(path.as_os_str().as_encoded_bytes());
         self.folder.as_ref().map(|folder| folder.join(format!("files-{key}")))
+    }
+}
+
+/// What a killed process left. One that is just being written by another process is made again.
+fn remove_leftovers(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }

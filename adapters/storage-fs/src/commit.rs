@@ -38,7 +38,8 @@ pub(crate) fn run(
     mut commit: Commit,
     _lock: &Lock,
 ) -> StoreResult<Committed> {
-    let step = |step| reached(step).map_err(|error| not_written("project_root", "commit", error));
+    let step =
+        |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
     for _ in 0..ATTEMPTS {
         let mut tree = Tree::new(root, &shared.layout);
         let reads = &commit.reads;

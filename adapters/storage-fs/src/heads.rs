@@ -19,13 +19,24 @@ pub(crate) struct Seen {
     torn: bool,
 }
 
+/// Why, without the place: whoever shows the head names it.
+fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Unavailable { reason, .. }
+        | StoreError::Refused { reason, .. }
+        | StoreError::Unreadable { reason, .. }
+        | StoreError::Busy { reason } => reason.clone(),
+        StoreError::Decided(_) | StoreError::Fault(_) => error.to_string(),
+    }
+}
+
 impl Seen {
     /// What can't be read for a reason that may pass is looked at again; a link or a folder stays
     /// one until it is replaced.
     pub(crate) fn fault(id: &DocumentId, error: &StoreError, stamp: Option<Stamp>) -> Self {
         let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::Fault(_));
         Self {
-            head: Head::unread(id.clone(), Version::UNREAD, error.to_string()),
+            head: Head::unread(id.clone(), Version::UNREAD, reason(error)),
             stamp: stamp.filter(|_| !passes),
             settled: false,
             watchable: !passes,

@@ -71,7 +71,7 @@ impl Taken {
             Ok(()) => Ok(Turn::Locked(Lock { _taken: self, _folder: folder })),
             Err(std::fs::TryLockError::WouldBlock) => Ok(Turn::Waiting(Waiting { taken: self })),
             Err(std::fs::TryLockError::Error(error)) => {
-                Err(failed("project_root", "lock the project's folder", error))
+                Err(failed("the project's folder", "lock it", error))
             }
         }
     }
@@ -90,13 +90,13 @@ impl Waiting {
             return Err(busy("another process"));
         };
         let locked = joined.map_err(|error| StoreError::Fault(error.to_string()))?;
-        locked.map_err(|error| failed("project_root", "lock the project's folder", error))
+        locked.map_err(|error| failed("the project's folder", "lock it", error))
     }
 }
 
 /// A description of its own for each lock: the lock belongs to it.
 fn folder(root: &Root) -> StoreResult<File> {
-    as_file(&root.dir).map_err(|error| failed("project_root", "open the project's folder", error))
+    as_file(&root.dir).map_err(|error| failed("the project's folder", "open it", error))
 }
 
 /// Locks a requirements directory that projects with different roots may share. Nearly nobody does,
@@ -106,7 +106,7 @@ pub(crate) fn folder_of_several(root: &Root, dir: &Dir) -> StoreResult<Option<Fi
     if same_folder(&root.dir, dir) {
         return Ok(None);
     }
-    let fail = |error| failed("project_root", "lock the requirements directory", error);
+    let fail = |error| failed("the project's folder", "lock the requirements directory", error);
     let folder = as_file(dir).map_err(fail)?;
     let mut waited = Duration::ZERO;
     loop {

@@ -1,6 +1,7 @@
 //! Which directories can be projects (rulings 1): any existing one with an absolute path, unless
 //! roots are configured, and never the file system's root, its special folders or a home folder.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
@@ -36,8 +37,8 @@ impl FsProjects {
     }
 
     /// The folder that holds documents of the slice: the one given or the nearest above it. The
-    /// walk ends below the home folder and the system's root, and where roots are configured it
-    /// stays inside them.
+    /// walk ends below the home folder and the system's root, at folders of other users and those
+    /// that everybody may write to, and where roots are configured it stays inside them.
     fn climb(&self, start: &ProjectKey, slice: Slice) -> ProjectKey {
         let holds = |folder: &Path| match slice {
             Slice::Sections => true,
@@ -45,11 +46,13 @@ impl FsProjects {
             Slice::Knowledge => folder.join(KNOWLEDGE).is_dir(),
         };
         let first = self.path(start);
+        let owner = owner(first);
         let is_inside = |folder: &&Path| {
             let fenced = !self.roots.is_empty();
             *folder == first
                 || (folder.parent().is_some()
                     && self.home.as_deref() != Some(*folder)
+                    && is_private(folder, owner)
                     && (!fenced || self.roots.iter().any(|root| folder.starts_with(root))))
         };
         // The documents of the server's own root may be kept elsewhere.
@@ -73,6 +76,10 @@ impl FsProjects {
     fn check(&self, named: &str, slice: Slice) -> Result<ProjectKey> {
         let path = Path::new(named);
         let unusable = |reason: String| unusable(slice.argument(), &reason);
+        // A client of the original gives a repository relative to where the server works (S4 AC-003).
+        let relative = slice == Slice::Knowledge && !named.starts_with('~');
+        let joined = if relative { &self.root.join(path) } else { path };
+        let path = joined;
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return Err(unusable(format!(
                 "{named:?} must be an absolute path without \"..\", such as \"/home/me/app\""
@@ -135,6 +142,17 @@ impl Projects for FsProjects {
     async fn has_folder(&self, path: &str) -> bool {
         Path::new(path).is_dir()
     }
+}
+
+fn owner(folder: &Path) -> Option<u32> {
+    folder.metadata().ok().map(|found| found.uid())
+}
+
+/// Does nobody else put files there? Another user's `.ixchel` above a project is not the project's.
+fn is_private(folder: &Path, owner: Option<u32>) -> bool {
+    const EVERYBODY_WRITES: u32 = 0o002;
+    let found = folder.metadata().ok();
+    found.is_some_and(|found| Some(found.uid()) == owner && found.mode() & EVERYBODY_WRITES == 0)
 }
 
 fn unusable(argument: &str, reason: &str) -> Error {

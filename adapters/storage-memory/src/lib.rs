@@ -143,6 +143,7 @@ impl Projects for NamedProjects {
     async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey> {
         match named {
             None | Some(ROOT) => Ok(ProjectKey::default()),
+            Some(".") if slice == Slice::Knowledge => Ok(ProjectKey::default()),
             Some(root) if root.starts_with('/') => Ok(ProjectKey::new(root)),
             Some(root) => {
                 let argument = slice.argument();

@@ -43,6 +43,14 @@ pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
 }
 
 fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Failure> {
+    if let Some((scheme, _)) = from.and_then(|from| from.split_once("://"))
+        && !matches!(scheme, "http" | "https")
+    {
+        return Err(Failure::usage(format!(
+            "--from: addresses begin with https:// or http://, not {scheme}://; or name a file or \
+             folder"
+        )));
+    }
     let source = from.map_or(Source::Default, Source::parse);
     let shows = std::io::stderr().is_terminal();
     let mut show = |progress: Progress<'_>| {

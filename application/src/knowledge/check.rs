@@ -22,17 +22,20 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
         let id = DocumentId::entity(&*node.name);
         let mut found: Vec<(Option<usize>, String)> = Vec::new();
         if let Some(fault) = &node.fault {
-            found.push((fault.line, format!("{}; mend it", fault.reason)));
+            found.push((fault.line, fault.reason.clone()));
         }
         let broken = broken_links(graph, node);
-        let misnamed = misnamed(node);
-        if !broken.is_empty() || misnamed.is_some() {
+        let claimed_once = matches!(graph.find(&node.entity.id), Found::One(_));
+        let misnamed = misnamed(node).filter(|_| claimed_once);
+        let twice = twice_claimed(graph, node);
+        if !broken.is_empty() || misnamed.is_some() || twice.is_some() {
             // Only now its text is of interest: for the lines.
             let read = ports.documents.get(project, std::slice::from_ref(&id)).await?;
             let document = read.into_iter().flatten().next();
             let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
             let line = |word: &str| line_of(text, word);
-            found.extend(misnamed.map(|message| (line(&node.entity.id), message)));
+            let own = misnamed.into_iter().chain(twice);
+            found.extend(own.map(|message| (line(&node.entity.id), message)));
             found.extend(broken.into_iter().map(|(target, message)| (line(target), message)));
         }
         found.sort_by_key(|(line, _)| *line);
@@ -42,7 +45,6 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
             message,
         }));
     }
-    findings.extend(graph.duplicates().into_iter().map(|(id, names)| duplicate(id, names)));
     Ok(findings)
 }
 
@@ -73,12 +75,12 @@ fn misnamed(node: &Node) -> Option<String> {
     })
 }
 
-fn duplicate(id: &str, names: &[String]) -> Finding {
-    let file = |name: &String| DocumentId::entity(&**name).to_string();
-    let others: Vec<String> = names[1..].iter().map(file).collect();
-    let message =
-        format!("the id {id} is claimed by {} as well; give each its own", others.join(", "));
-    Finding { document: file(&names[0]), line: None, message }
+fn twice_claimed(graph: &Graph, node: &Node) -> Option<String> {
+    let Found::Several(names) = graph.find(&node.entity.id) else { return None };
+    let others = names.iter().filter(|name| **name != node.name);
+    let others: Vec<String> = others.map(|name| DocumentId::entity(*name).to_string()).collect();
+    let id = &node.entity.id;
+    Some(format!("the id {id} is claimed by {} as well; give each its own", others.join(", ")))
 }
 
 /// The line of the front matter that holds a word; counted from 1.

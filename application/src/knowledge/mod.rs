@@ -22,7 +22,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::Context;
 use crate::arguments::present;
-use crate::read_model::Model;
+use crate::read_model::Entities;
 use crate::tool;
 use budget::MaxTokens;
 
@@ -37,7 +37,8 @@ pub(crate) type Id = Bounded<1_000>;
 struct OneEntity {
     /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
     id: Id,
-    /// Path inside the repository, absolute. Left out: the server's own root.
+    /// Any path inside the repository; a relative one begins at the server's root. Left out: the
+    /// server's root.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Repo")]
     repo: Option<Repo>,
@@ -56,7 +57,7 @@ async fn project(context: &Context, repo: Option<&Repo>) -> Result<ProjectKey> {
 async fn graph(
     context: &Context,
     repo: Option<&Repo>,
-) -> Result<(ProjectKey, OwnedMutexGuard<Model>)> {
+) -> Result<(ProjectKey, OwnedMutexGuard<Entities>)> {
     let project = project(context, repo).await?;
     let model = context.models.graph(&context.ports, &project, Look::Changed).await?;
     Ok((project, model))

@@ -46,7 +46,8 @@ struct Arguments {
     /// Rank by the words of the query alone.
     #[serde(default)]
     words_only: bool,
-    /// Path inside the repository, absolute. Left out: the server's own root.
+    /// Any path inside the repository; a relative one begins at the server's root. Left out: the
+    /// server's root.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Repo")]
     repo: Option<Repo>,
@@ -119,14 +120,13 @@ impl Tool for Search {
             meaning: if arguments.words_only { Meaning::Off } else { Meaning::Best },
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let mut model = context.models.index(ports, &project, Look::Changed, observer).await?;
+        let models = &context.models;
+        models.update_index(ports, &project, Look::Changed, observer).await?;
         let mut found = ports.search.search(&project, &query).await?;
-        if model.index_was_lost(ports, &project).await? {
-            drop(model);
-            model = context.models.index(ports, &project, Look::Changed, observer).await?;
+        if models.index_was_lost(ports, &project).await? {
+            models.update_index(ports, &project, Look::Changed, observer).await?;
             found = ports.search.search(&project, &query).await?;
         }
-        drop(model);
         reply(&found, arguments.max_tokens)
     }
 }

@@ -25,7 +25,8 @@ const MOST_WARNINGS: usize = 100;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Path inside the repository, absolute. Left out: the server's own root.
+    /// Any path inside the repository; a relative one begins at the server's root. Left out: the
+    /// server's root.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Repo")]
     repo: Option<Repo>,
@@ -71,8 +72,9 @@ impl Tool for Sync {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(context, arguments.repo.as_ref()).await?;
         let (ports, observer) = (&context.ports, &*call.observer);
-        let model = context.models.index(ports, &project, Look::Everything, observer).await?;
-        let versions = model.entity_versions();
+        context.models.update_index(ports, &project, Look::Everything, observer).await?;
+        let model = context.models.graph(ports, &project, Look::Changed).await?;
+        let versions = model.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
         super::reply(&Answer {
             scanned: model.graph.nodes().len(),

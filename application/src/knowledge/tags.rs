@@ -19,7 +19,8 @@ pub(crate) struct Tags;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Path inside the repository, absolute. Left out: the server's own root.
+    /// Any path inside the repository; a relative one begins at the server's root. Left out: the
+    /// server's root.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Repo")]
     repo: Option<Repo>,

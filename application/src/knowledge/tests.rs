@@ -215,6 +215,7 @@ async fn check_names_broken_links_duplicates_and_names_with_file_and_line() {
     let testing = project().await;
     testing.write(DocumentId::entity("ideas/twin"), "---\nid: iss-bbbbbb\n---\n").await;
     testing.write(DocumentId::entity("issues/iss-cccccc"), "---\nid: [\n---\n").await;
+    testing.write(DocumentId::entity("notes/other"), "---\nid: iss-dddddd\n---\n").await;
     let findings = check(&testing.ports()).await.unwrap();
     let shown = |finding: &Finding| {
         let line = finding.line.map_or_else(String::new, |line| line.to_string());
@@ -224,13 +225,14 @@ async fn check_names_broken_links_duplicates_and_names_with_file_and_line() {
     for part in [
         ".ixchel/decisions/dec-1d2c8f.md:7: supersedes leads to dec-aaaaaa, which is not there",
         ".ixchel/decisions/dec-1d2c8f.md:8: implements leads to iss-bbbbbb, which ideas/twin and",
-        ".ixchel/ideas/twin.md:2: its id is iss-bbbbbb, and the file is called twin.md",
-        ".ixchel/ideas/twin.md:: the id iss-bbbbbb is claimed by .ixchel/issues/iss-bbbbbb.md",
+        ".ixchel/ideas/twin.md:2: the id iss-bbbbbb is claimed by .ixchel/issues/iss-bbbbbb.md",
+        ".ixchel/issues/iss-bbbbbb.md:2: the id iss-bbbbbb is claimed by .ixchel/ideas/twin.md",
+        ".ixchel/notes/other.md:2: its id is iss-dddddd, and the file is called other.md",
         ".ixchel/issues/iss-cccccc.md:2: the front matter can't be read",
     ] {
         assert!(shown.iter().any(|line| line.starts_with(part)), "{part}\n{shown:#?}");
     }
-    assert_eq!(shown.len(), 5, "REQ-048 is no entity; {shown:#?}");
+    assert_eq!(shown.len(), 6, "REQ-048 is no entity; {shown:#?}");
 }
 
 #[tokio::test]

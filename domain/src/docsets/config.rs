@@ -61,7 +61,20 @@ impl Reader {
         };
         let written = raw.docs_root.as_ref().map_or(DOCS_ROOT, |root| root.value.as_str());
         match path::resolve(&reader.folder, written) {
-            Ok(docs_root) => reader.docs_root = docs_root,
+            Ok(docs_root) if path::lies_in(&docs_root, &reader.folder) => {
+                reader.docs_root = docs_root;
+            }
+            Ok(docs_root) if path::belongs_to_system(&docs_root) => {
+                let message = format!(
+                    "{} belongs to the system; name the folder that holds documentation",
+                    name::shown(written)
+                );
+                reader.refuse(raw.docs_root.as_ref(), "docs_root", &message);
+            }
+            Ok(docs_root) => {
+                reader.hint_at(raw.docs_root.as_ref(), &docs_root);
+                reader.docs_root = docs_root;
+            }
             Err(message) => reader.refuse(raw.docs_root.as_ref(), "docs_root", &message),
         }
         if let Some(template) = &raw.template {
@@ -80,6 +93,17 @@ impl Reader {
     fn refuse(&mut self, at: Option<&Text>, property: &str, message: &str) {
         let location = at.map_or(Location::UNKNOWN, |text| text.referenced);
         self.faults.push(fault(&location, format!("{property}: {message}")));
+    }
+
+    /// Who cloned the project should know that assistants are sent out of it.
+    fn hint_at(&mut self, at: Option<&Text>, docs_root: &str) {
+        let location = at.map_or(Location::UNKNOWN, |text| text.referenced);
+        let message = format!(
+            "docs_root leads out of the project: assistants are sent to {}; make sure that this is \
+             meant",
+            name::shown(docs_root)
+        );
+        self.hints.push(fault(&location, message));
     }
 
     fn hint(&mut self, unknown: &[Text], known: &[&str]) {
@@ -198,14 +222,12 @@ impl Reader {
 
     fn local_path(&mut self, name: &str, entry: &Entry, is_later: bool) -> String {
         if let Some(text) = &entry.local_path {
-            let inside = |path: &String| {
-                path::lies_in(path, &self.folder) || path::lies_in(path, &self.docs_root)
-            };
+            let inside = |path: &String| path::lies_in(path, &self.folder);
             let resolved = path::resolve(&self.folder, &text.value);
             let outside = || {
                 format!(
-                    "{} lies outside of the project's folder and of docs_root; name a folder \
-                     inside, or set docs_root",
+                    "{} lies outside of the project's folder; name a folder inside, or let \
+                     docs_root name where documentation lies",
                     name::shown(&text.value)
                 )
             };

@@ -35,6 +35,13 @@ pub(super) fn lies_in(path: &str, folder: &str) -> bool {
     path.starts_with(folder)
 }
 
+/// Would searching there be searching the system or its secrets? The path is normalised and ends
+/// with a slash.
+pub(super) fn belongs_to_system(path: &str) -> bool {
+    const SYSTEM: [&str; 7] = ["/etc/", "/proc/", "/sys/", "/dev/", "/boot/", "/run/", "/var/run/"];
+    path == "/" || path.ends_with(":/") || SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
+
 /// Without `.`, `..` and empty parts; ends with a slash.
 pub(super) fn normalised(path: &str) -> String {
     let drive = drive(path).unwrap_or_default();

@@ -43,7 +43,6 @@ fn docs_root_is_resolved_from_the_folder_that_holds_knowledge_and_normalised() {
         ("./docs//manuals/.", "/home/me/app/docs/manuals"),
         ("docs/../manuals/", "/home/me/app/manuals"),
         ("../shared", "/home/me/shared"),
-        ("../../../../../..", ""),
         ("docs\\manuals", "/home/me/app/docs/manuals"),
         ("/srv//docs/", "/srv/docs"),
         ("C:\\docs\\all", "C:/docs/all"),
@@ -127,7 +126,7 @@ fn a_byte_order_mark_and_crlf_change_nothing() {
 
 // Catalogue 44
 #[test]
-fn an_override_stays_in_the_project_or_in_docs_root() {
+fn an_override_stays_in_the_project_and_docs_root_out_of_the_system() {
     let over = |path: &str| {
         format!("docs_root: /srv/docs\ndocsets: {{a: {{local_path: '{path}', version: 1}}}}")
     };
@@ -135,20 +134,26 @@ fn an_override_stays_in_the_project_or_in_docs_root() {
         ("docs", "/home/me/app/docs/"),
         ("./docs/../src/", "/home/me/app/src/"),
         (".", "/home/me/app/"),
-        ("/srv/docs/a", "/srv/docs/a/"),
         ("/home/me/app/x", "/home/me/app/x/"),
         ("docs\\api", "/home/me/app/docs/api/"),
     ] {
         assert_eq!(path(&over(written)), resolved, "{written}");
     }
     for outside in
-        ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/../x", "C:\\x", "..\\x"]
+        ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/a", "C:\\x", "..\\x"]
     {
         let faults = Configuration::read(&over(outside), FOLDER).unwrap_err();
         let shown = faults[0].to_string();
         assert!(shown.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{shown}");
         assert!(shown.contains("outside of the project's folder"), "{shown}");
     }
+    for system in ["/", "/etc", "../../../../etc/ssl", "/proc/self", "C:\\"] {
+        let text = format!("docs_root: '{system}'\ndocsets: {{a: {{}}}}");
+        let faults = Configuration::read(&text, FOLDER).unwrap_err();
+        assert!(faults[0].to_string().contains("belongs to the system"), "{faults:?}");
+    }
+    let outside = read("docs_root: ../shared\ndocsets: {a: {}}");
+    assert!(outside.hints[0].to_string().contains("leads out of the project"), "for `check`");
 }
 
 // S3: REQ-1.5, REQ-6.1, REQ-6.5

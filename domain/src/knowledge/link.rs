@@ -43,9 +43,20 @@ pub(super) fn read(entries: &[(String, Node)]) -> Vec<Link> {
         for item in node.items() {
             let link = match &item.value {
                 Value::Scalar(_) => item.text().and_then(|target| link(key, target)),
-                Value::Map(_) => item.get("id").and_then(Node::text).and_then(|target| {
-                    link(item.get("type").and_then(Node::text).unwrap_or(key), target)
-                }),
+                Value::Map(_) if item.get("id").is_some() => {
+                    let relation = item.get("type").and_then(Node::text).unwrap_or(key);
+                    item.get("id").and_then(Node::text).and_then(|target| link(relation, target))
+                }
+                // `dec-1d2c8f: because of that`: ids with remarks.
+                Value::Map(entries) => {
+                    let ids = entries.iter().map(|(id, _)| id).filter(|id| looks_like_id(id));
+                    for found in ids.filter_map(|id| link(key, id)) {
+                        if !links.contains(&found) {
+                            links.push(found);
+                        }
+                    }
+                    None
+                }
                 Value::List(_) | Value::Null => None,
             };
             links.extend(link.filter(|link| !links.contains(link)));

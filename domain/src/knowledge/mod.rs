@@ -66,23 +66,26 @@ impl Entity {
     /// matter that can't be read is a fault, and the entity is what its name and body tell.
     pub fn read(name: &str, text: &str) -> (Self, Option<Fault>) {
         let parts = front_matter::split(text);
-        let (entries, fault) = match front_matter::read(parts) {
-            Ok(entries) => (entries, None),
+        let (entries, fault, unread) = match front_matter::read(parts) {
+            Ok(map) => {
+                let fault = map.fault.map(|f| Fault { line: Some(f.line), reason: f.reason });
+                (map.entries, fault, false)
+            }
             Err(fault) => {
-                let reason = format!(
-                    "the front matter can't be read: {} (column {})",
-                    fault.reason, fault.column
-                );
-                (Vec::new(), Some(Fault { line: Some(fault.line), reason }))
+                let yaml::Fault { line, column, reason } = fault;
+                let reason = format!("the front matter can't be read: {reason} (column {column})");
+                (Vec::new(), Some(Fault { line: Some(line), reason }), true)
             }
         };
+        // Of what can't be read as a whole, single lines still tell who it was.
+        let by_line = |key: &str| front_matter::line_of(parts, key).filter(|_| unread);
         let unended = parts.yaml.is_none() && looks_like_front_matter(parts.body);
         let fault = fault.or_else(|| {
             let reason = "the front matter has no closing `---` line".to_owned();
             unended.then_some(Fault { line: Some(1), reason })
         });
         let value = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, node)| node);
-        let text_of = |key: &str| value(key).and_then(yaml::Node::text);
+        let text_of = |key: &str| value(key).and_then(yaml::Node::text).or_else(|| by_line(key));
         let stem = name.rsplit('/').next().unwrap_or(name);
         let (id, wrong_id) = match text_of("id") {
             Some(id) if is_id(id) => (id.to_owned(), None),

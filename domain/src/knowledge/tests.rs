@@ -23,6 +23,7 @@ fn an_entity_is_read_from_its_front_matter() {
          status: accepted\r\ntags: [storage, dx]\r\nlabels:\r\n- dx\r\n- '1.0'\r\n\
          supersedes: dec-aaaaaa\r\nimplements: [iss-bbbbbb, REQ-048]\r\n\
          depends_on:\r\n- id: bd-cccccc\r\n  type: blocks\r\n- id: bd-dddddd\r\n\
+         because:\r\n  bd-ffffff: it came first\r\n  note: no id\r\n\
          parent: ''\r\npriority: 2\r\ncreated_by: dec-eeeeee\r\n---\r\n\r\n# Heading\r\n",
     );
     assert_eq!(
@@ -34,6 +35,7 @@ fn an_entity_is_read_from_its_front_matter() {
     assert_eq!(
         links(&entity),
         [
+            ("because", "bd-ffffff"),
             ("blocks", "bd-cccccc"),
             ("depends_on", "bd-dddddd"),
             ("implements", "iss-bbbbbb"),
@@ -69,7 +71,7 @@ fn a_file_without_an_id_is_an_entity_all_the_same() {
 fn a_broken_front_matter_is_a_fault_with_its_line_and_no_more() {
     for (text, line, says, id) in [
         ("---\nid: dec-1d2c8f\ntags: [a, b\n---\n# T\n", 3, "front matter", "dec-1d2c8f"),
-        ("---\nid: dec-1d2c8f\nid: x\n---\n# T\n", 3, "uplicate", "dec-1d2c8f"),
+        ("---\nid: dec-1d2c8f\nid: x\n---\n# T\n", 3, "twice", "dec-1d2c8f"),
         ("---\ntitle: x\nno end\n# T\n", 1, "closing", "dec-1d2c8f"),
         ("---\nid: ../x\n---\n# T\n", 2, "can't be used", "decisions/dec-1d2c8f"),
         ("---\ntitle: x\nid: \"a\\0b\"\n---\n# T\n", 3, "can't be used", "decisions/dec-1d2c8f"),

@@ -33,11 +33,14 @@ pub(crate) struct Root {
 
 impl Root {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
-        let failed = |error| failed("project_root", "open the project's folder", error);
+        let failed = |error| failed("the project's folder", "open it", error);
         let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
         // The path was resolved and judged before; if it leads elsewhere by now, it was swapped.
         if resolved(&dir).is_some_and(|now| now != path) {
-            return Err(refused("project_root", "was moved or replaced meanwhile; try again"));
+            return Err(refused(
+                "the project's folder",
+                "was moved or replaced meanwhile; try again",
+            ));
         }
         Ok(Self { dir })
     }

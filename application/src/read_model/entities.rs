@@ -1,0 +1,123 @@
+//! The knowledge graph of a project, kept true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reqlore_domain::document::{DocumentId, Head, Kind, Version};
+use reqlore_domain::error::Result;
+use reqlore_domain::knowledge::{Graph, Node};
+use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
+use reqlore_domain::project::ProjectKey;
+
+use super::reading::{Read, read};
+use crate::Ports;
+
+/// More changed documents than that are found faster by listing all heads.
+const MANY: usize = 500;
+
+/// All entities, and which of them the index has not heard of.
+#[derive(Default)]
+pub(crate) struct Entities {
+    pub(crate) graph: Graph,
+    /// Up to which revision they are in the graph; `None` before the first look.
+    revision: Option<Revision>,
+    news: Stale,
+}
+
+/// Which documents the index must take in.
+#[derive(Default)]
+pub(super) enum Stale {
+    /// It has to be compared with everything.
+    #[default]
+    Unknown,
+    These(BTreeSet<DocumentId>),
+}
+
+impl Stale {
+    pub(super) fn add(&mut self, ids: impl IntoIterator<Item = DocumentId>) {
+        if let Self::These(stale) = self {
+            stale.extend(ids);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        match other {
+            Self::Unknown => *self = Self::Unknown,
+            Self::These(ids) => self.add(ids),
+        }
+    }
+}
+
+impl Entities {
+    /// The version of every entity's document.
+    pub(crate) fn versions(&self) -> BTreeMap<DocumentId, Version> {
+        let nodes = self.graph.nodes();
+        nodes.map(|node| (DocumentId::entity(&*node.name), node.version)).collect()
+    }
+
+    /// What changed since this was last asked.
+    pub(super) fn take_news(&mut self) -> Stale {
+        std::mem::replace(&mut self.news, Stale::These(BTreeSet::new()))
+    }
+
+    pub(super) async fn update(
+        &mut self,
+        ports: &Ports,
+        project: &ProjectKey,
+        look: Look,
+    ) -> Result<()> {
+        let since = self.revision.unwrap_or_default();
+        let changes = ports.documents.changes(project, Kind::Entity, since, look).await?;
+        let revision = match changes {
+            Changes::Since { revision, ids } if self.revision.is_some() && ids.len() <= MANY => {
+                self.take_in(ports, project, &ids).await?;
+                self.news.add(ids);
+                revision
+            }
+            Changes::Since { revision, ids } => {
+                self.list(ports, project).await?;
+                self.news.add(ids);
+                revision
+            }
+            Changes::Reset { revision } => {
+                self.list(ports, project).await?;
+                self.news = Stale::Unknown;
+                revision
+            }
+        };
+        self.revision = Some(revision);
+        Ok(())
+    }
+
+    async fn take_in(
+        &mut self,
+        ports: &Ports,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> Result<()> {
+        let read = read(ports, project, ids).await;
+        if read.iter().any(|read| matches!(read, Read::Fault)) {
+            // Is it there with a fault, or no document any more? The storage's list tells.
+            return self.list(ports, project).await;
+        }
+        for (id, found) in ids.iter().zip(read) {
+            match found {
+                Read::Document(document) => self.put(Head::of(&document)),
+                Read::Gone | Read::Fault => self.graph.remove(&id.name),
+            }
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self, ports: &Ports, project: &ProjectKey) -> Result<()> {
+        let page = ports.documents.find(project, &Filter::all(Kind::Entity)).await?;
+        self.graph = Graph::default();
+        page.heads.into_iter().for_each(|head| self.put(head));
+        Ok(())
+    }
+
+    fn put(&mut self, head: Head) {
+        if let Head { id, version, entity: Some(entity), fault, .. } = head {
+            self.graph.put(Node { name: id.name, entity, version, fault });
+        }
+    }
+}
