@@ -13,9 +13,16 @@ pub(crate) struct Catalogs {
     projects: Mutex<HashMap<ProjectKey, Arc<Mutex<Catalog>>>>,
 }
 
+/// So many are kept; beyond that those that nobody uses just now are forgotten. A watch is a handle
+/// of which a process has few.
+const MOST: usize = 16;
+
 impl Catalogs {
     pub(crate) fn of(&self, project: &ProjectKey) -> Arc<Mutex<Catalog>> {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        if projects.len() >= MOST && !projects.contains_key(project) {
+            projects.retain(|_, catalog| Arc::strong_count(catalog) > 1);
+        }
         Arc::clone(projects.entry(project.clone()).or_default())
     }
 
