@@ -226,6 +226,37 @@ fn many_edits_at_once_and_a_queue_that_overflows_are_seen() {
     assert_eq!(repository.heads().len(), 1_501);
 }
 
+/// Two files alone can fill the queue, and then the kernel forgets the third.
+#[test]
+fn what_came_after_the_queue_was_full_is_seen() {
+    let mut repository = Repository::new(&["a.md", "b.md", "c.md"]);
+    for _ in 0..5_000 {
+        write(&repository.file("a.md"), "# New");
+        write(&repository.file("b.md"), "# New");
+    }
+    write(&repository.file("c.md"), "# New");
+    assert_eq!(repository.changed(), ["a", "b", "c"]);
+}
+
+#[test]
+fn another_repository_in_the_place_of_the_first_is_seen() {
+    let mut repository = Repository::new(&["a.md"]);
+    let (repo, aside) = (repository.top.path().join("repo"), repository.top.path().join("aside"));
+    fs::rename(&repo, &aside).unwrap();
+    assert!(repository.changes(false).is_err());
+    write(&repository.file("b.md"), "# New");
+    assert_eq!(repository.changed(), ["a", "b"]);
+    // No event tells that a folder above was moved.
+    let above = repository.top.path().canonicalize().unwrap();
+    let moved = above.with_extension("moved");
+    fs::rename(&above, &moved).unwrap();
+    write(&repository.file("c.md"), "# New");
+    let changed = repository.changed();
+    fs::remove_dir_all(&above).unwrap();
+    fs::rename(&moved, &above).unwrap();
+    assert_eq!(changed, ["b", "c"]);
+}
+
 #[test]
 fn files_that_look_half_saved_are_waited_for_together() {
     let mut repository = Repository::new(&["a.md"]);
