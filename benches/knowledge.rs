@@ -21,7 +21,6 @@ mod graph;
 #[path = "knowledge/meaning.rs"]
 mod meaning;
 #[path = "harness/table.rs"]
-#[expect(dead_code, reason = "the other bench uses the rest")]
 mod table;
 #[path = "knowledge/tree.rs"]
 mod tree;

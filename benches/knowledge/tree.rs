@@ -59,7 +59,7 @@ impl Language {
         let mut known = std::collections::HashSet::new();
         while words.len() < VOCABULARY {
             // What is used often is short.
-            let length = 1 + words.len().ilog10() as usize / 2 + random.below(3);
+            let length = words.len().to_string().len() / 2 + random.below(3);
             let word: String =
                 (0..=length).map(|_| SYLLABLES[random.below(SYLLABLES.len())]).collect();
             if known.insert(word.clone()) {
@@ -129,7 +129,7 @@ fn entity(language: &Language, number: usize, count: usize) -> String {
     let status = ["open", "accepted", "closed"][random.below(3)];
     let title_words = 3 + random.below(5);
     let title = language.words(&mut random, title_words);
-    let tags: Vec<String> = (0..1 + random.below(3)).map(|_| tag(&mut random)).collect();
+    let tags: Vec<String> = (0..=random.below(3)).map(|_| tag(&mut random)).collect();
     let mut text = format!(
         "---\nid: {}\ntype: {kind}\ntitle: {title}\nstatus: {status}\ntags: [{}]\nlabels:\n  - {}\n",
         id(number),
@@ -138,7 +138,7 @@ fn entity(language: &Language, number: usize, count: usize) -> String {
     );
     let mut link = || id(random.below(count));
     // Writing to a string does not fail.
-    let _ = write!(text, "relates_to: [{}, {}]\n", link(), link());
+    let _ = writeln!(text, "relates_to: [{}, {}]", link(), link());
     let _ = write!(text, "depends_on:\n  - id: {}\n    type: blocks\n---\n\n", link());
     for _ in 0..2 + random.below(3) {
         let words = 20 + random.below(30);

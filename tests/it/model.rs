@@ -86,11 +86,14 @@ enum Answer {
 fn serve(answers: Vec<Answer>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let reply = move |answer| answer_one(&listener.accept().unwrap().0, answer);
-    (address, std::thread::spawn(move || answers.into_iter().map(reply).collect()))
+    let serve = move || {
+        let reply = |answer| answer_one(&listener.accept().unwrap().0, answer);
+        answers.iter().map(reply).collect()
+    };
+    (address, std::thread::spawn(serve))
 }
 
-fn answer_one(mut stream: &TcpStream, answer: Answer) -> String {
+fn answer_one(mut stream: &TcpStream, answer: &Answer) -> String {
     let lines = BufReader::new(stream).lines().map(Result::unwrap);
     let lines: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let range = lines.iter().find_map(|line| {
@@ -99,7 +102,7 @@ fn answer_one(mut stream: &TcpStream, answer: Answer) -> String {
     });
     let from = range.and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
     let from = from.map_or(0, |from| from.parse::<usize>().unwrap());
-    let (file, end) = match &answer {
+    let (file, end) = match answer {
         Answer::File(file) => (file, file.len()),
         Answer::Cut(file, end) => (file, *end),
     };
