@@ -22,8 +22,9 @@ use vectors::{Prefix, Row, Vectors};
 
 /// A model ranks when it knows that many of a hundred texts.
 const ENOUGH_PERCENT: usize = 95;
-/// An instant model reads so many texts in the very call that brings them.
-pub(crate) const IN_PASSING: usize = 512;
+/// So many texts instant models read when a project is opened; a start is to stay fast, so the rest
+/// waits. What a call brings they read within it, however much: that takes less than to index it.
+pub(crate) const AT_OPENING: usize = 20_000;
 /// So many texts a model reads at once in the background, by its pace: then calls get a turn.
 const BATCH_INSTANT: usize = 64;
 const BATCH_SLOW: usize = 4;

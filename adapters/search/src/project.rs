@@ -116,7 +116,7 @@ impl Project {
     }
 
     fn try_apply(&mut self, projections: &[Projection]) -> tantivy::Result<()> {
-        let mut budget = meaning::IN_PASSING;
+        let mut budget = usize::MAX;
         for projection in projections {
             self.remove(&projection.document);
             let Some(version) = projection.version else { continue };
@@ -337,7 +337,7 @@ impl Project {
                 lacking.push(slot);
             }
         }
-        let mut budget = meaning::IN_PASSING;
+        let mut budget = meaning::AT_OPENING;
         for slot in lacking {
             // What can't be read now is noticed by the next search.
             let (title, text) = self.words.view().text(slot).ok().flatten().unwrap_or_default();

@@ -75,6 +75,25 @@ fn a_slow_model_reads_behind_and_words_rank_meanwhile() {
 }
 
 #[test]
+fn the_first_answer_ranks_by_meaning_however_much_was_brought() {
+    let model = Toy::instant();
+    let index = Tester::new(None, vec![model.clone()]);
+    let text = "## One\n\n".to_owned() + &"plain ".repeat(200);
+    let documents = (0..3000).map(|i| document(&format!("n-{i}"), &format!("Note {i}"), &text));
+    let mut documents: Vec<_> = documents.collect();
+    documents.push(document("auto-1", "", "an auto with four wheels"));
+    for batch in documents.chunks(256) {
+        index.apply(batch.to_vec());
+    }
+    let hits = index.search(&query("car"));
+    assert_eq!(hits.pending, 0);
+    assert_eq!(hits.signals, ["words", "meaning:toy-instant"]);
+    assert_eq!(hits.hits[0].reference, "auto-1");
+    // More than one for each, so that it is no small matter.
+    assert!(model.texts() > 2 * 3000, "{}", model.texts());
+}
+
+#[test]
 fn an_index_is_dropped_while_much_is_unread() {
     let folder = tempfile::tempdir().unwrap();
     let slow = Toy::new(Pace::Slow, Languages::English);
