@@ -3,7 +3,6 @@
 //! The trap: it yields to calls. Before each batch it waits until no call runs, and a batch is
 //! small, so a call waits for one batch at most.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,9 +12,8 @@ use reqlore_domain::ports::embedder::Role;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
-use crate::analyzer::Analyzer;
-use crate::folder::Folder;
-use crate::project::{Analyzers, Project};
+use crate::project::Project;
+use crate::projects::Projects;
 
 /// Changes are saved when nothing changed for so long ...
 const QUIET: Duration = Duration::from_secs(2);
@@ -30,9 +28,7 @@ const NICE: i32 = 10;
 /// What calls and the thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    config: Config,
-    analyzers: Analyzers,
-    projects: Mutex<HashMap<ProjectKey, Arc<Mutex<Project>>>>,
+    projects: Projects,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -57,36 +53,21 @@ enum Turn {
 
 impl Shared {
     pub(crate) fn new(config: Config) -> Self {
-        let analyzers = Analyzers { asking: Analyzer::new(), indexing: Analyzer::new() };
-        let (projects, state) = (Mutex::default(), Mutex::default());
-        Self { config, analyzers, projects, state, wake: Condvar::new() }
+        let (state, wake) = (Mutex::default(), Condvar::new());
+        Self { projects: Projects::new(config), state, wake }
     }
 
-    /// The project, if it is open and nobody is just opening one.
+    /// The project, if it is open.
     pub(crate) fn opened(&self, key: &ProjectKey) -> Option<Arc<Mutex<Project>>> {
-        self.projects.try_lock().ok()?.get(key).cloned()
+        self.projects.opened(key)
     }
 
     /// The project; opening it reads its folder.
     pub(crate) fn project(&self, key: &ProjectKey) -> Result<Arc<Mutex<Project>>> {
-        let mut projects = lock(&self.projects);
-        if let Some(project) = projects.get(key) {
-            return Ok(Arc::clone(project));
+        if let Some(project) = self.opened(key) {
+            return Ok(project);
         }
-        let folder = self.config.cache.as_ref().and_then(|cache| {
-            let mut name = blake3::Hasher::new();
-            name.update(self.config.store.as_bytes()).update(b"\0").update(key.as_str().as_bytes());
-            let path = cache.join(&name.finalize().to_hex()[..32]);
-            Folder::open(path.clone())
-                .inspect_err(|error| {
-                    let path = path.display();
-                    tracing::warn!(%path, %error, "there is no cache of the search index");
-                })
-                .ok()
-        });
-        let opened = Project::open(folder, self.analyzers.clone(), &self.config.embedders)?;
-        let project = Arc::new(Mutex::new(opened));
-        projects.insert(key.clone(), Arc::clone(&project));
+        let project = self.projects.open(key)?;
         lock(&self.state).work = true;
         self.wake.notify_all();
         Ok(project)
@@ -146,7 +127,7 @@ impl Shared {
 
     /// Lets one model read one batch of one project.
     fn read(&self) {
-        for project in self.all() {
+        for project in self.projects.all() {
             let Some(batch) = lock(&project).next_batch() else { continue };
             let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
             let result = batch.embedder.embed(Role::Passage, &texts);
@@ -157,16 +138,9 @@ impl Shared {
     }
 
     fn save(&self) {
-        for project in self.all() {
-            let mut project = lock(&project);
-            if project.unsaved() {
-                project.save();
-            }
+        for project in self.projects.all() {
+            lock(&project).save();
         }
-    }
-
-    fn all(&self) -> Vec<Arc<Mutex<Project>>> {
-        lock(&self.projects).values().cloned().collect()
     }
 }
 

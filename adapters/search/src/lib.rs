@@ -13,6 +13,7 @@ mod chunk;
 mod folder;
 mod meaning;
 mod project;
+mod projects;
 mod rank;
 mod references;
 mod script;
@@ -45,8 +46,9 @@ const LIGHT_APPLY: usize = 8;
 pub struct Config {
     /// The folder for this user's caches; without one everything is in memory.
     pub cache: Option<PathBuf>,
-    /// Which store the projects are in, such as its path or address: with a project's key it names
-    /// the folder of its cache, and is not shown to anyone.
+    /// Which store the projects are in, such as its address; of a store of files the path of its
+    /// default project. With a project's key it names the folder of its cache, and is not shown to
+    /// anyone.
     pub store: String,
     /// The models of meaning, the worst first; may be none.
     pub embedders: Vec<Arc<dyn Embedder>>,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -39,8 +40,8 @@ pub(crate) struct Project {
     checkpoints: Checkpoints,
     /// Something is to be saved.
     unsaved: bool,
-    /// How often a fault emptied it.
-    losses: u64,
+    /// Its number among all openings and losses of the index, and the next one.
+    losses: (u64, Arc<AtomicU64>),
 }
 
 /// One for each side, so that a search never waits for indexing.
@@ -72,6 +73,7 @@ impl Project {
         mut folder: Option<Folder>,
         analyzers: Analyzers,
         embedders: &[Arc<dyn Embedder>],
+        losses: Arc<AtomicU64>,
     ) -> Result<Self> {
         let meaning = Meaning::new(embedders, folder.as_ref());
         let checkpoints = Checkpoints::open(folder.as_ref());
@@ -86,7 +88,8 @@ impl Project {
             Some(restored) => restored,
             None => (Table::default(), Words::empty(&analyzers.indexing).map_err(unusable)?),
         };
-        let (unsaved, losses) = (false, 0);
+        let unsaved = false;
+        let losses = (losses.fetch_add(1, Ordering::Relaxed), losses);
         let mut project =
             Self { analyzers, folder, words, table, meaning, checkpoints, unsaved, losses };
         if found {
@@ -101,9 +104,9 @@ impl Project {
         self.table.versions()
     }
 
-    /// How often a fault emptied it.
+    /// Another number after each opening and after each fault that emptied it.
     pub(crate) fn losses(&self) -> u64 {
-        self.losses
+        self.losses.0
     }
 
     /// Takes documents in. A fault empties the index, and then they are all there is.
@@ -295,14 +298,9 @@ impl Project {
         self.meaning.take(batch, result);
     }
 
-    /// Is there something to save?
-    pub(crate) fn unsaved(&self) -> bool {
-        self.unsaved && self.folder.is_some()
-    }
-
-    /// Brings the folder up to date. What can't be saved is built again by the next process.
+    /// Brings the folder up to date, if something changed. What can't be saved is built again by the next process.
     pub(crate) fn save(&mut self) {
-        let Some(folder) = &mut self.folder else { return };
+        let Some(folder) = self.folder.as_mut().filter(|_| self.unsaved) else { return };
         self.unsaved = false;
         self.meaning.save();
         let table = self.table.compose();
@@ -315,7 +313,7 @@ impl Project {
 
     /// Begins empty, after a fault.
     fn reset(&mut self, fault: &tantivy::TantivyError) -> Result<()> {
-        self.losses += 1;
+        self.losses.0 = self.losses.1.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(error = %fault, "the search index is damaged and is built anew");
         for (_, entry) in self.table.all() {
             self.meaning.release(&entry.chunks);
@@ -343,6 +341,13 @@ impl Project {
             let (title, text) = self.words.view().text(slot).ok().flatten().unwrap_or_default();
             self.meaning.read(&chunk::split(&title, &text), &mut budget);
         }
+    }
+}
+
+impl Drop for Project {
+    /// Saves what somebody changed who held it longer than the index did.
+    fn drop(&mut self) {
+        self.save();
     }
 }
 

@@ -5,5 +5,6 @@
 mod cache;
 mod histories;
 mod meaning;
+mod projects;
 mod queries;
 mod support;

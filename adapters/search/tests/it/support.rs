@@ -14,15 +14,25 @@ use reqlore_search::{Config, Index};
 
 pub(crate) struct Tester {
     index: Index,
+    /// Which project is meant.
+    pub(crate) key: ProjectKey,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Tester {
     pub(crate) fn new(cache: Option<&Path>, embedders: Vec<Arc<dyn Embedder>>) -> Self {
+        Self::of_store("store", cache, embedders)
+    }
+
+    pub(crate) fn of_store(
+        store: &str,
+        cache: Option<&Path>,
+        embedders: Vec<Arc<dyn Embedder>>,
+    ) -> Self {
         let cache = cache.map(Path::to_path_buf);
-        let index = Index::new(Config { cache, store: "store".to_owned(), embedders });
+        let index = Index::new(Config { cache, store: store.to_owned(), embedders });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { index, runtime }
+        Self { index, key: ProjectKey::default(), runtime }
     }
 
     pub(crate) fn in_memory() -> Self {
@@ -34,20 +44,23 @@ impl Tester {
     }
 
     pub(crate) fn apply(&self, projections: Vec<Projection>) {
-        self.runtime.block_on(self.index.apply(&ProjectKey::default(), projections)).unwrap();
+        self.runtime.block_on(self.index.apply(&self.key, projections)).unwrap();
     }
 
     pub(crate) fn search(&self, query: &Query) -> Hits {
-        self.runtime.block_on(self.index.search(&ProjectKey::default(), query)).unwrap()
+        self.runtime.block_on(self.index.search(&self.key, query)).unwrap()
     }
 
     pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
-        self.runtime.block_on(self.index.indexed(&ProjectKey::default())).unwrap()
+        self.runtime.block_on(self.index.indexed(&self.key)).unwrap()
+    }
+
+    pub(crate) fn losses(&self) -> u64 {
+        self.runtime.block_on(self.index.losses(&self.key)).unwrap()
     }
 
     pub(crate) fn checkpoint(&self, versions: BTreeMap<DocumentId, Version>) -> Difference {
-        let key = ProjectKey::default();
-        self.runtime.block_on(self.index.checkpoint(&key, "sync", versions)).unwrap()
+        self.runtime.block_on(self.index.checkpoint(&self.key, "sync", versions)).unwrap()
     }
 
     /// References of what is found, best first.
