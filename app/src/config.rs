@@ -81,22 +81,7 @@ impl Config {
         }
         let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
         let toolsets = get("toolsets").map(|value| toolsets(&value.text)).transpose()?;
-        let cache = get("cache");
-        if let Some(value) = cache.filter(|value| value.source.starts_with("file"))
-            && !file.named
-        {
-            // A repository that somebody cloned must not choose where models and indexes come from.
-            return Err(Failure::usage(format!(
-                "cache: {:?} ({}) may not be set by a project's own file; use REQLORE_CACHE, or name \
-                 the file with --config",
-                value.text, value.source
-            )));
-        }
-        let cache = match cache.map(|value| value.text.as_str()) {
-            None => user_cache(),
-            Some("off") => None,
-            Some(named) => Some(working_directory.join(named)),
-        };
+        let cache = cache(get("cache"), file.named, &working_directory)?;
         Ok(Self {
             toolsets: toolsets.unwrap_or_default(),
             cache,
@@ -180,6 +165,22 @@ fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
         })
     };
     names.map(toolset).collect()
+}
+
+/// The folder for caches. A repository that somebody cloned must not choose where models and indexes
+/// come from, so a file that nobody named does not count.
+fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathBuf>, Failure> {
+    match value {
+        None => Ok(user_cache()),
+        Some(Value { text, source, .. }) if source.starts_with("file") && !named => {
+            Err(Failure::usage(format!(
+                "cache: {text:?} ({source}) may not be set by a project's own file; use \
+                 REQLORE_CACHE, or name the file with --config"
+            )))
+        }
+        Some(value) if value.text == "off" => Ok(None),
+        Some(value) => Ok(Some(base.join(&value.text))),
+    }
 }
 
 /// Where this user's programs keep what they can make again.

@@ -31,7 +31,8 @@ pub fn split(text: &str) -> Parts<'_> {
     whole
 }
 
-/// The keys and values of the front matter, in their order; lines of faults count in the whole text.
+/// The keys and values of the front matter, in their order; lines of faults count from the top of
+/// the text.
 pub fn read(parts: Parts<'_>) -> Result<Map, Fault> {
     let below = |fault: Fault| Fault { line: fault.line + 1, ..fault };
     let Some(yaml) = parts.yaml else { return Ok(Map { entries: Vec::new(), fault: None }) };

@@ -131,7 +131,9 @@ async fn call(application: &Application, tool: &str, arguments: Value) -> Result
 fn essence(answer: Result<Value, String>) -> Result<Value, String> {
     let mut answer = answer?;
     if let Some(hits) = answer["hits"].as_array_mut() {
-        hits.iter_mut().for_each(|hit| drop(hit.as_object_mut().unwrap().remove("score")));
+        for hit in &mut *hits {
+            hit.as_object_mut().unwrap().remove("score");
+        }
         hits.sort_by_key(Value::to_string);
     }
     Ok(answer)

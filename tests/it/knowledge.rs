@@ -235,7 +235,9 @@ fn every_file_of_a_real_repository_is_scanned_shown_tagged_linked_and_found() {
         let told = shown["tags"].as_array().unwrap().iter();
         let told: BTreeSet<String> = told.map(|tag| tag.as_str().unwrap().to_owned()).collect();
         assert_eq!(told, tags, "{name}");
-        tags.into_iter().for_each(|tag| *counts.entry(tag).or_default() += 1);
+        for tag in tags {
+            *counts.entry(tag).or_default() += 1;
+        }
         let graph = data(&mut server, "ixchel_graph", json!({ "id": id }));
         for (relation, target) in links {
             let is_there = graph["outgoing"].as_array().unwrap().iter().any(|outgoing| {

@@ -18,6 +18,8 @@ pub(crate) struct Line {
 /// The peer's end: what is to be told before the answer.
 pub(crate) struct Told {
     peer: Peer<RoleServer>,
+    /// Who took the call back wants to hear no more of it.
+    cancelled: CancellationToken,
     progress: UnboundedReceiver<ProgressNotificationParam>,
 }
 
@@ -25,7 +27,8 @@ pub(crate) fn line(context: &RequestContext<RoleServer>) -> (Line, Told) {
     let (sender, progress) = unbounded_channel();
     let token = context.meta.get_progress_token();
     let line = Line { cancelled: context.ct.clone(), progress: token.map(|token| (token, sender)) };
-    (line, Told { peer: context.peer.clone(), progress })
+    let (peer, cancelled) = (context.peer.clone(), context.ct.clone());
+    (line, Told { peer, cancelled, progress })
 }
 
 impl Observer for Line {
@@ -52,17 +55,22 @@ impl Told {
         loop {
             tokio::select! {
                 biased;
-                Some(told) = self.progress.recv() => {
-                    let _ = self.peer.notify_progress(told).await;
-                }
+                Some(told) = self.progress.recv() => self.tell(told).await,
                 outcome = &mut call => {
                     // What was told before the end is told before the answer.
                     while let Ok(told) = self.progress.try_recv() {
-                        let _ = self.peer.notify_progress(told).await;
+                        self.tell(told).await;
                     }
                     return outcome;
                 }
             }
+        }
+    }
+
+    async fn tell(&self, told: ProgressNotificationParam) {
+        if !self.cancelled.is_cancelled() {
+            // Who does not hear it any more gets no answer either.
+            let _ = self.peer.notify_progress(told).await;
         }
     }
 }
