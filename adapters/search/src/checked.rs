@@ -6,19 +6,35 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What the first line of every file of ours says.
 const NAME: &str = "reqlore search cache";
 
 /// Writes `body` beside `path` and renames it there.
 pub(crate) fn write(path: &Path, form: &str, body: &[u8]) -> io::Result<()> {
+    write_by(&path.with_extension("new"), path, form, body)
+}
+
+/// The same for a file that others may be writing too: one of them is the last, and whole.
+pub(crate) fn write_shared(path: &Path, form: &str, body: &[u8]) -> io::Result<()> {
+    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let beside = path.with_extension(format!("{}-{number}.new", process::id()));
+    write_by(&beside, path, form, body).inspect_err(|_| {
+        // It may not even be there.
+        let _ = fs::remove_file(&beside);
+    })
+}
+
+fn write_by(beside: &Path, path: &Path, form: &str, body: &[u8]) -> io::Result<()> {
     let mut bytes = format!("{NAME} {form}\n").into_bytes();
     bytes.extend_from_slice(body);
     let sum = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
-    let beside = path.with_extension("new");
-    fs::write(&beside, bytes)?;
-    fs::rename(&beside, path)
+    fs::write(beside, bytes)?;
+    fs::rename(beside, path)
 }
 
 /// The body of a file of this form; `None` if there is none, or another, or a damaged one, and the

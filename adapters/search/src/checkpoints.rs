@@ -1,4 +1,7 @@
 //! Versions as they were when somebody last asked what changed.
+//!
+//! The trap: several processes serve one project, and what counts is what the last of them saw. So
+//! the file is read and written by all of them, also those that write nothing else.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +15,17 @@ use crate::folder::Folder;
 const FILE: &str = "checkpoints";
 const FORM: &str = "checkpoints 1";
 
+type All = BTreeMap<String, BTreeMap<DocumentId, Version>>;
+
 #[derive(Debug, Default)]
-pub(crate) struct Checkpoints(BTreeMap<String, BTreeMap<DocumentId, Version>>);
+pub(crate) struct Checkpoints {
+    /// What was last read or taken.
+    all: All,
+    /// It could not be written, so the file is behind.
+    unwritten: bool,
+}
 
 impl Checkpoints {
-    pub(crate) fn open(folder: Option<&Folder>) -> Self {
-        let body = folder.and_then(|folder| checked::read(&folder.path(FILE), FORM));
-        body.and_then(|body| parse(&body)).map(Self).unwrap_or_default()
-    }
-
     /// Compares with the last one of this name and takes its place.
     pub(crate) fn take(
         &mut self,
@@ -28,13 +33,16 @@ impl Checkpoints {
         name: &str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> Difference {
-        let before = self.0.remove(name).unwrap_or_default();
-        let difference = compare(&before, &versions);
-        self.0.insert(name.to_owned(), versions);
+        let read = folder.filter(|_| !self.unwritten).and_then(read);
+        self.all = read.unwrap_or_else(|| std::mem::take(&mut self.all));
+        let before = self.all.remove(name).unwrap_or_default();
+        let difference = Difference::between(&before, &versions);
+        self.all.insert(name.to_owned(), versions);
         let changed =
             difference != Difference { unchanged: difference.unchanged, ..Difference::default() };
-        if let Some(folder) = folder.filter(|folder| changed && folder.writes()) {
-            let written = checked::write(&folder.path(FILE), FORM, &compose(&self.0));
+        if let Some(folder) = folder.filter(|_| changed || self.unwritten) {
+            let written = checked::write_shared(&folder.path(FILE), FORM, &compose(&self.all));
+            self.unwritten = written.is_err();
             if let Err(error) = written {
                 tracing::warn!(%error, "a checkpoint can't be kept for the next start");
             }
@@ -43,23 +51,11 @@ impl Checkpoints {
     }
 }
 
-fn compare(
-    before: &BTreeMap<DocumentId, Version>,
-    now: &BTreeMap<DocumentId, Version>,
-) -> Difference {
-    let mut difference = Difference::default();
-    for (id, version) in now {
-        match before.get(id) {
-            None => difference.added += 1,
-            Some(old) if old == version => difference.unchanged += 1,
-            Some(_) => difference.modified += 1,
-        }
-    }
-    difference.deleted = before.keys().filter(|id| !now.contains_key(id)).count();
-    difference
+fn read(folder: &Folder) -> Option<All> {
+    parse(&checked::read(&folder.path(FILE), FORM)?)
 }
 
-fn compose(checkpoints: &BTreeMap<String, BTreeMap<DocumentId, Version>>) -> Vec<u8> {
+fn compose(checkpoints: &All) -> Vec<u8> {
     let mut body = Vec::new();
     put_length(&mut body, checkpoints.len());
     for (name, versions) in checkpoints {
@@ -72,7 +68,7 @@ fn compose(checkpoints: &BTreeMap<String, BTreeMap<DocumentId, Version>>) -> Vec
     body
 }
 
-fn parse(body: &[u8]) -> Option<BTreeMap<String, BTreeMap<DocumentId, Version>>> {
+fn parse(body: &[u8]) -> Option<All> {
     let mut reader = Reader(body);
     let mut checkpoints = BTreeMap::new();
     for _ in 0..reader.length()? {

@@ -33,9 +33,19 @@ impl Folder {
     /// Makes the folder and tries to become its writer. Without being able to write, it is read.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(path.join("words"))?;
-        let file = File::options().create(true).truncate(false).write(true).open(path.join("lock"));
-        let lock = file.ok().filter(|file| file.try_lock().is_ok());
+        let lock = lock(&path);
         Ok(Self { path, lock, written: BTreeMap::new() })
+    }
+
+    /// Becomes the writer if it is not and nobody else is any more; did it just now?
+    pub(crate) fn take_over(&mut self) -> bool {
+        if self.writes() {
+            return false;
+        }
+        self.lock = lock(&self.path);
+        // What is there now is another one's.
+        self.written.clear();
+        self.writes()
     }
 
     pub(crate) fn writes(&self) -> bool {
@@ -137,6 +147,12 @@ impl Folder {
             _ => self.tidy(),
         }
     }
+}
+
+fn lock(folder: &Path) -> Option<File> {
+    let path = folder.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(path);
+    file.ok().filter(|file| file.try_lock().is_ok())
 }
 
 /// The forms of everything that is kept with words; another one is another index.

@@ -280,6 +280,15 @@ impl Meaning {
         Found { chunks: chunks.collect(), near: Near { list, weight, cutoff } }
     }
 
+    /// This process is to write the files from now on.
+    pub(crate) fn take_over(&mut self) {
+        for tier in &mut self.tiers {
+            if let Some(store) = &mut tier.store {
+                store.take_over(&mut tier.vectors, tier.embedder.profile().dimension);
+            }
+        }
+    }
+
     /// Brings the files up to date, and forgets vectors once most are of no use.
     pub(crate) fn save(&mut self) {
         let live = &self.live;

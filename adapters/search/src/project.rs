@@ -76,7 +76,7 @@ impl Project {
         losses: Arc<AtomicU64>,
     ) -> Result<Self> {
         let meaning = Meaning::new(embedders, folder.as_ref());
-        let checkpoints = Checkpoints::open(folder.as_ref());
+        let checkpoints = Checkpoints::default();
         let stored = folder.as_mut().and_then(Folder::load);
         let restored = stored.and_then(|(directory, table)| {
             let words = Words::open(directory, &analyzers.indexing).ok()?;
@@ -301,8 +301,15 @@ impl Project {
     /// Brings the folder up to date, if something changed. What can't be saved is built again by the next process.
     pub(crate) fn save(&mut self) {
         let Some(folder) = self.folder.as_mut().filter(|_| self.unsaved) else { return };
-        self.unsaved = false;
+        if folder.take_over() {
+            self.meaning.take_over();
+        }
         self.meaning.save();
+        if !folder.writes() {
+            // Another process does; it may be gone the next time.
+            return;
+        }
+        self.unsaved = false;
         let table = self.table.compose();
         let saved = self.words.commit().map_err(std::io::Error::other);
         match saved.and_then(|()| folder.save(&self.words.index, &self.words.directory, &table)) {

@@ -75,6 +75,15 @@ impl Store {
         vectors
     }
 
+    /// This process is to write from now on: what another one wrote meanwhile is taken in.
+    pub(crate) fn take_over(&mut self, vectors: &mut Vectors, dimension: usize) {
+        for (hash, row) in self.load(dimension).all() {
+            vectors.insert(hash, &row);
+        }
+        self.writes = true;
+        self.stale = true;
+    }
+
     pub(crate) fn push(&mut self, hash: &Hash, row: &Row) {
         if self.writes {
             self.unsaved.extend(encode(hash, row));

@@ -139,8 +139,8 @@ fn two_indexes_on_one_folder_do_not_disturb_each_other() {
     assert_eq!(writer.found("gamma"), ["by-writer"]);
     assert_eq!(other.found("gamma"), ["by-other"]);
     let at_writer = writer.indexed();
-    drop(writer);
     drop(other);
+    drop(writer);
     assert_eq!(Tester::on_disk(folder.path()).indexed(), at_writer);
 }
 
@@ -159,6 +159,35 @@ fn a_checkpoint_tells_what_changed_since() {
     let changed = Difference { added: 1, modified: 1, deleted: 1, unchanged };
     assert_eq!(index.checkpoint(index.indexed()), changed);
     assert_eq!(index.checkpoint(index.indexed()).unchanged, before.len());
+}
+
+#[test]
+fn a_second_process_counts_on_and_takes_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = Toy::instant();
+    let open = || Tester::new(Some(folder.path()), vec![model.clone() as _]);
+    let (first, second) = (open(), open());
+    first.apply(books());
+    let seen = first.indexed();
+    assert!(second.indexed().is_empty());
+    first.checkpoint(seen.clone());
+    let unchanged = Difference { unchanged: seen.len(), ..Difference::default() };
+    assert_eq!(second.checkpoint(seen.clone()), unchanged);
+    second.apply(vec![document("c", "", "delta")]);
+    second.checkpoint(second.indexed());
+    let back = Difference { added: seen.len(), deleted: 1, ..Difference::default() };
+    assert_eq!(first.checkpoint(seen), back);
+    drop(first);
+    second.apply(vec![document("d", "", "delta")]);
+    let indexed = second.indexed();
+    drop(second);
+    let read = model.texts();
+    let third = open();
+    assert_eq!(third.indexed(), indexed);
+    assert_eq!(third.found("delta"), ["c", "d"]);
+    // Vectors of the first one are there as well.
+    third.apply(books());
+    assert_eq!(model.texts(), read);
 }
 
 #[test]
