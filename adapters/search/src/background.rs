@@ -12,6 +12,7 @@ use reqlore_domain::ports::embedder::Role;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
+use crate::meaning;
 use crate::project::Project;
 use crate::projects::Projects;
 
@@ -130,7 +131,7 @@ impl Shared {
         for project in self.projects.all() {
             let Some(batch) = lock(&project).next_batch() else { continue };
             let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
-            let result = batch.embedder.embed(Role::Passage, &texts);
+            let result = meaning::embed(&*batch.embedder, Role::Passage, &texts);
             lock(&project).take_batch(&batch, result);
             self.changed();
             return;

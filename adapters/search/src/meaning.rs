@@ -8,6 +8,7 @@ pub(crate) mod vectors;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Role};
@@ -151,7 +152,7 @@ impl Meaning {
             let texts: Vec<&str> = now.iter().map(|chunk| chunk.text.as_str()).collect();
             let hashes: Vec<Hash> = now.iter().map(|chunk| chunk.hash).collect();
             if !texts.is_empty() {
-                let result = tier.embedder.embed(Role::Passage, &texts);
+                let result = embed(&*tier.embedder, Role::Passage, &texts);
                 tier.take(&hashes, result);
             }
             let later = later.iter().map(|chunk| (chunk.hash, chunk.text.as_str().into()));
@@ -353,6 +354,20 @@ impl Tier {
         }
         &self.places
     }
+}
+
+/// What a model makes of texts; a panic in it is its failure, and of nothing else.
+pub(crate) fn embed(
+    embedder: &dyn Embedder,
+    role: Role,
+    texts: &[&str],
+) -> reqlore_domain::error::Result<Vec<Vec<f32>>> {
+    // Whatever state it is in then, it is not asked again.
+    let made = catch_unwind(AssertUnwindSafe(|| embedder.embed(role, texts)));
+    made.unwrap_or_else(|_| {
+        let kind = reqlore_domain::error::ErrorKind::Internal;
+        Err(reqlore_domain::error::Error::new(kind, "the model panicked"))
+    })
 }
 
 fn unfit() -> reqlore_domain::error::Error {

@@ -361,7 +361,7 @@ impl Drop for Project {
 /// Lets a model read the beginning of a query.
 pub(crate) fn read_query(embedder: &dyn Embedder, query: &Query) -> Result<Vec<f32>> {
     let text = beginning(&query.text, MAX_BYTES);
-    let vectors = embedder.embed(Role::Query, &[text])?;
+    let vectors = meaning::embed(embedder, Role::Query, &[text])?;
     Ok(vectors.into_iter().next().unwrap_or_default())
 }
 

@@ -1,9 +1,11 @@
 //! Words and meaning together.
 
-use reqlore_domain::ports::embedder::{Languages, Pace};
+use std::sync::Arc;
+
+use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Role};
 use reqlore_domain::search::{Meaning, Query};
 
-use crate::support::{Tester, Toy, document, holding, item, query};
+use crate::support::{Panicking, Tester, Toy, document, holding, item, query};
 
 fn filled(index: &Tester) {
     let mut documents: Vec<_> =
@@ -103,4 +105,42 @@ fn an_index_is_dropped_while_much_is_unread() {
     let index = Tester::new(Some(folder.path()), vec![slow]);
     let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));
     assert!(answers.any(|hits| hits.pending == 0));
+}
+
+#[test]
+fn a_model_that_panics_is_off_and_nothing_else_is() {
+    for (pace, panics_at) in [
+        (Pace::Slow, Role::Passage),
+        (Pace::Slow, Role::Query),
+        (Pace::Instant, Role::Passage),
+        (Pace::Instant, Role::Query),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = Toy::new(pace, Languages::English).profile().clone();
+        let index =
+            Tester::new(Some(folder.path()), vec![Arc::new(Panicking { profile, panics_at })]);
+        filled(&index);
+        let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));
+        assert!(answers.any(|hits| hits.pending == 0));
+        let hits = index.search(&query("car"));
+        assert_eq!((hits.signals, hits.total), (vec!["words".to_owned()], 1));
+        index.apply(vec![document("later", "", "delta")]);
+        assert_eq!(index.found("delta"), ["later"]);
+        let indexed = index.indexed();
+        drop(index);
+        assert_eq!(Tester::on_disk(folder.path()).indexed(), indexed);
+    }
+}
+
+#[test]
+fn the_thread_behind_outlives_a_model_that_panics() {
+    let profile = Toy::new(Pace::Slow, Languages::Many).profile().clone();
+    let panicking = Arc::new(Panicking { profile, panics_at: Role::Passage });
+    let slow = Toy::new(Pace::Slow, Languages::English);
+    let index = Tester::new(None, vec![panicking, slow.clone()]);
+    filled(&index);
+    let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));
+    let hits = answers.find(|hits| hits.pending == 0).unwrap();
+    assert_eq!(hits.signals, ["words", "meaning:toy-slow"]);
+    assert!(slow.texts() > 0);
 }

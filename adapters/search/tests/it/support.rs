@@ -149,6 +149,23 @@ impl Toy {
     }
 }
 
+/// A model that panics at whatever `panics_at` says.
+pub(crate) struct Panicking {
+    pub(crate) profile: Profile,
+    pub(crate) panics_at: Role,
+}
+
+impl Embedder for Panicking {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        assert_ne!(role, self.panics_at, "as it is meant to");
+        Ok(texts.iter().map(|text| vector(text)).collect())
+    }
+}
+
 impl Embedder for Toy {
     fn profile(&self) -> &Profile {
         &self.profile
