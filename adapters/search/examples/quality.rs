@@ -45,6 +45,7 @@ async fn run(data: &Value) -> Result<String, Box<dyn Error>> {
                 title: text(document, "title"),
                 text: text(document, "text"),
                 tags: Vec::new(),
+                links: Vec::new(),
             }],
         });
         index.apply(&key, projections.collect()).await?;

@@ -144,6 +144,7 @@ impl Random {
             title: self.text(5),
             text: text.clone(),
             tags: Vec::new(),
+            links: Vec::new(),
         };
         let document = DocumentId::entity(format!("e/{number}"));
         Projection { document, version: Some(Version::of(text.as_bytes())), items: vec![item] }

@@ -126,8 +126,7 @@ mod tests {
         let losses = |number: usize| {
             let key = ProjectKey::new(format!("p-{number}"));
             let project = projects.open(&key).unwrap();
-            let losses = lock(&project).losses();
-            losses
+            lock(&project).losses()
         };
         let mut seen: Vec<u64> = (0..MOST).map(losses).collect();
         assert_eq!((0..MOST).map(losses).collect::<Vec<_>>(), seen);

@@ -24,7 +24,7 @@ use crate::analyzer::Analyzer;
 use view::View;
 
 /// An index of another version is built anew.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// How often a title's words count: it says in a few words what the text is about.
 const TITLE_WEIGHT: usize = 2;
@@ -105,7 +105,8 @@ impl Words {
         for _ in 0..TITLE_WEIGHT {
             document.add_text(self.fields.words, &item.title);
         }
-        for text in [&item.reference, &item.text].into_iter().chain(&item.tags) {
+        let told = [&item.reference, &item.text].into_iter();
+        for text in told.chain(&item.tags).chain(&item.links) {
             document.add_text(self.fields.words, text);
         }
         self.writer.add_document(document).map(|_| ())

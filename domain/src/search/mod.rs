@@ -19,7 +19,10 @@ pub struct Item {
     pub title: String,
     /// Markdown without its front matter; may be empty.
     pub text: String,
+    /// Found as words, not shown.
     pub tags: Vec<String>,
+    /// Ids of what it links to; found as words, not shown.
+    pub links: Vec<String>,
 }
 
 /// What a document is to the search at one version; it takes the place of what was known of it.

@@ -16,8 +16,13 @@ pub fn items(document: &Document, known: Option<Entity>) -> Vec<Item> {
     }
 }
 
-fn entity(Entity { id, kind, title, tags, .. }: Entity, text: &str) -> Item {
-    Item { reference: id, kind, title, text: knowledge::body(text).to_owned(), tags }
+/// By its status, too, it is found as by a tag. What only might be a link is none here.
+fn entity(entity: Entity, text: &str) -> Item {
+    let Entity { id, kind, title, status, mut tags, links } = entity;
+    tags.extend(status);
+    let links = links.into_iter().filter(|link| link.certain).map(|link| link.target);
+    let (text, links) = (knowledge::body(text).to_owned(), links.collect());
+    Item { reference: id, kind, title, text, tags, links }
 }
 
 /// Each requirement by `key:index`, under the section's title.
@@ -31,6 +36,22 @@ fn requirements(key: &str, source: &str) -> Vec<Item> {
         title: title.to_owned(),
         text: section.text(requirement),
         tags: Vec::new(),
+        links: Vec::new(),
     });
     item.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entity_is_found_by_tags_status_and_links() {
+        let text = "---\nid: iss-1\nstatus: open\ntags: [wal]\nblocks: [dec-1d2c8f, perhaps]\n\
+                    ---\nBody";
+        let item = entity(Entity::read("issues/iss-1", text).0, text);
+        assert_eq!(item.tags, ["wal", "open"]);
+        assert_eq!(item.links, ["dec-1d2c8f"]);
+        assert_eq!(item.text, "Body");
+    }
 }

@@ -13,7 +13,8 @@ use crate::analyzer::Analyzer;
 fn item(slot: usize, title: &str, text: &str) -> Item {
     let (title, text) = (title.to_owned(), text.to_owned());
     let (kind, tags) = ("note".to_owned(), vec!["tag".to_owned()]);
-    Item { reference: format!("N-{slot}"), kind, title, text, tags }
+    let links = vec!["dec-1d2c8f".to_owned()];
+    Item { reference: format!("N-{slot}"), kind, title, text, tags, links }
 }
 
 fn tokens(analyzer: &Analyzer, item: &Item) -> Vec<String> {
@@ -21,7 +22,7 @@ fn tokens(analyzer: &Analyzer, item: &Item) -> Vec<String> {
     for _ in 0..TITLE_WEIGHT {
         analyzer.each(&item.title, |word| tokens.push(word.to_owned()));
     }
-    for text in [&item.reference, &item.text].into_iter().chain(&item.tags) {
+    for text in [&item.reference, &item.text].into_iter().chain(&item.tags).chain(&item.links) {
         analyzer.each(text, |word| tokens.push(word.to_owned()));
     }
     tokens

@@ -11,6 +11,7 @@ fn library() -> Tester {
     let mut tagged = item("dec-1d2c8f", "Storage engine", "We keep documents in plain files.");
     "decision".clone_into(&mut tagged.kind);
     tagged.tags = vec!["durability".to_owned()];
+    tagged.links = vec!["iss-77aa01".to_owned()];
     index.apply(vec![
         document("REQ-048", "Login", "The user signs in with a password."),
         document("REQ-049", "Logout", "As REQ-048, but the other way round."),
@@ -35,6 +36,7 @@ fn words_are_found_in_all_their_forms_and_fields() {
         ("signing", vec!["REQ-048"]),
         ("паролей", vec!["general:2.1"]),
         ("durability", vec!["dec-1d2c8f"]),
+        ("iss-77aa01", vec!["dec-1d2c8f"]),
         ("user story", vec!["general:1", "REQ-048"]),
         ("getUserStory", vec!["general:1", "REQ-048"]),
         ("048", vec!["REQ-048", "REQ-049"]),

@@ -87,6 +87,7 @@ pub(crate) fn item(reference: &str, title: &str, text: &str) -> Item {
         title: title.to_owned(),
         text: text.to_owned(),
         tags: Vec::new(),
+        links: Vec::new(),
     }
 }
 
