@@ -97,7 +97,8 @@ fn run() -> Result<()> {
     meaning::measure(&place, if is_large { &[1_000, 10_000] } else { &[1_000] })
 }
 
-/// The program's size; that without sentence models is that of another build.
+/// The program's size. Without sentence models (`cargo build --release -p reqlore
+/// --no-default-features`) the bar is 20 MB; that is another build, so it is not looked at here.
 fn program() -> Result<Row> {
     let bytes = fs::metadata(env!("CARGO_BIN_EXE_reqlore"))?.len();
     let verdict = if bytes <= SIZE_BAR { "met" } else { "MISSED" };
