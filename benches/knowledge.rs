@@ -1,10 +1,10 @@
 //! What a client waits for with docsets, the knowledge graph and search: the real command over a
 //! real pipe, on real files that are written for it.
 //!
-//! `cargo bench -p reqlore --profile release --bench knowledge [-- --large] [-- --folder DIR]`; the
-//! profile is the one that is shipped. With `--large` also 100,000 entities are measured, and 10,000
-//! with a sentence model, which takes a quarter of an hour. A sentence model is measured where
-//! `REQLORE_TEST_MODEL` names a folder with the files of all-minilm-l6-v2.
+//! `cargo bench -p reqlore --profile release --bench knowledge -- [--large] [--folder DIR]`; the
+//! profile is the one that is shipped. With `--large` also 100,000 entities are measured, and
+//! 10,000 with a sentence model, which takes a quarter of an hour. A sentence model is measured
+//! where `REQLORE_TEST_MODEL` names a folder with the files of all-minilm-l6-v2.
 //!
 //! Each row is the quietest of three rounds, because other processes only ever make it worse.
 //! Missed bars are told; only wrong results fail, because machines differ.
@@ -106,7 +106,8 @@ fn program() -> Result<Row> {
     Ok(Row::new("program").note(note))
 }
 
-/// A server with its caches in this folder, and what ranks by meaning; with how long its start took.
+/// A server with its caches in this folder, and what ranks by meaning; and how long it took to
+/// start.
 fn start(project: &Path, cache: &Path, model: &str) -> io::Result<(Client, Duration)> {
     let variables =
         [("REQLORE_CACHE", cache.as_os_str()), ("REQLORE_SEARCH_MODEL", OsStr::new(model))];

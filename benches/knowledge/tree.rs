@@ -131,7 +131,8 @@ fn entity(language: &Language, number: usize, count: usize) -> String {
     let title = language.words(&mut random, title_words);
     let tags: Vec<String> = (0..=random.below(3)).map(|_| tag(&mut random)).collect();
     let mut text = format!(
-        "---\nid: {}\ntype: {kind}\ntitle: {title}\nstatus: {status}\ntags: [{}]\nlabels:\n  - {}\n",
+        "---\nid: {}\ntype: {kind}\ntitle: {title}\nstatus: {status}\ntags: [{}]\n\
+         labels:\n  - {}\n",
         id(number),
         tags.join(", "),
         tag(&mut random),
