@@ -24,9 +24,9 @@ pub trait SearchIndex: Send + Sync {
     /// The best items. Any text is a good query: what matches nothing finds nothing.
     async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits>;
 
-    /// A number that changes whenever the index may know less than it was given: a fault emptied it,
-    /// or it was closed and opened again. Who filled it compares this with what it was, and then
-    /// what is [`indexed`](Self::indexed) with what there is.
+    /// A number that changes whenever the index may know less than it was given: a fault emptied
+    /// it, or it was closed and opened again. Who filled it compares this with what it was, and
+    /// then what is [`indexed`](Self::indexed) with what there is.
     async fn losses(&self, project: &ProjectKey) -> Result<u64>;
 
     /// Compares these versions with those of the last checkpoint of this name, and keeps them for
