@@ -3,7 +3,7 @@
 //! The trap: it yields to calls. Before each batch it waits until no call runs, and a batch is
 //! small, so a call waits for one batch at most.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use reqlore_domain::project::ProjectKey;
 use crate::Config;
 use crate::meaning;
 use crate::project::Project;
-use crate::projects::Projects;
+use crate::projects::{Projects, lock};
 
 /// Changes are saved when nothing changed for so long ...
 const QUIET: Duration = Duration::from_secs(2);
@@ -175,9 +175,4 @@ fn run(shared: &Shared) {
             Turn::Stop => return shared.save(),
         }
     }
-}
-
-/// A panic of somebody else leaves values that are good enough for a cache.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

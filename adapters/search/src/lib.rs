@@ -37,6 +37,7 @@ use tokio::task::spawn_blocking;
 
 use background::Shared;
 use project::{Prepared, Project, read_query};
+use projects::lock;
 
 /// An `apply` of so many items is done where it may take its time.
 const LIGHT_APPLY: usize = 8;
@@ -93,7 +94,7 @@ impl Index {
             return work(&mut project);
         }
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
-        blocking(move || work(&mut background::lock(&*shared.project(&key)?))).await
+        blocking(move || work(&mut lock(&*shared.project(&key)?))).await
     }
 }
 
@@ -142,7 +143,7 @@ impl SearchIndex for Index {
         blocking(move || {
             let vector = read_query(&*embedder, &asked);
             let project = shared.project(&key)?;
-            let mut project = background::lock(&project);
+            let mut project = lock(&project);
             let plan = project.with_vector(plan, &asked, vector);
             project.search(&asked, &plan)
         })

@@ -298,7 +298,8 @@ impl Project {
         self.meaning.take(batch, result);
     }
 
-    /// Brings the folder up to date, if something changed. What can't be saved is built again by the next process.
+    /// Brings the folder up to date, if something changed. What can't be saved is built again by
+    /// the next process.
     pub(crate) fn save(&mut self) {
         let Some(folder) = self.folder.as_mut().filter(|_| self.unsaved) else { return };
         if folder.take_over() {

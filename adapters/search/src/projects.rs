@@ -6,7 +6,7 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use reqlore_domain::error::Result;
@@ -14,7 +14,6 @@ use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
 use crate::analyzer::Analyzer;
-use crate::background::lock;
 use crate::folder::Folder;
 use crate::project::{Analyzers, Project};
 
@@ -98,6 +97,11 @@ fn folder_name(store: &str, key: &ProjectKey) -> String {
         name.update(store.as_bytes()).update(b"\0").update(key.as_str().as_bytes());
     }
     name.finalize().to_hex()[..32].to_owned()
+}
+
+/// A panic of somebody else leaves values that are good enough for a cache.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
