@@ -66,7 +66,11 @@ impl Config {
         let documents =
             match get("storage").map(|v| v.text.split_once(':').unwrap_or((&v.text, ""))) {
                 None | Some(("fs", "")) => root.clone(),
-                Some(("fs", place)) => working_directory.join(place),
+                Some(("fs", place)) => {
+                    let place = working_directory.join(place);
+                    // One name for one place, so that caches are found again.
+                    place.canonicalize().unwrap_or(place)
+                }
                 Some((other, _)) => {
                     return Err(Failure::usage(format!(
                         "storage: {other:?} is not built into this version; use fs or fs:DIR"
@@ -167,8 +171,8 @@ fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
     names.map(toolset).collect()
 }
 
-/// The folder for caches. A repository that somebody cloned must not choose where models and indexes
-/// come from, so a file that nobody named does not count.
+/// The folder for caches. A repository that somebody cloned must not choose where models and
+/// indexes come from, so a file that nobody named does not count.
 fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathBuf>, Failure> {
     match value {
         None => Ok(user_cache()),

@@ -43,8 +43,8 @@ mod with {
     fn absent(name: &str) -> Failure {
         let names = known::MODELS.each_ref().map(|model| model.name).join(", ");
         Failure::usage(format!(
-            "search.model: {name:?} is not installed; `reqlore model install {}` installs it, if it \
-             is one of {names}. `best`, `static` and `off` need none",
+            "search.model: {name:?} is not installed; `reqlore model install {}` installs it, if \
+             it is one of {names}. `best`, `static` and `off` need none",
             name.escape_debug()
         ))
     }

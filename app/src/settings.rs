@@ -81,8 +81,8 @@ pub(crate) const SETTINGS: [Setting; 11] = [
         variable: Some("REQLORE_CACHE"),
         default: "",
         meaning: "The folder for search indexes and models, which can be made again; `off` keeps \
-                  nothing. Not taken from a project's own reqlore.toml. Not set: reqlore in the user's cache folder ($XDG_CACHE_HOME, else \
-                  ~/.cache).",
+                  nothing. Not taken from a project's own reqlore.toml. Not set: reqlore in the \
+                  user's cache folder ($XDG_CACHE_HOME, else ~/.cache).",
     },
     Setting {
         key: "search.model",

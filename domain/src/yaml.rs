@@ -285,7 +285,8 @@ mod tests {
     #[test]
     fn scalars_stay_as_they_were_written() {
         let Map { entries: map, fault } = read_map(
-            "a: 010\nb: no\nc: 1.0\nd: '2'\ne: ~\nf: 2026-01-04\ng: 1e3\nh: true # yes\ni: \"x\\ty\"\n\
+            "a: 010\nb: no\nc: 1.0\nd: '2'\ne: ~\nf: 2026-01-04\
+             \ng: 1e3\nh: true # yes\ni: \"x\\ty\"\n\
              j: 0x1F\nk: .5\nl: 123456789012345678901234567890\nm: é🦀 x\nn: 7\n",
         )
         .unwrap();

@@ -1,4 +1,5 @@
-//! The steps of a commit and of looking at files, where tests make the process die or the step fail.
+//! The steps of a commit and of looking at files, where tests make the process die or the step
+//! fail.
 //!
 //! Outside of tests every step just succeeds and costs nothing.
 

@@ -76,7 +76,8 @@ impl FsProjects {
     fn check(&self, named: &str, slice: Slice) -> Result<ProjectKey> {
         let path = Path::new(named);
         let unusable = |reason: String| unusable(slice.argument(), &reason);
-        // A client of the original gives a repository relative to where the server works (S4 AC-003).
+        // A client of the original names a repository relative to where the server works (S4
+        // AC-003).
         let relative = slice == Slice::Knowledge && !named.starts_with('~');
         let joined = if relative { &self.root.join(path) } else { path };
         let path = joined;
