@@ -26,7 +26,11 @@ const SIZES: [usize; 3] = [1, 100, 1_000];
 
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let search = |keywords: &[&str], generalized: &[&str]| json!({ "docset": "d0", "keywords": keywords, "generalized_keywords": generalized });
+    let search = |keywords: &[&str], generalized: &[&str]| {
+        json!({
+            "docset": "d0", "keywords": keywords, "generalized_keywords": generalized
+        })
+    };
     let calls = [
         ("search_docs, 1 keyword", "search_docs", search(&["hook"], &[])),
         ("search_docs, 2 + 1", "search_docs", search(&["effect", "cleanup"], &["hooks"])),
