@@ -1,6 +1,6 @@
 //! Docsets (S3): two tools over the project's configuration, and its check.
 //!
-//! [`Configurations`] keeps what was made of a configuration for as long as its version stays. A
+//! `Configurations` keeps what was made of a configuration for as long as its version stays. A
 //! newcomer's trap: what does not parse is kept as well, as the error it is; an older state that
 //! did parse is never answered from.
 
