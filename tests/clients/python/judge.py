@@ -26,12 +26,24 @@ PATIENCE_SECONDS = 20
 
 HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
 READING = {"project_root", "operation_description"}
+ONE = {"id", "repo", "max_tokens"}
 ARGUMENTS = {
+    "ixchel_context": ONE,
+    "ixchel_graph": ONE,
+    "ixchel_search": {
+        "query", "limit", "offset", "kind", "sections", "words_only", "repo", "max_tokens"
+    },
+    "ixchel_show": ONE,
+    "ixchel_sync": {"repo"},
+    "ixchel_tags": {"repo", "kind", "untagged"},
+    "list_docsets": set(),
     "reqlix_delete_requirements": READING | {"section", "index", "if_version"},
     "reqlix_get_instructions": READING,
     "reqlix_get_requirements": READING | {"section"},
     "reqlix_set_requirements": READING | {"section", "index", "text", "if_version"},
+    "search_docs": {"docset", "keywords", "generalized_keywords"},
 }
+WRITING = {"reqlix_delete_requirements", "reqlix_set_requirements"}
 TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one'
 
 
@@ -131,7 +143,7 @@ async def handshake(session: Session) -> None:
         expect_match("instructions", client.instructions, "reqlix_get_instructions")
 
 
-@check("tools/list gives the four tools, sorted and fully described")
+@check("tools/list gives all tools, sorted and fully described")
 async def tools(session: Session) -> None:
     listed = (await session.connection.list_tools()).tools
     expect("names", [tool.name for tool in listed], sorted(ARGUMENTS))
@@ -144,7 +156,7 @@ async def tools(session: Session) -> None:
         expect_described(f"{tool.name}: outputSchema", tool.output_schema)
         hints = {hint: type(getattr(tool.annotations, hint)) for hint in HINTS}
         expect(f"{tool.name}: types of hints", hints, dict.fromkeys(HINTS, bool))
-        reads = tool.name.startswith("reqlix_get_")
+        reads = tool.name not in WRITING
         expect(f"{tool.name}: readOnlyHint", tool.annotations.read_only_hint, reads)
 
 
@@ -188,6 +200,23 @@ async def round_trip(session: Session) -> None:
 async def bad_section(session: Session) -> None:
     result = await session.get("../x")
     expect_tool_error(result, r'section: "\.\./x" ', "invalid_argument", INVALID_PARAMS, "section")
+
+
+@check("the knowledge graph and docsets answer as their schemas say")
+async def knowledge(session: Session) -> None:
+    entity = session.project / ".ixchel/decisions/dec-1d2c8f.md"
+    entity.parent.mkdir(parents=True, exist_ok=True)
+    entity.write_text("---\nid: dec-1d2c8f\ntags: [storage]\n---\nFiles first.\n", encoding="utf-8")
+    config = session.project / ".knowledge/config.yaml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("docsets: {react: {version: 18.2}}\n", encoding="utf-8")
+    call = session.connection.call_tool
+    found = (await call("ixchel_search", {"query": "files first"})).structured_content
+    expect("hits", [hit["id"] for hit in found["hits"]], ["dec-1d2c8f"])
+    tags = (await call("ixchel_tags", {})).structured_content
+    expect("tags", tags, {"total": 1, "tags": [{"tag": "storage", "count": 1}]})
+    listed = (await call("list_docsets", {})).structured_content
+    expect("docsets", [docset["name"] for docset in listed["docsets"]], ["react"])
 
 
 @check("delete of a missing requirement says exactly that")

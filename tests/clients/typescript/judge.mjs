@@ -2,9 +2,11 @@
 //
 // Usage: judge.mjs OBSERVE BINARY (see ../run). One line per check; exit code 1 if any failed.
 
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
 import { Client } from '@modelcontextprotocol/client';
@@ -25,12 +27,24 @@ const PATIENCE_MS = 20_000;
 const SELF = { name: 'reqlore-judge', version: '1.0.0' };
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
 const READING = ['operation_description', 'project_root'];
+const ONE = ['id', 'repo', 'max_tokens'];
 const ARGUMENTS = {
+  ixchel_context: ONE,
+  ixchel_graph: ONE,
+  ixchel_search: [
+    'query', 'limit', 'offset', 'kind', 'sections', 'words_only', 'repo', 'max_tokens',
+  ],
+  ixchel_show: ONE,
+  ixchel_sync: ['repo'],
+  ixchel_tags: ['repo', 'kind', 'untagged'],
+  list_docsets: [],
   reqlix_delete_requirements: [...READING, 'section', 'index', 'if_version'],
   reqlix_get_instructions: READING,
   reqlix_get_requirements: [...READING, 'section'],
   reqlix_set_requirements: [...READING, 'section', 'index', 'text', 'if_version'],
+  search_docs: ['docset', 'keywords', 'generalized_keywords'],
 };
+const WRITING = ['reqlix_delete_requirements', 'reqlix_set_requirements'];
 const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';
 
 // The server, and the clients that talk to it. Both SDKs hold structured content against the
@@ -177,7 +191,7 @@ async function tools({ client }) {
     expectDescribed(`${tool.name}: outputSchema`, tool.outputSchema);
     const hints = HINTS.map((hint) => typeof tool.annotations[hint]);
     expect(`${tool.name}: types of hints`, hints, HINTS.map(() => 'boolean'));
-    const reads = tool.name.startsWith('reqlix_get_');
+    const reads = !WRITING.includes(tool.name);
     expect(`${tool.name}: readOnlyHint`, tool.annotations.readOnlyHint, reads);
   }
 }
@@ -221,6 +235,24 @@ async function badSection(session) {
   expectToolError(result, words, 'invalid_argument', INVALID_PARAMS, 'section');
 }
 
+async function knowledge(session) {
+  const write = (path, text) => {
+    const file = join(session.project, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  };
+  write('.ixchel/decisions/dec-1d2c8f.md', '---\nid: dec-1d2c8f\ntags: [storage]\n---\nFiles first.\n');
+  write('.knowledge/config.yaml', 'docsets: {react: {version: 18.2}}\n');
+  const data = async (name, given) =>
+    (await session.client.callTool({ name, arguments: given })).structuredContent;
+  const found = await data('ixchel_search', { query: 'files first' });
+  expect('hits', found.hits.map((hit) => hit.id), ['dec-1d2c8f']);
+  const tags = await data('ixchel_tags', {});
+  expect('tags', tags, { total: 1, tags: [{ tag: 'storage', count: 1 }] });
+  const { docsets } = await data('list_docsets', {});
+  expect('docsets', docsets.map((docset) => docset.name), ['react']);
+}
+
 async function missingRequirement(session) {
   await session.set('sparse', '1', 'The only one.');
   const result = await session.delete('sparse', '2');
@@ -262,11 +294,12 @@ async function complained({ complaints }) {
 
 const CHECKS = [
   ['handshake negotiates the version and introduces the server', handshake],
-  ['tools/list gives the four tools, sorted and fully described', tools],
+  ['tools/list gives all tools, sorted and fully described', tools],
   ['reqlix_get_instructions creates AGENTS.md and gives its text', instructions],
   ['get of a section that is not there says so', missingSection],
   ['set, get and delete agree on text and structured content', roundTrip],
   ['a bad section is a tool error that names it, not an exception', badSection],
+  ['the knowledge graph and docsets answer as their schemas say', knowledge],
   ['delete of a missing requirement says exactly that', missingRequirement],
   ['an unknown tool is the JSON-RPC error -32601', unknownTool],
   [`${PARALLEL} parallel gets are all answered`, parallelGets],
