@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use cap_std::fs::MetadataExt;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Look, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
@@ -118,7 +118,8 @@ fn heads(
     kind: Kind,
     base: &Base,
 ) -> StoreResult<Vec<Head>> {
-    let mut heads = shared.refreshed(project, tree, kind)?;
+    let mut heads =
+        shared.refreshed(project, tree, kind, Look::Changed, |catalog| catalog.heads(kind))?;
     let read = |id: &DocumentId| base.get(id);
     heads.retain(|head| !matches!(read(&head.id), Some(None)));
     for head in &mut heads {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::{
     Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, StoreError,
     StoreResult,
@@ -174,18 +174,21 @@ impl Shared {
         ids.iter().map(version).collect()
     }
 
-    /// All heads of a kind, brought up to date.
-    fn refreshed(
+    /// Asks the catalog after a kind was brought up to date.
+    fn refreshed<T>(
         &self,
         project: &ProjectKey,
         tree: &Tree<'_>,
         kind: Kind,
-    ) -> StoreResult<Vec<Head>> {
+        look: Look,
+        ask: impl FnOnce(&mut Catalog) -> T,
+    ) -> StoreResult<T> {
         let catalog = self.catalogs.of(project);
         let mut catalog = locked(&catalog);
-        catalog.refresh(kind, tree, self.path(project), &self.cache, false)?;
+        let thorough = look == Look::Everything;
+        catalog.refresh(kind, tree, self.path(project), &self.cache, thorough)?;
         self.save_some(project, &mut catalog);
-        Ok(catalog.heads(kind))
+        Ok(ask(&mut catalog))
     }
 
     /// Writes the cache when a good part of it is new.
@@ -252,7 +255,8 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&project)?;
             let tree = Tree::new(&root, &shared.layout);
-            Ok(Page::of(shared.refreshed(&project, &tree, filter.kind)?, &filter))
+            let (kind, heads) = (filter.kind, |catalog: &mut Catalog| catalog.heads(filter.kind));
+            Ok(Page::of(shared.refreshed(&project, &tree, kind, Look::Changed, heads)?, &filter))
         };
         self.blocking(work).await
     }
@@ -296,12 +300,7 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&key)?;
             let tree = Tree::new(&root, &shared.layout);
-            let catalog = shared.catalogs.of(&key);
-            let mut catalog = locked(&catalog);
-            let thorough = look == Look::Everything;
-            catalog.refresh(kind, &tree, shared.path(&key), &shared.cache, thorough)?;
-            shared.save_some(&key, &mut catalog);
-            Ok(catalog.answer(kind, since))
+            shared.refreshed(&key, &tree, kind, look, |catalog| catalog.answer(kind, since))
         };
         self.blocking(work).await
     }

@@ -1,7 +1,5 @@
 //! `max_tokens`: how much text an answer may hold, and what was left out.
 
-use std::borrow::Cow;
-
 use reqlore_domain::number::Whole;
 use serde::Serialize;
 
@@ -27,15 +25,15 @@ impl Budget {
     }
 
     /// As much of a text as fits, cut at the end of a line or else of a word.
-    pub(crate) fn cut<'a>(&mut self, what: &str, text: &'a str) -> Cow<'a, str> {
+    pub(crate) fn cut<'a>(&mut self, what: &str, text: &'a str) -> &'a str {
         // Bytes are never fewer than characters.
         if text.len() <= self.left {
             self.left -= text.len();
-            return text.into();
+            return text;
         }
         let Some((end, _)) = text.char_indices().nth(self.left) else {
             self.left -= text.chars().count();
-            return text.into();
+            return text;
         };
         let head = &text[..end];
         let line = head.rfind('\n').filter(|at| *at * 2 > end);
@@ -44,7 +42,7 @@ impl Budget {
         let (kept, all) = (kept_text.chars().count(), text.chars().count());
         self.cut.push(format!("{what}: the first {kept} of {all} characters"));
         self.left = 0;
-        kept_text.into()
+        kept_text
     }
 
     /// Takes as many leading items as fit by their size as JSON.

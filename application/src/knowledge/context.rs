@@ -86,7 +86,7 @@ impl Tool for ContextPack {
                 budget.note(format!("{id}: it can't be read"));
                 continue;
             };
-            let body = budget.cut(&node.entity.id, knowledge::body(text)).into_owned();
+            let body = budget.cut(&node.entity.id, knowledge::body(text)).to_owned();
             items.push(Item { id: &node.entity.id, title: &node.entity.title, body });
         }
         let cut = budget.into_cut();

@@ -85,7 +85,7 @@ impl Tool for Show {
             tags: &node.entity.tags,
             path: id.to_string(),
             version: document.version.to_string(),
-            raw: &raw,
+            raw,
             truncated: !cut.is_empty(),
             cut,
         })
