@@ -22,6 +22,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, ToolSpec};
 use reqlore_domain::ports::projects::{Projects, Slice};
@@ -38,6 +39,7 @@ pub struct Ports {
     pub documents: Arc<dyn DocumentRepository>,
     pub projects: Arc<dyn Projects>,
     pub search: Arc<dyn SearchIndex>,
+    pub clock: Arc<dyn Clock>,
     pub settings: Settings,
 }
 

@@ -6,16 +6,27 @@ use bytes::Bytes;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{
     Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
 };
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, Unobserved};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
 use crate::{Application, Ports, Settings};
+
+/// It is always the same time.
+pub(crate) struct FixedClock;
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::new(1_700_000_000, 0)
+    }
+}
 
 /// An application, the store below it, and who calls.
 #[derive(Clone)]
@@ -44,6 +55,7 @@ impl Testing {
             documents: Arc::clone(&self.store),
             projects: Arc::new(NamedProjects),
             search: Arc::clone(&self.search),
+            clock: Arc::new(FixedClock),
             settings: Settings::default(),
         }
     }
@@ -97,6 +109,7 @@ impl Testing {
             tool: "editor",
             reason: String::new(),
             correlation_id: String::new(),
+            at: FixedClock.now(),
         };
         let reads = Reads { documents: vec![id], heads: None };
         let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };

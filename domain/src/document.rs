@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -30,6 +31,21 @@ pub enum Kind {
 
 impl Kind {
     pub const ALL: [Self; 4] = [Self::Instructions, Self::Section, Self::Docsets, Self::Entity];
+
+    /// What storages and dumps call it; never changes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Section => "section",
+            Self::Docsets => "docsets",
+            Self::Entity => "entity",
+        }
+    }
+
+    /// The kind of a [`Kind::name`].
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// A document's identity within its project.
@@ -172,13 +188,23 @@ pub struct Head {
     pub title: Option<String>,
     pub version: Version,
     /// What an entity of the knowledge graph says of itself; `None` for other kinds.
-    pub entity: Option<Entity>,
+    pub entity: Option<Arc<Entity>>,
     /// Why the content can't be used, or not all of it. The document is listed all the same and
     /// harms nobody.
     pub fault: Option<Fault>,
 }
 
 impl Head {
+    /// Grows with every change of what [`Head::of`] makes of the same bytes. A storage that keeps
+    /// heads makes them anew when theirs were made by another one.
+    pub const FORMAT: u32 = 1;
+
+    /// What the document is called by others, beside its name: an entity's id. Nothing keeps two
+    /// documents from claiming the same.
+    pub fn reference(&self) -> Option<&str> {
+        self.entity.as_ref().map(|entity| entity.id.as_str())
+    }
+
     /// Never fails: an unreadable document has a head with a fault.
     pub fn of(document: &Document) -> Self {
         let Document { id, version, .. } = document;
@@ -190,6 +216,7 @@ impl Head {
         match id.kind {
             Kind::Entity => {
                 let (entity, fault) = Entity::read(&id.name, text);
+                let entity = Arc::new(entity);
                 Self { id, title: Some(entity.title.clone()), version, entity: Some(entity), fault }
             }
             Kind::Docsets => Self { id, title: None, version, entity: None, fault: None },
@@ -202,7 +229,7 @@ impl Head {
 
     /// The head of a document whose text can't be had.
     pub fn unread(id: DocumentId, version: Version, reason: String) -> Self {
-        let entity = (id.kind == Kind::Entity).then(|| Entity::unread(&id.name));
+        let entity = (id.kind == Kind::Entity).then(|| Arc::new(Entity::unread(&id.name)));
         let fault = Some(Fault { line: None, reason });
         Self {
             title: entity.as_ref().map(|entity| entity.title.clone()),

@@ -22,4 +22,5 @@ pub mod project;
 pub mod search;
 pub mod sections;
 pub mod text;
+pub mod time;
 pub mod yaml;

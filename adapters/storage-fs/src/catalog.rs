@@ -10,11 +10,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
-use reqlore_domain::ports::documents::{Change, Changes, Revision, StoreResult};
+use reqlore_domain::ports::documents::{Change, Changes, Filter, Page, Revision, StoreResult};
 
 use crate::cache::{Cache, Saved};
 use crate::heads::{Seen, read_all};
@@ -50,9 +51,48 @@ pub(crate) struct Catalog {
 #[derive(Debug, Default)]
 struct List {
     entries: BTreeMap<String, Entry>,
+    /// All there was has been looked at.
+    listed: bool,
     /// Set once somebody asked what changed: all there is was known then.
     since: Option<Revision>,
     changed: BTreeMap<String, Revision>,
+    /// The names of the documents that claim a reference, where that is not their name.
+    references: HashMap<String, BTreeSet<String>>,
+}
+
+impl List {
+    fn put(&mut self, entry: Entry) {
+        let head = &entry.head;
+        let name = head.id.name.clone();
+        let claims = head.reference().filter(|reference| *reference != name).map(str::to_owned);
+        let old = self.entries.insert(name.clone(), entry);
+        let old = old.as_ref().and_then(|old| old.head.reference());
+        if old != claims.as_deref() {
+            if let Some(old) = old {
+                Self::release(&mut self.references, old, &name);
+            }
+            if let Some(reference) = claims {
+                self.references.entry(reference).or_default().insert(name);
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Entry> {
+        let entry = self.entries.remove(name)?;
+        if let Some(reference) = entry.head.reference() {
+            Self::release(&mut self.references, reference, name);
+        }
+        Some(entry)
+    }
+
+    fn release(references: &mut HashMap<String, BTreeSet<String>>, reference: &str, name: &str) {
+        if let Some(names) = references.get_mut(reference) {
+            names.remove(name);
+            if names.is_empty() {
+                references.remove(reference);
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -129,9 +169,9 @@ impl Catalog {
                         watched: false,
                         listing: self.listings,
                     };
-                    list.entries.insert(id.name.clone(), entry);
+                    list.put(entry);
                 }
-                Change::Delete { .. } => drop(list.entries.remove(&id.name)),
+                Change::Delete { .. } => drop(list.remove(&id.name)),
             }
             // Somebody may have written after us and been seen before we came here.
             if id.kind == Kind::Entity {
@@ -143,11 +183,14 @@ impl Catalog {
 
     /// What changed since a revision, when the watch vouches that nothing else did.
     pub(crate) fn quick(&mut self, kind: Kind, since: Revision) -> Option<Changes> {
-        if kind != Kind::Entity || self.lists.get(&kind)?.since.is_none() {
-            return None;
-        }
-        let vouched = self.drain() && self.touched.is_empty() && self.unwatchable.is_empty();
-        vouched.then(|| self.answer(kind, since))
+        self.is_vouched(kind).then(|| self.answer(kind, since))
+    }
+
+    /// Does the watch vouch that all there is of a kind is known?
+    pub(crate) fn is_vouched(&mut self, kind: Kind) -> bool {
+        let known = self.lists.get(&kind).is_some_and(|list| list.listed);
+        let watched = kind == Kind::Entity && known;
+        watched && self.drain() && self.touched.is_empty() && self.unwatchable.is_empty()
     }
 
     /// The answer from what is known.
@@ -174,9 +217,34 @@ impl Catalog {
     }
 
     /// All heads of a kind, by name, as they were when it was last brought up to date.
-    pub(crate) fn heads(&self, kind: Kind) -> Vec<Head> {
+    pub(crate) fn heads(&self, kind: Kind) -> Vec<Arc<Head>> {
         let entries = self.lists.get(&kind).map(|list| list.entries.values());
-        entries.into_iter().flatten().map(|entry| Head::clone(&entry.head)).collect()
+        entries.into_iter().flatten().map(|entry| Arc::clone(&entry.head)).collect()
+    }
+
+    /// A part of them.
+    pub(crate) fn page(&self, filter: &Filter) -> Page {
+        let Some(list) = self.lists.get(&filter.kind) else { return Page::of(Vec::new(), filter) };
+        let total = list.entries.len();
+        let after = filter.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut entries = list.entries.range::<str, _>((after, Bound::Unbounded));
+        let limit = filter.limit.unwrap_or(total);
+        let heads: Vec<_> =
+            entries.by_ref().take(limit).map(|(_, e)| Arc::clone(&e.head)).collect();
+        let next = heads.last().filter(|_| entries.next().is_some());
+        Page { total, next: next.map(|head| head.id.name.clone()), heads }
+    }
+
+    /// What each of these words names, as it was when the kind was last brought up to date.
+    pub(crate) fn named(&self, kind: Kind, words: &[String]) -> Vec<Vec<Arc<Head>>> {
+        let Some(list) = self.lists.get(&kind) else { return vec![Vec::new(); words.len()] };
+        let named = |word: &String| {
+            let claims = list.references.get(word).into_iter().flatten();
+            let names: BTreeSet<&String> = claims.chain([word]).collect();
+            let entries = names.into_iter().filter_map(|name| list.entries.get(name));
+            entries.map(|entry| Arc::clone(&entry.head)).collect()
+        };
+        words.iter().map(named).collect()
     }
 
     /// Brings a kind up to date: looks at what the watch names, or at everything. `thorough` looks
@@ -197,7 +265,7 @@ impl Catalog {
             self.load(cache.load(path));
         }
         let vouched = self.drain();
-        let listed_before = self.lists.get(&kind).is_some_and(|list| list.since.is_some());
+        let listed_before = self.lists.get(&kind).is_some_and(|list| list.listed);
         if vouched && listed_before && !thorough && self.unwatchable.len() <= MANY {
             self.look(tree);
             return Ok(());
@@ -295,6 +363,7 @@ impl Catalog {
         let list = self.lists.entry(kind).or_default();
         let gone = list.entries.iter().filter(|(_, entry)| entry.listing != listing);
         let gone: Vec<String> = gone.map(|(name, _)| name.clone()).collect();
+        list.listed = true;
         for name in gone {
             self.forget(kind, &name);
         }
@@ -343,7 +412,7 @@ impl Catalog {
             self.unsaved += 1;
         }
         let entry = Entry { head: Arc::new(head), stamp, settled, watched, listing: self.listings };
-        list.entries.insert(name, entry);
+        list.put(entry);
     }
 
     fn forget(&mut self, kind: Kind, name: &str) {
@@ -351,7 +420,7 @@ impl Catalog {
             self.unwatchable.remove(name);
         }
         let list = self.lists.entry(kind).or_default();
-        if list.entries.remove(name).is_some() && list.since.is_some() {
+        if list.remove(name).is_some() && list.since.is_some() {
             self.revision.0 += 1;
             list.changed.insert(name.to_owned(), self.revision);
         }
@@ -367,7 +436,7 @@ impl Catalog {
                 listing: 0,
                 head: Arc::new(head),
             };
-            list.entries.insert(entry.head.id.name.clone(), entry);
+            list.put(entry);
         }
     }
 

@@ -7,7 +7,7 @@
 //! commit heals, and never a half document.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use cap_std::fs::MetadataExt;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
@@ -60,12 +60,9 @@ pub(crate) fn run(
             .iter()
             .map(|id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone()));
         let snapshot = Snapshot { documents: documents.collect(), heads };
-        let changes = (commit.decide)(&snapshot).map_err(StoreError::Decided)?;
+        let changes = commit.decided(&snapshot)?;
         drop(snapshot);
         step(Step::Decided)?;
-        if let Some(change) = changes.iter().find(|change| !base.contains_key(change.id())) {
-            return Err(StoreError::Fault(format!("{} was changed and not read", change.id())));
-        }
         let catalog = shared.catalogs.of(project);
         let record = |changes: &[Change]| {
             let revision = catalog.lock().unwrap_or_else(PoisonError::into_inner).record(changes);
@@ -117,7 +114,7 @@ fn heads(
     tree: &Tree<'_>,
     kind: Kind,
     base: &Base,
-) -> StoreResult<Vec<Head>> {
+) -> StoreResult<Vec<Arc<Head>>> {
     let mut heads =
         shared.refreshed(project, tree, kind, Look::Changed, |catalog| catalog.heads(kind))?;
     let read = |id: &DocumentId| base.get(id);
@@ -126,7 +123,7 @@ fn heads(
         if let Some(Some(found)) = read(&head.id)
             && found.document.version != head.version
         {
-            *head = Head::of(&found.document);
+            *head = Arc::new(Head::of(&found.document));
         }
     }
     Ok(heads)

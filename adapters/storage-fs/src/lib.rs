@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{
     Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, StoreError,
     StoreResult,
@@ -255,8 +255,29 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&project)?;
             let tree = Tree::new(&root, &shared.layout);
-            let (kind, heads) = (filter.kind, |catalog: &mut Catalog| catalog.heads(filter.kind));
-            Ok(Page::of(shared.refreshed(&project, &tree, kind, Look::Changed, heads)?, &filter))
+            let page = |catalog: &mut Catalog| catalog.page(&filter);
+            shared.refreshed(&project, &tree, filter.kind, Look::Changed, page)
+        };
+        self.blocking(work).await
+    }
+
+    async fn named(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        words: &[String],
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        if let Ok(mut catalog) = self.shared.catalogs.of(project).try_lock()
+            && catalog.is_vouched(kind)
+        {
+            return Ok(catalog.named(kind, words));
+        }
+        let (key, words) = (project.clone(), words.to_vec());
+        let work = move |shared: &Shared| {
+            let root = shared.open(&key)?;
+            let tree = Tree::new(&root, &shared.layout);
+            let named = |catalog: &mut Catalog| catalog.named(kind, &words);
+            shared.refreshed(&key, &tree, kind, Look::Changed, named)
         };
         self.blocking(work).await
     }

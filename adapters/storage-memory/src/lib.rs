@@ -3,35 +3,48 @@
 //! It is the fake that tools are tested on and the oracle that other stores are compared with; the
 //! contract suite keeps it honest.
 
+mod archive;
 mod index;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
     Change, Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, Snapshot,
-    StoreError, StoreResult,
+    StoreResult,
 };
 use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 
 pub use index::MemoryIndex;
 
 /// Documents that live as long as the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    projects: Mutex<BTreeMap<ProjectKey, Project>>,
+    projects: Arc<Mutex<BTreeMap<ProjectKey, Project>>>,
+    /// It is being filled, and not finished.
+    incomplete: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct Project {
     documents: BTreeMap<DocumentId, Document>,
+    /// When each was changed, and which file it was.
+    origins: BTreeMap<DocumentId, Origin>,
     revision: Revision,
     /// When each document that ever was last changed.
     changed: BTreeMap<DocumentId, Revision>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Origin {
+    modified: Timestamp,
+    place: Option<Arc<str>>,
 }
 
 impl MemoryStore {
@@ -66,6 +79,20 @@ impl DocumentRepository for MemoryStore {
         Ok(self.with(project, |project| Page::of(project.heads(filter.kind), filter)))
     }
 
+    async fn named(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        words: &[String],
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        let heads = self.with(project, |project| project.heads(kind));
+        let is_named = |head: &Head, word: &String| {
+            head.id.name == *word || head.reference() == Some(word.as_str())
+        };
+        let named = |word| heads.iter().filter(|head| is_named(head, word)).cloned().collect();
+        Ok(words.iter().map(named).collect())
+    }
+
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
         self.with(project, |project| project.commit(commit))
     }
@@ -86,8 +113,10 @@ impl Project {
         ids.iter().map(|id| self.documents.get(id).cloned()).collect()
     }
 
-    fn heads(&self, kind: Kind) -> Vec<Head> {
-        self.documents.values().filter(|d| d.id.kind == kind).map(Head::of).collect()
+    /// By name.
+    fn heads(&self, kind: Kind) -> Vec<Arc<Head>> {
+        let documents = self.documents.values().filter(|d| d.id.kind == kind);
+        documents.map(|document| Arc::new(Head::of(document))).collect()
     }
 
     fn commit(&mut self, mut commit: Commit) -> StoreResult<Committed> {
@@ -95,25 +124,28 @@ impl Project {
             documents: self.get(&commit.reads.documents),
             heads: commit.reads.heads.map(|kind| self.heads(kind)).unwrap_or_default(),
         };
-        let changes = (commit.decide)(&snapshot).map_err(StoreError::Decided)?;
-        let read: BTreeSet<&DocumentId> = commit.reads.documents.iter().collect();
-        if let Some(change) = changes.iter().find(|change| !read.contains(change.id())) {
-            return Err(StoreError::Fault(format!("{} was changed and not read", change.id())));
-        }
+        let changes = commit.decided(&snapshot)?;
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
-        let versions = changes.into_iter().map(|change| self.apply(change)).collect();
+        let at = commit.act.at;
+        let versions = changes.into_iter().map(|change| self.apply(change, at)).collect();
         Ok(Committed { revision: self.revision, versions })
     }
 
-    fn apply(&mut self, change: Change) -> Option<Version> {
+    fn apply(&mut self, change: Change, at: Timestamp) -> Option<Version> {
         self.changed.insert(change.id().clone(), self.revision);
         let version = change.version();
         match change {
-            Change::Put { document } => self.documents.insert(document.id.clone(), document),
-            Change::Delete { id } => self.documents.remove(&id),
-        };
+            Change::Put { document } => {
+                self.origins.entry(document.id.clone()).or_default().modified = at;
+                self.documents.insert(document.id.clone(), document);
+            }
+            Change::Delete { id } => {
+                self.origins.remove(&id);
+                self.documents.remove(&id);
+            }
+        }
         version
     }
 

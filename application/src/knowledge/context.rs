@@ -9,8 +9,8 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::OneEntity;
 use super::budget::Budget;
+use super::{Neighbours, OneEntity};
 use crate::Context;
 use crate::arguments::decode;
 use crate::tool::{Tool, schema};
@@ -64,9 +64,10 @@ impl Tool for ContextPack {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
-        let (project, model) = super::graph(context, arguments.repo.as_ref()).await?;
-        let node = super::find(&model.graph, &arguments.id)?;
-        let mut nodes = model.graph.one_hop(node);
+        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let node = super::find(context, &project, &arguments.id).await?;
+        let neighbours = Neighbours::of(context, &project, &node).await?;
+        let mut nodes = knowledge::one_hop(&node, &neighbours.outgoing(&node));
         let mut budget = Budget::new(arguments.max_tokens);
         if nodes.len() > MOST {
             budget.note(format!("items: the first {MOST} of {}", nodes.len()));

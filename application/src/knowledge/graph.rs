@@ -7,8 +7,8 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::OneEntity;
 use super::budget::Budget;
+use super::{Neighbours, OneEntity};
 use crate::Context;
 use crate::arguments::decode;
 use crate::tool::{Tool, schema};
@@ -67,11 +67,12 @@ impl Tool for Graph {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
-        let (_, model) = super::graph(context, arguments.repo.as_ref()).await?;
-        let node = super::find(&model.graph, &arguments.id)?;
+        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let node = super::find(context, &project, &arguments.id).await?;
+        let neighbours = Neighbours::of(context, &project, &node).await?;
         let mut budget = Budget::new(arguments.max_tokens);
         let mut outgoing = Vec::new();
-        for links in model.graph.outgoing(node) {
+        for links in neighbours.outgoing(&node) {
             let mut targets: Vec<Target<'_>> = links
                 .targets
                 .iter()

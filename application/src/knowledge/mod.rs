@@ -9,8 +9,12 @@ pub(crate) mod show;
 pub(crate) mod sync;
 pub(crate) mod tags;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use reqlore_domain::document::{Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::{Found, Graph, Node};
+use reqlore_domain::knowledge::{self, Found, Node, Outgoing};
 use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::Reply;
 use reqlore_domain::ports::projects::Slice;
@@ -63,10 +67,23 @@ async fn graph(
     Ok((project, model))
 }
 
+/// What these words name now, in their order.
+async fn named(
+    context: &Context,
+    project: &ProjectKey,
+    words: &[String],
+) -> Result<Vec<Vec<Node>>> {
+    let named = context.ports.documents.named(project, Kind::Entity, words).await?;
+    let nodes = |heads: Vec<Arc<Head>>| heads.iter().filter_map(|head| Node::of(head)).collect();
+    Ok(named.into_iter().map(nodes).collect())
+}
+
 /// The one entity of an id.
-fn find<'a>(graph: &'a Graph, id: &Id) -> Result<&'a Node> {
-    match graph.find(id.as_str()) {
-        Found::One(node) => Ok(node),
+async fn find(context: &Context, project: &ProjectKey, id: &Id) -> Result<Node> {
+    let word = id.as_str();
+    let nodes = named(context, project, &[word.to_owned()]).await?;
+    match Found::among(word, nodes.first().map_or(&[], Vec::as_slice)) {
+        Found::One(node) => Ok(node.clone()),
         Found::Several(names) => {
             let message = format!(
                 "{} files claim the id {id}: {}. Give one of these names as the id, and mend the \
@@ -74,20 +91,40 @@ fn find<'a>(graph: &'a Graph, id: &Id) -> Result<&'a Node> {
                 names.len(),
                 names.join(", ")
             );
-            Err(Error::new(ErrorKind::Refused, message).field("id").reference(id.as_str()))
+            Err(Error::new(ErrorKind::Refused, message).field("id").reference(word))
         }
         Found::Nothing => {
-            let similar = graph.similar(id.as_str());
-            let meant = match similar.as_slice() {
-                [] => String::new(),
-                similar => format!(" Did you mean {}?", similar.join(" or ")),
-            };
-            let shown: String = id.as_str().chars().take(100).collect();
-            let message = format!(
-                "There is no entity {shown:?} in this project.{meant} ixchel_search finds ids."
-            );
-            Err(Error::new(ErrorKind::NotFound, message).field("id").reference(shown))
+            let model = context.models.graph(&context.ports, project, Look::Changed).await?;
+            Err(unknown(word, &model.graph.similar(word)))
         }
+    }
+}
+
+fn unknown(id: &str, similar: &[&str]) -> Error {
+    let meant = match similar {
+        [] => String::new(),
+        similar => format!(" Did you mean {}?", similar.join(" or ")),
+    };
+    let shown: String = id.chars().take(100).collect();
+    let message =
+        format!("There is no entity {shown:?} in this project.{meant} ixchel_search finds ids.");
+    Error::new(ErrorKind::NotFound, message).field("id").reference(shown)
+}
+
+/// What the links of an entity lead to, as far as it is there.
+struct Neighbours(BTreeMap<String, Vec<Node>>);
+
+impl Neighbours {
+    async fn of(context: &Context, project: &ProjectKey, node: &Node) -> Result<Self> {
+        let targets: BTreeSet<&String> = node.entity.links.iter().map(|l| &l.target).collect();
+        let targets: Vec<String> = targets.into_iter().cloned().collect();
+        let nodes = named(context, project, &targets).await?;
+        Ok(Self(targets.into_iter().zip(nodes).collect()))
+    }
+
+    fn outgoing<'a>(&'a self, node: &'a Node) -> Vec<Outgoing<'a>> {
+        let nodes = |target| self.0.get(target).map_or(&[][..], Vec::as_slice);
+        knowledge::outgoing(&node.entity, |target| Found::among(target, nodes(target)))
     }
 }
 

@@ -63,8 +63,8 @@ impl Tool for Show {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
-        let (project, model) = super::graph(context, arguments.repo.as_ref()).await?;
-        let node = super::find(&model.graph, &arguments.id)?;
+        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let node = super::find(context, &project, &arguments.id).await?;
         let id = DocumentId::entity(&*node.name);
         let found = context.ports.documents.get(&project, std::slice::from_ref(&id)).await?;
         let Some(document) = found.into_iter().flatten().next() else {

@@ -101,7 +101,7 @@ impl Entities {
         }
         for (id, found) in ids.iter().zip(read) {
             match found {
-                Read::Document(document) => self.put(Head::of(&document)),
+                Read::Document(document) => self.put(&Head::of(&document)),
                 Read::Gone | Read::Fault => self.graph.remove(&id.name),
             }
         }
@@ -111,13 +111,13 @@ impl Entities {
     async fn list(&mut self, ports: &Ports, project: &ProjectKey) -> Result<()> {
         let page = ports.documents.find(project, &Filter::all(Kind::Entity)).await?;
         self.graph = Graph::default();
-        page.heads.into_iter().for_each(|head| self.put(head));
+        page.heads.iter().for_each(|head| self.put(head));
         Ok(())
     }
 
-    fn put(&mut self, head: Head) {
-        if let Head { id, version, entity: Some(entity), fault, .. } = head {
-            self.graph.put(Node { name: id.name, entity, version, fault });
+    fn put(&mut self, head: &Head) {
+        if let Some(node) = Node::of(head) {
+            self.graph.put(node);
         }
     }
 }

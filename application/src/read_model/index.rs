@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::Graph;
+use reqlore_domain::knowledge::{Entity, Graph};
 use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
 use reqlore_domain::ports::endpoint::Observer;
 use reqlore_domain::project::ProjectKey;
@@ -102,7 +102,7 @@ async fn compare(
     let indexed = ports.search.indexed(project).await?;
     let sections = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
     let mut now = entities.lock().await.versions();
-    now.extend(sections.heads.into_iter().map(|head| (head.id, head.version)));
+    now.extend(sections.heads.iter().map(|head| (head.id.clone(), head.version)));
     let differs = now.iter().filter(|(id, version)| indexed.get(id) != Some(version));
     let mut stale: BTreeSet<DocumentId> = differs.map(|(id, _)| id.clone()).collect();
     stale.extend(indexed.into_keys().filter(|id| !now.contains_key(id)));
@@ -116,7 +116,8 @@ fn projection(graph: &Graph, id: &DocumentId, read: Read) -> Projection {
         Read::Fault => (Some(Version::UNREAD), Vec::new()),
         Read::Document(document) => {
             let known = graph.node(&id.name).filter(|node| node.version == document.version);
-            let known = known.filter(|_| id.kind == Kind::Entity).map(|node| node.entity.clone());
+            let known =
+                known.filter(|_| id.kind == Kind::Entity).map(|node| Entity::clone(&node.entity));
             let items = search::projection::items(&document, known);
             (Some(document.version), items)
         }

@@ -1,6 +1,8 @@
 //! What a person should mend in AGENTS.md and the sections.
 
-use reqlore_domain::document::{DocumentId, Kind};
+use std::sync::Arc;
+
+use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::Filter;
 use reqlore_domain::project::ProjectKey;
@@ -46,7 +48,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
 async fn check_list(
     ports: &Ports,
     project: &ProjectKey,
-    heads: &[reqlore_domain::document::Head],
+    heads: &[Arc<Head>],
 ) -> Result<Vec<Finding>> {
     let id = DocumentId::instructions();
     let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;

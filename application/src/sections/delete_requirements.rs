@@ -77,7 +77,7 @@ Returns the deleted requirement text, or an error if not found.",
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &arguments.project_root).await?;
-        let act = super::act(&call, spec, arguments.operation_description.clone());
+        let act = super::act(&context.ports, &call, spec, arguments.operation_description.clone());
         let key = arguments.section.clone();
         // AGENTS.md is made when it is missing, also by a deletion that finds nothing (C.1).
         super::read(ports, &project, None, act.clone()).await?;

@@ -62,7 +62,7 @@ impl Tool for GetRequirements {
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &arguments.project_root).await?;
-        let act = super::act(&call, spec, arguments.operation_description);
+        let act = super::act(&context.ports, &call, spec, arguments.operation_description);
         let key = arguments.section;
         let (_, section) = super::read(ports, &project, Some(&key), act).await?;
         let mut answer = Answer {

@@ -32,12 +32,13 @@ async fn project(ports: &Ports, root: &ProjectRoot) -> Result<ProjectKey> {
 }
 
 /// Everything that happens in one call happens in its name.
-fn act(call: &Call, spec: &ToolSpec, reason: OperationDescription) -> Act {
+fn act(ports: &Ports, call: &Call, spec: &ToolSpec, reason: OperationDescription) -> Act {
     Act {
         caller: call.caller.clone(),
         tool: spec.name,
         reason: reason.into_string(),
         correlation_id: call.correlation_id.clone(),
+        at: ports.clock.now(),
     }
 }
 

@@ -92,7 +92,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &arguments.project_root).await?;
-        let act = super::act(&call, spec, arguments.operation_description.clone());
+        let act = super::act(&context.ports, &call, spec, arguments.operation_description.clone());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let reads = super::reads_of_write(&key);

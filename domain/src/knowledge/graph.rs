@@ -1,9 +1,10 @@
 //! The graph of a project's entities, kept in memory and brought up to date file by file.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::Entity;
-use crate::document::Version;
+use crate::document::{Head, Version};
 use crate::fault::Fault;
 
 /// All entities of a project.
@@ -22,9 +23,18 @@ pub struct Graph {
 pub struct Node {
     /// The document's name.
     pub name: String,
-    pub entity: Entity,
+    pub entity: Arc<Entity>,
     pub version: Version,
     pub fault: Option<Fault>,
+}
+
+impl Node {
+    /// The node of an entity's head; `None` for a document of another kind.
+    pub fn of(head: &Head) -> Option<Self> {
+        let entity = head.entity.clone()?;
+        let (name, fault) = (head.id.name.clone(), head.fault.clone());
+        Some(Self { name, entity, version: head.version, fault })
+    }
 }
 
 /// What an id names.
@@ -34,6 +44,23 @@ pub enum Found<'a> {
     /// Several documents claim it; these are their names.
     Several(Vec<&'a str>),
     Nothing,
+}
+
+impl<'a> Found<'a> {
+    /// What a word names among the nodes whose id or name it is, sorted by name. An id that several
+    /// claim is nobody's, unless it is the name of one of them.
+    pub fn among(word: &str, nodes: &'a [Node]) -> Self {
+        let mut claims = nodes.iter().filter(|node| node.entity.id == word);
+        match (claims.next(), claims.next()) {
+            (Some(node), None) => return Self::One(node),
+            (Some(_), Some(_)) | (None, _) => {}
+        }
+        match nodes.iter().find(|node| node.name == word) {
+            Some(node) => Self::One(node),
+            None if nodes.is_empty() => Self::Nothing,
+            None => Self::Several(nodes.iter().map(|node| node.name.as_str()).collect()),
+        }
+    }
 }
 
 /// The targets of one relation.
@@ -56,6 +83,36 @@ pub struct Edge<'a> {
 pub struct Tag<'a> {
     pub tag: &'a str,
     pub count: usize,
+}
+
+/// Where an entity's links lead, sorted by relation; `find` tells what a target names. A certain
+/// link to nothing is kept: its target has no node.
+pub fn outgoing<'a>(entity: &'a Entity, find: impl Fn(&'a str) -> Found<'a>) -> Vec<Outgoing<'a>> {
+    let mut outgoing: Vec<Outgoing<'a>> = Vec::new();
+    for link in &entity.links {
+        let found = find(&link.target);
+        if !link.certain && found == Found::Nothing {
+            continue;
+        }
+        let node = if let Found::One(node) = found { Some(node) } else { None };
+        let edge = Edge { id: &link.target, node };
+        match outgoing.last_mut().filter(|last| last.relation == link.relation) {
+            Some(last) => last.targets.push(edge),
+            None => outgoing.push(Outgoing { relation: &link.relation, targets: vec![edge] }),
+        }
+    }
+    outgoing
+}
+
+/// An entity and those that its links lead to, each once, itself first.
+pub fn one_hop<'a>(node: &'a Node, outgoing: &[Outgoing<'a>]) -> Vec<&'a Node> {
+    let mut nodes = vec![node];
+    for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
+        if let Some(node) = edge.node.filter(|node| nodes.iter().all(|n| n.name != node.name)) {
+            nodes.push(node);
+        }
+    }
+    nodes
 }
 
 impl Graph {
@@ -122,36 +179,9 @@ impl Graph {
         ids
     }
 
-    /// Where an entity's links lead, sorted by relation. A certain link to nothing is kept: its
-    /// target has no node.
+    /// Where an entity's links lead.
     pub fn outgoing<'a>(&'a self, node: &'a Node) -> Vec<Outgoing<'a>> {
-        let mut outgoing: Vec<Outgoing<'a>> = Vec::new();
-        for link in &node.entity.links {
-            let found = self.find(&link.target);
-            if !link.certain && found == Found::Nothing {
-                continue;
-            }
-            let node = if let Found::One(node) = found { Some(node) } else { None };
-            let edge = Edge { id: &link.target, node };
-            match outgoing.last_mut().filter(|last| last.relation == link.relation) {
-                Some(last) => last.targets.push(edge),
-                None => {
-                    outgoing.push(Outgoing { relation: &link.relation, targets: vec![edge] });
-                }
-            }
-        }
-        outgoing
-    }
-
-    /// An entity and those that it links to, each once, itself first.
-    pub fn one_hop<'a>(&'a self, node: &'a Node) -> Vec<&'a Node> {
-        let mut nodes = vec![node];
-        for edge in self.outgoing(node).iter().flat_map(|outgoing| &outgoing.targets) {
-            if let Some(node) = edge.node.filter(|node| nodes.iter().all(|n| n.name != node.name)) {
-                nodes.push(node);
-            }
-        }
-        nodes
+        outgoing(&node.entity, |target| self.find(target))
     }
 
     /// All tags in alphabetical order (S4 AC-004.3), or those of one kind.

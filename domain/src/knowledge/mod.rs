@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use graph::{Edge, Found, Graph, Node, Outgoing, Tag};
+pub use graph::{Edge, Found, Graph, Node, Outgoing, Tag, one_hop, outgoing};
 use link::Link;
 
 use crate::fault::Fault;

@@ -7,6 +7,8 @@
 //! its `decide` on that snapshot, and applies what it answers before anyone else can write. So no
 //! writer ever works on stale text, and nobody has to try again and again against faster ones.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use thiserror::Error;
@@ -15,6 +17,7 @@ use crate::document::{Document, DocumentId, Head, Kind, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Caller;
 use crate::project::ProjectKey;
+use crate::time::Timestamp;
 
 /// Keeps documents, whatever the technology. Projects never see each other's documents
 /// (`projects_are_apart`).
@@ -42,6 +45,17 @@ pub trait DocumentRepository: Send + Sync {
     /// while there is more (`find_pages_with_the_true_total`). A document that can't be read is
     /// listed with its fault (`an_unreadable_document_is_listed_with_its_fault`).
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page>;
+
+    /// What each of these words names in a kind: the heads of the documents that it is the
+    /// reference or the name of, sorted by name (`a_word_names_by_reference_and_by_name`). Several
+    /// documents may claim one reference (`a_reference_may_be_claimed_twice`). What was just
+    /// committed is found, what was deleted is not (`names_follow_every_commit`).
+    async fn named(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        words: &[String],
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>>;
 
     /// Applies all changes that the decision names, or none.
     ///
@@ -89,7 +103,7 @@ impl Filter {
 /// A part of a sorted list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    pub heads: Vec<Head>,
+    pub heads: Vec<Arc<Head>>,
     /// How many match the filter's kind in all, on whatever page.
     pub total: usize,
     /// The value for [`Filter::after`] that continues the list.
@@ -98,7 +112,7 @@ pub struct Page {
 
 impl Page {
     /// The filter's part of all heads of its kind.
-    pub fn of(mut heads: Vec<Head>, filter: &Filter) -> Self {
+    pub fn of(mut heads: Vec<Arc<Head>>, filter: &Filter) -> Self {
         heads.sort_by(|a, b| a.id.cmp(&b.id));
         let total = heads.len();
         if let Some(after) = &filter.after {
@@ -117,6 +131,21 @@ pub struct Commit {
     pub reads: Reads,
     pub decide: Decide,
     pub act: Act,
+}
+
+impl Commit {
+    /// What shall change in view of this snapshot of [`Commit::reads`]. For storages: a decision
+    /// about what was not read never gets further than this.
+    pub fn decided(&mut self, snapshot: &Snapshot) -> StoreResult<Vec<Change>> {
+        let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
+        let unread = changes.iter().find(|change| !self.reads.documents.contains(change.id()));
+        match unread {
+            Some(change) => {
+                Err(StoreError::Fault(format!("{} was changed and not read", change.id())))
+            }
+            None => Ok(changes),
+        }
+    }
 }
 
 impl std::fmt::Debug for Commit {
@@ -142,7 +171,7 @@ pub struct Reads {
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub documents: Vec<Option<Document>>,
-    pub heads: Vec<Head>,
+    pub heads: Vec<Arc<Head>>,
 }
 
 /// One change of one document.
@@ -182,6 +211,8 @@ pub struct Act {
     /// The caller's own reason (S1 `operation_description`).
     pub reason: String,
     pub correlation_id: String,
+    /// The time of the documents that it changes, where the storage keeps that itself.
+    pub at: Timestamp,
 }
 
 /// What a commit wrote: for each change in its order the new version, `None` for a deletion.
@@ -236,6 +267,33 @@ pub enum StoreError {
     /// A fault of ours.
     #[error("{0}")]
     Fault(String),
+}
+
+impl StoreError {
+    /// The same for another caller whom it concerns as well. A decision's error concerns one
+    /// caller; here it becomes a fault.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        match self {
+            Self::Decided(error) => Self::Fault(error.to_string()),
+            Self::Busy { reason } => Self::Busy { reason: reason.clone() },
+            Self::Unavailable { place, reason, source } => Self::Unavailable {
+                place: place.clone(),
+                reason: reason.clone(),
+                source: source.as_ref().map(|source| match source.raw_os_error() {
+                    Some(code) => std::io::Error::from_raw_os_error(code),
+                    None => std::io::Error::new(source.kind(), source.to_string()),
+                }),
+            },
+            Self::Refused { place, reason } => {
+                Self::Refused { place: place.clone(), reason: reason.clone() }
+            }
+            Self::Unreadable { place, reason } => {
+                Self::Unreadable { place: place.clone(), reason: reason.clone() }
+            }
+            Self::Fault(fault) => Self::Fault(fault.clone()),
+        }
+    }
 }
 
 impl From<StoreError> for Error {

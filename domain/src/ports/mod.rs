@@ -1,6 +1,9 @@
-//! The hexagon's edges: what the application needs ([`documents`], [`projects`], [`search`] with
-//! its [`embedder`]) and what the outside may ask of it ([`endpoint`]), carried by a [`transport`].
+//! The hexagon's edges: what the application needs ([`documents`] and their [`archive`],
+//! [`projects`], [`search`] with its [`embedder`], a [`clock`]) and what the outside may ask of it
+//! ([`endpoint`]), carried by a [`transport`].
 
+pub mod archive;
+pub mod clock;
 pub mod documents;
 pub mod embedder;
 pub mod endpoint;

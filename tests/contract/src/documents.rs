@@ -95,7 +95,7 @@ pub async fn find_pages_with_the_true_total(s: &Storage) {
         let page = s.store.find(&s.project, &filter).await.unwrap();
         assert_eq!(page.total, 5);
         assert!(page.heads.len() <= 2);
-        seen.extend(page.heads.into_iter().map(|h| h.id.name));
+        seen.extend(page.heads.iter().map(|h| h.id.name.clone()));
         let Some(next) = page.next else { break };
         filter.after = Some(next);
     }

@@ -12,9 +12,11 @@
     reason = "this crate is tests"
 )]
 
+pub mod archive;
 pub mod changes;
 pub mod commit;
 pub mod documents;
+pub mod named;
 pub mod restart;
 
 use std::any::Any;
@@ -26,19 +28,27 @@ use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
     Act, Change, Commit, Committed, DocumentRepository, Reads, Snapshot, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 
-/// Opens the same place once more, as the next process would.
+/// All that a store is.
+pub trait Store: DocumentRepository + Archive {}
+
+impl<T: DocumentRepository + Archive> Store for T {}
+
+/// Opens the same place once more, as the next process would. A store of which only one process
+/// can have it open closes itself first: [`Storage::store`] is not used any more after this.
 pub type Reopen = Box<
-    dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn DocumentRepository>> + Send>> + Send + Sync,
+    dyn Fn() -> Pin<Box<dyn Future<Output = StoreResult<Arc<dyn Store>>> + Send>> + Send + Sync,
 >;
 
 /// A fresh store, how to open it again, two projects in it, and what must live as long as it does.
 pub struct Storage {
-    pub store: Arc<dyn DocumentRepository>,
+    pub store: Arc<dyn Store>,
     pub reopen: Option<Reopen>,
     pub project: ProjectKey,
     pub other: ProjectKey,
@@ -47,7 +57,7 @@ pub struct Storage {
 
 impl Storage {
     /// A store that ends with its process.
-    pub fn fleeting(store: impl DocumentRepository + 'static) -> Self {
+    pub fn fleeting(store: impl Store + 'static) -> Self {
         Self {
             store: Arc::new(store),
             reopen: None,
@@ -92,6 +102,7 @@ pub fn act() -> Act {
         tool: "contract",
         reason: "to hold the store to its contract".to_owned(),
         correlation_id: "contract".to_owned(),
+        at: Timestamp::new(1_700_000_000, 123_456_789),
     }
 }
 
@@ -115,6 +126,11 @@ macro_rules! suite {
                 the_answer_gives_the_versions_in_order;
             changes: changes_tell_what_changed_since changes_are_of_one_kind
                 an_unknown_revision_is_a_reset;
+            named: a_word_names_by_reference_and_by_name a_reference_may_be_claimed_twice
+                names_follow_every_commit;
+            archive: records_come_back_as_they_were_put records_come_in_one_order
+                a_storage_that_holds_something_is_not_filled what_was_not_finished_is_incomplete
+                what_was_filled_outlives_a_restart a_copy_shows_one_moment;
             restart: what_was_committed_outlives_a_restart;
         }
     };

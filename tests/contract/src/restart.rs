@@ -10,7 +10,7 @@ pub async fn what_was_committed_outlives_a_restart(s: &Storage) {
     s.put(&kept, "y\r\n").await;
     s.delete(&gone).await;
     let Some(reopen) = &s.reopen else { return };
-    let again = reopen().await;
+    let again = reopen().await.unwrap();
     let found = again.get(&s.project, &[kept, gone]).await.unwrap();
     assert_eq!(found[0].as_ref().map(|d| d.version), Some(Version::of(b"y\r\n")));
     assert_eq!(found[1], None);

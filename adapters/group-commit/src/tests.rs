@@ -1,0 +1,133 @@
+//! Groups, failures and panics, on an engine that only counts.
+
+use std::sync::{Arc, Mutex};
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::documents::{Act, Reads, Revision};
+use reqlore_domain::time::Timestamp;
+
+use super::*;
+
+/// What happened, one word each.
+type Log = Arc<Mutex<Vec<&'static str>>>;
+
+struct Counting {
+    log: Log,
+    gate: Receiver<()>,
+    end: fn() -> StoreResult<()>,
+}
+
+impl Engine for Counting {
+    fn begin(&mut self) -> StoreResult<()> {
+        self.gate.recv().unwrap();
+        self.log.lock().unwrap().push("begin");
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &ProjectKey, mut commit: Commit) -> StoreResult<Committed> {
+        decided(&mut commit, &Snapshot::default())?;
+        self.log.lock().unwrap().push("apply");
+        Ok(Committed { revision: Revision(1), versions: Vec::new() })
+    }
+
+    fn end(&mut self) -> StoreResult<()> {
+        self.log.lock().unwrap().push("end");
+        (self.end)()
+    }
+
+    fn abort(&mut self) {
+        self.log.lock().unwrap().push("abort");
+    }
+}
+
+fn commit(decide: impl FnMut() + Send + 'static) -> Commit {
+    let mut decide = decide;
+    Commit {
+        reads: Reads { documents: vec![DocumentId::section("a")], heads: None },
+        decide: Box::new(move |_| {
+            decide();
+            Ok(Vec::new())
+        }),
+        act: Act {
+            caller: Caller { name: "tester".to_owned(), access: Access::Write },
+            tool: "group-commit",
+            reason: String::new(),
+            correlation_id: String::new(),
+            at: Timestamp::default(),
+        },
+    }
+}
+
+fn start(end: fn() -> StoreResult<()>) -> (Writer, Log, Sender<()>) {
+    let (open, gate) = channel();
+    let log = Log::default();
+    let engine = Counting { log: Arc::clone(&log), gate, end };
+    (Writer::start("test", engine).unwrap(), log, open)
+}
+
+/// Runs these commits at once; the first is a group of its own, since the gate holds it back until
+/// all are in the queue.
+fn run_all(
+    writer: &Writer,
+    open: &Sender<()>,
+    commits: Vec<Commit>,
+) -> Vec<StoreResult<Committed>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let project = ProjectKey::default();
+        let waiting = commits.into_iter().map(|commit| writer.commit(&project, commit));
+        let mut waiting: Vec<_> = waiting.map(Box::pin).collect();
+        // Asked once, each puts its job into the queue.
+        for future in &mut waiting {
+            let asked = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(future.as_mut().poll(context).is_pending())
+            });
+            assert!(asked.await);
+        }
+        (0..2).for_each(|_| open.send(()).unwrap());
+        let mut outcomes = Vec::new();
+        for future in waiting {
+            outcomes.push(future.await);
+        }
+        outcomes
+    })
+}
+
+#[test]
+fn what_waits_shares_one_sync() {
+    let (writer, log, open) = start(|| Ok(()));
+    let outcomes = run_all(&writer, &open, (0..11).map(|_| commit(|| ())).collect());
+    assert!(outcomes.iter().all(Result::is_ok));
+    let log = log.lock().unwrap();
+    assert!(log.iter().filter(|word| **word == "end").count() <= 2, "{log:?}");
+    assert_eq!(log.iter().filter(|word| **word == "apply").count(), 11);
+}
+
+#[test]
+fn a_panic_in_a_decision_harms_no_other() {
+    let (writer, _, open) = start(|| Ok(()));
+    let commits = vec![commit(|| ()), commit(|| panic!("on purpose")), commit(|| ())];
+    let outcomes = run_all(&writer, &open, commits);
+    assert!(matches!(outcomes[1], Err(StoreError::Fault(_))), "{outcomes:?}");
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+}
+
+#[test]
+fn a_group_that_is_not_durable_is_acknowledged_to_nobody() {
+    let (writer, _, open) = start(|| Err(StoreError::Busy { reason: "no sync".to_owned() }));
+    let outcomes = run_all(&writer, &open, vec![commit(|| ()), commit(|| ())]);
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_panic_of_the_engine_is_told_and_the_next_group_runs() {
+    let (writer, log, open) = start(|| panic!("on purpose"));
+    let outcomes = run_all(&writer, &open, vec![commit(|| ())]);
+    assert!(matches!(outcomes[0], Err(StoreError::Fault(_))), "{outcomes:?}");
+    drop(open);
+    drop(writer);
+    assert_eq!(log.lock().unwrap().last(), Some(&"abort"));
+}

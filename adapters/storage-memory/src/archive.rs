@@ -1,0 +1,97 @@
+//! The store as a whole: all of it at once, since it is in memory anyway.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::project::ProjectKey;
+
+use crate::{MemoryStore, Origin, Project};
+
+impl MemoryStore {
+    fn check_complete(&self) -> StoreResult<()> {
+        if self.incomplete.load(Ordering::Relaxed) {
+            return Err(refused("is incomplete; what filled it did not finish"));
+        }
+        Ok(())
+    }
+}
+
+fn refused(reason: &str) -> StoreError {
+    StoreError::Refused { place: "the memory".to_owned(), reason: reason.to_owned() }
+}
+
+#[async_trait]
+impl Archive for MemoryStore {
+    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+        self.check_complete()?;
+        let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let records = projects.iter().flat_map(|(key, project)| {
+            project.documents.values().map(|document| {
+                let Origin { modified, place } =
+                    project.origins.get(&document.id).cloned().unwrap_or_default();
+                Record { project: key.clone(), document: document.clone(), modified, place }
+            })
+        });
+        let records: Vec<Record> = records.collect();
+        Ok(Box::new(All { total: records.len(), records }))
+    }
+
+    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+        self.check_complete()?;
+        let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        if projects.values().any(|project| !project.documents.is_empty()) {
+            return Err(refused("is not empty"));
+        }
+        self.incomplete.store(true, Ordering::Relaxed);
+        Ok(Box::new(Filling {
+            projects: Arc::clone(&self.projects),
+            incomplete: Arc::clone(&self.incomplete),
+        }))
+    }
+}
+
+struct All {
+    records: Vec<Record>,
+    total: usize,
+}
+
+#[async_trait]
+impl Source for All {
+    fn total(&self) -> Option<usize> {
+        Some(self.total)
+    }
+
+    async fn next(&mut self) -> StoreResult<Vec<Record>> {
+        Ok(std::mem::take(&mut self.records))
+    }
+}
+
+struct Filling {
+    projects: Arc<Mutex<BTreeMap<ProjectKey, Project>>>,
+    incomplete: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Sink for Filling {
+    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        for Record { project, document, modified, place } in records {
+            let project = projects.entry(project).or_default();
+            project.revision.0 += 1;
+            let (id, revision) = (document.id.clone(), project.revision);
+            project.changed.insert(id.clone(), revision);
+            project.origins.insert(id.clone(), Origin { modified, place });
+            project.documents.insert(id, document);
+        }
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> StoreResult<()> {
+        self.incomplete.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! The driven port to everything that a storage keeps, to move it as it is.
+//!
+//! `copy`, `backup` and `restore` are one loop from a [`Source`] to a [`Sink`]. A dump in a file is
+//! a source and a sink as well.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::documents::StoreResult;
+use crate::document::Document;
+use crate::project::ProjectKey;
+use crate::time::Timestamp;
+
+/// A storage as a whole.
+#[async_trait]
+pub trait Archive: Send + Sync {
+    /// Everything there is, as it was at one moment (`a_copy_shows_one_moment`): later commits are
+    /// not in it. A storage that can't look back holds its writers off meanwhile.
+    async fn read(&self) -> StoreResult<Box<dyn Source>>;
+
+    /// Begins to fill the storage, which must be empty
+    /// (`a_storage_that_holds_something_is_not_filled`) and counts as incomplete until
+    /// [`Sink::finish`] (`what_was_not_finished_is_incomplete`).
+    async fn fill(&self) -> StoreResult<Box<dyn Sink>>;
+}
+
+/// Where records come from.
+#[async_trait]
+pub trait Source: Send {
+    /// How many records there are in all, where that is known.
+    fn total(&self) -> Option<usize>;
+
+    /// The next ones, a few megabytes at most; none at the end. They come project by project, by
+    /// key; in each by kind as in [`crate::document::Kind::ALL`], then by name
+    /// (`records_come_in_one_order`).
+    async fn next(&mut self) -> StoreResult<Vec<Record>>;
+}
+
+/// Where records go.
+#[async_trait]
+pub trait Sink: Send {
+    /// Takes records in, in the order in which a [`Source`] gives them.
+    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()>;
+
+    /// Makes everything durable, and only then the storage complete
+    /// (`what_was_filled_outlives_a_restart`).
+    async fn finish(self: Box<Self>) -> StoreResult<()>;
+}
+
+/// One document with what a storage knows of it (`records_come_back_as_they_were_put`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub project: ProjectKey,
+    pub document: Document,
+    /// When its bytes were last changed.
+    pub modified: Timestamp,
+    /// The file that it was, relative to its project's folder; `None` for one that never was a
+    /// file. Every storage keeps it, so that a copy back puts it there again.
+    pub place: Option<Arc<str>>,
+}

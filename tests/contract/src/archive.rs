@@ -1,0 +1,152 @@
+//! Moving everything: out of a storage, and into an empty one.
+
+use bytes::Bytes;
+use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+
+use crate::Storage;
+
+fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> Record {
+    Record {
+        project: ProjectKey::default(),
+        document: Document::new(id, Bytes::from_static(body)),
+        modified: Timestamp(modified),
+        place: Some(place.into()),
+    }
+}
+
+/// One of each kind, in order, with bytes, times and places that are easily lost.
+fn records() -> Vec<Record> {
+    let directory = "docs/dev/req";
+    vec![
+        record(
+            DocumentId::instructions(),
+            &format!("{directory}/AGENTS.md"),
+            b"\xef\xbb\xbf# A\r\n\r\nno end",
+            1_600_000_000_123_456_789,
+        ),
+        record(
+            DocumentId::section("general"),
+            &format!("{directory}/general.md"),
+            b"**1.** \xff is no text\n",
+            -1,
+        ),
+        record(DocumentId::section("zero"), &format!("{directory}/zero.md"), b"", 0),
+        record(DocumentId::docsets(), ".knowledge/config.yaml", b"docsets: {}\n", 1),
+        record(
+            DocumentId::entity("decisions/deep/dec-1d2c8f"),
+            ".ixchel/decisions/deep/dec-1d2c8f.md",
+            b"---\nid: dec-1d2c8f\n---\n",
+            1_700_000_000_000_000_000,
+        ),
+        record(DocumentId::entity("n\u{f6}te"), ".ixchel/n\u{f6}te.md", b"\n\n", 2),
+    ]
+}
+
+async fn fill(archive: &dyn Archive, records: Vec<Record>) -> StoreResult<()> {
+    let mut sink = archive.fill().await?;
+    for record in records {
+        sink.put(vec![record]).await?;
+    }
+    sink.finish().await
+}
+
+async fn read(archive: &dyn Archive) -> StoreResult<Vec<Record>> {
+    let mut source = archive.read().await?;
+    let mut all = Vec::new();
+    loop {
+        let records = source.next().await?;
+        if records.is_empty() {
+            assert!(source.total().is_none_or(|total| total == all.len()));
+            return Ok(all);
+        }
+        all.extend(records);
+    }
+}
+
+pub async fn records_come_back_as_they_were_put(s: &Storage) {
+    fill(&*s.store, records()).await.unwrap();
+    assert_eq!(read(&*s.store).await.unwrap(), records());
+    for record in records() {
+        assert_eq!(s.body(&record.document.id).await, Some(record.document.body));
+    }
+    let words = ["dec-1d2c8f".to_owned()];
+    let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+    assert_eq!(found[0].len(), 1, "what was filled in is found by reference");
+}
+
+pub async fn records_come_in_one_order(s: &Storage) {
+    let [a, b] = ["a", "b"];
+    let ids = [
+        DocumentId::instructions(),
+        DocumentId::section(a),
+        DocumentId::section(b),
+        DocumentId::docsets(),
+        DocumentId::entity(a),
+        DocumentId::entity("a/c"),
+        DocumentId::entity(b),
+    ];
+    for at in [5, 2, 6, 0, 3, 1, 4] {
+        s.put(&ids[at], "x").await;
+    }
+    let records = read(&*s.store).await.unwrap();
+    let found: Vec<DocumentId> = records.into_iter().map(|record| record.document.id).collect();
+    assert_eq!(found, ids);
+}
+
+pub async fn a_storage_that_holds_something_is_not_filled(s: &Storage) {
+    let id = DocumentId::section("a");
+    s.put(&id, "kept").await;
+    let refused = s.store.fill().await.err();
+    assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
+    assert_eq!(s.body(&id).await, Some(Bytes::from_static(b"kept")));
+}
+
+pub async fn what_was_not_finished_is_incomplete(s: &Storage) {
+    let mut sink = s.store.fill().await.unwrap();
+    sink.put(records()).await.unwrap();
+    drop(sink);
+    let refused = |error: &StoreError| {
+        let told = error.to_string();
+        matches!(error, StoreError::Refused { .. }) && told.contains("incomplete")
+    };
+    assert!(s.store.read().await.err().as_ref().is_some_and(refused));
+    assert!(s.store.fill().await.err().as_ref().is_some_and(refused));
+    if let Some(reopen) = &s.reopen {
+        let again = reopen().await;
+        assert!(again.err().as_ref().is_some_and(refused), "it is refused at the next start");
+    }
+}
+
+pub async fn what_was_filled_outlives_a_restart(s: &Storage) {
+    fill(&*s.store, records()).await.unwrap();
+    let Some(reopen) = &s.reopen else { return };
+    let again = reopen().await.unwrap();
+    assert_eq!(read(&*again).await.unwrap(), records());
+}
+
+pub async fn a_copy_shows_one_moment(s: &Storage) {
+    s.put(&DocumentId::section("before"), "x").await;
+    let mut source = s.store.read().await.unwrap();
+    let meanwhile = async {
+        s.put(&DocumentId::section("after"), "x").await;
+        s.put(&DocumentId::section("before"), "y").await;
+    };
+    let copied = async {
+        let mut all = Vec::new();
+        loop {
+            let records = source.next().await.unwrap();
+            if records.is_empty() {
+                drop(source);
+                return all;
+            }
+            all.extend(records);
+        }
+    };
+    let ((), copied) = futures_util::join!(meanwhile, copied);
+    let bodies: Vec<_> = copied.iter().map(|r| (&*r.document.id.name, &*r.document.body)).collect();
+    assert_eq!(bodies, [("before", &b"x"[..])]);
+}
