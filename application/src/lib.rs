@@ -37,6 +37,9 @@ use tool::Tool;
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Ports {
     pub documents: Arc<dyn DocumentRepository>,
+    /// The files of the server's root, where documents are kept elsewhere: `ixchel_sync` takes them
+    /// over (S4; rulings 5).
+    pub tree: Option<Arc<dyn DocumentRepository>>,
     pub projects: Arc<dyn Projects>,
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{
     Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
 };
@@ -19,19 +18,11 @@ use serde_json::{Value, json};
 
 use crate::{Application, Ports, Settings};
 
-/// It is always the same time.
-pub(crate) struct FixedClock;
-
-impl Clock for FixedClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::new(1_700_000_000, 0)
-    }
-}
-
 /// An application, the store below it, and who calls.
 #[derive(Clone)]
 pub(crate) struct Testing {
     pub(crate) store: Arc<dyn DocumentRepository>,
+    pub(crate) tree: Option<Arc<dyn DocumentRepository>>,
     pub(crate) search: Arc<dyn SearchIndex>,
     pub(crate) access: Access,
 }
@@ -40,6 +31,7 @@ impl Testing {
     pub(crate) fn new() -> Self {
         Self {
             store: Arc::new(MemoryStore::default()),
+            tree: None,
             search: Arc::new(MemoryIndex::default()),
             access: Access::Write,
         }
@@ -53,9 +45,10 @@ impl Testing {
     pub(crate) fn ports(&self) -> Ports {
         Ports {
             documents: Arc::clone(&self.store),
+            tree: self.tree.clone(),
             projects: Arc::new(NamedProjects),
             search: Arc::clone(&self.search),
-            clock: Arc::new(FixedClock),
+            clock: Arc::new(Timestamp::default()),
             settings: Settings::default(),
         }
     }
@@ -109,7 +102,7 @@ impl Testing {
             tool: "editor",
             reason: String::new(),
             correlation_id: String::new(),
-            at: FixedClock.now(),
+            at: Timestamp::default(),
         };
         let reads = Reads { documents: vec![id], heads: None };
         let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };

@@ -96,7 +96,9 @@ fn work(engine: &mut impl Engine, jobs: &Receiver<Job>) {
 /// Those that wait are answered when all is durable; a panic drops their senders, and so tells them.
 fn run(engine: &mut impl Engine, group: Vec<Job>) {
     if let Err(error) = engine.begin() {
-        group.into_iter().for_each(|job| tell(job.answer, Err(error.again())));
+        for job in group {
+            tell(job.answer, Err(error.again()));
+        }
         return;
     }
     let applied: Vec<_> = group

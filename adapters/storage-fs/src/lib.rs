@@ -6,12 +6,15 @@
 //! kernel beneath the root's handle, never by comparing strings; and a section that is a symbolic
 //! link is refused, while AGENTS.md may be one to a file inside.
 
+mod archive;
 mod cache;
 mod catalog;
 mod catalogs;
 mod commit;
+mod configured;
 mod error;
 mod failpoint;
+mod folders;
 mod heads;
 mod layout;
 mod lock;
@@ -21,6 +24,7 @@ mod replace;
 mod walk;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,6 +39,9 @@ use reqlore_domain::project::ProjectKey;
 use cache::Cache;
 use catalog::Catalog;
 use catalogs::Catalogs;
+pub use configured::ConfiguredProjects;
+use folders::Folders;
+pub use layout::create_local;
 use layout::{Layout, Root, Tree};
 use lock::{Turn, Turns};
 pub use projects::FsProjects;
@@ -49,6 +56,8 @@ pub struct Config {
     pub documents: PathBuf,
     /// `REQLIX_REQ_REL_PATH`: where AGENTS.md is looked for first, relative to a project's root.
     pub requirements_directory: Option<String>,
+    /// Further projects by their keys, which name them beside their folders.
+    pub projects: BTreeMap<ProjectKey, PathBuf>,
     /// When not empty, only these directories and what lies below them can be projects.
     pub roots: Vec<PathBuf>,
     /// The user's home folder, which is never a project itself.
@@ -72,7 +81,7 @@ pub struct FsStore {
 
 #[derive(Debug)]
 struct Shared {
-    root: PathBuf,
+    folders: Folders,
     layout: Layout,
     turns: Turns,
     catalogs: Catalogs,
@@ -80,9 +89,18 @@ struct Shared {
 }
 
 impl FsStore {
+    /// Refuses a folder whose filling was not finished.
+    pub fn open(config: &Config) -> StoreResult<Self> {
+        let store = Self::new(config);
+        for (project, _) in store.shared.folders.keyed() {
+            store.shared.check_complete(project)?;
+        }
+        Ok(store)
+    }
+
     pub fn new(config: &Config) -> Self {
         let shared = Shared {
-            root: config.documents.canonicalize().unwrap_or_else(|_| config.documents.clone()),
+            folders: Folders::new(config),
             layout: Layout::new(config.requirements_directory.as_deref()),
             turns: Turns::default(),
             catalogs: Catalogs::default(),
@@ -104,7 +122,7 @@ impl FsStore {
 
 impl Shared {
     fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
-        if project.is_default() { &self.root } else { Path::new(project.as_str()) }
+        self.folders.path(project)
     }
 
     fn open(&self, project: &ProjectKey) -> StoreResult<Root> {

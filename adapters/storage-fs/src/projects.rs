@@ -10,6 +10,7 @@ use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
+use crate::folders::{Folders, resolved};
 use crate::layout::{DOCSETS, KNOWLEDGE};
 
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -18,8 +19,7 @@ const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 #[derive(Debug, Clone)]
 pub struct FsProjects {
     root: PathBuf,
-    /// Where the default project's documents are.
-    documents: PathBuf,
+    folders: Folders,
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
 }
@@ -27,12 +27,11 @@ pub struct FsProjects {
 impl FsProjects {
     /// Resolves the configured places once, so that comparing is by resolved path.
     pub fn new(config: &Config) -> Self {
-        let resolved = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         Self {
             root: resolved(&config.root),
-            documents: resolved(&config.documents),
-            roots: config.roots.iter().map(resolved).collect(),
-            home: config.home.as_ref().map(resolved),
+            folders: Folders::new(config),
+            roots: config.roots.iter().map(|root| resolved(root)).collect(),
+            home: config.home.as_deref().map(resolved),
         }
     }
 
@@ -56,24 +55,39 @@ impl FsProjects {
                     && (!fenced || self.roots.iter().any(|root| folder.starts_with(root))))
         };
         // The documents of the server's own root may be kept elsewhere.
+        let default = ProjectKey::default();
         let kept = |folder: &Path| {
-            if folder == self.root { holds(&self.documents) } else { holds(folder) }
+            if folder == self.root { holds(self.folders.path(&default)) } else { holds(folder) }
         };
         let found = first.ancestors().take_while(is_inside).find(|folder| kept(folder));
-        match found {
-            Some(folder) if folder == self.documents || folder == self.root => {
-                ProjectKey::default()
-            }
-            Some(folder) => folder.to_str().map_or_else(|| start.clone(), ProjectKey::new),
-            None => start.clone(),
+        let key = |folder: &Path| match self.configured(folder) {
+            Some(key) => key,
+            None => folder.to_str().map_or_else(|| start.clone(), ProjectKey::new),
+        };
+        found.map_or_else(|| start.clone(), key)
+    }
+
+    /// The project that is configured for this very folder.
+    fn configured(&self, folder: &Path) -> Option<ProjectKey> {
+        let is_root = (folder == self.root).then(ProjectKey::default);
+        is_root.or_else(|| self.folders.project_at(folder))
+    }
+
+    /// The projects that have a key of their own, with their folders.
+    pub(crate) fn keyed(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
+        self.folders.keyed()
+    }
+
+    pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        self.folders.path(project)
+    }
+
+    /// The project of a folder that may be one.
+    pub(crate) fn check(&self, named: &str, slice: Slice) -> Result<ProjectKey> {
+        let key = ProjectKey::new(named);
+        if self.folders.has(&key) && !key.is_default() {
+            return Ok(key);
         }
-    }
-
-    fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
-        if project.is_default() { &self.documents } else { Path::new(project.as_str()) }
-    }
-
-    fn check(&self, named: &str, slice: Slice) -> Result<ProjectKey> {
         let path = Path::new(named);
         let unusable = |reason: String| unusable(slice.argument(), &reason);
         // A client of the original names a repository relative to where the server works (S4
@@ -111,8 +125,8 @@ impl FsProjects {
         if self.home.as_ref().is_some_and(|home| *home == resolved) {
             return Err(unusable(format!("{named:?} is a home folder; name a folder in it")));
         }
-        if resolved == self.root {
-            return Ok(ProjectKey::default());
+        if let Some(key) = self.configured(&resolved) {
+            return Ok(key);
         }
         if !self.roots.is_empty() && !self.roots.iter().any(|root| resolved.starts_with(root)) {
             return Err(unusable(format!(

@@ -9,8 +9,7 @@ mod vouching;
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_contract::Storage;
-use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_contract::{Storage, Store};
 use reqlore_domain::project::ProjectKey;
 
 use crate::{Config, FsStore};
@@ -20,6 +19,7 @@ fn config(root: &Path) -> Config {
         root: root.to_owned(),
         documents: root.to_owned(),
         requirements_directory: None,
+        projects: std::collections::BTreeMap::new(),
         roots: Vec::new(),
         home: None,
         cache: None,
@@ -31,12 +31,11 @@ fn open() -> Storage {
     let (root, other) = (folder.path().join("project"), folder.path().join("other"));
     std::fs::create_dir(&root).unwrap();
     std::fs::create_dir(&other).unwrap();
-    let store =
-        move |root: &Path| Arc::new(FsStore::new(&config(root))) as Arc<dyn DocumentRepository>;
     Storage {
-        store: store(&root),
+        store: Arc::new(FsStore::open(&config(&root)).unwrap()),
         reopen: Some(Box::new(move || {
-            let again = store(&root);
+            let again =
+                FsStore::open(&config(&root)).map(|store| Arc::new(store) as Arc<dyn Store>);
             Box::pin(async move { again })
         })),
         project: ProjectKey::default(),

@@ -5,6 +5,7 @@
 //! did parse is never answered from.
 
 pub(crate) mod check;
+pub mod import;
 pub(crate) mod list_docsets;
 pub(crate) mod search_docs;
 #[cfg(test)]
@@ -24,6 +25,9 @@ use crate::Ports;
 
 /// So many projects are kept; one more, and all are read anew.
 const MAX_PROJECTS: usize = 1_000;
+/// What becomes of a mended file.
+const NEXT: &str = "the next call reads it (a database reads it with `reqlore docsets \
+                    import FILE`)";
 /// So many faults are told at once.
 const MAX_FAULTS: usize = 5;
 
@@ -88,9 +92,9 @@ impl Configurations {
             return Err(not_configured(&folder));
         };
         let outcome: Outcome = match document.text() {
-            Err(fault) => Err(format!("{FILE}: {fault}. The next call reads it again.").into()),
+            Err(fault) => Err(format!("{FILE}: {fault}; {NEXT}.").into()),
             Ok(text) => match Configuration::read(text, &folder) {
-                Err(faults) => Err(told(&faults).into()),
+                Err(faults) => Err(format!("{}\nMend the file; {NEXT}.", told(&faults)).into()),
                 Ok(configuration) => list_docsets::loaded(configuration).map(Arc::new).map(Ok)?,
             },
         };
@@ -105,7 +109,6 @@ fn told(faults: &[Fault]) -> String {
     if let Some(more) = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
         lines.push(format!("({more} more; `reqlore check` lists them all.)"));
     }
-    lines.push("Mend the file; the next call reads it again.".to_owned());
     lines.join("\n")
 }
 
@@ -118,7 +121,7 @@ fn not_configured(folder: &str) -> Error {
     let message = format!(
         "No docsets are configured: there is no {FILE} in {folder} or in the folders above it. \
          Create {folder}/{FILE}, for instance with:\n\n{MINIMAL}\nand put the documentation into \
-         .knowledge/docs/react-18.2/. The next call reads it."
+         .knowledge/docs/react-18.2/; {NEXT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(FILE)
 }

@@ -2,9 +2,11 @@
 
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
 use serde_json::{Value, json};
 
+use super::import::import;
 use crate::check::check;
 use crate::testing::Testing;
 
@@ -162,7 +164,7 @@ async fn a_bad_edit_is_told_with_its_line_until_it_is_mended() {
                 message.starts_with(".knowledge/config.yaml") && message.contains(line),
                 "{message}"
             );
-            assert!(message.ends_with("Mend the file; the next call reads it again."), "{message}");
+            assert!(message.ends_with("Mend the file; the next call reads it (a database reads it with `reqlore docsets import FILE`)."), "{message}");
         }
     }
     testing.write(DocumentId::docsets(), &b"docsets:\n\xff"[..]).await;
@@ -257,4 +259,22 @@ async fn the_check_tells_every_fault_every_slip_and_every_folder_that_is_not_the
              `aliases`?",
         ]
     );
+}
+
+// Rulings 4: in a database the configuration is imported
+#[tokio::test]
+async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used() {
+    let testing = Testing::new();
+    let caller = || Caller { name: "me".to_owned(), access: Access::Write };
+    let import = async |text: &str| import(&testing.ports(), text.to_owned(), caller()).await;
+    let first = import("docsets:\n  react: {version: 18.2}\n").await.unwrap();
+    assert_eq!((first.docsets, first.replaced, first.unchanged), (1, false, false));
+    let again = import("docsets:\n  react: {version: 18.2}\n").await.unwrap();
+    assert_eq!((again.version, again.replaced, again.unchanged), (first.version, false, true));
+    let refused = import("docsets:\n  react: [\n").await.unwrap_err();
+    assert!(refused.message.starts_with(".knowledge/config.yaml:"), "{}", refused.message);
+    let other = import("docsets:\n  vue:\n").await.unwrap();
+    assert!(other.replaced && !other.unchanged);
+    let listed = testing.call("list_docsets", json!({})).await.unwrap();
+    assert_eq!(listed.data["docsets"][0]["name"], "vue");
 }

@@ -4,6 +4,7 @@ pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod context;
 pub(crate) mod graph;
+mod import;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod sync;

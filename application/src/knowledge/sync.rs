@@ -5,7 +5,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::Graph;
-use reqlore_domain::ports::documents::Look;
+use reqlore_domain::ports::documents::{Act, Look};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,10 +58,11 @@ impl Tool for Sync {
             description: "Looks at every markdown file below .ixchel, brings the search index up \
                           to date, and counts what was added, modified and deleted since the last \
                           sync. Edits show without it; call it to see what changed or what is \
-                          broken. Long runs report progress and can be cancelled.",
+                          broken. Where documents are kept in a database, it takes the files \
+                          over. Long runs report progress and can be cancelled.",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
-            // It changes no document, only what is derived of them.
+            // It changes no document but by taking files over, and then only for who may write.
             access: Access::Read,
             destructive: false,
             idempotent: true,
@@ -72,6 +73,18 @@ impl Tool for Sync {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(context, arguments.repo.as_ref()).await?;
         let (ports, observer) = (&context.ports, &*call.observer);
+        let mut unread = Vec::new();
+        // Who may not write sees what is in the storage.
+        if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
+            let act = Act {
+                caller: call.caller.clone(),
+                tool: spec.name,
+                reason: "the files of the project's root are taken over".to_owned(),
+                correlation_id: call.correlation_id.clone(),
+                at: ports.clock.now(),
+            };
+            unread = super::import::import(ports, tree, &project, &act, observer).await?;
+        }
         context.models.update_index(ports, &project, Look::Everything, observer).await?;
         let model = context.models.graph(ports, &project, Look::Changed).await?;
         let versions = model.versions();
@@ -82,12 +95,13 @@ impl Tool for Sync {
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
-            warnings: warnings(&model.graph),
+            warnings: warnings(&model.graph, unread),
         })
     }
 }
 
-fn warnings(graph: &Graph) -> Vec<String> {
+/// What is wrong in the storage, behind what could not be taken over.
+fn warnings(graph: &Graph, mut warnings: Vec<String>) -> Vec<String> {
     let faults = graph.nodes().filter_map(|node| {
         let fault = node.fault.as_ref()?;
         let file = DocumentId::entity(&*node.name);
@@ -96,7 +110,7 @@ fn warnings(graph: &Graph) -> Vec<String> {
             None => format!("{file}: {}", fault.reason),
         })
     });
-    let mut warnings: Vec<String> = faults.collect();
+    warnings.extend(faults);
     for (id, names) in graph.duplicates() {
         let files: Vec<String> =
             names.iter().map(|name| DocumentId::entity(&**name).to_string()).collect();

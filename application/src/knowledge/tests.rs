@@ -2,6 +2,7 @@
 
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{
     Changes, MockDocumentRepository, Page, Revision, StoreError,
 };
@@ -269,7 +270,7 @@ async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
         listed += 1;
         let id = DocumentId::entity("a");
         let head = Head::of(&Document::new(id, "---\ntags: [old]\n---\n".into()));
-        Ok(Page::of(if listed == 1 { vec![head] } else { Vec::new() }, filter))
+        Ok(Page::of(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
     });
     let testing = Testing::on(store);
     let application = testing.application();
@@ -277,4 +278,42 @@ async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
         let tags = testing.call_on(&application, "ixchel_tags", json!({})).await.unwrap();
         assert_eq!(tags.data["total"], total);
     }
+}
+
+/// A storage with a tree of files beside it.
+async fn beside_a_tree(files: &[(&str, &str)]) -> Testing {
+    let editor = Testing::new();
+    for (name, text) in files {
+        editor.write(DocumentId::entity(*name), (*text).to_owned()).await;
+    }
+    Testing { tree: Some(editor.store), ..Testing::new() }
+}
+
+// Rulings 5: in a database `ixchel_sync` takes the tree over
+#[tokio::test]
+async fn sync_takes_over_what_differs_and_deletes_what_is_gone() {
+    let testing = beside_a_tree(&[("a", "# New\n"), ("b", "same\n")]).await;
+    testing.write(DocumentId::entity("b"), "same\n").await;
+    testing.write(DocumentId::entity("gone"), "old\n").await;
+    let synced = testing.call("ixchel_sync", json!({})).await.unwrap().data;
+    assert_eq!(synced["scanned"], 2, "{synced}");
+    assert_eq!(testing.body(DocumentId::entity("a")).await.as_deref(), Some("# New\n"));
+    assert_eq!(testing.body(DocumentId::entity("gone")).await, None);
+}
+
+#[tokio::test]
+async fn a_root_without_entities_deletes_nothing() {
+    let testing = beside_a_tree(&[]).await;
+    testing.write(DocumentId::entity("kept"), "x\n").await;
+    testing.call("ixchel_sync", json!({})).await.unwrap();
+    assert_eq!(testing.body(DocumentId::entity("kept")).await.as_deref(), Some("x\n"));
+}
+
+#[tokio::test]
+async fn who_may_not_write_takes_nothing_over() {
+    let testing = beside_a_tree(&[("a", "x\n")]).await;
+    let reader = Testing { access: Access::Read, ..testing };
+    let synced = reader.call("ixchel_sync", json!({})).await.unwrap().data;
+    assert_eq!(synced["scanned"], 0, "{synced}");
+    assert_eq!(reader.body(DocumentId::entity("a")).await, None);
 }

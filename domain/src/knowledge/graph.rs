@@ -51,9 +51,8 @@ impl<'a> Found<'a> {
     /// claim is nobody's, unless it is the name of one of them.
     pub fn among(word: &str, nodes: &'a [Node]) -> Self {
         let mut claims = nodes.iter().filter(|node| node.entity.id == word);
-        match (claims.next(), claims.next()) {
-            (Some(node), None) => return Self::One(node),
-            (Some(_), Some(_)) | (None, _) => {}
+        if let (Some(node), None) = (claims.next(), claims.next()) {
+            return Self::One(node);
         }
         match nodes.iter().find(|node| node.name == word) {
             Some(node) => Self::One(node),

@@ -8,6 +8,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::missing_panics_doc,
+    clippy::print_stdout,
     missing_debug_implementations,
     reason = "this crate is tests"
 )]
@@ -16,6 +17,7 @@ pub mod archive;
 pub mod changes;
 pub mod commit;
 pub mod documents;
+pub mod model;
 pub mod named;
 pub mod restart;
 
@@ -111,6 +113,11 @@ pub fn act() -> Act {
 #[macro_export]
 macro_rules! suite {
     ($open:expr) => {
+        #[test]
+        fn any_history_gives_the_same_answers() {
+            $crate::model::check(|| Box::pin($open));
+        }
+
         $crate::cases! { $open;
             documents: what_is_not_there_is_none bytes_come_back_as_they_were_put
                 get_keeps_the_order_asked projects_are_apart versions_are_the_hash_of_the_bytes
@@ -152,7 +159,7 @@ macro_rules! cases {
 }
 
 /// Runs a case. Stores do their blocking work on threads, so one thread of ours is enough.
-pub fn run(case: impl Future<Output = ()>) {
+pub fn run<T>(case: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(case);
+    runtime.expect("a runtime").block_on(case)
 }

@@ -7,13 +7,8 @@ use crate::Storage;
 /// The names of the documents that each word names.
 async fn named(s: &Storage, words: &[&str]) -> Vec<Vec<String>> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let named = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
-    let names = |heads: Vec<_>| heads.iter().map(|head: &std::sync::Arc<_>| name(head)).collect();
-    named.into_iter().map(names).collect()
-}
-
-fn name(head: &reqlore_domain::document::Head) -> String {
-    head.id.name.clone()
+    let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+    found.iter().map(|heads| heads.iter().map(|head| head.id.name.clone()).collect()).collect()
 }
 
 const ENTITY: &str = "---\nid: dec-1d2c8f\n---\n";

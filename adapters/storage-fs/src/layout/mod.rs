@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::StoreResult;
 use rustix::fs::{Mode, OFlags};
@@ -22,6 +22,9 @@ pub(crate) use requirements::{Layout, Requirements, check_relative, section_of};
 pub(crate) const DOCSETS: (&str, &str) = (".knowledge", "config.yaml");
 /// The folder of the knowledge graph (S4 AC-002.1).
 pub(crate) const KNOWLEDGE: &str = ".ixchel";
+/// The folder of what belongs to this machine alone; git ignores it.
+pub(crate) const LOCAL: &str = ".reqlore/local";
+const LOCAL_NAME: &str = "local";
 /// How deep its folders may be nested.
 pub(crate) const MAX_DEPTH: usize = 32;
 
@@ -44,6 +47,33 @@ impl Root {
         }
         Ok(Self { dir })
     }
+
+    /// The folder of what belongs to this machine alone; it is created, and hidden from git.
+    pub(crate) fn local(&self) -> io::Result<Dir> {
+        let mut dir = self.dir.try_clone()?;
+        for part in LOCAL.split('/') {
+            let mut private = DirBuilder::new();
+            private.mode(if part == LOCAL_NAME { 0o700 } else { 0o777 });
+            match dir.create_dir_with(part, &private) {
+                Ok(()) => as_file(&dir)?.sync_all()?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+            dir = dir.open_dir(part)?;
+        }
+        if dir.symlink_metadata(".gitignore").is_err() {
+            dir.write(".gitignore", "*\n")?;
+        }
+        Ok(dir)
+    }
+}
+
+/// Creates `.reqlore/local` below a project's root, for what belongs to this machine alone, and
+/// hides it from git.
+pub fn create_local(root: &Path) -> StoreResult<PathBuf> {
+    let fail = |error| not_written(LOCAL, "create the folder", error);
+    Root::open(root)?.local().map_err(fail)?;
+    Ok(root.join(LOCAL))
 }
 
 /// Where an open folder really is, by the kernel's word.
@@ -84,6 +114,14 @@ impl<'a> Tree<'a> {
         }
         let found = self.layout.find(self.root)?;
         Ok(self.requirements.get_or_init(|| found))
+    }
+
+    /// Where there is no AGENTS.md yet, its place may tell which of the directories shall hold it.
+    pub(crate) fn prefer_requirements(&mut self, place: Option<&str>) {
+        let directory = place.and_then(|place| place.rsplit_once('/')).map(|(path, _)| path);
+        if let Some(found) = directory.and_then(|path| self.layout.at(self.root, path)) {
+            self.requirements = OnceCell::from(found);
+        }
     }
 
     /// The file of a document; `None` while its folder is not there, or where no file can be it.

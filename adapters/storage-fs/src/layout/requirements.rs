@@ -49,6 +49,13 @@ impl Layout {
         Self { candidates: candidates.collect() }
     }
 
+    /// This directory, if it is one of those where AGENTS.md is looked for.
+    pub(crate) fn at<'a>(&self, root: &'a Root, path: &str) -> Option<Requirements<'a>> {
+        let path = self.candidates.iter().find(|candidate| *candidate == path)?.clone();
+        let dir = root.dir.open_dir(&path).ok();
+        Some(Requirements { root, path, dir })
+    }
+
     /// The first directory that holds an AGENTS.md, else the one where it is to be created.
     pub(crate) fn find<'a>(&self, root: &'a Root) -> StoreResult<Requirements<'a>> {
         for path in &self.candidates {

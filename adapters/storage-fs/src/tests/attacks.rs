@@ -268,7 +268,7 @@ async fn files_that_change_underneath_are_told_as_they_are() {
     put(&store, &id, "# One\n").await.unwrap();
     let title = || async {
         let page = store.find(&ProjectKey::default(), &Filter::all(Kind::Section)).await.unwrap();
-        page.heads.into_iter().next().and_then(|head| head.title)
+        page.heads.into_iter().next().and_then(|head| head.title.clone())
     };
     assert_eq!(title().await.as_deref(), Some("One"));
     fs::write(project.file("a.md"), "# Two\n").unwrap();

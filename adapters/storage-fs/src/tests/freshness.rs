@@ -1,6 +1,7 @@
 //! After any edits on disk, a store that kept everything in mind says what a new one sees.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -67,15 +68,15 @@ fn ids() -> Vec<DocumentId> {
 const PROJECT: fn() -> ProjectKey = ProjectKey::default;
 
 /// What a new store without a cache sees.
-async fn fresh(disk: &Disk) -> StoreResult<Vec<Head>> {
+async fn fresh(disk: &Disk) -> StoreResult<Vec<Arc<Head>>> {
     find(&FsStore::new(&disk.config(false))).await
 }
 
-async fn find(store: &FsStore) -> StoreResult<Vec<Head>> {
+async fn find(store: &FsStore) -> StoreResult<Vec<Arc<Head>>> {
     Ok(store.find(&PROJECT(), &Filter::all(Kind::Entity)).await?.heads)
 }
 
-fn by_name(heads: Vec<Head>) -> BTreeMap<String, Head> {
+fn by_name(heads: Vec<Arc<Head>>) -> BTreeMap<String, Arc<Head>> {
     heads.into_iter().map(|head| (head.id.name.clone(), head)).collect()
 }
 
@@ -83,7 +84,7 @@ fn by_name(heads: Vec<Head>) -> BTreeMap<String, Head> {
 struct Reader {
     store: FsStore,
     since: Revision,
-    mirror: BTreeMap<String, Head>,
+    mirror: BTreeMap<String, Arc<Head>>,
 }
 
 impl Reader {

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{Change, Changes, Revision, StoreResult};
@@ -72,12 +73,12 @@ impl Repository {
         names(self.changes(false))
     }
 
-    fn heads(&self) -> Vec<Head> {
+    fn heads(&self) -> Vec<Arc<Head>> {
         locked(&self.store.shared.catalogs.of(&ProjectKey::default())).heads(Kind::Entity)
     }
 
     fn titles(&self) -> Vec<String> {
-        self.heads().into_iter().filter_map(|head| head.title).collect()
+        self.heads().into_iter().filter_map(|head| head.title.clone()).collect()
     }
 }
 

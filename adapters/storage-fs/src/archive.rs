@@ -1,0 +1,289 @@
+//! The project's files as a whole: read to the last one under the lock, or put into an empty place.
+//!
+//! While files are read, writers of ours wait; editors do not. What is being filled carries a mark
+//! in `.reqlore/local`, which git ignores, until everything is durable. The trap: only the places
+//! where a document would be looked for are written to, whatever a record says.
+
+use std::collections::VecDeque;
+use std::fs::{File, FileTimes};
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use cap_std::fs::{Dir, MetadataExt, OpenOptions};
+use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+
+use crate::error::{failed, not_written, refused};
+use crate::layout::{LOCAL, Root, Tree, as_file, is_not_there};
+use crate::lock::{Lock, Turn};
+use crate::read::{Content, read_settled};
+use crate::{FsStore, Shared, walk};
+
+/// The mark of a project that is being filled.
+const MARK: &str = "incomplete";
+/// So much is read at a time: bytes, and files.
+const BATCH: (usize, usize) = (2 * 1024 * 1024, 1_000);
+/// So often a file that looks half saved is read again; each time takes a sixth of a second.
+const PATIENCE: usize = 18;
+
+impl FsStore {
+    async fn lock_all(&self) -> StoreResult<Vec<Lock>> {
+        let mut locks = Vec::new();
+        for (project, _) in self.shared.folders.keyed() {
+            locks.push(self.lock(project).await?);
+        }
+        Ok(locks)
+    }
+
+    async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
+        let turn = self.shared.turns.take(project).await?;
+        let root = self.shared.open(project)?;
+        match turn.lock_now(&root)? {
+            Turn::Locked(lock) => Ok(lock),
+            Turn::Waiting(waiting) => waiting.lock(&root).await,
+        }
+    }
+}
+
+impl Shared {
+    /// Refuses a project whose filling was not finished.
+    pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
+        match self.open(project)?.dir.symlink_metadata(format!("{LOCAL}/{MARK}")) {
+            Err(error) if is_not_there(&error) => Ok(()),
+            Err(error) => Err(failed(LOCAL, "look into it", error)),
+            Ok(_) => Err(refused(
+                &format!("{LOCAL}/{MARK}"),
+                "says that these files are incomplete: a copy into this folder did not finish. \
+                 Remove what was copied and this file, and copy again",
+            )),
+        }
+    }
+
+    /// The names of everything there is, in the order of an archive.
+    fn all(&self, root: &Root) -> StoreResult<VecDeque<DocumentId>> {
+        let tree = Tree::new(root, &self.layout);
+        let mut sections = walk::sections(tree.requirements()?)?;
+        sections.sort_unstable();
+        let entities = walk::entities(root, &mut |_, _| ())?;
+        let entities = entities.into_iter().map(|listed| DocumentId::entity(listed.name));
+        let mut all = VecDeque::new();
+        for kind in Kind::ALL {
+            match kind {
+                Kind::Instructions => all.extend(present(&tree, DocumentId::instructions())?),
+                Kind::Section => all.extend(std::mem::take(&mut sections)),
+                Kind::Docsets => all.extend(present(&tree, DocumentId::docsets())?),
+                Kind::Entity => break,
+            }
+        }
+        all.extend(entities);
+        Ok(all)
+    }
+}
+
+fn present(tree: &Tree<'_>, id: DocumentId) -> StoreResult<Option<DocumentId>> {
+    let Some(place) = tree.place(&id)? else { return Ok(None) };
+    match place.dir.symlink_metadata(&place.name) {
+        Ok(_) => Ok(Some(id)),
+        Err(error) if is_not_there(&error) => Ok(None),
+        Err(error) => Err(failed(&place.shown, "look at it", error)),
+    }
+}
+
+#[async_trait]
+impl Archive for FsStore {
+    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+        let locks = self.lock_all().await?;
+        let listing = self.blocking(|shared| {
+            let mut all = VecDeque::new();
+            for (project, _) in shared.folders.keyed() {
+                shared.check_complete(project)?;
+                let ids = shared.all(&shared.open(project)?)?;
+                all.extend(ids.into_iter().map(|id| (project.clone(), id)));
+            }
+            Ok(all)
+        });
+        let ids = listing.await?;
+        Ok(Box::new(Reading { store: self.clone(), total: ids.len(), ids, _locks: locks }))
+    }
+
+    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+        let locks = self.lock_all().await?;
+        let marking = self.blocking(|shared| {
+            for (project, _) in shared.folders.keyed() {
+                shared.check_complete(project)?;
+                if let Some(found) = shared.all(&shared.open(project)?)?.front() {
+                    let reason = format!("is not empty: it holds {found}. Name an empty one");
+                    return Err(refused("the project's folder", &reason));
+                }
+            }
+            for (project, _) in shared.folders.keyed() {
+                let mark = mark(&shared.open(project)?);
+                mark.map_err(|error| not_written(LOCAL, "mark the folder", error))?;
+            }
+            Ok(())
+        });
+        marking.await?;
+        Ok(Box::new(Filling { store: self.clone(), _locks: locks }))
+    }
+}
+
+/// Says that the project is being filled, durably.
+fn mark(root: &Root) -> io::Result<()> {
+    let local = root.local()?;
+    local.write(MARK, "This folder is being filled by `reqlore copy` or `restore`.\n")?;
+    local.open(MARK)?.sync_all()?;
+    as_file(&local)?.sync_all()
+}
+
+struct Reading {
+    store: FsStore,
+    ids: VecDeque<(ProjectKey, DocumentId)>,
+    total: usize,
+    _locks: Vec<Lock>,
+}
+
+#[async_trait]
+impl Source for Reading {
+    fn total(&self) -> Option<usize> {
+        Some(self.total)
+    }
+
+    async fn next(&mut self) -> StoreResult<Vec<Record>> {
+        let mut ids = std::mem::take(&mut self.ids);
+        let (records, rest) = self
+            .store
+            .blocking(move |shared| {
+                let Some((project, _)) = ids.front().cloned() else { return Ok((Vec::new(), ids)) };
+                let root = shared.open(&project)?;
+                let tree = Tree::new(&root, &shared.layout);
+                let (mut records, mut bytes) = (Vec::new(), 0);
+                while bytes < BATCH.0 && records.len() < BATCH.1 {
+                    let Some((of, id)) = ids.pop_front() else { break };
+                    if of != project {
+                        ids.push_front((of, id));
+                        break;
+                    }
+                    let record = record(&project, &tree, id)?;
+                    bytes += record.document.body.len();
+                    records.push(record);
+                }
+                Ok((records, ids))
+            })
+            .await?;
+        self.ids = rest;
+        Ok(records)
+    }
+}
+
+fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<Record> {
+    let gone = || refused(&id.to_string(), "went away while everything was read; try again");
+    let place = tree.place(&id)?.ok_or_else(gone)?;
+    let mut content = read_settled(&place)?.ok_or_else(gone)?;
+    // What is no text may be so on purpose: in a moment it is old enough to tell.
+    for _ in 0..PATIENCE {
+        if !content.torn {
+            break;
+        }
+        content = read_settled(&place)?.ok_or_else(gone)?;
+    }
+    let Content { bytes, metadata, torn, .. } = content;
+    if torn {
+        return Err(StoreError::Busy { reason: format!("{id} is just being saved; try again.") });
+    }
+    let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or_default();
+    Ok(Record {
+        project: project.clone(),
+        modified: Timestamp::new(metadata.mtime(), nanoseconds),
+        place: Some(place.shown.into()),
+        document: Document::new(id, bytes),
+    })
+}
+
+struct Filling {
+    store: FsStore,
+    _locks: Vec<Lock>,
+}
+
+#[async_trait]
+impl Sink for Filling {
+    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
+        let filling =
+            move |shared: &Shared| records.iter().try_for_each(|record| shared.fill_in(record));
+        self.store.blocking(filling).await
+    }
+
+    async fn finish(self: Box<Self>) -> StoreResult<()> {
+        let finishing = |shared: &Shared| {
+            let failed = |error| failed("the project's folder", "make it durable", error);
+            for (project, _) in shared.folders.keyed() {
+                let root = shared.open(project)?;
+                let synced = as_file(&root.dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+                synced.map_err(failed)?;
+            }
+            for (project, _) in shared.folders.keyed() {
+                unmark(&shared.open(project)?).map_err(failed)?;
+            }
+            Ok(())
+        };
+        self.store.blocking(finishing).await
+    }
+}
+
+fn unmark(root: &Root) -> io::Result<()> {
+    let local = root.local()?;
+    local.remove_file(MARK)?;
+    as_file(&local)?.sync_all()
+}
+
+impl Shared {
+    /// Puts a record where its document is looked for.
+    fn fill_in(&self, record: &Record) -> StoreResult<()> {
+        let Record { project, document, modified, place } = record;
+        let id = &document.id;
+        if !self.folders.has(project) {
+            let reason = format!(
+                "is of the project {project}, which has no folder; configure it as \
+                 [projects.{project}] in reqlore.toml, or copy into a database"
+            );
+            return Err(refused(&id.to_string(), &reason));
+        }
+        let root = self.open(project)?;
+        let mut tree = Tree::new(&root, &self.layout);
+        if id.kind == Kind::Instructions {
+            tree.prefer_requirements(place.as_deref());
+        }
+        tree.create_folder(id)?;
+        let place = tree.place(id)?;
+        let place = place.filter(|_| may_be_a_file(id)).ok_or_else(|| {
+            refused(&id.to_string(), "can't be a file; copy it into a database instead")
+        })?;
+        create(&place.dir, &place.name, &document.body, *modified)
+            .map_err(|error| failed(&place.shown, "write it", error))
+    }
+}
+
+/// Entities' names are judged where their folders are found.
+fn may_be_a_file(id: &DocumentId) -> bool {
+    id.kind != Kind::Section || crate::layout::section_of(&format!("{}.md", id.name)).is_some()
+}
+
+fn create(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
+    let new = OpenOptions::new().write(true).create_new(true).to_owned();
+    let mut file: File = dir.open_with(name, &new)?.into_std();
+    file.write_all(body)?;
+    let since = Duration::new(modified.seconds().unsigned_abs(), 0);
+    let seconds = match modified.seconds() {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(since),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(since),
+    };
+    let time =
+        seconds.and_then(|s| s.checked_add(Duration::from_nanos(modified.nanoseconds().into())));
+    match time {
+        Some(time) => file.set_times(FileTimes::new().set_modified(time)),
+        None => Ok(()),
+    }
+}
