@@ -10,11 +10,12 @@ use crate::repository;
 
 /// The house: which of our crates each of them may use. Adapters never use each other, save
 /// transports the protocol; nothing uses the command.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
     ("reqlore-storage-fs", &["reqlore-domain"]),
+    ("reqlore-dump", &["reqlore-domain"]),
     ("reqlore-search", &["reqlore-domain"]),
     ("reqlore-embed-static", &["reqlore-domain"]),
     ("reqlore-embed-minilm", &["reqlore-domain"]),

@@ -1,0 +1,125 @@
+//! From records to a dump's file, which appears under its name when it is whole and durable.
+//!
+//! Until then it is a temporary file beside it, readable by its owner alone as the dump is; it goes
+//! when this is dropped.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use reqlore_domain::ports::archive::{Record, Sink};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use crate::blocking;
+use crate::format::{End, Header, Sequence, encode};
+
+pub(crate) struct Filling {
+    /// `None` after an error.
+    writer: Option<Writer>,
+}
+
+impl Filling {
+    pub(crate) fn begin(path: PathBuf) -> StoreResult<Self> {
+        match fs::symlink_metadata(&path) {
+            Ok(_) => return Err(taken(&path)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(unavailable(&path, error)),
+        }
+        let mut named = tempfile::Builder::new();
+        let file = named.prefix(".reqlore-").suffix(".tmp").tempfile_in(folder(&path));
+        let file = file.map_err(|error| unavailable(&path, error))?;
+        let (hash, sequence) = <(Sha256, Sequence)>::default();
+        let (file, line) = (BufWriter::new(file), Vec::new());
+        let mut writer = Writer { path, file, line, hash, sequence };
+        writer.line(&Header::OURS)?;
+        Ok(Self { writer: Some(writer) })
+    }
+
+    fn writer(&mut self) -> StoreResult<Writer> {
+        let gone = || StoreError::Fault("a dump is written on after an error".to_owned());
+        self.writer.take().ok_or_else(gone)
+    }
+}
+
+#[async_trait]
+impl Sink for Filling {
+    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
+        let mut writer = self.writer()?;
+        let writer = blocking(move || {
+            records.iter().try_for_each(|record| writer.record(record))?;
+            Ok(writer)
+        })
+        .await?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> StoreResult<()> {
+        let writer = self.writer()?;
+        blocking(move || writer.finish()).await
+    }
+}
+
+struct Writer {
+    path: PathBuf,
+    file: BufWriter<NamedTempFile>,
+    line: Vec<u8>,
+    hash: Sha256,
+    sequence: Sequence,
+}
+
+impl Writer {
+    fn record(&mut self, record: &Record) -> StoreResult<()> {
+        self.line.clear();
+        let added = self.sequence.add(record).and_then(|()| encode(record, &mut self.line));
+        added.map_err(StoreError::Fault)?;
+        self.write()
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> StoreResult<()> {
+        self.line.clear();
+        let written = serde_json::to_writer(&mut self.line, line);
+        written.map_err(|error| StoreError::Fault(error.to_string()))?;
+        self.write()
+    }
+
+    fn write(&mut self) -> StoreResult<()> {
+        self.line.push(b'\n');
+        self.hash.update(&self.line);
+        self.file.write_all(&self.line).map_err(|error| unavailable(&self.path, error))
+    }
+
+    fn finish(mut self) -> StoreResult<()> {
+        self.line(&End::new(self.sequence.count, self.hash.clone()))?;
+        let Self { path, file, .. } = self;
+        let failed = |error| unavailable(&path, error);
+        let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist_noclobber(&path).map_err(|error| match error.error.kind() {
+            ErrorKind::AlreadyExists => taken(&path),
+            _ => failed(error.error),
+        })?;
+        File::open(folder(&path)).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn taken(path: &Path) -> StoreError {
+    let reason = "it is there already; name another file or remove it".to_owned();
+    StoreError::Refused { place: path.display().to_string(), reason }
+}
+
+fn unavailable(path: &Path, error: io::Error) -> StoreError {
+    let (place, reason) = (path.display().to_string(), format!("it can't be written: {error}"));
+    StoreError::Unavailable { place, reason, source: Some(error) }
+}

@@ -1,0 +1,175 @@
+//! A damaged dump is refused before anything comes out of it, whatever the damage.
+
+use proptest::prelude::*;
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::documents::StoreError;
+
+use crate::support::{Place, dumped, fill, read, record, records};
+
+/// The refusal of a dump with these bytes.
+async fn refusal(bytes: &[u8]) -> String {
+    let place = Place::new();
+    std::fs::write(&place.path, bytes).unwrap();
+    match place.dump().read().await.err() {
+        Some(StoreError::Unreadable { reason, .. }) => {
+            assert!(reason.starts_with("line "), "{reason}");
+            assert!(reason.ends_with("; nothing was changed"), "{reason}");
+            reason
+        }
+        Some(StoreError::Refused { reason, .. }) => reason,
+        other => panic!("{other:?} of {:?}", String::from_utf8_lossy(bytes)),
+    }
+}
+
+async fn lines() -> Vec<Vec<u8>> {
+    let bytes = dumped().await.bytes();
+    bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+/// The same dump with another text in it.
+async fn with(old: &str, new: &str) -> Vec<u8> {
+    let text = String::from_utf8(dumped().await.bytes()).unwrap();
+    assert!(text.contains(old), "{old} in {text}");
+    text.replacen(old, new, 1).into_bytes()
+}
+
+#[tokio::test]
+async fn every_changed_byte_is_refused() {
+    let whole = dumped().await.bytes();
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        // One bit in turn, so that all of them are tried.
+        changed[at] ^= 1 << (at % 8);
+        refusal(&changed).await;
+    }
+}
+
+#[tokio::test]
+async fn every_cut_is_refused() {
+    let whole = dumped().await.bytes();
+    for at in 0..whole.len() {
+        let told = refusal(&whole[..at]).await;
+        let line = whole[..at].split(|byte| *byte == b'\n').count();
+        let named = [format!("line {line}: "), format!("line {}: ", line - 1)];
+        assert!(named.iter().any(|named| told.starts_with(named)), "{told} at {at}");
+        assert!(told.contains("cut off"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn lines_out_of_place_are_refused() {
+    let whole = lines().await;
+    for at in 0..whole.len() {
+        let mut twice = whole.clone();
+        twice.insert(at, whole[at].clone());
+        refusal(&twice.concat()).await;
+        let mut gone = whole.clone();
+        gone.remove(at);
+        refusal(&gone.concat()).await;
+        for other in 0..at {
+            let mut swapped = whole.clone();
+            swapped.swap(other, at);
+            refusal(&swapped.concat()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_stands_behind_the_end_is_refused() {
+    let whole = lines().await;
+    for more in [&b"\n"[..], b"x", b" ", b"{}\n", &whole[1], &whole[whole.len() - 1], b"\0\n"] {
+        let mut bytes = whole.concat();
+        bytes.extend_from_slice(more);
+        refusal(&bytes).await;
+    }
+    let two = [whole.concat(), whole.concat()].concat();
+    let end = whole.len();
+    let told = refusal(&two).await;
+    assert!(told.starts_with(&format!("line {end}: there is more behind the end")), "{told}");
+}
+
+#[tokio::test]
+async fn each_fault_is_named() {
+    for (old, new, told) in [
+        ("reqlore-dump", "other", "line 1: this is no dump of Reqlore"),
+        ("\"version\":1", "\"version\":0", "line 1: the version of the format is not 1"),
+        ("\"version\":1", "\"version\":2,\"more\":1", "written by a newer Reqlore (format 2,"),
+        ("\"version\":1", "\"version\":1,\"more\":1", "line 1: unknown field `more`"),
+        ("\"name\":\"empty\"", "\"name\":\"empty\",\"more\":1", "line 4: unknown field `more`"),
+        ("\"name\":\"empty\"", "\"name\":\"a\",\"name\":\"b\"", "line 4: duplicate field `name`"),
+        ("\"name\":\"empty\"", "\"name\":\"empt\"", "the checksum is another one"),
+        ("\"name\":\"empty\"", "\"name\":\"z\"", "line 5: section latin stands behind section z"),
+        ("\"name\":\"empty\"", "\"name\":\"latin\"", "line 5: section latin is there twice"),
+        ("\"kind\":\"docsets\"", "\"kind\":\"story\"", "line 8: unknown kind \"story\""),
+        ("docsets: {}", "docsets: []", "line 8: .knowledge/config.yaml was changed"),
+        ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59+00:00", "line 8: \"1969-12-31T23:59:59+00"),
+        ("1969-12-31T23:59:59Z", "yesterday", "line 8: \"yesterday\" is no time like"),
+        ("1969-12-31T23:59:59Z", "1500-01-01T00:00:00Z", "is no time like"),
+        ("\"base64\"", "\"text\":\"\",\"base64\"", "line 5: a record has either `text` or"),
+        ("\"base64\":\"", "\"base64\":\"=", "line 5: "),
+        ("{\"records\":9", "{\"records\":8", "line 11: there are 9 records, not 8"),
+    ] {
+        let refused = refusal(&with(old, new).await).await;
+        assert!(refused.contains(told), "{told} in {refused}");
+    }
+    assert!(refusal(b"").await.contains("cut off"));
+    assert!(refusal(&[b'x'; 5000]).await.starts_with("line 1: it is longer than 4096 bytes"));
+}
+
+#[tokio::test]
+async fn a_line_without_end_is_refused_in_bounded_memory() {
+    let mut bytes = lines().await[0].clone();
+    bytes.resize(80 << 20, b' ');
+    assert!(refusal(&bytes).await.starts_with("line 2: it is longer than"));
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_it_is_read_is_an_error_at_the_end() {
+    let place = Place::new();
+    let large = record(DocumentId::entity("y"), "x".repeat(1 << 20), 0);
+    let last = record(DocumentId::entity("z"), "", 0);
+    fill(&place.dump(), vec![large, last]).await.unwrap();
+    let mut source = place.dump().read().await.unwrap();
+    // A place is covered by the checksum alone.
+    let changed = String::from_utf8(place.bytes()).unwrap().replace("docs/z.md", "docs/x.md");
+    std::fs::write(&place.path, changed).unwrap();
+    let mut given = 0;
+    let told = loop {
+        match source.next().await {
+            Ok(records) if records.is_empty() => panic!("{given} came and an end"),
+            Ok(records) => given += records.len(),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(told.contains("the checksum is another one"), "{told}");
+    let after = source.next().await.err().unwrap();
+    assert!(matches!(after, StoreError::Fault(_)), "an error is no end: {after}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_damage_is_refused_or_changes_nothing(
+        cuts in proptest::collection::vec((any::<prop::sample::Index>(), 0_usize..20), 1..4),
+        bytes in proptest::collection::vec(any::<u8>(), 0..20),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let place = dumped().await;
+            let whole = place.bytes();
+            let mut damaged = whole.clone();
+            for (at, length) in cuts {
+                let at = at.index(damaged.len() + 1);
+                let to = damaged.len().min(at + length);
+                damaged.splice(at..to, bytes.iter().copied());
+            }
+            std::fs::write(&place.path, &damaged).unwrap();
+            match read(&place.dump()).await {
+                Ok(found) => assert!(damaged == whole && found == records()),
+                Err(error) => assert!(!matches!(error, StoreError::Fault(_)), "{error}"),
+            }
+        });
+    }
+}

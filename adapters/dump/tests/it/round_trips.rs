@@ -1,0 +1,149 @@
+//! Every document comes back as it was; a file appears whole or not at all.
+
+use std::os::unix::fs::PermissionsExt;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use reqlore_domain::document::{DocumentId, MAX_BYTES, Version};
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::time::Timestamp;
+use serde_json::Value;
+
+use crate::support::{Place, dumped, fill, read, record, records};
+
+#[tokio::test]
+async fn records_come_back_as_they_were_put() {
+    let place = dumped().await;
+    assert_eq!(read(&place.dump()).await.unwrap(), records());
+}
+
+#[tokio::test]
+async fn nothing_is_a_dump_too() {
+    let place = Place::new();
+    fill(&place.dump(), Vec::new()).await.unwrap();
+    assert_eq!(place.bytes().split(|byte| *byte == b'\n').count(), 3);
+    assert!(read(&place.dump()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_largest_documents_come_back() {
+    let records: Vec<_> = [(0, "a"), (0xff, "b")]
+        .into_iter()
+        .map(|(byte, name)| record(DocumentId::section(name), vec![byte; MAX_BYTES], 0))
+        .collect();
+    let place = Place::new();
+    fill(&place.dump(), records.clone()).await.unwrap();
+    let mut source = place.dump().read().await.unwrap();
+    for record in records {
+        assert_eq!(source.next().await.unwrap(), [record], "one large document at a time");
+    }
+    assert!(source.next().await.unwrap().is_empty());
+    assert!(source.next().await.unwrap().is_empty(), "the end stays the end");
+}
+
+#[tokio::test]
+async fn many_records_come_in_batches() {
+    let body = Bytes::from("x".repeat(1000));
+    let names = (0..10_000).map(|number| DocumentId::section(format!("{number:05}")));
+    let records: Vec<_> = names.map(|id| record(id, body.clone(), 0)).collect();
+    let place = Place::new();
+    fill(&place.dump(), records.clone()).await.unwrap();
+    let mut source = place.dump().read().await.unwrap();
+    assert!(source.next().await.unwrap().len() < 3000);
+    assert_eq!(read(&place.dump()).await.unwrap(), records);
+}
+
+#[tokio::test]
+async fn other_programs_can_read_it() {
+    let place = dumped().await;
+    let bytes = place.bytes();
+    let lines: Vec<Value> = bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    assert_eq!(lines[0]["format"], "reqlore-dump");
+    assert_eq!(lines[2]["modified"], "2020-09-13T12:26:40.123456789Z");
+    assert_eq!(lines[2]["text"], "\u{feff}# A\r\n\r\nno end");
+    let mode = std::fs::metadata(&place.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it is for its owner alone");
+    let end = &lines[lines.len() - 1];
+    assert_eq!(end["records"], records().len());
+    let before = bytes.len() - 1 - end.to_string().len();
+    let digits = end["sha256"].as_str().unwrap();
+    assert_eq!(digits.len(), 64);
+    assert!(digits.starts_with(&Version::of(&bytes[..before]).to_string()));
+}
+
+#[tokio::test]
+async fn a_file_that_is_there_is_not_replaced() {
+    let place = Place::new();
+    std::fs::write(&place.path, "precious").unwrap();
+    let refused = place.dump().fill().await.err().unwrap();
+    assert!(refused.to_string().ends_with("name another file or remove it"), "{refused}");
+    std::fs::remove_file(&place.path).unwrap();
+    std::os::unix::fs::symlink("nowhere", &place.path).unwrap();
+    assert!(place.dump().fill().await.is_err(), "nor is a link to nowhere");
+    std::fs::remove_file(&place.path).unwrap();
+
+    let sink = place.dump().fill().await.unwrap();
+    std::fs::write(&place.path, "came meanwhile").unwrap();
+    let refused = sink.finish().await.err().unwrap();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
+    assert_eq!((place.bytes(), place.files().len()), (b"came meanwhile".to_vec(), 1));
+}
+
+#[tokio::test]
+async fn what_was_not_finished_leaves_nothing() {
+    let place = Place::new();
+    let mut sink = place.dump().fill().await.unwrap();
+    sink.put(records()).await.unwrap();
+    assert!(std::fs::symlink_metadata(&place.path).is_err(), "not before it is whole");
+    assert_eq!(place.files().len(), 1);
+    drop(sink);
+    assert_eq!(place.files().len(), 0);
+    let missing = place.dump().read().await.err().unwrap();
+    assert!(matches!(missing, StoreError::Unavailable { .. }), "{missing}");
+    let nowhere = reqlore_dump::Dump::new(place.folder.path().join("no/all.jsonl"));
+    assert!(matches!(nowhere.fill().await.err().unwrap(), StoreError::Unavailable { .. }));
+    let folder = reqlore_dump::Dump::new(place.folder.path());
+    assert!(matches!(folder.read().await.err().unwrap(), StoreError::Refused { .. }));
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_is_not_written() {
+    let place = Place::new();
+    let mut changed = record(DocumentId::section("a"), "x", 0);
+    changed.document.body = Bytes::from_static(b"y");
+    let large = record(DocumentId::section("a"), vec![b'x'; MAX_BYTES + 1], 0);
+    let twice = vec![records()[0].clone(), records()[0].clone()];
+    let mut swapped = records();
+    swapped.swap(3, 4);
+    for records in [vec![changed], vec![large], twice, swapped] {
+        let fault = fill(&place.dump(), records).await.err().unwrap();
+        assert!(matches!(fault, StoreError::Fault(_)), "{fault}");
+        assert_eq!(place.files().len(), 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_bytes_name_place_and_time_come_back(
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+        name in any::<String>(),
+        place in proptest::option::of(any::<String>()),
+        modified in any::<i64>(),
+    ) {
+        let mut put = record(DocumentId::entity(name), body, 0);
+        put.modified = Timestamp(modified);
+        put.place = place.map(Into::into);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let place = Place::new();
+            fill(&place.dump(), vec![put.clone()]).await.unwrap();
+            assert_eq!(read(&place.dump()).await.unwrap(), [put]);
+        });
+    }
+}
