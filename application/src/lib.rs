@@ -16,6 +16,7 @@ pub mod sections;
 mod testing;
 mod tool;
 mod toolset;
+pub mod transfer;
 
 use std::sync::Arc;
 
