@@ -1,0 +1,196 @@
+//! The database as a whole: all of it as it was at one moment, and filling an empty one.
+//!
+//! The trap: while it is being filled nothing is synced; the last transaction syncs the log, and
+//! with it everything before.
+
+use async_trait::async_trait;
+use reqlore_domain::document::Kind;
+use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
+use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::connection::{Connector, Use, keep_log_on_close};
+use crate::error::{DATABASE, Failed, refused};
+use crate::{SqliteStore, read, schema, write};
+
+/// While filling, the log is moved into the database when it has so many pages.
+const LOG_PAGES: u32 = 8_000;
+
+#[async_trait]
+impl Archive for SqliteStore {
+    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+        let connector = self.connector.clone();
+        let moment = blocking(move || Moment::begin(&connector)).await?;
+        Ok(Box::new(Reading { total: moment.total, moment: Some(moment) }))
+    }
+
+    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+        let connector = self.connector.clone();
+        let connection = blocking(move || begin_filling(&connector)).await?;
+        Ok(Box::new(Filling { connector: self.connector.clone(), connection: Some(connection) }))
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, Failed> + Send + 'static,
+) -> StoreResult<T> {
+    let done = tokio::task::spawn_blocking(act).await;
+    done.map_err(|error| StoreError::Fault(error.to_string()))?.map_err(Failed::told)
+}
+
+fn interrupted() -> StoreError {
+    StoreError::Fault("an earlier step of the copy did not come to its end".to_owned())
+}
+
+struct Reading {
+    total: usize,
+    moment: Option<Moment>,
+}
+
+#[async_trait]
+impl Source for Reading {
+    fn total(&self) -> Option<usize> {
+        Some(self.total)
+    }
+
+    async fn next(&mut self) -> StoreResult<Vec<Record>> {
+        let mut moment = self.moment.take().ok_or_else(interrupted)?;
+        let (records, moment) = blocking(move || Ok((moment.next()?, moment))).await?;
+        self.moment = Some(moment);
+        Ok(records)
+    }
+}
+
+/// A read transaction, which sees the database as it was when this began.
+struct Moment {
+    connection: Connection,
+    total: usize,
+    /// Each project and kind that is still to be read, the next one last.
+    parts: Vec<(i64, ProjectKey, Kind)>,
+    /// Of the part that is being read.
+    last: Option<String>,
+}
+
+impl Moment {
+    fn begin(connector: &Connector) -> Result<Self, Failed> {
+        connector.place.check()?;
+        let connection = connector.open(Use::Read)?;
+        connection.execute_batch("BEGIN")?;
+        schema::check_complete(DATABASE, &connection)?;
+        let count = "SELECT count(*) FROM documents";
+        let total = connection.query_one(count, [], |row| row.get(0))?;
+        let mut parts = Vec::new();
+        let mut projects = connection.prepare("SELECT id, key FROM projects ORDER BY key DESC")?;
+        let mut rows = projects.query([])?;
+        while let Some(row) = rows.next()? {
+            let key = ProjectKey::new(row.get::<_, String>(1)?);
+            let id = row.get(0)?;
+            parts.extend(Kind::ALL.into_iter().rev().map(|kind| (id, key.clone(), kind)));
+        }
+        drop(rows);
+        drop(projects);
+        Ok(Self { connection, total, parts, last: None })
+    }
+
+    fn next(&mut self) -> Result<Vec<Record>, Failed> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT d.kind, d.name, d.version, b.body, d.modified, d.place \
+             FROM documents d JOIN bodies b ON b.document = d.id \
+             WHERE d.project = ?1 AND d.kind = ?2 AND (?3 IS NULL OR d.name > ?3) \
+             ORDER BY d.name",
+        )?;
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        while let Some((id, project, kind)) = self.parts.last() {
+            let mut rows = select.query((id, kind.name(), &self.last))?;
+            while let Some(row) = rows.next()? {
+                let document = read::whole(row)?;
+                bytes += document.body.len();
+                self.last = Some(document.id.name.clone());
+                let place: Option<String> = row.get(5)?;
+                records.push(Record {
+                    project: project.clone(),
+                    document,
+                    modified: Timestamp(row.get(4)?),
+                    place: place.map(Into::into),
+                });
+                if records.len() >= read::BATCH || bytes > read::BATCH_BYTES {
+                    return Ok(records);
+                }
+            }
+            drop(rows);
+            self.parts.pop();
+            self.last = None;
+        }
+        Ok(records)
+    }
+}
+
+/// Marks the database incomplete, durably, if there is nothing in it.
+fn begin_filling(connector: &Connector) -> Result<Connection, Failed> {
+    connector.place.check_all()?;
+    let mut connection = connector.open(Use::Write)?;
+    keep_log_on_close(&connection, false)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    schema::check_complete(DATABASE, &transaction)?;
+    let holds = "SELECT EXISTS (SELECT 1 FROM documents)";
+    if transaction.query_one(holds, [], |row| row.get(0))? {
+        let reason = "is not empty; copy into a new one";
+        return Err(refused(DATABASE, reason).into());
+    }
+    transaction.execute("UPDATE store SET state = 'filling'", [])?;
+    transaction.commit()?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    Ok(connection)
+}
+
+struct Filling {
+    connector: Connector,
+    connection: Option<Connection>,
+}
+
+#[async_trait]
+impl Sink for Filling {
+    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
+        let mut connection = self.connection.take().ok_or_else(interrupted)?;
+        let filled = blocking(move || {
+            fill(&mut connection, &records)?;
+            Ok(connection)
+        });
+        self.connection = Some(filled.await?);
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> StoreResult<()> {
+        let connection = self.connection.take().ok_or_else(interrupted)?;
+        let connector = self.connector.clone();
+        blocking(move || finish(&connector, connection)).await
+    }
+}
+
+fn fill(connection: &mut Connection, records: &[Record]) -> Result<(), Failed> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut current: Option<(&ProjectKey, i64, Revision)> = None;
+    for Record { project, document, modified, place } in records {
+        let (id, revision) = match current {
+            Some((key, id, revision)) if key == project => (id, revision),
+            _ => write::next_revision(&transaction, project)?,
+        };
+        current = Some((project, id, revision));
+        let id = write::put(&transaction, id, revision, document, *modified)?;
+        transaction
+            .prepare_cached("UPDATE documents SET place = ?2 WHERE id = ?1")?
+            .execute((id, place.as_deref()))?;
+    }
+    Ok(transaction.commit()?)
+}
+
+fn finish(connector: &Connector, connection: Connection) -> Result<(), Failed> {
+    connector.place.check_all()?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.execute("UPDATE store SET state = 'complete'", [])?;
+    connector.place.check_all()?;
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Where the database lies: its folder, its file system, and whether it still is the file that was
+//! opened.
+//!
+//! The trap: this process must never open the database's files by itself, since closing such a
+//! descriptor drops SQLite's locks. Everything here goes by path.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use reqlore_domain::ports::documents::StoreResult;
+use rustix::fs::FsWord;
+
+use crate::error::{DATABASE, RESTORE, refused, system, unavailable};
+
+/// File systems of other machines: their locks can't be relied on, and WAL needs shared memory.
+const NETWORK: [FsWord; 12] = [
+    0x6969,      // nfs
+    0x517b,      // smb
+    0xff53_4d42, // cifs
+    0xfe53_4d42, // smb2
+    0x0102_1997, // 9p
+    0x5346_414f, // afs
+    0x6b41_4653, // kafs
+    0x7375_7245, // coda
+    0x564c,      // ncp
+    0x00c3_6400, // ceph
+    0x0bd0_0bd0, // lustre
+    0x786f_4256, // vboxsf
+];
+
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// As it was given, for messages of opening.
+    pub(crate) shown: String,
+    pub(crate) file: PathBuf,
+    wal: PathBuf,
+    shm: PathBuf,
+    /// Of the three files, as they were opened.
+    opened: OnceLock<[Option<Identity>; 3]>,
+}
+
+/// The device and the number that a path leads to.
+type Identity = (u64, u64);
+
+impl Place {
+    /// Makes the folder where there is none, and refuses what can't hold a database.
+    pub(crate) fn prepare(given: &Path) -> StoreResult<Self> {
+        let shown = given.display().to_string();
+        let fail = |doing| move |error| system(&given.display().to_string(), doing, error);
+        let file = std::path::absolute(given).map_err(fail("find it"))?;
+        let Some(folder) = file.parent() else {
+            return Err(refused(&shown, "is no file; name one"));
+        };
+        create_folder(folder).map_err(fail("create its folder"))?;
+        let system = rustix::fs::statfs(folder).map_err(io::Error::from);
+        if is_network(system.map_err(fail("look at its file system"))?.f_type) {
+            return Err(refused(
+                &shown,
+                "lies on a network file system, where a database can't be locked; put it on a \
+                 disk of this machine",
+            ));
+        }
+        let beside = |suffix: &str| {
+            let mut path = file.clone().into_os_string();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let (wal, shm) = (beside("-wal"), beside("-shm"));
+        let place = Self { shown, wal, shm, file, opened: OnceLock::new() };
+        match fs::metadata(&place.file) {
+            Ok(found) if !found.is_file() => {
+                return Err(refused(&place.shown, "is no regular file; name another one"));
+            }
+            Ok(found) if found.len() > 0 => {}
+            // SQLite would throw the rest away.
+            Ok(_) if place.has_wal() => {
+                let reason = format!("is empty, and the -wal file beside it is not; {RESTORE}");
+                return Err(refused(&place.shown, reason));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail("look at it")(error)),
+        }
+        Ok(place)
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        fs::metadata(&self.file).is_ok()
+    }
+
+    /// Is there something that was not moved into the database itself?
+    pub(crate) fn has_wal(&self) -> bool {
+        fs::metadata(&self.wal).is_ok_and(|found| found.len() > 0)
+    }
+
+    /// Nobody else may read it. SQLite gives the files beside it the same rights.
+    pub(crate) fn make_private(&self) -> StoreResult<()> {
+        let set = fs::set_permissions(&self.file, Permissions::from_mode(0o600));
+        set.map_err(|error| system(&self.shown, "set its rights", error))
+    }
+
+    /// Makes the names in its folder durable.
+    pub(crate) fn sync_folder(&self) -> StoreResult<()> {
+        let folder = self.file.parent().unwrap_or(Path::new("/"));
+        sync(folder).map_err(|error| system(&self.shown, "sync its folder", error))
+    }
+
+    /// From now on these are the files.
+    pub(crate) fn remember(&self) {
+        let _ = self.opened.set(self.files().map(|(path, least)| identity(path, least)));
+    }
+
+    /// Is the database still at its place? What was deleted or replaced would be read in vain.
+    pub(crate) fn check(&self) -> StoreResult<()> {
+        self.check_first(1)
+    }
+
+    /// The same, with the files beside it: what is written goes through them.
+    pub(crate) fn check_all(&self) -> StoreResult<()> {
+        self.check_first(3)
+    }
+
+    fn check_first(&self, count: usize) -> StoreResult<()> {
+        let opened = self.opened.get().into_iter().flatten();
+        let gone = |((path, least), opened): ((&Path, u64), &Option<Identity>)| {
+            opened.is_some() && *opened != identity(path, least)
+        };
+        if !self.files().into_iter().zip(opened).take(count).any(gone) {
+            return Ok(());
+        }
+        Err(unavailable(
+            DATABASE,
+            "its file was deleted, emptied, moved or replaced while it was open. Nothing was \
+             written; put the file back as it was and start reqlore again",
+        ))
+    }
+
+    /// Each with the fewest bytes that it has.
+    fn files(&self) -> [(&Path, u64); 3] {
+        [(&self.file, 1), (&self.wal, 0), (&self.shm, 0)]
+    }
+}
+
+fn is_network(kind: FsWord) -> bool {
+    NETWORK.contains(&kind)
+}
+
+fn identity(path: &Path, least: u64) -> Option<Identity> {
+    let found = fs::metadata(path).ok()?;
+    (found.len() >= least).then(|| (found.dev(), found.ino()))
+}
+
+fn create_folder(folder: &Path) -> io::Result<()> {
+    let is_missing = |folder: &&Path| {
+        fs::metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    for folder in missing.iter().rev() {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    for folder in missing {
+        sync(folder)?;
+        folder.parent().map_or(Ok(()), sync)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_file_system_is_known() {
+        assert!(is_network(0x6969) && is_network(0xff53_4d42) && is_network(0x0102_1997));
+        let here = rustix::fs::statfs("/").unwrap();
+        assert!(!is_network(here.f_type));
+    }
+}

@@ -1,0 +1,220 @@
+//! What is asked of the database, on any connection.
+//!
+//! The trap: each of these is several statements, so callers hold a transaction around them, or
+//! they would see several moments.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::ports::documents::{Changes, Filter, Page, Revision, StoreError};
+use reqlore_domain::project::ProjectKey;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::error::{DATABASE, Failed, RESTORE};
+
+/// Of what is read in parts, a part has at most so many documents, and ends when it has so many
+/// bytes.
+pub(crate) const BATCH: usize = 1_000;
+pub(crate) const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// More changed documents than this are not listed, and so many removed ones are remembered.
+pub(crate) const HISTORY: usize = 10_000;
+
+/// A project's row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Project {
+    pub(crate) id: i64,
+    pub(crate) revision: Revision,
+    /// From which revision on it is known what was removed.
+    history: Revision,
+}
+
+pub(crate) fn project(
+    connection: &Connection,
+    key: &ProjectKey,
+) -> Result<Option<Project>, Failed> {
+    let mut select =
+        connection.prepare_cached("SELECT id, revision, history FROM projects WHERE key = ?1")?;
+    let row = select.query_one([key.as_str()], |row| {
+        Ok(Project {
+            id: row.get(0)?,
+            revision: Revision(row.get(1)?),
+            history: Revision(row.get(2)?),
+        })
+    });
+    Ok(row.optional()?)
+}
+
+fn id_of(connection: &Connection, key: &ProjectKey) -> Result<Option<i64>, Failed> {
+    let mut select = connection.prepare_cached("SELECT id FROM projects WHERE key = ?1")?;
+    Ok(select.query_one([key.as_str()], |row| row.get(0)).optional()?)
+}
+
+pub(crate) fn documents(
+    connection: &Connection,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> Result<Vec<Option<Document>>, Failed> {
+    let Some(project) = id_of(connection, project)? else { return Ok(vec![None; ids.len()]) };
+    let mut select = connection.prepare_cached(
+        "SELECT d.version, b.body FROM documents d JOIN bodies b ON b.document = d.id \
+         WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
+    )?;
+    let mut document = |id: &DocumentId| -> Result<_, Failed> {
+        let mut rows = select.query((project, id.kind.name(), &id.name))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let body = Bytes::copy_from_slice(row.get_ref(1)?.as_blob().map_err(wrong_type)?);
+        Ok(Some(Document { id: id.clone(), version: version(row, 0)?, body }))
+    };
+    ids.iter().map(&mut document).collect()
+}
+
+pub(crate) fn versions(
+    connection: &Connection,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> Result<Vec<Option<Version>>, Failed> {
+    let Some(project) = id_of(connection, project)? else { return Ok(vec![None; ids.len()]) };
+    let mut select = connection.prepare_cached(
+        "SELECT version FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3",
+    )?;
+    let mut of = |id: &DocumentId| -> Result<_, Failed> {
+        let mut rows = select.query((project, id.kind.name(), &id.name))?;
+        rows.next()?.map(|row| version(row, 0)).transpose()
+    };
+    ids.iter().map(&mut of).collect()
+}
+
+/// All heads of a kind, by name.
+pub(crate) fn heads(
+    connection: &Connection,
+    project: &ProjectKey,
+    kind: Kind,
+) -> Result<Vec<Arc<Head>>, Failed> {
+    Ok(page(connection, project, &Filter::all(kind))?.heads)
+}
+
+pub(crate) fn page(
+    connection: &Connection,
+    project: &ProjectKey,
+    filter: &Filter,
+) -> Result<Page, Failed> {
+    let none = Page { heads: Vec::new(), total: 0, next: None };
+    let Some(project) = id_of(connection, project)? else { return Ok(none) };
+    let kind = filter.kind.name();
+    // One more than asked tells whether there is more.
+    let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).map_or(-1, |limit| limit + 1));
+    let mut select = connection.prepare_cached(
+        "SELECT head FROM documents \
+         WHERE project = ?1 AND kind = ?2 AND name > ?3 ORDER BY name LIMIT ?4",
+    )?;
+    let mut first = connection.prepare_cached(
+        "SELECT head FROM documents WHERE project = ?1 AND kind = ?2 ORDER BY name LIMIT ?3",
+    )?;
+    let rows = match &filter.after {
+        Some(after) => select.query((project, kind, after, limit))?,
+        None => first.query((project, kind, limit))?,
+    };
+    let mut heads = all_heads(rows)?;
+    let is_all = filter.after.is_none() && filter.limit.is_none_or(|limit| heads.len() <= limit);
+    let total = if is_all {
+        heads.len()
+    } else {
+        let count = "SELECT count(*) FROM documents WHERE project = ?1 AND kind = ?2";
+        connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
+    };
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    let more = heads.len() > limit;
+    heads.truncate(limit);
+    let next = heads.last().filter(|_| more).map(|head| head.id.name.clone());
+    Ok(Page { heads, total, next })
+}
+
+pub(crate) fn named(
+    connection: &Connection,
+    project: &ProjectKey,
+    kind: Kind,
+    words: &[String],
+) -> Result<Vec<Vec<Arc<Head>>>, Failed> {
+    let Some(project) = id_of(connection, project)? else {
+        return Ok(vec![Vec::new(); words.len()]);
+    };
+    let mut by_name = connection.prepare_cached(
+        "SELECT head FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3",
+    )?;
+    let mut by_reference = connection.prepare_cached(
+        "SELECT head FROM documents WHERE project = ?1 AND kind = ?2 AND reference = ?3",
+    )?;
+    let mut all = Vec::with_capacity(words.len());
+    for word in words {
+        let named = all_heads(by_name.query((project, kind.name(), word))?)?;
+        let referred = all_heads(by_reference.query((project, kind.name(), word))?)?;
+        let both = named.into_iter().chain(referred).map(|head| (head.id.name.clone(), head));
+        all.push(both.collect::<BTreeMap<_, _>>().into_values().collect());
+    }
+    Ok(all)
+}
+
+pub(crate) fn changes(
+    connection: &Connection,
+    key: &ProjectKey,
+    kind: Kind,
+    since: Revision,
+) -> Result<Changes, Failed> {
+    let Some(Project { id, revision, history, .. }) = project(connection, key)? else {
+        let revision = Revision::default();
+        let none = Changes::Since { revision, ids: Vec::new() };
+        return Ok(if since == revision { none } else { Changes::Reset { revision } });
+    };
+    if since > revision || since < history {
+        return Ok(Changes::Reset { revision });
+    }
+    if since == revision {
+        return Ok(Changes::Since { revision, ids: Vec::new() });
+    }
+    let mut select = connection.prepare_cached(
+        "SELECT name FROM documents WHERE project = ?1 AND kind = ?2 AND revision > ?3 UNION ALL \
+         SELECT name FROM removed WHERE project = ?1 AND kind = ?2 AND revision > ?3 LIMIT ?4",
+    )?;
+    let name = |row: &Row<'_>| Ok(DocumentId { kind, name: row.get(0)? });
+    let ids: Vec<DocumentId> = select
+        .query_map((id, kind.name(), since.0, HISTORY + 1), name)?
+        .collect::<Result<_, _>>()?;
+    let too_many = ids.len() > HISTORY;
+    Ok(if too_many { Changes::Reset { revision } } else { Changes::Since { revision, ids } })
+}
+
+fn all_heads(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<Head>>, Failed> {
+    let mut heads = Vec::new();
+    while let Some(row) = rows.next()? {
+        let head = row.get_ref(0)?.as_blob().map_err(wrong_type)?;
+        let head = postcard::from_bytes(head).map_err(|_| unreadable("a head is"))?;
+        heads.push(Arc::new(head));
+    }
+    Ok(heads)
+}
+
+/// The document of a row of kind, name, version and body.
+pub(crate) fn whole(row: &Row<'_>) -> Result<Document, Failed> {
+    let kind = Kind::named(row.get_ref(0)?.as_str().map_err(wrong_type)?);
+    let kind = kind.ok_or_else(|| unreadable("a document's kind is"))?;
+    let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob().map_err(wrong_type)?);
+    let id = DocumentId { kind, name: row.get(1)? };
+    Ok(Document { id, version: version(row, 2)?, body })
+}
+
+fn version(row: &Row<'_>, column: usize) -> Result<Version, Failed> {
+    let version = Version::parse(row.get_ref(column)?.as_str().map_err(wrong_type)?);
+    version.ok_or_else(|| unreadable("a document's version is"))
+}
+
+fn wrong_type(_: rusqlite::types::FromSqlError) -> Failed {
+    unreadable("a value is")
+}
+
+fn unreadable(what: &str) -> Failed {
+    let reason = format!("{what} not as it was written; {RESTORE}");
+    Failed::Store(StoreError::Unreadable { place: DATABASE.to_owned(), reason })
+}

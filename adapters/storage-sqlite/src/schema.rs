@@ -1,0 +1,183 @@
+//! From a file to a database that this program can use: whose it is, which schema it has, what is
+//! missing.
+//!
+//! The trap: until it is known to be ours nothing in the file may change, and a file with nothing in
+//! it is ours to fill.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use reqlore_domain::document::{Document, Head};
+use reqlore_domain::ports::documents::StoreResult;
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::connection::{PAUSE, keep_log_on_close};
+use crate::error::{Failed, refused, system, unavailable};
+use crate::place::Place;
+use crate::{read, write};
+
+/// Says in the file's header that it is one of ours: `Rqlr`.
+pub(crate) const APPLICATION: i32 = 0x5271_6c72;
+
+/// Each brings the schema from its place in this list to the next. What was published never
+/// changes.
+pub(crate) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+
+/// Which schema the database has; 0 for one that is empty.
+fn version_of(place: &Place, connection: &Connection, newest: usize) -> Result<usize, Failed> {
+    let header = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let (application, version) = (header("application_id")?, header("user_version")?);
+    let holds = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";
+    let is_empty = !connection.query_one(holds, [], |row| row.get::<_, bool>(0))?;
+    if application == 0 && version == 0 && is_empty {
+        return Ok(0);
+    }
+    let version = usize::try_from(version).unwrap_or_default();
+    if application != APPLICATION || version == 0 {
+        let reason = "is a database of another program; it was not touched. Name another file";
+        return Err(refused(&place.shown, reason).into());
+    }
+    if version > newest {
+        let reason = format!(
+            "was written by a newer reqlore (schema {version}, this one knows {newest}); it was \
+             not touched. Update reqlore"
+        );
+        return Err(refused(&place.shown, reason).into());
+    }
+    Ok(version)
+}
+
+/// Refuses what is not ours, and brings what is ours up to date.
+pub(crate) fn prepare(
+    place: &Place,
+    connection: &mut Connection,
+    migrations: &[&str],
+) -> Result<(), Failed> {
+    let version = version_of(place, connection, migrations.len())?;
+    let is_readonly = connection.is_readonly("main")?;
+    if version < migrations.len() && is_readonly {
+        let reason = "has an older schema and can only be read; make it writable, and reqlore \
+                      brings it up to date";
+        return Err(unavailable(&place.shown, reason).into());
+    }
+    if !is_readonly {
+        keep_log_on_close(connection, false)?;
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
+            row.get::<_, String>(0).map(drop)
+        })?;
+    }
+    if version < migrations.len() {
+        if version > 0 {
+            back_up(place, connection, version)?;
+        }
+        migrate(place, connection, migrations)?;
+        place.sync_folder()?;
+    }
+    check_complete(&place.shown, connection)?;
+    let heads: u32 = connection.query_one("SELECT heads FROM store", [], |row| row.get(0))?;
+    if heads != Head::FORMAT {
+        if is_readonly {
+            let reason = "was last written by another version of reqlore and can only be read; \
+                          make it writable, and reqlore brings it up to date";
+            return Err(unavailable(&place.shown, reason).into());
+        }
+        make_heads_anew(connection)?;
+    }
+    Ok(())
+}
+
+/// Refuses what a copy began to fill and did not finish.
+pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), Failed> {
+    let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
+    if state.query_one([], |row| row.get(0))? {
+        return Ok(());
+    }
+    let reason = "is incomplete: what filled it did not finish. Remove it and copy again";
+    Err(refused(place, reason).into())
+}
+
+/// A copy beside the database, before its schema changes.
+fn back_up(place: &Place, connection: &Connection, version: usize) -> StoreResult<()> {
+    let fail =
+        |error: io::Error| system(&place.shown, "back it up before its schema changes", error);
+    let beside = |suffix: &str| {
+        let mut path = place.file.clone().into_os_string();
+        path.push(format!(".schema-{version}{suffix}"));
+        PathBuf::from(path)
+    };
+    let (copy, unfinished) = (beside(".backup"), beside(".unfinished"));
+    let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
+    options.open(&unfinished).map_err(fail)?;
+    let copied = || -> rusqlite::Result<()> {
+        let mut target = Connection::open(&unfinished)?;
+        let backup = Backup::new(connection, &mut target)?;
+        while backup.step(-1)? != StepResult::Done {
+            std::thread::sleep(PAUSE);
+        }
+        drop(backup);
+        // A copy is one file: it has no log beside it.
+        target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
+    };
+    copied().map_err(|error| Failed::Sql(error).told_of(&unfinished.display().to_string()))?;
+    fs::rename(&unfinished, &copy).map_err(fail)?;
+    place.sync_folder()?;
+    tracing::info!(copy = %copy.display(), "the database was backed up before its schema changes");
+    Ok(())
+}
+
+fn migrate(place: &Place, connection: &mut Connection, migrations: &[&str]) -> Result<(), Failed> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    let version = version_of(place, &transaction, migrations.len())?;
+    for migration in &migrations[version..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", migrations.len())?;
+    if version == 0 {
+        transaction.execute("UPDATE store SET heads = ?1", [Head::FORMAT])?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Heads are derived, and this program derives them differently than the last one.
+fn make_heads_anew(connection: &mut Connection) -> Result<(), Failed> {
+    tracing::info!("what lists need of each document is made anew");
+    let mut last = 0;
+    loop {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let batch = bodies(&transaction, last)?;
+        let Some((id, _)) = batch.last() else {
+            transaction.execute("UPDATE store SET heads = ?1", [Head::FORMAT])?;
+            return Ok(transaction.commit()?);
+        };
+        last = *id;
+        for (id, document) in batch {
+            write::derived(&transaction, id, &document)?;
+        }
+        transaction.commit()?;
+    }
+}
+
+/// The next documents with a number beyond `last`, by number, a few megabytes at most.
+fn bodies(transaction: &Transaction<'_>, last: i64) -> Result<Vec<(i64, Document)>, Failed> {
+    let mut select = transaction.prepare_cached(
+        "SELECT d.kind, d.name, d.version, b.body, d.id \
+         FROM documents d JOIN bodies b ON b.document = d.id \
+         WHERE d.id > ?1 ORDER BY d.id",
+    )?;
+    let mut rows = select.query([last])?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let document = read::whole(row)?;
+        bytes += document.body.len();
+        found.push((row.get(4)?, document));
+        if bytes > read::BATCH_BYTES || found.len() >= read::BATCH {
+            break;
+        }
+    }
+    Ok(found)
+}

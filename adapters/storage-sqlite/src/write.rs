@@ -1,0 +1,285 @@
+//! The one writer: a group of commits is a transaction, each commit a savepoint in it.
+//!
+//! The trap: after some failures (a full disk) SQLite undoes the whole transaction by itself; then
+//! nothing of the group is there, and all of it is told so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reqlore_domain::document::{Document, DocumentId, Head};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, Revision, Snapshot, StoreError, StoreResult,
+};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use reqlore_group_commit::decided;
+use rusqlite::Connection;
+
+use crate::error::{DATABASE, Failed, RESTORE, refused, unavailable};
+use crate::place::Place;
+use crate::{read, schema};
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) connection: Connection,
+    pub(crate) place: Arc<Place>,
+    /// A check found the database damaged.
+    pub(crate) damaged: Arc<AtomicBool>,
+    pub(crate) is_readonly: bool,
+    pub(crate) schema: usize,
+    /// SQLite undid the group that was begun, because of this.
+    pub(crate) lost: Option<StoreError>,
+}
+
+impl reqlore_group_commit::Engine for Engine {
+    fn begin(&mut self) -> StoreResult<()> {
+        if self.is_readonly {
+            let reason = "can only be read by this user. Nothing was written; make its file and \
+                          folder writable and start reqlore again";
+            return Err(unavailable(DATABASE, reason));
+        }
+        if self.damaged.load(Ordering::Relaxed) {
+            let reason = format!("is damaged, so nothing is written to it any more; {RESTORE}");
+            return Err(refused(DATABASE, reason));
+        }
+        self.place.check_all()?;
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|e| Failed::Sql(e).told())?;
+        let fit = self.check_fit().map_err(Failed::told);
+        if fit.is_err() {
+            self.undo();
+        }
+        fit
+    }
+
+    fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.again());
+        }
+        let applied = self.read_and_write(project, commit).map_err(Failed::told);
+        if !self.connection.is_autocommit() {
+            return applied;
+        }
+        let lost = applied.err().unwrap_or_else(|| StoreError::Fault("it was undone".to_owned()));
+        self.lost = Some(lost.again());
+        Err(lost)
+    }
+
+    fn end(&mut self) -> StoreResult<()> {
+        if let Some(lost) = self.lost.take() {
+            return Err(lost);
+        }
+        let ended = self.place.check_all().and_then(|()| {
+            self.connection.execute_batch("COMMIT").map_err(|error| Failed::Sql(error).told())
+        });
+        if ended.is_err() {
+            self.undo();
+            return ended;
+        }
+        self.place.check_all()
+    }
+
+    fn abort(&mut self) {
+        self.lost = None;
+        self.undo();
+    }
+}
+
+impl Engine {
+    /// Another process may have begun to fill it, or brought it to a newer schema.
+    fn check_fit(&self) -> Result<(), Failed> {
+        schema::check_complete(DATABASE, &self.connection)?;
+        let mut select = self.connection.prepare_cached(
+            "SELECT heads, (SELECT user_version FROM pragma_user_version) FROM store",
+        )?;
+        let now: (u32, usize) = select.query_one([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if now == (Head::FORMAT, self.schema) {
+            return Ok(());
+        }
+        let reason = "was brought to another version by another reqlore. Nothing was written; \
+                      start this one again";
+        Err(refused(DATABASE, reason).into())
+    }
+
+    fn undo(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction was not rolled back");
+        }
+    }
+
+    fn read_and_write(
+        &self,
+        project: &ProjectKey,
+        mut commit: Commit,
+    ) -> Result<Committed, Failed> {
+        let connection = &self.connection;
+        let heads = commit.reads.heads;
+        let heads = heads.map(|kind| read::heads(connection, project, kind)).transpose()?;
+        let documents = read::documents(connection, project, &commit.reads.documents)?;
+        let snapshot = Snapshot { documents, heads: heads.unwrap_or_default() };
+        let changes = decided(&mut commit, &snapshot)?;
+        if changes.is_empty() {
+            let row = read::project(connection, project)?;
+            let revision = row.map(|row| row.revision).unwrap_or_default();
+            return Ok(Committed { revision, versions: Vec::new() });
+        }
+        let versions = changes.iter().map(Change::version).collect();
+        connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+        let written = apply(connection, project, &changes, commit.act.at);
+        if self.settle(written.is_ok()).is_err() {
+            self.undo();
+        }
+        Ok(Committed { revision: written?, versions })
+    }
+
+    /// Keeps or undoes what this commit wrote. Where neither works the group is lost.
+    fn settle(&self, keep: bool) -> rusqlite::Result<()> {
+        if !keep {
+            self.connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
+        }
+        self.connection.prepare_cached("RELEASE one")?.execute([]).map(drop)
+    }
+}
+
+fn apply(
+    connection: &Connection,
+    project: &ProjectKey,
+    changes: &[Change],
+    at: Timestamp,
+) -> Result<Revision, Failed> {
+    let (project, revision) = next_revision(connection, project)?;
+    for change in changes {
+        match change {
+            Change::Put { document } => {
+                put(connection, project, revision, document, at)?;
+            }
+            Change::Delete { id } => delete(connection, project, revision, id)?,
+        }
+    }
+    Ok(revision)
+}
+
+/// Counts the project on, and gives it a row if it has none.
+pub(crate) fn next_revision(
+    connection: &Connection,
+    project: &ProjectKey,
+) -> Result<(i64, Revision), Failed> {
+    let mut count = connection.prepare_cached(
+        "INSERT INTO projects (key, revision) VALUES (?1, 1) \
+         ON CONFLICT (key) DO UPDATE SET revision = revision + 1 RETURNING id, revision",
+    )?;
+    let row = count.query_one([project.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
+    let (id, revision) = row?;
+    Ok((id, Revision(revision)))
+}
+
+/// Writes a document and gives its number. Its place stays.
+pub(crate) fn put(
+    connection: &Connection,
+    project: i64,
+    revision: Revision,
+    document: &Document,
+    at: Timestamp,
+) -> Result<i64, Failed> {
+    let DocumentId { kind, name } = &document.id;
+    let version = document.version.to_string();
+    let (head, bytes) = head(document)?;
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO documents \
+         (project, kind, name, version, revision, modified, reference, head) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
+         ON CONFLICT (project, kind, name) DO UPDATE SET \
+         version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
+         reference = excluded.reference, head = excluded.head RETURNING id",
+    )?;
+    let row = (project, kind.name(), name, version, revision.0, at.0, head.reference(), bytes);
+    let id: i64 = upsert.query_one(row, |row| row.get(0))?;
+    let mut body = connection.prepare_cached(
+        "INSERT INTO bodies (document, body) VALUES (?1, ?2) \
+         ON CONFLICT (document) DO UPDATE SET body = excluded.body",
+    )?;
+    body.execute((id, &document.body[..]))?;
+    links(connection, id, &head)?;
+    forget_removed(connection, project, &document.id)?;
+    Ok(id)
+}
+
+/// Makes anew what is derived from a document's bytes.
+pub(crate) fn derived(connection: &Connection, id: i64, document: &Document) -> Result<(), Failed> {
+    let (head, bytes) = head(document)?;
+    connection
+        .prepare_cached("UPDATE documents SET reference = ?2, head = ?3 WHERE id = ?1")?
+        .execute((id, head.reference(), bytes))?;
+    links(connection, id, &head)
+}
+
+fn head(document: &Document) -> Result<(Head, Vec<u8>), Failed> {
+    let head = Head::of(document);
+    let bytes = postcard::to_allocvec(&head).map_err(|e| StoreError::Fault(e.to_string()))?;
+    Ok((head, bytes))
+}
+
+fn links(connection: &Connection, id: i64, head: &Head) -> Result<(), Failed> {
+    let Some(entity) = &head.entity else { return Ok(()) };
+    connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
+    let mut insert = connection.prepare_cached(
+        "INSERT OR IGNORE INTO links (document, relation, target) VALUES (?1, ?2, ?3)",
+    )?;
+    for link in &entity.links {
+        insert.execute((id, &link.relation, &link.target))?;
+    }
+    Ok(())
+}
+
+fn delete(
+    connection: &Connection,
+    project: i64,
+    revision: Revision,
+    id: &DocumentId,
+) -> Result<(), Failed> {
+    let mut delete = connection
+        .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
+    // Body and links go with it.
+    if delete.execute((project, id.kind.name(), &id.name))? == 0 {
+        return Ok(());
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO removed (project, kind, name, revision) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute((project, id.kind.name(), &id.name, revision.0))?;
+    let mut count = connection.prepare_cached(
+        "UPDATE projects SET removed = removed + 1 WHERE id = ?1 RETURNING removed",
+    )?;
+    let removed: usize = count.query_one([project], |row| row.get(0))?;
+    if removed > read::HISTORY {
+        shorten(connection, project)?;
+    }
+    Ok(())
+}
+
+fn forget_removed(connection: &Connection, project: i64, id: &DocumentId) -> Result<(), Failed> {
+    let mut delete = connection
+        .prepare_cached("DELETE FROM removed WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
+    if delete.execute((project, id.kind.name(), &id.name))? > 0 {
+        connection
+            .prepare_cached("UPDATE projects SET removed = removed - 1 WHERE id = ?1")?
+            .execute([project])?;
+    }
+    Ok(())
+}
+
+/// Forgets the oldest removals. The project remembers from where on nothing is missing.
+fn shorten(connection: &Connection, project: i64) -> Result<(), Failed> {
+    let oldest = "SELECT revision FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1";
+    let mut oldest = connection.prepare_cached(oldest)?;
+    let oldest: u64 = oldest.query_one([project], |row| row.get(0))?;
+    let gone = connection
+        .prepare_cached("DELETE FROM removed WHERE project = ?1 AND revision = ?2")?
+        .execute((project, oldest))?;
+    connection
+        .prepare_cached("UPDATE projects SET removed = removed - ?2, history = ?3 WHERE id = ?1")?
+        .execute((project, gone, oldest))?;
+    Ok(())
+}
