@@ -1,0 +1,95 @@
+//! What we do to the disk ourselves, because sled's flush is no sync: on Linux it only asks for the
+//! file's pages to be written, and a power cut takes them back.
+//!
+//! The trap: a shorter `db` opens like one whose end was torn by a crash, silently older. So the
+//! file `acknowledged` counts what was acknowledged. It is written after the sync and not synced
+//! itself: it may lag behind and never lies ahead.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Stat, fstat, stat};
+
+pub(crate) const DB: &str = "db";
+pub(crate) const ACKNOWLEDGED: &str = "acknowledged";
+
+/// How the database file is made durable; tests count here, and let it fail.
+pub(crate) type Sync = Box<dyn Fn(&File) -> io::Result<()> + Send + std::marker::Sync>;
+
+pub(crate) struct Disk {
+    path: PathBuf,
+    db: File,
+    acknowledged: File,
+    sync: Sync,
+}
+
+impl Disk {
+    pub(crate) fn open(folder: &Path, sync: Sync) -> io::Result<Self> {
+        let path = folder.join(DB);
+        let db = File::open(&path)?;
+        let mut options = File::options();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let acknowledged = options.open(folder.join(ACKNOWLEDGED))?;
+        Ok(Self { path, db, acknowledged, sync })
+    }
+
+    /// Whether the database file is still the one that was opened.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
+        let held = fstat(&self.db).map(identity);
+        held.is_ok() && stat(&self.path).map(identity) == held
+    }
+
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        (self.sync)(&self.db)
+    }
+
+    pub(crate) fn acknowledge(&self, commits: u64) -> io::Result<()> {
+        let count = commits.to_be_bytes();
+        let check = crc32fast::hash(&count).to_be_bytes();
+        self.acknowledged.write_all_at(&[&count[..], &check].concat(), 0)
+    }
+
+    /// How many commits were acknowledged, at least; a power cut may have taken the count.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        let mut bytes = [0; 12];
+        let (count, check) = match self.acknowledged.read_exact_at(&mut bytes, 0) {
+            Ok(()) => bytes.split_at(8),
+            Err(_) => return 0,
+        };
+        let count: [u8; 8] = count.try_into().unwrap_or_default();
+        if crc32fast::hash(&count).to_be_bytes() == check { u64::from_be_bytes(count) } else { 0 }
+    }
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Disk").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// File systems of other machines: locks and syncs there don't hold what they promise.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_remote(folder: &File) -> bool {
+    const NFS: u64 = 0x6969;
+    const SMB: u64 = 0x517b;
+    const CIFS: u64 = 0xff53_4d42;
+    const SMB2: u64 = 0xfe53_4d42;
+    const NINE_P: u64 = 0x0102_1997;
+    let Ok(system) = rustix::fs::fstatfs(folder) else { return false };
+    // The kernel's word is signed or not, and 32 bits of it count.
+    let kind = u64::try_from(system.f_type & 0xffff_ffff).unwrap_or_default();
+    [NFS, SMB, CIFS, SMB2, NINE_P].contains(&kind)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_remote(_: &File) -> bool {
+    false
+}
+
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,69 @@
+//! Heads made anew when another version of this program made those that are stored.
+//!
+//! The trap: it may be killed in the middle. The new format is written last, so the next start does
+//! all of it again.
+
+use reqlore_domain::document::{Document, Head, Kind};
+use reqlore_domain::ports::documents::StoreResult;
+
+use crate::base::{Base, Batch, DOCUMENTS, META, PROJECTS, REFERENCES};
+use crate::error::{damaged, of_sled};
+use crate::values::{ProjectRow, Row, decode, encode};
+use crate::{read, write};
+
+/// In [`META`]: the [`Head::FORMAT`] of the heads.
+pub(crate) const FORMAT: &[u8] = b"heads";
+
+/// So many documents are one transaction.
+const AT_ONCE: usize = 500;
+
+impl Base {
+    pub(crate) fn bring_heads_up_to_date(&self) -> StoreResult<()> {
+        let stored = self.tree(META).get(FORMAT).map_err(of_sled)?;
+        if stored.and_then(|value| decode(FORMAT, &value)) == Some(Head::FORMAT) {
+            return Ok(());
+        }
+        for entry in &self.trees[PROJECTS] {
+            let (key, value) = entry.map_err(of_sled)?;
+            let project: Option<ProjectRow> = decode(&key, &value);
+            let project = project.ok_or_else(|| damaged("a project's row"))?;
+            for kind in Kind::ALL {
+                self.make_heads(project.id, kind)?;
+            }
+        }
+        let mut batch = Batch::default();
+        batch.put(META, FORMAT, encode(FORMAT, &Head::FORMAT));
+        self.write(batch)?;
+        self.settle()
+    }
+
+    fn make_heads(&self, project: u32, kind: Kind) -> StoreResult<()> {
+        let mut after: Option<String> = None;
+        loop {
+            let mut batch = Batch::default();
+            let entries: Vec<_> =
+                self.entries(project, kind, after.as_deref()).take(AT_ONCE).collect();
+            for entry in entries {
+                let (key, value) = entry.map_err(of_sled)?;
+                let id = read::id(project, kind, &key)?;
+                after = Some(id.name.clone());
+                // A damaged document keeps its fault.
+                let Some(mut row) = decode::<Row>(&key, &value) else { continue };
+                let Ok(body) = self.body(&key, &row, &id) else { continue };
+                if let Some(old) = write::reference(project, &id, &row) {
+                    batch.remove(REFERENCES, old);
+                }
+                row.set_head(&Head::of(&Document { id: id.clone(), body, version: row.version }));
+                if let Some(new) = write::reference(project, &id, &row) {
+                    batch.put(REFERENCES, new, &[][..]);
+                }
+                let value = encode(&key, &row);
+                batch.put(DOCUMENTS, key, value);
+            }
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.write(batch)?;
+        }
+    }
+}

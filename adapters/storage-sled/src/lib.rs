@@ -1,0 +1,171 @@
+//! Documents in sled `=0.34.7`, acknowledged after transaction, flush and a sync of our own.
+//!
+//! One thread writes, in groups of commits that share one sync. Readers wait for a group that is
+//! being written, so they see only what is durable; what a power cut takes back nobody has seen.
+//! The trap: sled's own guarantees end before the disk (see `disk`), its errors are often panics
+//! (see `error`), and its large pages are files that nobody syncs (see `values`).
+
+mod archive;
+mod base;
+mod disk;
+mod error;
+mod gate;
+mod heads;
+mod keys;
+mod open;
+mod read;
+mod values;
+mod write;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::ports::documents::{
+    Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, StoreError,
+    StoreResult,
+};
+use reqlore_domain::project::ProjectKey;
+use reqlore_group_commit::Writer;
+
+use crate::base::Base;
+use crate::disk::Sync;
+use crate::error::{guarded, unavailable};
+use crate::write::Group;
+
+/// How long a commit waits while everything is being copied.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// So many documents are read on the calling thread; that is faster than the hop to another one.
+const FEW: usize = 100;
+
+/// Where the database lies.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// A folder of its own; it is made when it is missing.
+    pub folder: PathBuf,
+}
+
+/// Documents in a sled database.
+#[derive(Debug)]
+pub struct SledStore {
+    open: Mutex<Option<Arc<Open>>>,
+    config: Config,
+}
+
+/// The writer ends before the database does.
+#[derive(Debug)]
+struct Open {
+    writer: Writer,
+    base: Arc<Base>,
+}
+
+impl SledStore {
+    /// Opens the database, or makes it. Every refusal names the folder as given and what to do.
+    pub fn open(config: &Config) -> StoreResult<Self> {
+        Self::open_with(config, Box::new(File::sync_all), PATIENCE)
+    }
+
+    fn open_with(config: &Config, sync: Sync, patience: Duration) -> StoreResult<Self> {
+        let base = Arc::new(open::open(&config.folder, sync, patience)?);
+        let writer = Writer::start("storage-sled", Group::new(Arc::clone(&base)));
+        let writer = writer.map_err(|e| error::failed(&config.folder, "start a thread", e))?;
+        let open = Mutex::new(Some(Arc::new(Open { writer, base })));
+        Ok(Self { open, config: config.clone() })
+    }
+
+    /// Ends the writer and lets go of the database, so that it can be opened again. Waits for
+    /// calls that still run.
+    pub fn close(&self) -> StoreResult<()> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(open);
+        open::wait_until_free(&self.config.folder)
+    }
+
+    fn opened(&self) -> StoreResult<Arc<Open>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        open.ok_or_else(|| unavailable("it was closed", None))
+    }
+
+    /// Looks on this thread when that is quick and nothing is being written, else on another one.
+    async fn look<T: Send + 'static>(
+        &self,
+        quick: bool,
+        read: impl FnOnce(&Base) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let open = self.opened()?;
+        if let Some(_looking) = quick.then(|| open.base.gate.try_look()).flatten() {
+            return guarded(|| read(&open.base));
+        }
+        blocking(move || {
+            let _looking = open.base.gate.look();
+            read(&open.base)
+        })
+        .await
+    }
+}
+
+/// Runs what may take long on a thread where that harms nobody.
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> StoreResult<T> + Send + 'static,
+) -> StoreResult<T> {
+    let done = tokio::task::spawn_blocking(|| guarded(act)).await;
+    done.unwrap_or_else(|error| Err(StoreError::Fault(error.to_string())))
+}
+
+#[async_trait]
+impl DocumentRepository for SledStore {
+    async fn get(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Document>>> {
+        let (project, ids) = (project.clone(), ids.to_vec());
+        self.look(ids.len() <= FEW, move |base| base.get(&project, &ids)).await
+    }
+
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Version>>> {
+        let (project, ids) = (project.clone(), ids.to_vec());
+        self.look(ids.len() <= FEW, move |base| base.versions(&project, &ids)).await
+    }
+
+    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
+        let (project, filter) = (project.clone(), filter.clone());
+        let quick = filter.limit.is_some_and(|limit| limit <= FEW);
+        self.look(quick, move |base| base.find(&project, &filter)).await
+    }
+
+    async fn named(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        words: &[String],
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        let (project, words) = (project.clone(), words.to_vec());
+        self.look(words.len() <= FEW, move |base| base.named(&project, kind, &words)).await
+    }
+
+    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+        self.opened()?.writer.commit(project, commit).await
+    }
+
+    async fn changes(
+        &self,
+        project: &ProjectKey,
+        kind: Kind,
+        since: Revision,
+        _: Look,
+    ) -> StoreResult<Changes> {
+        let project = project.clone();
+        self.look(true, move |base| base.changes(&project, kind, since)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! Opening and making a database: what is refused, and what is durable before the first answer.
+//!
+//! The trap: sled writes to what it opens, even when it then says that it is damaged. So what can
+//! be seen from outside is looked at first, under a lock of our own.
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use reqlore_domain::document::Head;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use sled::Tree;
+
+use crate::base::{Base, Batch, COMMITS, FILLING, META, NAMES};
+use crate::disk::{ACKNOWLEDGED, DB, Disk, Sync, is_remote, sync_folder};
+use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
+use crate::gate::Gate;
+use crate::heads::FORMAT;
+use crate::values::{SCHEMA, decode, encode};
+
+/// Sled's cache of pages; see the figures in `docs/storages.md`.
+const CACHE_BYTES: u64 = 64 << 20;
+/// Sled gets so long to open.
+const LIMIT: Duration = Duration::from_secs(60);
+/// In [`META`]: the version of the schema, as one byte for ever.
+pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
+
+const SERVED: &str = "is already served by another process; stop that one first, or name another \
+     folder";
+
+pub(crate) fn open(folder: &Path, sync: Sync, patience: Duration) -> StoreResult<Base> {
+    let made = make(folder).map_err(|error| failed(folder, "make the folder", error))?;
+    let lock = lock(folder)?;
+    if is_remote(&lock) {
+        let reason = "lies on a network file system, where locks and syncs can't be trusted; \
+                      name a folder on a disk of this machine";
+        return Err(not_opened(folder, reason));
+    }
+    let was_complete = look(folder)?;
+    let trees = open_trees(folder)?;
+    let disk = |error| failed(folder, "open its files", error);
+    let path = std::path::absolute(folder).map_err(disk)?;
+    let base = Base {
+        trees,
+        disk: Disk::open(&path, sync).map_err(disk)?,
+        gate: Gate::new(patience),
+        incomplete: AtomicBool::new(false),
+        broken: AtomicBool::new(false),
+        commits: AtomicU64::new(0),
+        _lock: lock,
+    };
+    let checked = guarded(|| {
+        if !base.check(folder, was_complete)? {
+            base.create(folder, &made)?;
+        }
+        base.bring_heads_up_to_date()
+    });
+    checked.map_err(|error| named(folder, error))?;
+    Ok(base)
+}
+
+impl Base {
+    /// Whether it was made before; refused is what can't be used.
+    fn check(&self, folder: &Path, was_complete: bool) -> StoreResult<bool> {
+        let refused = |reason: &str| Err(not_opened(folder, reason));
+        let meta = self.tree(META);
+        match meta.get(SCHEMA_KEY).map_err(of_sled)?.as_deref() {
+            Some([SCHEMA]) => {}
+            Some(_) => {
+                return refused(
+                    "was written by a newer version of Reqlore; start that version, or name \
+                     another folder",
+                );
+            }
+            None if was_complete => return refused(&cut_off()),
+            None => return Ok(false),
+        }
+        let commits = meta.get(COMMITS).map_err(of_sled)?;
+        let commits: u64 = commits.and_then(|value| decode(COMMITS, &value)).unwrap_or_default();
+        if commits < self.disk.acknowledged() {
+            return refused(&cut_off());
+        }
+        self.commits.store(commits, std::sync::atomic::Ordering::Relaxed);
+        if meta.get(FILLING).map_err(of_sled)?.is_some() {
+            return refused(INCOMPLETE);
+        }
+        Ok(true)
+    }
+
+    /// A change that was acknowledged needs the folders to last as well.
+    fn create(&self, folder: &Path, made: &[PathBuf]) -> StoreResult<()> {
+        let mut batch = Batch::default();
+        batch.put(META, SCHEMA_KEY, &[SCHEMA][..]);
+        batch.put(META, FORMAT, encode(FORMAT, &Head::FORMAT));
+        self.write(batch)?;
+        self.tree(META).flush().map_err(of_sled)?;
+        sync_all(folder, made).map_err(|error| failed(folder, "sync it", error))?;
+        self.settle()
+    }
+}
+
+fn cut_off() -> String {
+    format!("lacks changes that were acknowledged; its files were cut off or are older. {RESTORE}")
+}
+
+/// Messages of an opening name the folder.
+fn named(folder: &Path, error: StoreError) -> StoreError {
+    let place = folder.display().to_string();
+    match error {
+        StoreError::Unavailable { reason, source, .. } => {
+            StoreError::Unavailable { place, reason, source }
+        }
+        StoreError::Unreadable { reason, .. } => StoreError::Unreadable { place, reason },
+        other => other,
+    }
+}
+
+/// Makes the folder, and tells which folders must be synced for it to last.
+fn make(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = std::path::absolute(folder)?;
+    let is_new = |folder: &&Path| std::fs::symlink_metadata(folder).is_err();
+    let made = folder.ancestors().take_while(is_new).count();
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    // The parent in any case: who made the folder may not have synced it.
+    Ok(folder.ancestors().take(made.max(1) + 1).map(Path::to_owned).collect())
+}
+
+fn lock(folder: &Path) -> StoreResult<File> {
+    let lock = File::open(folder).map_err(|error| failed(folder, "open the folder", error))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(not_opened(folder, SERVED)),
+        Err(TryLockError::Error(error)) => Err(failed(folder, "lock the folder", error)),
+    }
+}
+
+/// What can be told without sled. True when something may have been acknowledged.
+fn look(folder: &Path) -> StoreResult<bool> {
+    let unseen = |error| failed(folder, "list the folder", error);
+    let names = std::fs::read_dir(folder).map_err(unseen)?.map(|entry| {
+        let name = entry.map_err(unseen)?.file_name();
+        Ok(name.to_string_lossy().into_owned())
+    });
+    let names: Vec<String> = names.collect::<StoreResult<_>>()?;
+    if let Some(name) = names.iter().find(|name| name.ends_with(".generating")) {
+        let reason = format!(
+            "holds {name}, which a start that was killed left behind; sled can't tell it from a \
+             whole file. Copy the folder, then remove {name} and start again; if that fails, \
+             restore a backup into a new folder with `reqlore restore`"
+        );
+        return Err(not_opened(folder, &reason));
+    }
+    let length = |file: &str| match std::fs::metadata(folder.join(file)) {
+        Ok(file) => Ok(Some(file.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(folder, &format!("look at its file {file}"), error)),
+    };
+    // It is empty until the database is made.
+    let was_complete = length(ACKNOWLEDGED)?.is_some_and(|length| length > 0);
+    match length(DB)? {
+        None | Some(0) if was_complete => {
+            let reason = format!("lacks its file db, or that is empty. {RESTORE}");
+            Err(not_opened(folder, &reason))
+        }
+        None if names.iter().any(|name| !["blobs", "conf"].contains(&name.as_str())) => {
+            Err(not_opened(folder, "holds other files; name a folder of its own"))
+        }
+        _ => Ok(was_complete),
+    }
+}
+
+/// Opens sled where a panic and a hang do no harm.
+fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
+    let (tell, told) = channel();
+    let config = sled::Config::new()
+        .path(folder)
+        .cache_capacity(CACHE_BYTES)
+        .mode(sled::Mode::HighThroughput);
+    let open = move || -> sled::Result<Vec<Tree>> {
+        let db = config.open()?;
+        NAMES.iter().map(|name| db.open_tree(name)).collect()
+    };
+    let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
+    // Nobody may be listening any more. A panic drops the sender, and so is told.
+    let spawned = thread.spawn(move || drop(tell.send(open())));
+    spawned.map_err(|error| failed(folder, "start a thread", error))?;
+    let damaged = |what: &str| {
+        let place = folder.display().to_string();
+        StoreError::Unreadable { place, reason: format!("is damaged ({what}). {RESTORE}") }
+    };
+    let trees = match told.recv_timeout(LIMIT) {
+        Ok(Ok(trees)) => trees,
+        Ok(Err(sled::Error::Io(error))) if error.to_string().contains("acquire lock") => {
+            return Err(not_opened(folder, SERVED));
+        }
+        Ok(Err(sled::Error::Io(error))) => return Err(failed(folder, "open it", error)),
+        Ok(Err(error)) => return Err(damaged(&error.to_string())),
+        Err(RecvTimeoutError::Disconnected) => return Err(damaged("sled panicked")),
+        Err(RecvTimeoutError::Timeout) => {
+            let seconds = LIMIT.as_secs();
+            return Err(damaged(&format!("it did not open within {seconds} seconds")));
+        }
+    };
+    trees.try_into().map_err(|_| damaged("a tree is missing"))
+}
+
+fn sync_all(folder: &Path, made: &[PathBuf]) -> io::Result<()> {
+    for file in [DB, "conf"] {
+        File::open(folder.join(file))?.sync_all()?;
+    }
+    sync_folder(&folder.join("blobs"))?;
+    made.iter().try_for_each(|folder| sync_folder(folder))
+}
+
+/// Waits until sled has let go of its file, which it does a while after it was dropped.
+pub(crate) fn wait_until_free(folder: &Path) -> StoreResult<()> {
+    let failed = |error| failed(folder, "close it", error);
+    let file = File::open(folder.join(DB)).map_err(failed)?;
+    let end = Instant::now() + Duration::from_secs(10);
+    while file.try_lock().is_err() {
+        if Instant::now() > end {
+            return Err(failed(io::ErrorKind::TimedOut.into()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! Writing: what a commit changes in the trees, and the one thread that does it.
+//!
+//! Nobody looks between a transaction and the sync that makes it durable: what is read is never
+//! taken back by a power cut. The trap: sled can't undo a transaction. When a sync fails, its group
+//! was not acknowledged and may still be there, so nothing is written after it until a restart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use reqlore_domain::document::{Document, DocumentId, Head};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, Revision, Snapshot, StoreError, StoreResult,
+};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use reqlore_group_commit::{Engine, decided};
+
+use crate::base::{BODIES, Base, Batch, DELETIONS, DOCUMENTS, HISTORY, PROJECTS, REFERENCES};
+use crate::error::{busy, damaged, guarded, of_sled};
+use crate::keys;
+use crate::read::MOST_CHANGES;
+use crate::values::{PIECE_BYTES, ProjectRow, Row, decode, encode, seal};
+
+/// The database as its one writer sees it.
+pub(crate) struct Group {
+    base: Arc<Base>,
+    /// Something was written since the group began.
+    dirty: bool,
+}
+
+impl Group {
+    pub(crate) fn new(base: Arc<Base>) -> Self {
+        Self { base, dirty: false }
+    }
+
+    fn commit(&mut self, project: &ProjectKey, mut commit: Commit) -> StoreResult<Committed> {
+        let base = &self.base;
+        let known = base.project(project)?;
+        let heads = match (&known, commit.reads.heads) {
+            (Some(row), Some(kind)) => base.heads(row.id, kind, None, usize::MAX)?,
+            _ => Vec::new(),
+        };
+        let documents = base.get(project, &commit.reads.documents)?;
+        let changes = decided(&mut commit, &Snapshot { documents, heads })?;
+        let versions = changes.iter().map(Change::version).collect();
+        let mut row = known.unwrap_or_default();
+        if !changes.is_empty() {
+            let mut batch = Batch::default();
+            base.stage(&mut batch, project, &mut row, changes, commit.act.at)?;
+            self.dirty = true;
+            base.write(batch)?;
+        }
+        Ok(Committed { revision: Revision(row.revision), versions })
+    }
+}
+
+impl Engine for Group {
+    fn begin(&mut self) -> StoreResult<()> {
+        self.base.check_writable()?;
+        if !self.base.gate.write() {
+            return Err(busy());
+        }
+        self.base.check_complete().inspect_err(|_| self.base.gate.written())
+    }
+
+    fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+        guarded(|| self.commit(project, commit))
+    }
+
+    fn end(&mut self) -> StoreResult<()> {
+        let ended = if self.dirty { self.base.settle() } else { Ok(()) };
+        self.dirty = false;
+        self.base.gate.written();
+        ended
+    }
+
+    fn abort(&mut self) {
+        if std::mem::take(&mut self.dirty) {
+            self.base.broken.store(true, Ordering::Relaxed);
+        }
+        self.base.gate.written();
+    }
+}
+
+impl Base {
+    /// One revision of a project. Of several changes of a document the last one counts.
+    fn stage(
+        &self,
+        batch: &mut Batch,
+        project: &ProjectKey,
+        row: &mut ProjectRow,
+        changes: Vec<Change>,
+        at: Timestamp,
+    ) -> StoreResult<()> {
+        self.next_revision(row)?;
+        let last: BTreeMap<DocumentId, Change> =
+            changes.into_iter().map(|change| (change.id().clone(), change)).collect();
+        for (id, change) in last {
+            let key = keys::document(row.id, &id);
+            let old = self.row(&key, &id)?;
+            match change {
+                Change::Put { document } => {
+                    let place = old.as_ref().and_then(|old| old.place.clone());
+                    put(batch, row, old, &document, at, place)?;
+                }
+                Change::Delete { .. } => delete(batch, row, old, &id),
+            }
+        }
+        self.forget(batch, row)?;
+        let key = project.as_str().as_bytes();
+        batch.put(PROJECTS, key, encode(key, row));
+        Ok(())
+    }
+
+    /// Counts, and gives a new project its number.
+    pub(crate) fn next_revision(&self, row: &mut ProjectRow) -> StoreResult<()> {
+        row.revision += 1;
+        if row.id == 0 {
+            let ids = self.tree(PROJECTS).iter().map(|entry| {
+                let (key, value) = entry.map_err(of_sled)?;
+                let row = decode::<ProjectRow>(&key, &value);
+                row.map(|row| row.id).ok_or_else(|| damaged("a project's row"))
+            });
+            let ids: Vec<u32> = ids.collect::<StoreResult<_>>()?;
+            row.id = ids.into_iter().max().unwrap_or_default() + 1;
+        }
+        Ok(())
+    }
+
+    /// Forgets the oldest deletions.
+    fn forget(&self, batch: &mut Batch, row: &mut ProjectRow) -> StoreResult<()> {
+        let many = usize::try_from(row.deletions).unwrap_or(usize::MAX);
+        let project = row.id.to_be_bytes();
+        let oldest = self.tree(DELETIONS).scan_prefix(project).keys();
+        for key in oldest.take(many.saturating_sub(MOST_CHANGES)) {
+            let key = key.map_err(of_sled)?;
+            let revision = keys::deleted(&key).map(|(revision, _)| revision);
+            row.complete_from = row.complete_from.max(revision.unwrap_or(row.revision));
+            row.deletions -= 1;
+            batch.remove(DELETIONS, key);
+        }
+        Ok(())
+    }
+}
+
+/// Puts a document in the place of `old`.
+pub(crate) fn put(
+    batch: &mut Batch,
+    project: &mut ProjectRow,
+    old: Option<Row>,
+    document: &Document,
+    modified: Timestamp,
+    place: Option<Arc<str>>,
+) -> StoreResult<()> {
+    let id = &document.id;
+    if id.name.len() > keys::MAX_NAME {
+        let most = keys::MAX_NAME;
+        let reason = format!("its name is longer than {most} bytes; choose a shorter one");
+        return Err(StoreError::Refused { place: id.to_string(), reason });
+    }
+    let key = keys::document(project.id, id);
+    let (length, revision) = (document.body.len() as u64, project.revision);
+    let mut row = Row {
+        version: document.version,
+        revision,
+        modified,
+        place,
+        length,
+        reference: None,
+        head: Vec::new(),
+    };
+    row.set_head(&Head::of(document));
+    match old {
+        Some(old) => take_out(batch, project.id, id, &old),
+        None => *project.counts.entry(id.kind.name().to_owned()).or_default() += 1,
+    }
+    for (number, bytes) in (0..).zip(document.body.chunks(PIECE_BYTES)) {
+        let key = keys::piece(&key, number);
+        let value = seal(&key, bytes);
+        batch.put(BODIES, key, value);
+    }
+    if let Some(reference) = reference(project.id, id, &row) {
+        batch.put(REFERENCES, reference, &[][..]);
+    }
+    batch.put(HISTORY, keys::change(project.id, id, revision), &[][..]);
+    let value = encode(&key, &row);
+    batch.put(DOCUMENTS, key, value);
+    Ok(())
+}
+
+fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<Row>, id: &DocumentId) {
+    if let Some(old) = old {
+        take_out(batch, project.id, id, &old);
+        batch.remove(DOCUMENTS, keys::document(project.id, id));
+        let count = project.counts.entry(id.kind.name().to_owned()).or_default();
+        *count = count.saturating_sub(1);
+    }
+    batch.put(DELETIONS, keys::deletion(project.id, project.revision, id), &[][..]);
+    project.deletions += 1;
+}
+
+/// Everything of a document but its row; what is put afterwards stays.
+fn take_out(batch: &mut Batch, project: u32, id: &DocumentId, old: &Row) {
+    let key = keys::document(project, id);
+    (0..old.pieces()).for_each(|piece| batch.remove(BODIES, keys::piece(&key, piece)));
+    batch.remove(HISTORY, keys::change(project, id, old.revision));
+    if let Some(reference) = reference(project, id, old) {
+        batch.remove(REFERENCES, reference);
+    }
+}
+
+/// Where a document stands among the references.
+pub(crate) fn reference(project: u32, id: &DocumentId, row: &Row) -> Option<Vec<u8>> {
+    let reference = keys::reference(project, id.kind, row.reference.as_ref()?);
+    Some([&reference, id.name.as_bytes()].concat())
+}
