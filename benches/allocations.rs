@@ -17,6 +17,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Unobserved};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
@@ -86,13 +87,16 @@ async fn application(size: usize) -> Application {
         tool: "bench",
         reason: String::new(),
         correlation_id: String::new(),
+        at: Timestamp::default(),
     };
     let reads = Reads { documents: vec![id], heads: None };
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
     Application::new(Ports {
         search: Arc::new(MemoryIndex::default()),
+        clock: Arc::new(Timestamp::default()),
         documents: Arc::new(store),
+        tree: None,
         projects: Arc::new(NamedProjects),
         settings: Settings::default(),
     })

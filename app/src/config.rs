@@ -1,20 +1,29 @@
 //! The configuration, resolved once: flags beat environment, environment beats file, file beats
 //! default. Every value remembers where it came from.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::project::ProjectKey;
 
 use crate::Failure;
 use crate::settings::{FILE, FILE_VARIABLE, Flags, SETTINGS, Setting};
+use crate::storage::Storage;
+
+/// The table of further projects.
+const PROJECTS: &str = "projects";
 
 /// What everything else is built from. Adapters get their own part of it.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) root: PathBuf,
-    /// Where the default project's documents are.
-    pub(crate) documents: PathBuf,
+    pub(crate) storage: Storage,
+    /// Further projects by their keys.
+    pub(crate) projects: BTreeMap<ProjectKey, PathBuf>,
+    /// What relative paths on the command line begin at.
+    pub(crate) working_directory: PathBuf,
     pub(crate) read_only: bool,
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) requirements_directory: Option<String>,
@@ -63,20 +72,13 @@ impl Config {
                 root.display()
             ))
         })?;
-        let documents =
-            match get("storage").map(|v| v.text.split_once(':').unwrap_or((&v.text, ""))) {
-                None | Some(("fs", "")) => root.clone(),
-                Some(("fs", place)) => {
-                    let place = working_directory.join(place);
-                    // One name for one place, so that caches are found again.
-                    place.canonicalize().unwrap_or(place)
-                }
-                Some((other, _)) => {
-                    return Err(Failure::usage(format!(
-                        "storage: {other:?} is not built into this version; use fs or fs:DIR"
-                    )));
-                }
-            };
+        let storage = match get("storage") {
+            None => Storage::Fs(root.clone()),
+            Some(value) if value.source.starts_with("file") && !file.named => {
+                Storage::of_project(&value.text, &root, &value.source)?
+            }
+            Some(value) => Storage::read(&value.text, &root, &working_directory)?,
+        };
         if let Some(value) = get("transport").filter(|value| value.text != "stdio") {
             return Err(Failure::usage(format!(
                 "transport: {:?} is not built into this version; use stdio",
@@ -84,13 +86,15 @@ impl Config {
             )));
         }
         let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
+        let projects = file.projects(&root)?;
         let toolsets = get("toolsets").map(|value| toolsets(&value.text)).transpose()?;
         let cache = cache(get("cache"), file.named, &working_directory)?;
         Ok(Self {
             toolsets: toolsets.unwrap_or_default(),
             cache,
             model: get("search.model").map(|value| value.text.clone()).unwrap_or_default(),
-            documents,
+            storage,
+            projects,
             read_only: parse(get("read_only"), "true or false")?.unwrap_or(false),
             roots: roots.unwrap_or_default(),
             requirements_directory: get("sections.directory").map(|value| value.text.clone()),
@@ -100,6 +104,7 @@ impl Config {
             home: variable("HOME").map(PathBuf::from),
             user: variable("USER").or_else(|| variable("LOGNAME")),
             root,
+            working_directory,
             values,
         })
     }
@@ -122,6 +127,10 @@ impl Config {
             // Writing to a string does not fail.
             let _ = writeln!(text, "# {}\n# ({})", setting.meaning, names.join(", "));
             let _ = writeln!(text, "{line:<40} # {source}\n");
+        }
+        for (key, root) in &self.projects {
+            let _ =
+                writeln!(text, "[projects.{key}]\nroot = {}\n", quoted(&root.to_string_lossy()));
         }
         text
     }
@@ -250,10 +259,50 @@ impl File {
         })
     }
 
+    /// The projects beside the root: `[projects.KEY] root = "…"`, relative to the file's own folder.
+    fn projects(&self, root: &Path) -> Result<BTreeMap<ProjectKey, PathBuf>, Failure> {
+        let Some(projects) = self.table.get(PROJECTS) else { return Ok(BTreeMap::new()) };
+        let path = self.path.display();
+        let wrong = |what: String| Failure::usage(format!("{path}: {what}"));
+        let usage = || wrong(format!("write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""));
+        let base = self.path.parent().unwrap_or(root);
+        let mut found: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
+        for (key, project) in projects.as_table().ok_or_else(usage)? {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if key.is_empty()
+                || key.len() > 64
+                || !key.chars().all(plain)
+                || key == ProjectKey::DEFAULT
+            {
+                return Err(wrong(format!(
+                    "{PROJECTS}: {key:?} is no key; one has 1 to 64 letters, digits, '-' and '_', \
+                     and \"{}\" is the root's",
+                    ProjectKey::DEFAULT
+                )));
+            }
+            let table = project.as_table().ok_or_else(usage)?;
+            let named = table.get("root").and_then(toml::Value::as_str).ok_or_else(usage)?;
+            if table.len() > 1 {
+                return Err(usage());
+            }
+            let folder = base.join(named).canonicalize().ok().filter(|folder| folder.is_dir());
+            let folder = folder.ok_or_else(|| {
+                wrong(format!("{PROJECTS}.{key}: {named:?} is no folder; create it or mend root"))
+            })?;
+            if folder == root || found.values().any(|other| *other == folder) {
+                return Err(wrong(format!(
+                    "{PROJECTS}.{key}: {named:?} is the folder of another project as well"
+                )));
+            }
+            found.insert(ProjectKey::new(key.as_str()), folder);
+        }
+        Ok(found)
+    }
+
     /// A misspelt setting is an error, not a surprise.
     fn check_keys(&self) -> Result<(), Failure> {
         let known = |key: &str| SETTINGS.iter().any(|setting| setting.key == key);
-        for (key, value) in &self.table {
+        for (key, value) in self.table.iter().filter(|(key, _)| *key != PROJECTS) {
             let keys: Vec<String> = match value {
                 toml::Value::Table(table) => {
                     table.keys().map(|inner| format!("{key}.{inner}")).collect()

@@ -1,9 +1,11 @@
 //! The command: reads the configuration once, joins everything, and runs.
 
+mod clock;
 mod commands;
 mod config;
 mod models;
 mod settings;
+mod storage;
 mod telemetry;
 mod wire;
 
@@ -60,6 +62,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
     match &cli.command {
         None | Some(Command::Serve) => commands::serve::run(&config),
         Some(Command::Check(options)) => commands::check::run(&config, options),
+        Some(Command::Docsets(command)) => commands::docsets::run(&config, command),
         #[cfg(feature = "semantic")]
         Some(Command::Model(command)) => commands::model::run(&config, command),
         Some(Command::Demo) => commands::demo::run(),

@@ -29,7 +29,10 @@ pub(crate) const SETTINGS: [Setting; 11] = [
         flag: Some("--storage"),
         variable: Some("REQLORE_STORAGE"),
         default: "fs",
-        meaning: "Where documents are kept: `fs` (markdown below the root) or `fs:DIR`.",
+        meaning: "Where documents are kept: `fs` (markdown below the root) or `fs:DIR`, `sqlite` \
+                  (.reqlore/local/reqlore.db below the root) or `sqlite:FILE`, `sled` \
+                  (.reqlore/local/sled, for one process) or `sled:DIR`. In a project's own \
+                  reqlore.toml the place must be inside the project.",
     },
     Setting {
         key: "transport",
@@ -115,7 +118,7 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 
-    /// Where documents are kept: fs (markdown files below the root) or fs:DIR
+    /// Where documents are kept: fs[:DIR] (markdown files), sqlite[:FILE] or sled[:DIR]
     #[arg(long, global = true, value_name = "STORAGE")]
     pub(crate) storage: Option<String>,
 

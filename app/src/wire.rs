@@ -1,37 +1,91 @@
 //! The composition root: one arm per storage, one per transport. The only place that knows all
 //! names.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
+use reqlore_domain::ports::projects::Projects;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::Index;
-use reqlore_storage_fs::{FsProjects, FsStore};
+use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore, create_local};
+use reqlore_storage_sled::SledStore;
+use reqlore_storage_sqlite::SqliteStore;
 use reqlore_transport_stdio::{Limits, Stdio};
 
+use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::storage::Storage;
 use crate::{Failure, models};
+
+/// All that a storage is.
+trait Store: DocumentRepository + Archive {}
+
+impl<T: DocumentRepository + Archive> Store for T {}
 
 /// The storage that the configuration names, as ports.
 pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
-    let files = reqlore_storage_fs::Config {
+    let documents = store(config, &config.storage)?;
+    let is_files = matches!(config.storage, Storage::Fs(_));
+    let files = files(config, if is_files { config.storage.place() } else { &config.root });
+    let projects: Arc<dyn Projects> = if is_files {
+        Arc::new(FsProjects::new(&files))
+    } else {
+        Arc::new(ConfiguredProjects::new(&files))
+    };
+    Ok(Ports {
+        documents,
+        tree: (!is_files).then(|| Arc::new(FsStore::new(&files)) as Arc<dyn DocumentRepository>),
+        projects,
+        search: Arc::new(Index::new(search(config)?)),
+        clock: Arc::new(SystemClock),
+        settings: Settings { toolsets: config.toolsets.clone(), wrap_columns: config.wrap_columns },
+    })
+}
+
+/// A storage as a whole, to copy from or to.
+pub(crate) fn archive(config: &Config, storage: &Storage) -> Result<Arc<dyn Archive>, Failure> {
+    Ok(store(config, storage)?)
+}
+
+fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
+    let refused = |error: StoreError| Failure::refused(format!("storage {storage}: {error}"));
+    if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
+        create_local(&config.root).map_err(refused)?;
+    }
+    let store: Arc<dyn Store> = match storage {
+        Storage::Fs(place) => {
+            let files = files(config, place);
+            files.check().map_err(Failure::usage)?;
+            Arc::new(FsStore::open(&files).map_err(refused)?)
+        }
+        Storage::Sqlite(file) => {
+            let config = reqlore_storage_sqlite::Config { file: file.clone() };
+            Arc::new(SqliteStore::open(&config).map_err(refused)?)
+        }
+        Storage::Sled(folder) => {
+            let config = reqlore_storage_sled::Config { folder: folder.clone() };
+            Arc::new(SledStore::open(&config).map_err(refused)?)
+        }
+    };
+    Ok(store)
+}
+
+fn files(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
+    reqlore_storage_fs::Config {
         root: config.root.clone(),
-        documents: config.documents.clone(),
+        documents: documents.to_owned(),
+        projects: config.projects.clone(),
         requirements_directory: config.requirements_directory.clone(),
         roots: config.roots.clone(),
         home: config.home.clone(),
         cache: config.cache.as_ref().map(|cache| cache.join("heads")),
-    };
-    files.check().map_err(Failure::usage)?;
-    Ok(Ports {
-        documents: Arc::new(FsStore::new(&files)),
-        projects: Arc::new(FsProjects::new(&files)),
-        search: Arc::new(Index::new(search(config)?)),
-        settings: Settings { toolsets: config.toolsets.clone(), wrap_columns: config.wrap_columns },
-    })
+    }
 }
 
 /// The index and the models that rank in it, the worst first.
@@ -45,7 +99,10 @@ fn search(config: &Config) -> Result<reqlore_search::Config, Failure> {
     }
     Ok(reqlore_search::Config {
         cache: config.cache.as_ref().map(|cache| cache.join("search")),
-        store: config.documents.to_string_lossy().into_owned(),
+        store: match &config.storage {
+            Storage::Fs(place) => place.to_string_lossy().into_owned(),
+            database => database.to_string(),
+        },
         embedders,
     })
 }
@@ -56,9 +113,14 @@ pub(crate) fn application(config: &Config) -> Result<Application, Failure> {
 
 /// The transport that the configuration names.
 pub(crate) fn transport(config: &Config) -> Box<dyn Transport> {
+    Box::new(Stdio { caller: caller(config), limits: Limits::default() })
+}
+
+/// The local person.
+pub(crate) fn caller(config: &Config) -> Caller {
     let access = if config.read_only { Access::Read } else { Access::Write };
     let name = config.user.clone().unwrap_or_else(|| "local".to_owned());
-    Box::new(Stdio { caller: Caller { name, access }, limits: Limits::default() })
+    Caller { name, access }
 }
 
 /// A single thread answers; file work has threads of its own. One client needs no more, and every

@@ -136,16 +136,18 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
     std::fs::write(root.join("broken.toml"), "log = \n").unwrap();
     std::fs::write(root.join("roots.toml"), "roots = [1]\n").unwrap();
     std::fs::write(root.join("empty.toml"), "roots = [\"\"]\n").unwrap();
-    let cases: [Case; 13] = [
+    std::fs::create_dir(root.join("cloned")).unwrap();
+    std::fs::write(root.join("cloned/reqlore.toml"), "storage = \"sled:/tmp/x\"\n").unwrap();
+    let cases: [Case; 14] = [
         (&["--config", "empty.toml"], &[], 2, "roots: \"\" (file"),
         (&["--config", "roots.toml"], &[], 2, "roots: \"1\" (file"),
         (&[], &[("REQLORE_ROOTS", "/tmp:")], 2, "roots: \"\" (environment"),
         (&[], &[("REQLORE_ROOTS", "tmp")], 2, "roots: \"tmp\" (environment"),
         (
-            &["--storage", "sqlite"],
+            &["--storage", "redis:x"],
             &[],
             2,
-            "storage: \"sqlite\" is not built into this version; use fs",
+            "storage: \"redis\" is not built into this version; use fs[:DIR], sqlite[:FILE] or",
         ),
         (
             &["--transport", "http"],
@@ -162,6 +164,8 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
             "typo.toml: unknown setting \"wrap\"; known are root,",
         ),
         (&["--config", "broken.toml"], &[], 2, "broken.toml: "),
+        // `reqlore.toml` in the root: a repository that somebody cloned.
+        (&["--root", "cloned"], &[], 2, "reqlore.toml) must be inside the project"),
         (&["--config", "none.toml"], &[], 1, "none.toml can't be read"),
         (
             &[],

@@ -1,5 +1,5 @@
-//! kill -9 at random moments under concurrent writers: every acknowledged write is there, whole,
-//! exactly once.
+//! kill -9 at random moments under concurrent writers, on each storage: every acknowledged write is
+//! there, whole, exactly once.
 //!
 //! Twenty seconds in `.ci/check` (`REQLORE_CRASH_SECONDS`), two when the tests are run alone. The
 //! seed is printed; the same seed kills after the same numbers of answers.
@@ -12,8 +12,14 @@ use serde_json::json;
 
 use crate::client::{Server, call, file, project, text};
 
-const PROCESSES: usize = 3;
 const IN_FLIGHT: usize = 4;
+
+/// A storage, and how many servers may have it open at once.
+#[derive(Clone, Copy)]
+struct Case {
+    storage: &'static str,
+    processes: usize,
+}
 
 /// What one writer knows of its own requirement of each index: the last acknowledged text, and
 /// those that were sent behind it and may or may not be there.
@@ -27,45 +33,64 @@ type Book = BTreeMap<String, Expected>;
 
 // Catalogue 113; reliability P1, P2
 #[test]
-fn every_acknowledged_write_survives_kill_9() {
+fn every_acknowledged_write_survives_kill_9_on_files() {
+    survive(Case { storage: "fs", processes: 3 });
+}
+
+#[test]
+fn every_acknowledged_write_survives_kill_9_on_sqlite() {
+    survive(Case { storage: "sqlite", processes: 3 });
+}
+
+#[test]
+fn every_acknowledged_write_survives_kill_9_on_sled() {
+    survive(Case { storage: "sled", processes: 1 });
+}
+
+fn survive(case: Case) {
     let (seconds, seed) =
         (variable("REQLORE_CRASH_SECONDS").unwrap_or(2), variable("REQLORE_CRASH_SEED"));
     let mut random = Random(seed.unwrap_or(0x5EED) | 1);
     println!("seed {}", random.0);
     let project = project();
-    let mut books: Vec<Book> = (0..PROCESSES).map(|_| Book::new()).collect();
+    let mut books: Vec<Book> = (0..case.processes).map(|_| Book::new()).collect();
     let until = Instant::now() + Duration::from_secs(seconds);
     let (mut rounds, mut acknowledged) = (0, 0);
     while rounds < 3 || Instant::now() < until {
         rounds += 1;
-        let seeds: Vec<u64> = (0..PROCESSES).map(|_| random.next()).collect();
+        let seeds: Vec<u64> = (0..case.processes).map(|_| random.next()).collect();
         std::thread::scope(|scope| {
             let writers: Vec<_> = books
                 .iter_mut()
                 .zip(seeds)
                 .enumerate()
                 .map(|(writer, (book, seed))| {
-                    let root = project.path();
-                    scope.spawn(move || write_and_die(root, writer, rounds, Random(seed | 1), book))
+                    let server = start(case, project.path());
+                    let (root, random) = (project.path(), Random(seed | 1));
+                    scope.spawn(move || write_and_die(server, root, writer, rounds, random, book))
                 })
                 .collect();
             acknowledged += writers.into_iter().map(|w| w.join().unwrap()).sum::<usize>();
         });
-        check(project.path(), &mut books);
+        check(case, project.path(), &mut books);
     }
-    println!("{rounds} rounds, {acknowledged} acknowledged writes, none lost");
+    println!("{}: {rounds} rounds, {acknowledged} acknowledged writes, none lost", case.storage);
     assert!(acknowledged > rounds, "the writers hardly wrote");
+}
+
+fn start(case: Case, root: &Path) -> Server {
+    Server::start_with(root, &["--storage", case.storage, "--log", "warn"])
 }
 
 /// Writes with several calls in flight, and kills its server at a random moment.
 fn write_and_die(
+    mut server: Server,
     root: &Path,
     writer: usize,
     round: usize,
     mut random: Random,
     book: &mut Book,
 ) -> usize {
-    let mut server = Server::start(root);
     let lifetime = 1 + random.next() % 30;
     let mut waiting: Vec<(String, String)> = Vec::new();
     let mut acknowledged = 0;
@@ -103,8 +128,8 @@ fn write_and_die(
 }
 
 /// A new server reads everything; afterwards the books hold what is there.
-fn check(root: &Path, books: &mut [Book]) {
-    let mut server = Server::start(root);
+fn check(case: Case, root: &Path, books: &mut [Book]) {
+    let mut server = start(case, root);
     let answer = server.call("reqlix_get_requirements", json!({ "section": "general" }));
     let mut stored: BTreeMap<String, String> = BTreeMap::new();
     for block in text(&answer)

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::client::{BINARY, call, project, set};
 
 /// What a server did for these requests, in order: `sync NAME`, `rename`, `mkdir NAME`, `answer`.
-fn trace(root: &Path, requests: &[String]) -> Option<Vec<String>> {
+fn trace(root: &Path, storage: &str, requests: &[String]) -> Option<Vec<String>> {
     let found = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {
         assert!(!is_required(), "strace is missing");
@@ -26,7 +26,7 @@ fn trace(root: &Path, requests: &[String]) -> Option<Vec<String>> {
         .args(["-f", "-y", "-s", "40", "-e", calls, "-o"])
         .arg(&log)
         .arg(BINARY)
-        .args(["--log", "off", "--root"])
+        .args(["--log", "off", "--storage", storage, "--root"])
         .arg(root)
         .stdin(std::fs::File::open(input).unwrap())
         .stdout(Stdio::null())
@@ -68,7 +68,9 @@ fn file_and_folder_are_synced_before_the_answer() {
     let write = |id, text| call(id, "reqlix_set_requirements", root, set(1, text)).to_string();
     let gone = json!({ "section": "general", "index": "1" });
     let delete = call(3, "reqlix_delete_requirements", root, gone).to_string();
-    let Some(events) = trace(root, &[write(1, "one"), write(2, "two"), delete]) else { return };
+    let Some(events) = trace(root, "fs", &[write(1, "one"), write(2, "two"), delete]) else {
+        return;
+    };
     let folder = root.file_name().unwrap().to_string_lossy().into_owned();
     let both = ["sync TEMP", "sync TEMP", "rename", "rename", "sync requirements", "answer"];
     let root = format!("sync {folder}");
@@ -79,4 +81,40 @@ fn file_and_folder_are_synced_before_the_answer() {
     let deleted = ["sync TEMP", "rename", "rename", "sync requirements", "answer"];
     let expected = [created, both.to_vec(), replaced.to_vec(), deleted.to_vec()].concat();
     assert_eq!(events, expected);
+}
+
+// Reliability 5.2 and 5.3, F2, F3, F5, P1
+#[test]
+fn a_database_is_synced_before_every_answer() {
+    for (storage, file) in [("sqlite", "reqlore.db-wal"), ("sled", "db")] {
+        let project = project();
+        let write = |id: u8| {
+            let text = format!("text {id}");
+            call(id, "reqlix_set_requirements", project.path(), set(id, &text)).to_string()
+        };
+        let Some(events) = trace(project.path(), storage, &[write(1), write(2), write(3)]) else {
+            return;
+        };
+        let sync = format!("sync {file}");
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        let answers = events.split(|event| *event == "answer");
+        let synced: Vec<bool> = answers.map(|before| before.contains(&sync.as_str())).collect();
+        assert_eq!(synced[..3], [true; 3], "{storage}: {events:?}");
+    }
+}
+
+// Reliability 5.3: what was not made durable when it was created is lost with everything in it
+#[test]
+fn a_new_database_is_durable_before_the_first_answer() {
+    for (storage, wanted) in
+        [("sqlite", vec!["sync local"]), ("sled", vec!["sync db", "sync sled", "sync local"])]
+    {
+        let project = project();
+        let hello = call(1, "reqlix_get_instructions", project.path(), json!({})).to_string();
+        let Some(events) = trace(project.path(), storage, &[hello]) else { return };
+        let first = events.iter().position(|event| event == "answer").unwrap();
+        for sync in wanted {
+            assert!(events[..first].iter().any(|event| event == sync), "{sync} in {events:?}");
+        }
+    }
 }

@@ -103,6 +103,7 @@ fn application(root: PathBuf, cache: Option<PathBuf>) -> Application {
         documents: root.clone(),
         root,
         requirements_directory: None,
+        projects: std::collections::BTreeMap::new(),
         roots: Vec::new(),
         home: None,
         cache,
@@ -111,6 +112,8 @@ fn application(root: PathBuf, cache: Option<PathBuf>) -> Application {
         documents: Arc::new(FsStore::new(&config)),
         projects: Arc::new(FsProjects::new(&config)),
         search: Arc::new(Index::new(Config::default())),
+        clock: Arc::new(reqlore_domain::time::Timestamp::default()),
+        tree: None,
         settings: Settings::default(),
     })
 }

@@ -23,6 +23,8 @@ fn application() -> Application {
         documents: Arc::new(store),
         projects: Arc::new(NamedProjects),
         search: Arc::new(MemoryIndex::default()),
+        clock: Arc::new(reqlore_domain::time::Timestamp::default()),
+        tree: None,
         settings: Settings::default(),
     })
 }

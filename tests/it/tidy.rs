@@ -9,12 +9,15 @@ use serde_json::Value;
 use crate::repository;
 
 /// The house: which of our crates each of them may use. Adapters never use each other, save
-/// transports the protocol; nothing uses the command.
-const EDGES: [(&str, &[&str]); 13] = [
+/// transports the protocol and databases the one writer; nothing uses the command.
+const EDGES: [(&str, &[&str]); 16] = [
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
     ("reqlore-storage-fs", &["reqlore-domain"]),
+    ("reqlore-storage-sqlite", &["reqlore-domain", "reqlore-group-commit"]),
+    ("reqlore-storage-sled", &["reqlore-domain", "reqlore-group-commit"]),
+    ("reqlore-group-commit", &["reqlore-domain"]),
     ("reqlore-dump", &["reqlore-domain"]),
     ("reqlore-search", &["reqlore-domain"]),
     ("reqlore-embed-static", &["reqlore-domain"]),
@@ -27,22 +30,37 @@ const EDGES: [(&str, &[&str]); 13] = [
         &[
             "reqlore-application",
             "reqlore-domain",
+            "reqlore-dump",
             "reqlore-embed-minilm",
             "reqlore-embed-static",
             "reqlore-models",
             "reqlore-search",
             "reqlore-storage-fs",
+            "reqlore-storage-sled",
+            "reqlore-storage-sqlite",
             "reqlore-transport-stdio",
         ],
     ),
-    ("reqlore-contract", &["reqlore-domain"]),
+    ("reqlore-contract", &["reqlore-domain", "reqlore-storage-memory"]),
 ];
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
-const OWNERS: [(&str, &[&str]); 14] = [
+const OWNERS: [(&str, &[&str]); 16] = [
+    ("rusqlite", &["reqlore-storage-sqlite"]),
+    ("sled", &["reqlore-storage-sled"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
     ("cap-std", &["reqlore-storage-fs"]),
-    ("rustix", &["reqlore-search", "reqlore-storage-fs", "reqlore-transport-stdio"]),
+    (
+        "rustix",
+        &[
+            "reqlore-dump",
+            "reqlore-search",
+            "reqlore-storage-fs",
+            "reqlore-storage-sled",
+            "reqlore-storage-sqlite",
+            "reqlore-transport-stdio",
+        ],
+    ),
     ("tantivy", &["reqlore-search"]),
     ("pulp", &["reqlore-search"]),
     ("serde-saphyr", &["reqlore-domain"]),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
@@ -17,8 +18,10 @@ use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{Config, Index};
-use reqlore_storage_fs::{FsProjects, FsStore};
+use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_storage_sled::SledStore;
+use reqlore_storage_sqlite::SqliteStore;
 use reqlore_transport_stdio::{Ending, Limits, Stdio};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -37,6 +40,16 @@ macro_rules! transcripts {
             #[test]
             fn in_process_on_files() {
                 super::check(stringify!($name), super::in_process_on_files);
+            }
+
+            #[test]
+            fn over_pipes_on_sqlite() {
+                super::check(stringify!($name), super::over_pipes_on_sqlite);
+            }
+
+            #[test]
+            fn in_process_on_sled() {
+                super::check(stringify!($name), super::in_process_on_sled);
             }
 
             #[test]
@@ -139,40 +152,87 @@ fn over_pipes_on_files(steps: &[Step]) -> Vec<Value> {
     answers
 }
 
+/// Two processes on one database: the server's, and this one in the place of the editor.
+fn over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
+    let project = crate::client::project();
+    let root = project.path().to_str().unwrap();
+    let mut server = Server::start_with(project.path(), &["--storage", "sqlite"]);
+    let file = project.path().join(".reqlore/local/reqlore.db");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut answers = Vec::new();
+    for step in steps {
+        match step {
+            Step::Send(request) => {
+                let answer = server.ask(&unmasked(request, root));
+                answers.push(masked(&answer, root));
+            }
+            Step::Write { path, text } => {
+                let store =
+                    SqliteStore::open(&reqlore_storage_sqlite::Config { file: file.clone() });
+                runtime.block_on(commit(&store.unwrap(), path, text));
+            }
+        }
+    }
+    answers
+}
+
+fn in_process_on_sled(steps: &[Step]) -> Vec<Value> {
+    let project = crate::client::project();
+    let files = files(project.path());
+    let folder = project.path().join("sled");
+    let store = SledStore::open(&reqlore_storage_sled::Config { folder }).unwrap();
+    let ports = Ports {
+        documents: Arc::new(store),
+        tree: Some(Arc::new(FsStore::new(&files))),
+        projects: Arc::new(ConfiguredProjects::new(&files)),
+        ..in_memory()
+    };
+    in_process(steps, ports, project.path(), Writer::Storage)
+}
+
 fn in_process_on_files(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
-    let config = reqlore_storage_fs::Config {
-        root: project.path().to_owned(),
-        documents: project.path().to_owned(),
-        requirements_directory: None,
-        roots: Vec::new(),
-        home: None,
-        cache: None,
-    };
+    let files = files(project.path());
     let ports = Ports {
-        documents: Arc::new(FsStore::new(&config)),
-        projects: Arc::new(FsProjects::new(&config)),
-        search: search(),
-        settings: Settings::default(),
+        documents: Arc::new(FsStore::new(&files)),
+        projects: Arc::new(FsProjects::new(&files)),
+        ..in_memory()
     };
     in_process(steps, ports, project.path(), Writer::Files)
 }
 
 fn in_process_in_memory(steps: &[Step]) -> Vec<Value> {
-    let ports = Ports {
+    in_process(steps, in_memory(), Path::new("/project"), Writer::Storage)
+}
+
+fn files(root: &Path) -> reqlore_storage_fs::Config {
+    reqlore_storage_fs::Config {
+        root: root.to_owned(),
+        documents: root.to_owned(),
+        requirements_directory: None,
+        projects: std::collections::BTreeMap::new(),
+        roots: Vec::new(),
+        home: None,
+        cache: None,
+    }
+}
+
+fn in_memory() -> Ports {
+    Ports {
         documents: Arc::new(MemoryStore::default()),
+        tree: None,
         projects: Arc::new(NamedProjects),
         search: search(),
+        clock: Arc::new(Timestamp::default()),
         settings: Settings::default(),
-    };
-    in_process(steps, ports, Path::new("/project"), Writer::Memory)
+    }
 }
 
 /// How an editor reaches the documents.
 #[derive(Clone, Copy)]
 enum Writer {
     Files,
-    Memory,
+    Storage,
 }
 
 fn save(root: &Path, path: &str, text: &str) {
@@ -195,6 +255,7 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
         tool: "editor",
         reason: String::new(),
         correlation_id: String::new(),
+        at: Timestamp::default(),
     };
     let reads = Reads { documents: vec![id], heads: None };
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
@@ -228,7 +289,7 @@ fn in_process(steps: &[Step], ports: Ports, folder: &Path, writer: Writer) -> Ve
                     save(folder, path, text);
                     continue;
                 }
-                (Step::Write { path, text }, Writer::Memory) => {
+                (Step::Write { path, text }, Writer::Storage) => {
                     commit(&*store, path, text).await;
                     continue;
                 }

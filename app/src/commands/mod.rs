@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod docsets;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 pub(crate) mod serve;
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     Serve,
     /// Look for what a person should mend in the requirements; exit code 1 if there is any
     Check(check::Options),
+    /// Put the configuration of the docsets into a storage that is no folder
+    #[command(subcommand)]
+    Docsets(docsets::Command),
     /// Install, list and remove models that let search rank by meaning
     #[cfg(feature = "semantic")]
     #[command(subcommand)]
