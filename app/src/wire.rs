@@ -54,7 +54,8 @@ pub(crate) fn archive(config: &Config, storage: &Storage) -> Result<Arc<dyn Arch
 }
 
 fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
-    let refused = |error: StoreError| Failure::refused(format!("storage {storage}: {error}"));
+    let refused =
+        |error: StoreError| Failure::refused(format!("storage {}: {error}", storage.name()));
     if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
         create_local(&config.root).map_err(refused)?;
     }

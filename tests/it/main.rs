@@ -13,6 +13,7 @@ mod knowledge;
 mod model;
 mod schemas;
 mod stdio;
+mod storages;
 mod surface;
 mod tidy;
 mod transcripts;

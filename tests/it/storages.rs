@@ -1,0 +1,242 @@
+//! One flag swaps the storage: what a server refuses at its start, and what it does when its
+//! database is taken away under it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::client::{Server, project, reqlore, set, text};
+
+/// What a server says that does not start, and its exit code.
+fn refusal(root: &Path, storage: &str) -> (i32, String) {
+    let output = reqlore().args(["--storage", storage, "--root"]).arg(root).output().unwrap();
+    assert_eq!(output.stdout.len(), 0, "stdout belongs to the protocol");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn check_refused(root: &Path, storage: &str, said: &[&str]) {
+    let (code, told) = refusal(root, storage);
+    assert_eq!(code, 1, "{told}");
+    for part in said {
+        assert!(told.contains(part), "{part} is missing in: {told}");
+    }
+}
+
+fn databases() -> [(&'static str, &'static str); 2] {
+    [("sqlite", "reqlore.db"), ("sled", "sled/db")]
+}
+
+/// A project with one requirement in a database of its usual place.
+fn with_requirement(storage: &str) -> tempfile::TempDir {
+    let project = project();
+    let mut server = Server::start_with(project.path(), &["--storage", storage]);
+    server.call("reqlix_set_requirements", set(1, "kept"));
+    assert!(server.end().1.success());
+    project
+}
+
+#[test]
+fn a_database_lies_in_a_folder_that_git_ignores() {
+    for (storage, file) in databases() {
+        let project = with_requirement(storage);
+        let local = project.path().join(".reqlore/local");
+        assert!(local.join(file).is_file(), "{storage}");
+        assert_eq!(fs::read_to_string(local.join(".gitignore")).unwrap(), "*\n");
+        let names: Vec<_> = fs::read_dir(project.path()).unwrap().collect();
+        assert_eq!(names.len(), 1, "nothing else is in the project: {names:?}");
+        let mut server = Server::start_with(project.path(), &["--storage", storage]);
+        let found = server.call("reqlix_get_requirements", json!({ "section": "general" }));
+        assert_eq!(text(&found), "**1.** kept\n", "{storage}");
+    }
+}
+
+// Catalogue 104
+#[test]
+fn a_database_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    for (storage, file) in databases() {
+        let project = with_requirement(storage);
+        let local = project.path().join(".reqlore/local");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&local), 0o700, "{storage}");
+        assert_eq!(mode(&local.join(file)) & 0o077, 0, "{storage}");
+    }
+}
+
+// Reliability 5.3
+#[test]
+fn a_sled_folder_serves_one_process() {
+    let project = with_requirement("sled");
+    let mut first = Server::start_with(project.path(), &["--storage", "sled"]);
+    first.call("reqlix_get_instructions", json!({}));
+    check_refused(project.path(), "sled", &["another process"]);
+    let found = first.call("reqlix_get_requirements", json!({ "section": "general" }));
+    assert_eq!(text(&found), "**1.** kept\n");
+}
+
+#[test]
+fn two_servers_on_one_sqlite_file_see_each_other_at_the_next_call() {
+    let project = project();
+    let start = || Server::start_with(project.path(), &["--storage", "sqlite"]);
+    let (mut one, mut two) = (start(), start());
+    for round in 1..=5 {
+        for (writer, reader) in [(&mut one, &mut two)] {
+            let written = format!("round {round}");
+            writer.call("reqlix_set_requirements", set(1, &written));
+            let found = reader.call("reqlix_get_requirements", json!({ "section": "general" }));
+            assert_eq!(text(&found), format!("**1.** {written}\n"));
+            let query = json!({ "query": "round", "sections": true });
+            let hits = reader.call("ixchel_search", query);
+            let snippet = &hits["result"]["structuredContent"]["hits"][0]["snippet"];
+            assert!(snippet.as_str().unwrap().contains(&written), "{hits}");
+        }
+        std::mem::swap(&mut one, &mut two);
+    }
+}
+
+// Catalogue 137
+#[test]
+fn what_is_no_database_of_ours_is_refused_and_left_alone() {
+    let project = project();
+    let file = project.path().join("notes.db");
+    for content in [&b"a letter to my mother"[..], &[0; 4096]] {
+        fs::write(&file, content).unwrap();
+        check_refused(project.path(), &format!("sqlite:{}", file.display()), &["notes.db"]);
+        assert_eq!(fs::read(&file).unwrap(), content);
+    }
+    let folder = project.path().join("photos");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("one.jpg"), "x").unwrap();
+    check_refused(project.path(), &format!("sled:{}", folder.display()), &["photos"]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing was put into it");
+}
+
+// Catalogue 130; Reliability P1: nothing is acknowledged that nobody will find again
+#[test]
+fn a_database_that_was_removed_takes_no_writes() {
+    for (storage, file) in databases() {
+        let project = with_requirement(storage);
+        let mut server = Server::start_with(project.path(), &["--storage", storage]);
+        server.call("reqlix_get_instructions", json!({}));
+        fs::remove_file(project.path().join(".reqlore/local").join(file)).unwrap();
+        let refused = server.call("reqlix_set_requirements", set(2, "lost?"));
+        assert_eq!(refused["result"]["isError"], true, "{storage}: {refused}");
+        assert!(text(&refused).contains("while it was open"), "{storage}: {refused}");
+        assert!(!text(&refused).contains(project.path().to_str().unwrap()), "{refused}");
+        // It goes on answering.
+        let listed = server.call("list_docsets", json!({}));
+        assert_eq!(listed["id"], 0, "{storage}");
+    }
+}
+
+#[test]
+fn a_truncated_database_is_refused_with_the_way_back() {
+    for (storage, file) in databases() {
+        let project = with_requirement(storage);
+        let path = project.path().join(".reqlore/local").join(file);
+        let length = fs::metadata(&path).unwrap().len();
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length / 2 + 7).unwrap();
+        let before = fs::read(&path).unwrap();
+        let mut command = reqlore();
+        command.args(["--storage", storage, "--root"]).arg(project.path());
+        let call = crate::client::call(
+            1,
+            "reqlix_get_requirements",
+            project.path(),
+            json!({ "section": "general" }),
+        );
+        fs::write(project.path().join("call"), format!("{call}\n")).unwrap();
+        command.stdin(fs::File::open(project.path().join("call")).unwrap());
+        let output = command.output().unwrap();
+        let said =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("reqlore restore"), "{storage}: {said}");
+        assert!(!said.contains("panicked"), "{storage}: {said}");
+        let kept = fs::metadata(&path).unwrap().len() >= before.len() as u64;
+        assert!(kept, "{storage}: nothing was thrown away");
+    }
+}
+
+// Rulings 1: projects in a database
+#[test]
+fn a_database_keeps_the_projects_that_are_configured() {
+    let project = project();
+    let other = crate::client::project();
+    let root = other.path().canonicalize().unwrap();
+    let settings = format!("[projects.other]\nroot = {:?}\n", root.display().to_string());
+    fs::write(project.path().join("reqlore.toml"), settings).unwrap();
+    let mut server = Server::start_with(project.path(), &["--storage", "sqlite"]);
+    let mut write = |root: &str| {
+        let arguments = json!({ "project_root": root, "section": "a", "index": "1", "text": root });
+        server.call("reqlix_set_requirements", arguments)
+    };
+    for named in ["other", root.to_str().unwrap()] {
+        let written = write(named);
+        assert_eq!(written["result"]["structuredContent"]["project"], "other", "{written}");
+    }
+    let refused = write("/usr");
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    assert!(
+        text(&refused).contains("default (") && text(&refused).contains("other ("),
+        "{refused}"
+    );
+    let found = server.call("reqlix_get_requirements", json!({ "section": "a" }));
+    assert_eq!(
+        text(&found),
+        "No requirements in this section.",
+        "the root's own has none: {found}"
+    );
+}
+
+// Rulings 5
+#[test]
+fn sync_takes_the_tree_of_the_root_into_the_database() {
+    for (storage, _) in databases() {
+        let project = project();
+        let folder = project.path().join(".ixchel/decisions");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("a.md"), "---\nid: dec-1d2c8f\ntitle: One\n---\n").unwrap();
+        let mut server = Server::start_with(project.path(), &["--storage", storage]);
+        let unknown = server.call("ixchel_show", json!({ "id": "dec-1d2c8f" }));
+        assert_eq!(unknown["result"]["isError"], true, "not taken over yet: {unknown}");
+        let count = |synced: serde_json::Value| {
+            let counts = &synced["result"]["structuredContent"];
+            ["scanned", "added", "modified", "deleted"].map(|key| counts[key].as_u64().unwrap())
+        };
+        assert_eq!(count(server.call("ixchel_sync", json!({}))), [1, 1, 0, 0], "{storage}");
+        fs::write(folder.join("a.md"), "---\nid: dec-1d2c8f\ntitle: Two\n---\n").unwrap();
+        fs::write(folder.join("b.md"), "# B\n").unwrap();
+        assert_eq!(count(server.call("ixchel_sync", json!({}))), [2, 1, 1, 0], "{storage}");
+        fs::remove_file(folder.join("b.md")).unwrap();
+        assert_eq!(count(server.call("ixchel_sync", json!({}))), [1, 0, 0, 1], "{storage}");
+        let shown = server.call("ixchel_show", json!({ "id": "dec-1d2c8f" }));
+        assert_eq!(shown["result"]["structuredContent"]["title"], "Two", "{storage}");
+    }
+}
+
+#[test]
+fn docsets_are_imported_into_the_database() {
+    let project = project();
+    let file = project.path().join("docsets.yaml");
+    let import = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let mut command = reqlore();
+        command.args(["--storage", "sqlite", "docsets", "import"]).arg(&file);
+        let output = command.arg("--root").arg(project.path()).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+    };
+    let mut server = Server::start_with(project.path(), &["--storage", "sqlite"]);
+    let none = server.call("list_docsets", json!({}));
+    assert!(text(&none).contains("reqlore docsets import FILE"), "{none}");
+    let (code, said) = import("docsets:\n  react: {version: 18.2}\n");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("1 docset, imported (version "), "{said}");
+    let listed = server.call("list_docsets", json!({}));
+    assert!(text(&listed).contains("\"react\""), "a running server knows it at once: {listed}");
+    let (code, said) = import("docsets:\n  react: [\n");
+    assert_eq!(code, 1, "{said}");
+    let (_, said) = import("docsets:\n  vue:\n");
+    assert!(said.contains("in the place of another configuration"), "{said}");
+}
