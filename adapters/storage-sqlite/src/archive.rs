@@ -166,7 +166,7 @@ impl Sink for Filling {
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
         let connection = self.connection.take().ok_or_else(interrupted)?;
         let connector = self.connector.clone();
-        blocking(move || finish(&connector, connection)).await
+        blocking(move || finish(&connector, &connection)).await
     }
 }
 
@@ -187,7 +187,7 @@ fn fill(connection: &mut Connection, records: &[Record]) -> Result<(), Failed> {
     Ok(transaction.commit()?)
 }
 
-fn finish(connector: &Connector, connection: Connection) -> Result<(), Failed> {
+fn finish(connector: &Connector, connection: &Connection) -> Result<(), Failed> {
     connector.place.check_all()?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute("UPDATE store SET state = 'complete'", [])?;

@@ -70,7 +70,7 @@ impl Connector {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
         // Whatever it is, closing it must not change it before it is known to be ours.
-        keep_log_on_close(&connection, purpose != Use::Read)?;
+        keep_log_on_close(&connection, purpose != Use::Read && self.place.has_wal())?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "mmap_size", 0)?;
@@ -112,7 +112,7 @@ fn frozen(file: &Path) -> String {
             b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
                 uri.push(char::from(*byte));
             }
-            _ => uri.push_str(&format!("%{byte:02x}")),
+            _ => uri.extend(format!("%{byte:02x}").chars()),
         }
     }
     uri + "?mode=ro&immutable=1"

@@ -1,11 +1,18 @@
 //! The contract on real files, and what only a database can do wrong.
 
+mod damage;
+mod opening;
+mod sharing;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_contract::{Storage, Store};
-use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
+use rusqlite::Connection;
+use tempfile::TempDir;
 
 use crate::{Config, SqliteStore};
 
@@ -13,19 +20,56 @@ fn at(file: &Path) -> StoreResult<SqliteStore> {
     SqliteStore::open(&Config { file: file.to_owned() })
 }
 
+/// The store at this file, with the shorthands of the contract.
+fn storage(file: &Path) -> Storage {
+    Storage { other: ProjectKey::new("/other"), ..Storage::fleeting(at(file).unwrap()) }
+}
+
 fn open() -> Storage {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("reqlore.db");
+    let (folder, file) = place();
+    let reopen = file.clone();
     Storage {
-        store: Arc::new(at(&file).unwrap()),
         reopen: Some(Box::new(move || {
-            let again = at(&file).map(|store| Arc::new(store) as Arc<dyn Store>);
+            let again = at(&reopen).map(|store| Arc::new(store) as Arc<dyn Store>);
             Box::pin(async move { again })
         })),
-        project: ProjectKey::default(),
-        other: ProjectKey::new("/other"),
         guard: Box::new(folder),
+        ..storage(&file)
     }
+}
+
+fn place() -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("reqlore.db");
+    (folder, file)
+}
+
+/// A database with one section, `kept`, closed again.
+fn made() -> (TempDir, std::path::PathBuf) {
+    let (folder, file) = place();
+    reqlore_contract::run(async {
+        storage(&file).put(&DocumentId::section("kept"), "kept").await;
+    });
+    (folder, file)
+}
+
+/// Puts a section, whatever comes of it.
+async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
+    let id = DocumentId::section(name);
+    let change = reqlore_domain::ports::documents::Change::put(id.clone(), "text");
+    let put = s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()]));
+    put.await.map(drop)
+}
+
+fn sqlite(file: &Path, statements: &str) {
+    Connection::open(file).unwrap().execute_batch(statements).unwrap();
+}
+
+#[track_caller]
+fn told(refused: StoreResult<impl Sized>) -> (StoreError, String) {
+    let error = refused.err().expect("it is refused");
+    let words = error.to_string();
+    (error, words)
 }
 
 reqlore_contract::suite!(async { open() });

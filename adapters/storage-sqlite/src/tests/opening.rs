@@ -1,0 +1,176 @@
+//! What is opened, what is refused, and what is brought up to date.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use reqlore_contract::run;
+use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::ports::documents::StoreError;
+
+use super::{at, made, place, sqlite, storage, told};
+use crate::connection::Use;
+use crate::schema::MIGRATIONS;
+use crate::{Config, SqliteStore};
+
+/// Refused in these words, and left as it was.
+#[track_caller]
+fn untouched(file: &Path, words: &[&str]) {
+    let entries = || fs::read_dir(file.parent().unwrap()).unwrap().count();
+    let state = || (Version::of(&fs::read(file).unwrap()), entries());
+    let before = state();
+    let (error, told) = told(at(file));
+    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+    assert!(told.starts_with(&file.display().to_string()), "{told}");
+    assert!(words.iter().all(|word| told.contains(word)), "{told}");
+    assert_eq!(state(), before);
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let (_folder, file) = made();
+    sqlite(&file, "PRAGMA user_version = 99");
+    untouched(&file, &["newer reqlore", "99", "Update reqlore"]);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let (_folder, file) = place();
+    sqlite(&file, "PRAGMA journal_mode = WAL; PRAGMA application_id = 7");
+    untouched(&file, &["another program", "Name another file"]);
+    let (_folder, file) = place();
+    sqlite(&file, "CREATE TABLE theirs (x)");
+    untouched(&file, &["another program"]);
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let (_folder, file) = place();
+    fs::write(&file, "This is no database, but a text that is long enough. ".repeat(40)).unwrap();
+    untouched(&file, &["no SQLite database"]);
+    let (folder, _file) = place();
+    let (error, told) = told(at(folder.path()));
+    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+    assert!(told.contains("no regular file"), "{told}");
+}
+
+#[test]
+fn an_emptied_database_keeps_its_log() {
+    let (_folder, file) = made();
+    let log = file.with_extension("db-wal");
+    fs::write(&file, "").unwrap();
+    fs::write(&log, "what was not moved yet").unwrap();
+    untouched(&file, &["is empty", "reqlore restore"]);
+    assert!(fs::metadata(log).unwrap().len() > 0);
+}
+
+#[test]
+fn a_cut_database_is_told_and_no_panic() {
+    for keep in [10, 100, 4096, 5000, 20_000] {
+        let (_folder, file) = made();
+        let bytes = fs::read(&file).unwrap();
+        fs::write(&file, &bytes[..keep]).unwrap();
+        let opened = at(&file);
+        let outcome = match opened {
+            Ok(_) => run_find(&file),
+            Err(error) => Err(error),
+        };
+        let (error, words) = told(outcome);
+        let is_told = matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
+        assert!(is_told, "{keep}: {error:?}");
+        assert!(words.contains("restore") || words.contains("no SQLite"), "{keep}: {words}");
+    }
+}
+
+fn run_find(file: &Path) -> Result<(), StoreError> {
+    let mut found = Ok(());
+    run(async {
+        let s = storage(file);
+        let ids = [DocumentId::section("kept")];
+        found = s.store.get(&s.project, &ids).await.map(drop);
+    });
+    found
+}
+
+#[test]
+fn an_older_schema_is_backed_up_and_brought_up_to_date() {
+    let (folder, file) = made();
+    let later = [MIGRATIONS[0], "CREATE TABLE later (x INTEGER) STRICT"];
+    let config = Config { file: file.clone() };
+    drop(SqliteStore::open_with(&config, &later).unwrap());
+    untouched(&file, &["newer reqlore (schema 2, this one knows 1)"]);
+    let copy = folder.path().join("reqlore.db.schema-1.backup");
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    run(async {
+        let kept = storage(&copy).body(&DocumentId::section("kept")).await;
+        assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
+    });
+}
+
+#[test]
+fn a_failed_migration_changes_nothing() {
+    let (_folder, file) = made();
+    let wrong = [MIGRATIONS[0], "CREATE TABLE later (x INTEGER) STRICT; no SQL"];
+    let config = Config { file: file.clone() };
+    told(SqliteStore::open_with(&config, &wrong));
+    sqlite(&file, "CREATE TABLE later (x)");
+    assert!(at(&file).is_ok());
+}
+
+#[test]
+fn heads_of_another_format_are_made_anew() {
+    let (_folder, file) = place();
+    run(async {
+        let s = storage(&file);
+        for name in ["a", "b"] {
+            s.put(&DocumentId::entity(name), "---\nid: dec-1d2c8f\n---\n").await;
+        }
+    });
+    sqlite(&file, "UPDATE store SET heads = 0; UPDATE documents SET head = x'', reference = NULL");
+    run(async {
+        let s = storage(&file);
+        let words = ["dec-1d2c8f".to_owned()];
+        let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+        assert_eq!(found[0].len(), 2);
+    });
+}
+
+#[test]
+fn only_its_owner_reads_it() {
+    let (folder, _) = place();
+    let file = folder.path().join("new/deep/reqlore.db");
+    let _store = at(&file).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder.path().join("new")), 0o700);
+    assert_eq!(mode(&folder.path().join("new/deep")), 0o700);
+    for suffix in ["", "-wal", "-shm"] {
+        assert_eq!(mode(&folder.path().join(format!("new/deep/reqlore.db{suffix}"))), 0o600);
+    }
+}
+
+#[test]
+fn every_connection_is_set_up_for_safety() {
+    let (_folder, file) = place();
+    let store = at(&file).unwrap();
+    for purpose in [Use::Write, Use::Read] {
+        let connection = store.connector.open(purpose).unwrap();
+        let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let [full, on, off] = [2, 1, 0];
+        let wanted = [
+            ("synchronous", full),
+            ("foreign_keys", on),
+            ("trusted_schema", off),
+            ("cell_size_check", on),
+            ("query_only", i64::from(purpose == Use::Read)),
+        ];
+        for (name, value) in wanted {
+            assert_eq!(pragma(name).unwrap(), value, "{name}");
+        }
+        assert_eq!(pragma("mmap_size").unwrap_or_default(), 0);
+        let mode = connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
+        assert_eq!(mode, Ok("wal".to_owned()));
+        assert!(connection.execute_batch("PRAGMA writable_schema = ON").is_ok());
+        let defended = connection.execute("UPDATE sqlite_schema SET sql = ''", []);
+        assert!(defended.is_err());
+    }
+}
