@@ -98,24 +98,26 @@ fn a_full_disk_is_told_and_the_next_write_works() {
     assert!(unmounted.unwrap().success());
 }
 
+fn make_unusable(file: &Path, how: &str) {
+    let copy = file.with_extension("copy");
+    match how {
+        "deleted" => fs::remove_file(file),
+        "its log deleted" => fs::remove_file(file.with_extension("db-wal")),
+        "emptied" => fs::write(file, ""),
+        _ => fs::copy(file, &copy).and_then(|_| fs::rename(copy, file)),
+    }
+    .unwrap();
+}
+
 #[test]
 fn a_file_that_went_away_is_told_and_not_written() {
-    let acts: [(&str, fn(&Path)); 4] = [
-        ("deleted", |file| fs::remove_file(file).unwrap()),
-        ("replaced", |file| {
-            let copy = file.with_extension("copy");
-            fs::copy(file, &copy).unwrap();
-            fs::rename(copy, file).unwrap();
-        }),
-        ("its log deleted", |file| fs::remove_file(file.with_extension("db-wal")).unwrap()),
-        ("emptied", |file| fs::write(file, "").unwrap()),
-    ];
-    for (name, act) in acts {
+    let acts = ["deleted", "replaced", "its log deleted", "emptied"];
+    for name in acts {
         let (_folder, file) = made();
         run(async {
             let s = storage(&file);
             s.put(&DocumentId::section("a"), "x").await;
-            act(&file);
+            make_unusable(&file, name);
             let (error, words) = told(try_put(&s, "b").await);
             assert!(matches!(error, StoreError::Unavailable { .. }), "{name}: {error:?}");
             assert!(words.contains("deleted, emptied, moved or replaced"), "{name}: {words}");

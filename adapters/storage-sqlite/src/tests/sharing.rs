@@ -175,22 +175,22 @@ fn history_is_kept_up_to_a_bound() {
     run(async {
         let s = storage(&file);
         let names: Vec<String> = (0..10_100).map(|at| format!("n{at:05}")).collect();
-        let ids: Vec<DocumentId> = names.iter().map(DocumentId::section).collect();
+        let ids: Vec<DocumentId> = names.iter().map(DocumentId::entity).collect();
         let since = in_parts(&s, &ids, |id| Change::put(id.clone(), "x")).await;
-        let all = s.store.changes(&s.project, Kind::Section, Revision(0), Look::Changed).await;
+        let all = s.store.changes(&s.project, Kind::Entity, Revision(0), Look::Changed).await;
         assert_eq!(all.unwrap(), Changes::Reset { revision: since }, "too many to list");
         let now = in_parts(&s, &ids, |id| Change::Delete { id: id.clone() }).await;
         let rows = Connection::open(&file).unwrap();
         let held: usize =
             rows.query_one("SELECT count(*) FROM removed", [], |row| row.get(0)).unwrap();
         assert!(held <= 10_000, "{held}");
-        let after = |since| s.store.changes(&s.project, Kind::Section, since, Look::Changed);
+        let after = |since| s.store.changes(&s.project, Kind::Entity, since, Look::Changed);
         assert_eq!(after(since).await.unwrap(), Changes::Reset { revision: now });
         assert_eq!(after(now).await.unwrap(), Changes::Since { revision: now, ids: Vec::new() });
         let before = Revision(now.0 - 1);
         let Changes::Since { ids, .. } = after(before).await.unwrap() else { panic!("known") };
         assert_eq!(ids.len(), 100);
-        let page = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
+        let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
         assert_eq!(page.total, 0);
     });
     assert!(at(&file).is_ok());
