@@ -69,8 +69,8 @@ struct Moment {
     total: usize,
     /// Each project and kind that is still to be read, the next one last.
     parts: Vec<(i64, ProjectKey, Kind)>,
-    /// Of the part that is being read.
-    last: Option<String>,
+    /// Where the part that is being read goes on.
+    from: String,
 }
 
 impl Moment {
@@ -91,23 +91,23 @@ impl Moment {
         }
         drop(rows);
         drop(projects);
-        Ok(Self { connection, total, parts, last: None })
+        Ok(Self { connection, total, parts, from: String::new() })
     }
 
     fn next(&mut self) -> Result<Vec<Record>, Failed> {
         let mut select = self.connection.prepare_cached(
             "SELECT d.kind, d.name, d.version, b.body, d.modified, d.place \
              FROM documents d JOIN bodies b ON b.document = d.id \
-             WHERE d.project = ?1 AND d.kind = ?2 AND (?3 IS NULL OR d.name > ?3) \
+             WHERE d.project = ?1 AND d.kind = ?2 AND d.name >= ?3 \
              ORDER BY d.name",
         )?;
         let (mut records, mut bytes) = (Vec::new(), 0);
         while let Some((id, project, kind)) = self.parts.last() {
-            let mut rows = select.query((id, kind.name(), &self.last))?;
+            let mut rows = select.query((id, kind.name(), &self.from))?;
             while let Some(row) = rows.next()? {
                 let document = read::whole(row)?;
                 bytes += document.body.len();
-                self.last = Some(document.id.name.clone());
+                self.from = read::beyond(&document.id.name);
                 let place: Option<String> = row.get(5)?;
                 records.push(Record {
                     project: project.clone(),
@@ -121,7 +121,7 @@ impl Moment {
             }
             drop(rows);
             self.parts.pop();
-            self.last = None;
+            self.from.clear();
         }
         Ok(records)
     }

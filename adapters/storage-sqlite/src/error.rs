@@ -83,7 +83,9 @@ fn sql(place: &str, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::ReadOnly) => {
             unavailable(place, "can only be read. Nothing was written; make it writable")
         }
-        Some(ErrorCode::NotADatabase) => refused(place, not_a_database()),
+        Some(ErrorCode::NotADatabase) => {
+            refused(place, "is no SQLite database; it was not touched. Name another file")
+        }
         Some(ErrorCode::DatabaseCorrupt) => {
             StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE}") }
         }
@@ -103,8 +105,4 @@ fn sql(place: &str, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::TooBig) => refused(place, "the text is too large for it"),
         _ => StoreError::Fault(format!("{place}: {error}")),
     }
-}
-
-fn not_a_database() -> String {
-    "is no SQLite database; it was not touched. Name another file".to_owned()
 }

@@ -75,8 +75,12 @@ impl SqliteStore {
         connector.place.remember();
         let damaged = Arc::new(AtomicBool::new(false));
         let is_readonly = connection.is_readonly("main").map_err(|e| Failed::Sql(e).told())?;
-        if is_readonly {
-            tracing::warn!(file = shown, "the database can only be read");
+        if connector.frozen {
+            tracing::warn!(
+                file = shown,
+                "the database and its folder can only be read; what others write to it shows at \
+                 the next start"
+            );
         }
         let engine = Engine {
             connection,
@@ -116,7 +120,7 @@ fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, b
     if is_new {
         place.make_private()?;
     }
-    schema::prepare(&place, &mut connection, migrations)?;
+    schema::prepare(connector, &mut connection, migrations)?;
     if is_new {
         place.sync_folder()?;
     }

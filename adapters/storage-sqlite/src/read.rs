@@ -106,18 +106,12 @@ pub(crate) fn page(
     let kind = filter.kind.name();
     // One more than asked tells whether there is more.
     let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).map_or(-1, |limit| limit + 1));
+    let first = filter.after.as_deref().map_or_else(String::new, beyond);
     let mut select = connection.prepare_cached(
         "SELECT head FROM documents \
-         WHERE project = ?1 AND kind = ?2 AND name > ?3 ORDER BY name LIMIT ?4",
+         WHERE project = ?1 AND kind = ?2 AND name >= ?3 ORDER BY name LIMIT ?4",
     )?;
-    let mut first = connection.prepare_cached(
-        "SELECT head FROM documents WHERE project = ?1 AND kind = ?2 ORDER BY name LIMIT ?3",
-    )?;
-    let rows = match &filter.after {
-        Some(after) => select.query((project, kind, after, limit))?,
-        None => first.query((project, kind, limit))?,
-    };
-    let mut heads = all_heads(rows)?;
+    let mut heads = all_heads(select.query((project, kind, first, limit))?)?;
     let is_all = filter.after.is_none() && filter.limit.is_none_or(|limit| heads.len() <= limit);
     let total = if is_all {
         heads.len()
@@ -130,6 +124,11 @@ pub(crate) fn page(
     heads.truncate(limit);
     let next = heads.last().filter(|_| more).map(|head| head.id.name.clone());
     Ok(Page { heads, total, next })
+}
+
+/// The first name that may come after this one, by bytes.
+pub(crate) fn beyond(name: &str) -> String {
+    format!("{name}\0")
 }
 
 pub(crate) fn named(

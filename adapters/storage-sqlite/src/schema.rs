@@ -10,11 +10,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use reqlore_domain::document::{Document, Head};
-use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::connection::{PAUSE, keep_log_on_close};
+use crate::connection::{Connector, PAUSE, Use, keep_log_on_close};
 use crate::error::{Failed, refused, system, unavailable};
 use crate::place::Place;
 use crate::{read, write};
@@ -52,41 +52,50 @@ fn version_of(place: &Place, connection: &Connection, newest: usize) -> Result<u
 
 /// Refuses what is not ours, and brings what is ours up to date.
 pub(crate) fn prepare(
-    place: &Place,
+    connector: &Connector,
     connection: &mut Connection,
     migrations: &[&str],
 ) -> Result<(), Failed> {
+    let place = &connector.place;
     let version = version_of(place, connection, migrations.len())?;
     let is_readonly = connection.is_readonly("main")?;
-    if version < migrations.len() && is_readonly {
-        let reason = "has an older schema and can only be read; make it writable, and reqlore \
-                      brings it up to date";
-        return Err(unavailable(&place.shown, reason).into());
-    }
     if !is_readonly {
         keep_log_on_close(connection, false)?;
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
-            row.get::<_, String>(0).map(drop)
-        })?;
+        begin_log(place, connection)?;
+    } else if version < migrations.len() {
+        return Err(must_be_writable(place).into());
     }
     if version < migrations.len() {
-        if version > 0 {
-            back_up(place, connection, version)?;
-        }
-        migrate(place, connection, migrations)?;
+        migrate(connector, connection, migrations)?;
         place.sync_folder()?;
     }
     check_complete(&place.shown, connection)?;
     let heads: u32 = connection.query_one("SELECT heads FROM store", [], |row| row.get(0))?;
-    if heads != Head::FORMAT {
-        if is_readonly {
-            let reason = "was last written by another version of reqlore and can only be read; \
-                          make it writable, and reqlore brings it up to date";
-            return Err(unavailable(&place.shown, reason).into());
-        }
-        make_heads_anew(connection)?;
+    match heads == Head::FORMAT {
+        true => Ok(()),
+        false if is_readonly => Err(must_be_writable(place).into()),
+        false => make_heads_anew(connection),
     }
-    Ok(())
+}
+
+fn must_be_writable(place: &Place) -> StoreError {
+    let reason = "was written by an older reqlore and can only be read; make it writable, and this \
+                  one brings it up to date";
+    unavailable(&place.shown, reason)
+}
+
+fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
+    let mut mode = String::new();
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
+        mode = row.get(0)?;
+        Ok(())
+    })?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let reason = "can't be used here: its file system shares no memory between processes; put it \
+                  on a disk of this machine";
+    Err(refused(&place.shown, reason).into())
 }
 
 /// Refuses what a copy began to fill and did not finish.
@@ -100,7 +109,8 @@ pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(),
 }
 
 /// A copy beside the database, before its schema changes.
-fn back_up(place: &Place, connection: &Connection, version: usize) -> StoreResult<()> {
+fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
+    let place = &connector.place;
     let fail =
         |error: io::Error| system(&place.shown, "back it up before its schema changes", error);
     let beside = |suffix: &str| {
@@ -113,7 +123,9 @@ fn back_up(place: &Place, connection: &Connection, version: usize) -> StoreResul
     options.open(&unfinished).map_err(fail)?;
     let copied = || -> rusqlite::Result<()> {
         let mut target = Connection::open(&unfinished)?;
-        let backup = Backup::new(connection, &mut target)?;
+        // The connection that is about to write can't be copied from.
+        let source = connector.open(Use::Read)?;
+        let backup = Backup::new(&source, &mut target)?;
         while backup.step(-1)? != StepResult::Done {
             std::thread::sleep(PAUSE);
         }
@@ -128,17 +140,24 @@ fn back_up(place: &Place, connection: &Connection, version: usize) -> StoreResul
     Ok(())
 }
 
-fn migrate(place: &Place, connection: &mut Connection, migrations: &[&str]) -> Result<(), Failed> {
+fn migrate(
+    connector: &Connector,
+    connection: &mut Connection,
+    migrations: &[&str],
+) -> Result<(), Failed> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
-    let version = version_of(place, &transaction, migrations.len())?;
+    // Another process may have been faster; from here on there is none.
+    let version = version_of(&connector.place, &transaction, migrations.len())?;
+    if version > 0 && version < migrations.len() {
+        back_up(connector, version)?;
+    }
     for migration in &migrations[version..] {
         transaction.execute_batch(migration)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", migrations.len())?;
     if version == 0 {
-        transaction.execute("UPDATE store SET heads = ?1", [Head::FORMAT])?;
+        set_heads(&transaction, Head::FORMAT)?;
     }
     Ok(transaction.commit()?)
 }
@@ -146,12 +165,14 @@ fn migrate(place: &Place, connection: &mut Connection, migrations: &[&str]) -> R
 /// Heads are derived, and this program derives them differently than the last one.
 fn make_heads_anew(connection: &mut Connection) -> Result<(), Failed> {
     tracing::info!("what lists need of each document is made anew");
+    // From here on, whoever makes the old ones writes no more.
+    set_heads(connection, 0)?;
     let mut last = 0;
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let batch = bodies(&transaction, last)?;
         let Some((id, _)) = batch.last() else {
-            transaction.execute("UPDATE store SET heads = ?1", [Head::FORMAT])?;
+            set_heads(&transaction, Head::FORMAT)?;
             return Ok(transaction.commit()?);
         };
         last = *id;
@@ -160,6 +181,10 @@ fn make_heads_anew(connection: &mut Connection) -> Result<(), Failed> {
         }
         transaction.commit()?;
     }
+}
+
+fn set_heads(connection: &Connection, format: u32) -> rusqlite::Result<()> {
+    connection.execute("UPDATE store SET heads = ?1", [format]).map(drop)
 }
 
 /// The next documents with a number beyond `last`, by number, a few megabytes at most.

@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use reqlore_contract::{Storage, run};
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::{Change, Changes, Filter, Look, Revision, StoreError};
+use reqlore_domain::project::ProjectKey;
 use rusqlite::Connection;
 
 use super::{at, place, sqlite, storage, told, try_put};
@@ -92,6 +93,28 @@ fn two_stores_on_one_file_see_each_other_at_once() {
         b.delete(&id).await;
         assert_eq!(a.body(&id).await, None);
     });
+}
+
+#[test]
+fn a_new_database_is_made_by_many_at_once() {
+    for _ in 0..5 {
+        let (_folder, file) = place();
+        let openers = [0, 1, 2, 3].map(|at: usize| {
+            let file = file.clone();
+            std::thread::spawn(move || {
+                run(async { try_put(&storage(&file), &format!("s{at}")).await.unwrap() });
+            })
+        });
+        openers.into_iter().for_each(|opener| opener.join().unwrap());
+        run(async {
+            let page = storage(&file).store.find(&ProjectKey::default(), &all()).await.unwrap();
+            assert_eq!(page.total, 4);
+        });
+    }
+}
+
+fn all() -> Filter {
+    Filter::all(Kind::Section)
 }
 
 /// Adds a line to one section.
