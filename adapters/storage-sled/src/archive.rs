@@ -173,7 +173,9 @@ impl Sink for Filling {
         let base = Arc::clone(&self.base);
         blocking(move || {
             base.check_writable()?;
-            records.into_iter().try_for_each(|record| base.take_in(record))
+            records.into_iter().try_for_each(|record| base.take_in(record))?;
+            // What sled has not written yet, it keeps in memory.
+            base.tree(META).flush().map_err(of_sled).map(drop)
         })
         .await
     }

@@ -20,7 +20,7 @@ use crate::keys;
 use crate::values::{ProjectRow, Row, decode, unseal};
 
 /// After more changes than this a reader reads everything, and so many deletions are remembered.
-pub(crate) const MOST_CHANGES: usize = 10_000;
+pub(crate) const MOST_CHANGES: usize = if cfg!(test) { 50 } else { 10_000 };
 
 impl Base {
     pub(crate) fn project(&self, project: &ProjectKey) -> StoreResult<Option<ProjectRow>> {

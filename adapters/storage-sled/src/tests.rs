@@ -1,15 +1,32 @@
-//! The contract on real folders.
+//! The contract on real folders, and what only a database can do wrong.
 
+mod damage;
+mod durability;
+mod history;
+mod opening;
+mod values;
+
+use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_contract::{Storage, Store};
+use bytes::Bytes;
+use reqlore_contract::{Storage, Store, act};
+use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, DocumentRepository, Reads, StoreError, StoreResult,
+};
 use reqlore_domain::project::ProjectKey;
 
+use crate::base::Base;
 use crate::{Config, SledStore};
+
+fn config(folder: &Path) -> Config {
+    Config { folder: folder.join("sled") }
+}
 
 fn open() -> Storage {
     let guard = tempfile::tempdir().unwrap();
-    let config = Config { folder: guard.path().join("sled") };
+    let config = config(guard.path());
     let store = Arc::new(SledStore::open(&config).unwrap());
     let first = Arc::clone(&store);
     Storage {
@@ -25,3 +42,40 @@ fn open() -> Storage {
 }
 
 reqlore_contract::suite!(async { open() });
+
+fn base(store: &SledStore) -> Arc<Base> {
+    Arc::clone(&store.opened().unwrap().base)
+}
+
+async fn commit(store: &SledStore, changes: Vec<Change>) -> StoreResult<Committed> {
+    let documents = changes.iter().map(|change| change.id().clone()).collect();
+    let reads = Reads { documents, heads: None };
+    let decide = Box::new(move |_: &_| Ok(changes.clone()));
+    store.commit(&ProjectKey::default(), Commit { reads, decide, act: act() }).await
+}
+
+async fn put(store: &SledStore, id: &DocumentId, body: &str) -> StoreResult<Committed> {
+    commit(store, vec![Change::put(id.clone(), Bytes::copy_from_slice(body.as_bytes()))]).await
+}
+
+async fn delete(store: &SledStore, id: &DocumentId) -> Committed {
+    commit(store, vec![Change::Delete { id: id.clone() }]).await.unwrap()
+}
+
+async fn get(store: &SledStore, id: &DocumentId) -> StoreResult<Option<Document>> {
+    let found = store.get(&ProjectKey::default(), std::slice::from_ref(id)).await;
+    found.map(|mut found| found.remove(0))
+}
+
+fn told<T>(outcome: StoreResult<T>) -> String {
+    outcome.err().expect("it is refused").to_string()
+}
+
+fn refused(folder: &Path) -> String {
+    let outcome = SledStore::open(&config(folder));
+    let error = outcome.expect_err("it is not opened");
+    assert!(!matches!(error, StoreError::Fault(_)), "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with(&folder.join("sled").display().to_string()), "{text}");
+    text
+}

@@ -1,0 +1,119 @@
+//! Names, sizes and times that are easily got wrong.
+
+use std::fs;
+
+use bytes::Bytes;
+use reqlore_contract::{act, run};
+use reqlore_domain::document::{Document, DocumentId, Head, Kind, MAX_BYTES};
+use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::ports::documents::{Change, DocumentRepository, Filter, StoreError};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use tempfile::tempdir;
+
+use super::{commit, config, delete, get, put};
+use crate::values::PIECE_BYTES;
+use crate::{PATIENCE, SledStore};
+
+#[test]
+fn names_of_any_text_are_kept_apart() {
+    let folder = tempdir().unwrap();
+    let names = ["", "a", "a\0", "a\0\0\0\0", "a\0b", "b", "\u{7f}", "é", "\u{10ffff}"];
+    let project = ProjectKey::default();
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        for name in names {
+            put(&store, &DocumentId::entity(name), name).await.unwrap();
+        }
+        let page = store.find(&project, &Filter::all(Kind::Entity)).await.unwrap();
+        let found: Vec<_> = page.heads.iter().map(|head| head.id.name.as_str()).collect();
+        assert_eq!(found, names);
+        for name in names {
+            let words = [name.to_owned()];
+            let named = store.named(&project, Kind::Entity, &words).await.unwrap();
+            assert_eq!(named[0].len(), 1, "{name:?}");
+            let found = get(&store, &DocumentId::entity(name)).await.unwrap().unwrap();
+            assert_eq!(found.body, name);
+        }
+        delete(&store, &DocumentId::entity("a")).await;
+        assert!(get(&store, &DocumentId::entity("a\0\0\0\0")).await.unwrap().is_some());
+        let long = DocumentId::entity("x".repeat(1001));
+        assert_eq!(get(&store, &long).await.unwrap(), None);
+        let refused = put(&store, &long, "x").await;
+        assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
+    });
+}
+
+/// Nobody would sync such a file.
+#[test]
+fn no_document_becomes_a_file_of_its_own() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId::section("large");
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        for length in [MAX_BYTES, PIECE_BYTES, PIECE_BYTES + 1, 0, PIECE_BYTES * 3 - 1] {
+            let body: Bytes = (0..length).map(|at| (at % 251) as u8).collect::<Vec<_>>().into();
+            commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
+            assert_eq!(get(&store, &id).await.unwrap().unwrap().body, body);
+        }
+        // Pages full of the largest values there are.
+        let project = ProjectKey::default();
+        let tags: String = (0..230).map(|tag| format!("a-tag-{tag:06}, ")).collect();
+        let text = format!("---\nid: {}\ntags: [{tags}]\n---\n", "i".repeat(999));
+        for number in 0..100 {
+            let name = format!("{}{number}", "n".repeat(990));
+            put(&store, &DocumentId::entity(&name), &text).await.unwrap();
+        }
+        let tags = tags.repeat(3);
+        let id = DocumentId::entity("head");
+        let body = Bytes::from(format!("---\ntags: [{tags}{tags}0]\n---\n"));
+        commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
+        let filter = Filter { kind: Kind::Entity, after: None, limit: Some(1) };
+        let page = store.find(&project, &filter).await.unwrap();
+        assert_eq!(*page.heads[0], Head::of(&Document::new(id, body)), "too large to be kept");
+        let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
+        assert_eq!(blobs.count(), 0);
+    });
+}
+
+#[test]
+fn overwriting_does_not_grow_the_file() {
+    let folder = tempdir().unwrap();
+    let text = "x".repeat(2000);
+    run(async {
+        let sync = Box::new(|_: &fs::File| Ok(()));
+        let store = SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap();
+        for round in 0..200 {
+            let change = |number| {
+                let id = DocumentId::section(format!("{number}"));
+                Change::put(id, Bytes::from(format!("{round}{text}")))
+            };
+            commit(&store, (0..20).map(change).collect()).await.unwrap();
+        }
+        let length = fs::metadata(folder.path().join("sled/db")).unwrap().len();
+        assert!(length < 8 << 20, "8 MB were written over 40 kB: {length}");
+    });
+}
+
+#[test]
+fn a_put_keeps_the_place_and_takes_the_time() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId::section("a");
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        let mut sink = store.fill().await.unwrap();
+        let record = Record {
+            project: ProjectKey::default(),
+            document: Document::new(id.clone(), Bytes::from_static(b"one")),
+            modified: Timestamp(1),
+            place: Some("docs/a.md".into()),
+        };
+        sink.put(vec![record]).await.unwrap();
+        sink.finish().await.unwrap();
+        let both = vec![Change::Delete { id: id.clone() }, Change::put(id, "two")];
+        commit(&store, both).await.unwrap();
+        let records = store.read().await.unwrap().next().await.unwrap();
+        assert_eq!((records.len(), records[0].modified), (1, act().at));
+        assert_eq!(records[0].place.as_deref(), Some("docs/a.md"));
+    });
+}
