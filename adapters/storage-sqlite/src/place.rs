@@ -70,19 +70,21 @@ impl Place {
         };
         let (wal, shm) = (beside("-wal"), beside("-shm"));
         let place = Self { shown, wal, shm, file, opened: OnceLock::new() };
-        match fs::metadata(&place.file) {
+        let is_empty = match fs::metadata(&place.file) {
             Ok(found) if !found.is_file() => {
                 return Err(refused(&place.shown, "is no regular file; name another one"));
             }
-            Ok(found) if found.len() > 0 => {}
-            // SQLite would throw the rest away.
-            Ok(_) if place.has_wal() => {
-                let reason = format!("is empty, and the -wal file beside it is not; {RESTORE}");
-                return Err(refused(&place.shown, reason));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(found) => found.len() == 0,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(fail("look at it")(error)),
+        };
+        // SQLite would throw away what was not moved into the database yet.
+        if is_empty && place.has_wal() {
+            let reason = format!(
+                "is missing or empty, and the -wal file beside it is not; put the database back, \
+                 or {RESTORE}"
+            );
+            return Err(refused(&place.shown, reason));
         }
         Ok(place)
     }
@@ -134,7 +136,7 @@ impl Place {
         Err(unavailable(
             DATABASE,
             "its file was deleted, emptied, moved or replaced while it was open. Nothing was \
-             written; put the file back as it was and start reqlore again",
+             written; put it back, or start reqlore again to use what is there now",
         ))
     }
 

@@ -75,7 +75,11 @@ impl reqlore_group_commit::Engine for Engine {
             self.undo();
             return ended;
         }
-        self.place.check_all()
+        self.place.check_all().map_err(|_| {
+            let reason = "its file went away while it was written; the change is in the file that \
+                          went, if anywhere. Start reqlore again and look";
+            unavailable(DATABASE, reason)
+        })
     }
 
     fn abort(&mut self) {

@@ -210,7 +210,7 @@ fn an_unclean_end_is_checked_at_once() {
             let s = storage(&file);
             assert!(s.body(&DocumentId::section("last")).await.is_some());
             let mut refused = None;
-            for _ in 0..100 {
+            for _ in 0..if damage { 500 } else { 20 } {
                 refused = try_put(&s, "next").await.err();
                 if refused.is_some() {
                     break;

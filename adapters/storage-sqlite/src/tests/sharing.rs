@@ -105,7 +105,9 @@ fn a_new_database_is_made_by_many_at_once() {
                 run(async { try_put(&storage(&file), &format!("s{at}")).await.unwrap() });
             })
         });
-        openers.into_iter().for_each(|opener| opener.join().unwrap());
+        for opener in openers {
+            opener.join().unwrap();
+        }
         run(async {
             let page = storage(&file).store.find(&ProjectKey::default(), &all()).await.unwrap();
             assert_eq!(page.total, 4);
@@ -152,6 +154,28 @@ fn concurrent_commits_of_two_stores_all_take_effect() {
 }
 
 #[test]
+fn one_name_in_two_projects_is_two_documents() {
+    let (_folder, file) = place();
+    run(async {
+        let a = storage(&file);
+        let b = Storage { project: a.other.clone(), ..storage(&file) };
+        let id = DocumentId::entity("decisions/first");
+        a.put(&id, "---\nid: dec-1d2c8f\n---\n").await;
+        b.put(&id, "---\nid: dec-ffffff\n---\n").await;
+        let words = ["dec-1d2c8f".to_owned(), id.name.clone()];
+        for (s, by_reference) in [(&a, 1), (&b, 0)] {
+            let named = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+            assert_eq!([named[0].len(), named[1].len()], [by_reference, 1]);
+            let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
+            assert_eq!(page.total, 1);
+        }
+        b.delete(&id).await;
+        assert_eq!(a.body(&id).await.as_deref(), Some(&b"---\nid: dec-1d2c8f\n---\n"[..]));
+        assert_eq!(b.body(&id).await, None);
+    });
+}
+
+#[test]
 fn a_copy_is_of_one_moment_while_others_write() {
     let (_folder, file) = place();
     run(async {
@@ -164,6 +188,12 @@ fn a_copy_is_of_one_moment_while_others_write() {
             async move { s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap() }
         };
         both("0".to_owned()).await;
+        let mut earlier = s.store.read().await.unwrap();
+        both("1".to_owned()).await;
+        s.put(&DocumentId::section("new"), "x").await;
+        let records = earlier.next().await.unwrap();
+        assert!(records.len() == 2 && records.iter().all(|record| record.document.body == "0"));
+        s.delete(&DocumentId::section("new")).await;
         let writing = async {
             for round in 0..50 {
                 both(round.to_string()).await;
