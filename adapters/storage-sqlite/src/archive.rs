@@ -172,17 +172,14 @@ impl Sink for Filling {
 
 fn fill(connection: &mut Connection, records: &[Record]) -> Result<(), Failed> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut current: Option<(&ProjectKey, i64, Revision)> = None;
+    let mut current: Option<(&ProjectKey, (i64, Revision))> = None;
     for Record { project, document, modified, place } in records {
-        let (id, revision) = match current {
-            Some((key, id, revision)) if key == project => (id, revision),
+        let row = match current {
+            Some((key, row)) if key == project => row,
             _ => write::next_revision(&transaction, project)?,
         };
-        current = Some((project, id, revision));
-        let id = write::put(&transaction, id, revision, document, *modified)?;
-        transaction
-            .prepare_cached("UPDATE documents SET place = ?2 WHERE id = ?1")?
-            .execute((id, place.as_deref()))?;
+        current = Some((project, row));
+        write::put(&transaction, row, document, *modified, place.as_deref())?;
     }
     Ok(transaction.commit()?)
 }

@@ -156,7 +156,7 @@ fn apply(
     for change in changes {
         match change {
             Change::Put { document } => {
-                put(connection, project, revision, document, at)?;
+                put(connection, (project, revision), document, at, None)?;
             }
             Change::Delete { id } => delete(connection, project, revision, id)?,
         }
@@ -178,26 +178,27 @@ pub(crate) fn next_revision(
     Ok((id, Revision(revision)))
 }
 
-/// Writes a document and gives its number. Its place stays.
+/// Writes a document. One that is there keeps its place.
 pub(crate) fn put(
     connection: &Connection,
-    project: i64,
-    revision: Revision,
+    (project, revision): (i64, Revision),
     document: &Document,
-    at: Timestamp,
-) -> Result<i64, Failed> {
+    modified: Timestamp,
+    place: Option<&str>,
+) -> Result<(), Failed> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
     let (head, bytes) = head(document)?;
     let mut upsert = connection.prepare_cached(
         "INSERT INTO documents \
-         (project, kind, name, version, revision, modified, reference, head) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) \
+         (project, kind, name, version, revision, modified, place, reference, head) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
          ON CONFLICT (project, kind, name) DO UPDATE SET \
          version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
          reference = excluded.reference, head = excluded.head RETURNING id",
     )?;
-    let row = (project, kind.name(), name, version, revision.0, at.0, head.reference(), bytes);
+    let (kind, reference) = (kind.name(), head.reference());
+    let row = (project, kind, name, version, revision.0, modified.0, place, reference, bytes);
     let id: i64 = upsert.query_one(row, |row| row.get(0))?;
     let mut body = connection.prepare_cached(
         "INSERT INTO bodies (document, body) VALUES (?1, ?2) \
@@ -205,8 +206,7 @@ pub(crate) fn put(
     )?;
     body.execute((id, &document.body[..]))?;
     links(connection, id, &head)?;
-    forget_removed(connection, project, &document.id)?;
-    Ok(id)
+    forget_removed(connection, project, &document.id)
 }
 
 /// Makes anew what is derived from a document's bytes.

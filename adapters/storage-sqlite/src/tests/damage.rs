@@ -178,10 +178,12 @@ fn a_folder_that_can_not_be_written_is_told() {
 fn killed(damage: bool) -> (tempfile::TempDir, std::path::PathBuf) {
     let (folder, file) = place();
     let (_away, original) = made();
-    let names: Vec<String> = (0..300).map(|at| format!("s{at}")).collect();
     run(async {
         let s = storage(&original);
-        futures_util::future::join_all(names.iter().map(|name| try_put(&s, name))).await;
+        let ids: Vec<_> = (0..20).map(|at| DocumentId::entity(format!("e{at}"))).collect();
+        let put = |id: &DocumentId| Change::put(id.clone(), vec![b'x'; 2_000]);
+        let changes: Vec<Change> = ids.iter().map(put).collect();
+        s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
     });
     run(async {
         let s = storage(&original);
@@ -192,8 +194,7 @@ fn killed(damage: bool) -> (tempfile::TempDir, std::path::PathBuf) {
         }
     });
     if damage {
-        let page =
-            "SELECT pageno FROM dbstat WHERE name = 'documents' AND pagetype = 'leaf' LIMIT 1";
+        let page = "SELECT pageno FROM dbstat WHERE name = 'bodies' AND pagetype = 'leaf' LIMIT 1";
         let page = Connection::open(&original).unwrap().query_one(page, [], |row| row.get(0));
         let page: u64 = page.unwrap();
         let pages = fs::File::options().write(true).open(&file).unwrap();
@@ -219,7 +220,9 @@ fn an_unclean_end_is_checked_at_once() {
             }
             assert_eq!(refused.is_some(), damage, "{refused:?}");
             if let Some(refused) = refused {
-                assert!(refused.to_string().contains("reqlore restore"), "{refused}");
+                let words = refused.to_string();
+                assert!(words.contains("nothing is written to it any more"), "{words}");
+                assert!(words.contains("reqlore restore"), "{words}");
             }
             assert!(s.body(&DocumentId::section("last")).await.is_some(), "reads go on");
         });

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use reqlore_contract::{Storage, run};
@@ -10,7 +11,7 @@ use reqlore_domain::ports::documents::{Change, Changes, Filter, Look, Revision, 
 use reqlore_domain::project::ProjectKey;
 use rusqlite::Connection;
 
-use super::{at, place, sqlite, storage, told, try_put};
+use super::{at, made, place, sqlite, storage, told, try_put};
 
 /// How many transactions the log holds: frames that say how large the database is end one.
 fn commits(file: &Path) -> usize {
@@ -72,6 +73,22 @@ fn a_database_locked_by_another_is_busy_and_then_works() {
         other.execute_batch("ROLLBACK").unwrap();
         try_put(&s, "b").await.unwrap();
     });
+}
+
+#[test]
+fn a_database_that_another_has_alone_is_waited_for() {
+    let (_folder, file) = made();
+    let other = Connection::open(&file).unwrap();
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; UPDATE store SET one = 1").unwrap();
+    let (error, words) = told(at(&file));
+    assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
+    assert!(words.contains("try again"), "{words}");
+    let closing = std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(other);
+    });
+    run(async { try_put(&storage(&file), "a").await.unwrap() });
+    closing.join().unwrap();
 }
 
 #[test]
