@@ -174,8 +174,7 @@ impl Sink for Filling {
         blocking(move || {
             base.check_writable()?;
             records.into_iter().try_for_each(|record| base.take_in(record))?;
-            // What sled has not written yet, it keeps in memory.
-            base.tree(META).flush().map_err(of_sled).map(drop)
+            base.flush()
         })
         .await
     }

@@ -12,7 +12,7 @@ use sled::transaction::{TransactionError, Transactional, TransactionalTree};
 use sled::{IVec, Tree};
 
 use crate::disk::Disk;
-use crate::error::{INCOMPLETE, broken, of_sled, refused, unavailable};
+use crate::error::{INCOMPLETE, broken, guarded, of_sled, refused, unavailable};
 use crate::gate::Gate;
 use crate::values::encode;
 
@@ -96,23 +96,34 @@ impl Base {
             }
             Ok(())
         };
-        let done: Result<(), TransactionError<()>> = self.trees[..].transaction(apply);
-        done.map_err(|error| match error {
-            TransactionError::Storage(error) => self.breaks(of_sled(error)),
-            TransactionError::Abort(()) => StoreError::Fault("a transaction gave up".to_owned()),
-        })
+        let done = guarded(|| {
+            let done: Result<(), TransactionError<()>> = self.trees[..].transaction(apply);
+            done.map_err(|error| match error {
+                TransactionError::Storage(error) => of_sled(error),
+                TransactionError::Abort(()) => StoreError::Fault("it gave up".to_owned()),
+            })
+        });
+        done.map_err(|error| self.breaks(error))
     }
 
     /// Makes durable what was written. An error leaves open whether it is, so nothing more is
     /// written after it.
     pub(crate) fn settle(&self) -> StoreResult<()> {
-        self.tree(META).flush().map_err(|error| self.breaks(of_sled(error)))?;
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(broken());
+        }
+        self.flush().map_err(|error| self.breaks(error))?;
         let failed = |error| self.breaks(unavailable("the sync failed", Some(error)));
         self.disk.sync().map_err(failed)?;
         if !self.disk.is_in_place() {
             return Err(self.breaks(replaced()));
         }
         self.disk.acknowledge(self.commits.load(Ordering::Relaxed)).map_err(failed)
+    }
+
+    /// Hands to the system what sled still keeps in memory.
+    pub(crate) fn flush(&self) -> StoreResult<()> {
+        guarded(|| self.tree(META).flush().map_err(of_sled).map(drop))
     }
 
     fn breaks(&self, error: StoreError) -> StoreError {

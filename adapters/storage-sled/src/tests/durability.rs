@@ -23,9 +23,9 @@ fn a_failed_sync_acknowledges_nothing() {
     let folder = tempdir().unwrap();
     let fails = Arc::new(AtomicBool::new(false));
     let broken = Arc::clone(&fails);
-    let sync = Box::new(move |file: &File| match broken.load(Ordering::Relaxed) {
-        true => Err(io::Error::from(io::ErrorKind::StorageFull)),
-        false => file.sync_all(),
+    let sync = Box::new(move |file: &File| {
+        let broken = broken.load(Ordering::Relaxed);
+        if broken { Err(io::ErrorKind::StorageFull.into()) } else { file.sync_all() }
     });
     let (a, b) = (DocumentId::section("a"), DocumentId::section("b"));
     run(async {
@@ -136,10 +136,11 @@ fn a_file_that_goes_while_it_is_written_acknowledges_nothing() {
     let db = folder.path().join("sled/db");
     let goes = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&goes);
-    let sync = Box::new(move |_: &File| match gone.load(Ordering::Relaxed) {
-        true => fs::remove_file(&db),
-        false => Ok(()),
-    });
+    let sync = Box::new(
+        move |_: &File| {
+            if gone.load(Ordering::Relaxed) { fs::remove_file(&db) } else { Ok(()) }
+        },
+    );
     run(async {
         let store = SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap();
         goes.store(true, Ordering::Relaxed);

@@ -30,8 +30,8 @@ fn names_of_any_text_are_kept_apart() {
         assert_eq!(found, names);
         for name in names {
             let words = [name.to_owned()];
-            let named = store.named(&project, Kind::Entity, &words).await.unwrap();
-            assert_eq!(named[0].len(), 1, "{name:?}");
+            let heads = store.named(&project, Kind::Entity, &words).await.unwrap();
+            assert_eq!(heads[0].len(), 1, "{name:?}");
             let found = get(&store, &DocumentId::entity(name)).await.unwrap().unwrap();
             assert_eq!(found.body, name);
         }
@@ -52,13 +52,13 @@ fn no_document_becomes_a_file_of_its_own() {
     run(async {
         let store = SledStore::open(&config(folder.path())).unwrap();
         for length in [MAX_BYTES, PIECE_BYTES, PIECE_BYTES + 1, 0, PIECE_BYTES * 3 - 1] {
-            let body: Bytes = (0..length).map(|at| (at % 251) as u8).collect::<Vec<_>>().into();
+            let body: Bytes = (0..=250).cycle().take(length).collect::<Vec<u8>>().into();
             commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, body);
         }
         // Pages full of the largest values there are.
         let project = ProjectKey::default();
-        let tags: String = (0..230).map(|tag| format!("a-tag-{tag:06}, ")).collect();
+        let tags = (0..230).map(|tag| format!("a-tag-{tag:06}, ")).collect::<Vec<_>>().concat();
         let text = format!("---\nid: {}\ntags: [{tags}]\n---\n", "i".repeat(999));
         for number in 0..100 {
             let name = format!("{}{number}", "n".repeat(990));
