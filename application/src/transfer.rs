@@ -9,7 +9,7 @@ use std::fmt;
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, Result};
-use reqlore_domain::ports::archive::{Archive, Record, Source};
+use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use serde::Serialize;
@@ -29,8 +29,19 @@ pub struct Copied {
 /// Fills `to`, which must be empty, with all that is in `from`. After an error `to` is incomplete
 /// and says so when it is used.
 pub async fn copy(from: &dyn Archive, to: &dyn Archive, progress: Progress<'_>) -> Result<Copied> {
-    let mut source = from.read().await?;
-    let mut sink = to.fill().await?;
+    let source = from.read().await?;
+    let sink = to.fill().await?;
+    pump(source, sink, progress).await.map_err(|mut error| {
+        error.message.push_str("; the copy is not complete, start again with an empty target");
+        error
+    })
+}
+
+async fn pump(
+    mut source: Box<dyn Source>,
+    mut sink: Box<dyn Sink>,
+    progress: Progress<'_>,
+) -> Result<Copied> {
     let total = source.total();
     let mut copied = Copied::default();
     let mut last = None;
@@ -215,7 +226,6 @@ mod tests {
     use async_trait::async_trait;
     use bytes::Bytes;
     use reqlore_domain::document::Document;
-    use reqlore_domain::ports::archive::Sink;
     use reqlore_domain::ports::documents::StoreResult;
     use reqlore_domain::time::Timestamp;
     use reqlore_storage_memory::MemoryStore;
@@ -331,16 +341,17 @@ mod tests {
     async fn a_failure_names_the_document_and_leaves_the_target_incomplete() {
         let to = bounded(0, 3);
         let error = copy(&bounded(6, 6), &to, SILENT).await.unwrap_err();
-        assert_eq!(error.message, "disk: no space (between section s2 and section s3)");
+        let told = "disk: no space (between section s2 and section s3); the copy is not complete";
+        assert!(error.message.starts_with(told), "{error}");
         let incomplete = to.target.read().await.err().unwrap();
         assert!(incomplete.to_string().contains("incomplete"), "{incomplete}");
 
         let to = MemoryStore::default();
         let error = copy(&bounded(6, 3), &to, SILENT).await.unwrap_err();
-        assert_eq!(error.message, "disk: no space (after section s1)");
+        assert!(error.message.starts_with("disk: no space (after section s1);"), "{error}");
         assert!(to.read().await.is_err());
         let error = copy(&bounded(6, 1), &MemoryStore::default(), SILENT).await.unwrap_err();
-        assert_eq!(error.message, "disk: no space (at the first document)");
+        assert!(error.message.starts_with("disk: no space (at the first document);"), "{error}");
     }
 
     #[tokio::test]
