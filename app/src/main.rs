@@ -62,6 +62,9 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
     match &cli.command {
         None | Some(Command::Serve) => commands::serve::run(&config),
         Some(Command::Check(options)) => commands::check::run(&config, options),
+        Some(Command::Copy(options)) => commands::copy::run(&config, options),
+        Some(Command::Backup(options)) => commands::backup::run(&config, options),
+        Some(Command::Restore(options)) => commands::restore::run(&config, options),
         Some(Command::Docsets(command)) => commands::docsets::run(&config, command),
         #[cfg(feature = "semantic")]
         Some(Command::Model(command)) => commands::model::run(&config, command),

@@ -11,6 +11,7 @@ mod durability;
 mod freshness;
 mod knowledge;
 mod model;
+mod moving;
 mod schemas;
 mod stdio;
 mod storages;

@@ -45,7 +45,7 @@ const EDGES: [(&str, &[&str]); 16] = [
 ];
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
-const OWNERS: [(&str, &[&str]); 16] = [
+const OWNERS: [(&str, &[&str]); 17] = [
     ("rusqlite", &["reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
@@ -69,6 +69,7 @@ const OWNERS: [(&str, &[&str]); 16] = [
     ("ureq", &["reqlore-models"]),
     ("zip", &["reqlore-models"]),
     ("clap", &["reqlore"]),
+    ("indicatif", &["reqlore"]),
     ("toml", &["reqlore"]),
     ("tracing-subscriber", &["reqlore"]),
     ("mockall", &["reqlore-domain"]),

@@ -1,10 +1,14 @@
 //! The commands, one file each, and what they share.
 
+pub(crate) mod backup;
 pub(crate) mod check;
+pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod docsets;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
+mod moving;
+pub(crate) mod restore;
 pub(crate) mod serve;
 
 use std::io::{self, Write};
@@ -42,6 +46,12 @@ pub(crate) enum Command {
     Serve,
     /// Look for what a person should mend in the requirements; exit code 1 if there is any
     Check(check::Options),
+    /// Copy everything from one storage to another one, which must be empty
+    Copy(copy::Options),
+    /// Write everything that the storage keeps to one file
+    Backup(backup::Options),
+    /// Fill the storage, which must be empty, from a backup
+    Restore(restore::Options),
     /// Put the configuration of the docsets into a storage that is no folder
     #[command(subcommand)]
     Docsets(docsets::Command),

@@ -1,0 +1,46 @@
+//! `reqlore copy`: everything from one storage to another.
+//!
+//! Trap: a source that is in use goes on changing. The copy shows one moment of it, and a
+//! comparison afterwards another one.
+
+use super::moving::{self, Report};
+use crate::config::Config;
+use crate::storage::Storage;
+use crate::{Failure, wire};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Where everything is: fs[:DIR], sqlite[:FILE] or sled[:DIR]
+    #[arg(long, value_name = "STORAGE")]
+    from: String,
+
+    /// The empty storage that it goes to, in the same form
+    #[arg(long, value_name = "STORAGE")]
+    to: String,
+
+    /// Compare both sides afterwards
+    #[arg(long)]
+    verify: bool,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
+    let storage = |text| Storage::read(text, &config.root, &config.working_directory);
+    let (from, to) = (storage(&options.from)?, storage(&options.to)?);
+    if from == to {
+        let message = format!("--from and --to are both {from}; name two storages");
+        return Err(Failure::refused(message));
+    }
+    let (source, target) = (moving::source(config, &from)?, wire::archive(config, &to)?);
+    let runtime = wire::runtime()?;
+    let copied = runtime.block_on(moving::copy(&*source, &*target))?;
+    let mut verified = None;
+    if options.verify {
+        verified = Some(runtime.block_on(moving::verify(&*source, &*target))?);
+    }
+    let (from, to) = (from.to_string(), to.to_string());
+    Report { from, to, copied, verified }.print(moving::COPIED, options.json)
+}

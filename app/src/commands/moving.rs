@@ -1,0 +1,135 @@
+//! What `copy`, `backup` and `restore` share: the bar, the result, where everything comes from.
+//!
+//! Trap: a database is made where none is, so a misspelt source would be an empty one.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
+use reqlore_application::transfer::{self, Copied, Verified};
+use reqlore_domain::ports::archive::Archive;
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::storage::Storage;
+use crate::{Failure, REFUSED, wire};
+
+/// What was done, and what a comparison of both sides found.
+pub(super) const COPIED: [&str; 2] = ["Copied", "both sides are the same"];
+
+/// A storage that is there.
+pub(super) fn source(config: &Config, storage: &Storage) -> Result<Arc<dyn Archive>, Failure> {
+    if let Err(error) = std::fs::metadata(storage.place()) {
+        return Err(Failure::refused(format!("{storage} can't be read: {error}")));
+    }
+    wire::archive(config, storage)
+}
+
+pub(super) async fn copy(from: &dyn Archive, to: &dyn Archive) -> Result<Copied, Failure> {
+    let bar = bar("Copying");
+    let copied = transfer::copy(from, to, &|done, total| show(&bar, done, total)).await;
+    copied.map_err(|error| Failure::refused(error.message))
+}
+
+pub(super) async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<Verified, Failure> {
+    let bar = bar("Comparing");
+    let verified = transfer::verify(from, to, &|done, total| show(&bar, done, total)).await;
+    verified.map_err(|error| Failure::refused(error.message))
+}
+
+/// On stderr, where that is a terminal; it goes when it is dropped.
+fn bar(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::no_length().with_message(what).with_finish(ProgressFinish::AndClear);
+    match ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}, {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn show(bar: &ProgressBar, done: u64, total: Option<usize>) {
+    if let Some(total) = total {
+        bar.set_length(total as u64);
+    }
+    bar.set_position(done);
+}
+
+/// What was moved from where to where, and what a comparison found.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) from: String,
+    pub(super) to: String,
+    #[serde(flatten)]
+    pub(super) copied: Copied,
+    pub(super) verified: Option<Verified>,
+}
+
+impl Report {
+    /// Prints it, in words what was done and what is the same. The exit code says whether it is,
+    /// as far as that was asked.
+    pub(super) fn print(&self, words: [&str; 2], as_json: bool) -> Result<u8, Failure> {
+        let text = if as_json { self.json()? } else { self.sentence(words) };
+        let printed = super::print(&text)?;
+        let differs = self.verified.as_ref().is_some_and(|verified| verified.different > 0);
+        Ok(if differs { REFUSED } else { printed })
+    }
+
+    fn json(&self) -> Result<String, Failure> {
+        let json = serde_json::to_string_pretty(self);
+        json.map(|json| json + "\n").map_err(|error| Failure::refused(error.to_string()))
+    }
+
+    fn sentence(&self, [done, same]: [&str; 2]) -> String {
+        let Self { from, to, copied, verified } = self;
+        let (count, bytes) = (documents(copied.documents), DecimalBytes(copied.bytes));
+        let mut text = format!("{done} {count} ({bytes}) from {from} to {to}");
+        match verified {
+            // Writing to a string does not fail.
+            None => text.push_str(".\n"),
+            Some(Verified { different: 0, .. }) => {
+                let _ = writeln!(text, "; verified: {same}.");
+            }
+            Some(Verified { different, differences, .. }) => {
+                let _ = writeln!(text, "; different on both sides: {}", documents(*different));
+                for difference in differences {
+                    let _ = writeln!(text, "- {difference}");
+                }
+                let more = different.saturating_sub(differences.len() as u64);
+                if more > 0 {
+                    let _ = writeln!(text, "and {} more.", HumanCount(more));
+                }
+            }
+        }
+        text
+    }
+}
+
+fn documents(count: u64) -> String {
+    let noun = if count == 1 { "document" } else { "documents" };
+    format!("{} {noun}", HumanCount(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_application::transfer::{Difference, What};
+
+    use super::*;
+
+    #[test]
+    fn differences_are_told_and_counted() {
+        let mut report = Report {
+            from: "fs:/a".to_owned(),
+            to: "sled:/b".to_owned(),
+            copied: Copied { documents: 1, bytes: 1500 },
+            verified: None,
+        };
+        let said = report.sentence(COPIED);
+        assert_eq!(said, "Copied 1 document (1.50 kB) from fs:/a to sled:/b.\n");
+        let what = vec![What::OtherTime, What::OtherPlace];
+        let differences = vec![Difference { document: "section a".to_owned(), what }];
+        report.verified = Some(Verified { same: 0, different: 1234, differences });
+        let said = report.sentence(COPIED);
+        let told = "; different on both sides: 1,234 documents\n\
+            - section a: other time, other place\nand 1,233 more.\n";
+        assert!(said.ends_with(told), "{said}");
+    }
+}

@@ -1,0 +1,33 @@
+//! `reqlore restore`: a backup into the storage, which must be empty.
+//!
+//! The whole file is checked before anything is written; what was written is read from the storage
+//! again and compared.
+
+use std::path::PathBuf;
+
+use reqlore_dump::Dump;
+
+use super::moving::{self, Report};
+use crate::config::Config;
+use crate::{Failure, wire};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// What `reqlore backup` wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
+    let dump = Dump::new(&options.file);
+    let target = wire::archive(config, &config.storage)?;
+    let runtime = wire::runtime()?;
+    let copied = runtime.block_on(moving::copy(&dump, &*target))?;
+    let verified = Some(runtime.block_on(moving::verify(&dump, &*target))?);
+    let (from, to) = (options.file.display().to_string(), config.storage.to_string());
+    Report { from, to, copied, verified }.print(["Restored", moving::COPIED[1]], options.json)
+}

@@ -1,0 +1,142 @@
+//! Everything a storage keeps, on its way through all of them and back, as the commands move it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::client::{DIRECTORY, project, reqlore};
+
+/// The end of a command in a folder: its code, and what it printed to where it belongs.
+fn run(folder: &Path, command: &str) -> (i32, String) {
+    let arguments = command.split(' ');
+    let Output { status, stdout, stderr } =
+        reqlore().current_dir(folder).args(arguments).output().unwrap();
+    let [shown, told] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(shown.is_empty() || told.is_empty(), "{command}: {shown}{told}");
+    (status.code().unwrap(), shown + &told)
+}
+
+fn moved(folder: &Path, command: &str) -> String {
+    let (code, said) = run(folder, command);
+    assert_eq!(code, 0, "{command}: {said}");
+    said
+}
+
+/// A project whose bytes, names and times are easily lost.
+fn write_project(root: &Path) {
+    let bodies: [(&str, &[u8]); 6] = [
+        ("docs/development/requirements/AGENTS.md", b"\xef\xbb\xbf# A\r\n\r\nno end"),
+        ("docs/development/requirements/empty.md", b""),
+        ("docs/development/requirements/latin.md", b"**1.** \xff\xfe is no text\n"),
+        (".knowledge/config.yaml", b"docsets:\n  react:\n    version: 18.2\n"),
+        (".ixchel/decisions/deep/dec-1d2c8f.md", b"---\nid: dec-1d2c8f\n---\n"),
+        (".ixchel/n\u{f6}te \u{1f600}.md", b"\n\n"),
+    ];
+    let write = |path: &str, body: &[u8]| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    };
+    for (path, body) in bodies {
+        write(path, body);
+    }
+    for number in 0..150 {
+        write(&format!(".ixchel/many/iss-{number}.md"), format!("---\nid: {number}").as_bytes());
+    }
+    let latin = fs::File::options().append(true).open(root.join(DIRECTORY).join("latin.md"));
+    latin.unwrap().set_modified(UNIX_EPOCH - Duration::new(9, 123_456_789)).unwrap();
+}
+
+/// Every file with its bytes and its time, below the folders that are documents.
+fn files(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
+    let mut found = BTreeMap::new();
+    let mut folders: Vec<_> =
+        ["docs", ".knowledge", ".ixchel"].map(|name| root.join(name)).to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let metadata = fs::metadata(&path).unwrap();
+            let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+            let file = (fs::read(&path).unwrap(), metadata.mtime(), metadata.mtime_nsec());
+            found.insert(name, file);
+        }
+    }
+    found
+}
+
+// Catalogue 148
+#[test]
+fn everything_goes_through_every_storage_and_comes_back() {
+    let (project, scratch) = (project(), project());
+    let (root, place) = (project.path(), scratch.path());
+    write_project(root);
+    let from = format!("fs:{}", root.display());
+    let said = moved(place, &format!("copy --from {from} --to sqlite:a.db --verify"));
+    let told = format!("from {from} to sqlite:{}", place.canonicalize().unwrap().display());
+    assert!(said.starts_with("Copied 156 documents (") && said.contains(&told), "{said}");
+    assert!(said.ends_with("/a.db; verified: both sides are the same.\n"), "{said}");
+    let said = moved(place, "copy --from sqlite:a.db --to sled:b --verify --json");
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["documents"], &said["verified"]["same"]), (&156.into(), &156.into()));
+    for folder in ["c", "d"] {
+        fs::create_dir(place.join(folder)).unwrap();
+    }
+    assert!(!moved(place, "copy --from sled:b --to fs:c").contains("verified"));
+    assert_eq!(files(&place.join("c")), files(root));
+
+    let said = moved(place, "backup --storage fs:c c.jsonl");
+    assert!(
+        said.ends_with(" to c.jsonl; verified: it was read back and its checksum is right.\n"),
+        "{said}"
+    );
+    let said = moved(place, "restore --root d --storage fs c.jsonl");
+    assert!(said.starts_with("Restored 156 documents"), "{said}");
+    assert_eq!(files(&place.join("d")), files(root));
+    for (storage, dump) in [("sqlite:a.db", "a.jsonl"), ("sled:b", "b.jsonl")] {
+        moved(place, &format!("backup --storage {storage} {dump}"));
+        assert_eq!(fs::read(place.join(dump)).unwrap(), fs::read(place.join("c.jsonl")).unwrap());
+    }
+}
+
+#[test]
+fn what_can_not_be_moved_is_refused_with_the_way_out() {
+    let scratch = project();
+    let place = scratch.path();
+    let documents = place.join("fs").join(DIRECTORY);
+    fs::create_dir_all(&documents).unwrap();
+    fs::create_dir(place.join("new")).unwrap();
+    fs::write(documents.join("a.md"), "**1.** x").unwrap();
+    moved(place, "backup --storage fs:fs whole.jsonl");
+    let whole = fs::read_to_string(place.join("whole.jsonl")).unwrap();
+    fs::write(place.join("cut.jsonl"), &whole[..whole.len() - 10]).unwrap();
+    fs::write(place.join("later.jsonl"), whole.replace("\"version\":1", "\"version\":2")).unwrap();
+    for (command, expected, told) in [
+        ("copy --from fs:fs --to fs:./fs", 1, "name two storages"),
+        ("copy --from fs:fs --to redis:x", 2, "redis"),
+        ("copy --from fs:fs", 2, "--to"),
+        ("copy --from sqlite:typo.db --to fs:new", 1, "typo.db can't be read"),
+        ("copy --from fs:fs --to fs:.", 0, "Copied 1 document (8 B)"),
+        ("copy --from fs:fs --to fs:.", 1, "not empty"),
+        ("backup --storage fs:fs whole.jsonl", 1, "name another file or remove it"),
+        ("backup --storage fs:fs no/where.jsonl", 1, "no/where.jsonl: it can't be written"),
+        ("restore --storage fs:fs whole.jsonl", 1, "not empty"),
+        ("restore --storage fs:new none.jsonl", 1, "none.jsonl: it can't be read"),
+        ("restore --storage fs:new cut.jsonl", 1, "line 3: it does not end; the file was cut off"),
+        ("restore --storage fs:new later.jsonl", 1, "upgrade Reqlore"),
+    ] {
+        let (code, said) = run(place, command);
+        assert_eq!(code, expected, "{command}: {said}");
+        assert!(said.contains(told), "{command}: {told} in {said}");
+    }
+    assert!(fs::read_dir(place.join("new")).unwrap().next().is_none(), "nothing was restored");
+    assert!(!place.join("typo.db").is_file(), "nothing was made of a misspelt name");
+}
