@@ -1,8 +1,9 @@
 //! What a client waits for with docsets, the knowledge graph and search: the real command over a
 //! real pipe, on real files that are written for it.
 //!
-//! `cargo bench -p reqlore --profile release --bench knowledge -- [--large] [--folder DIR]`; the
-//! profile is the one that is shipped. With `--large` also 100,000 entities are measured, and
+//! `cargo bench -p reqlore --profile release --bench knowledge -- [--large] [--storages]
+//! [--folder DIR]`; the profile is the one that is shipped. With `--storages` the same 100,000
+//! entities are measured in each storage, and nothing else. With `--large` also 100,000 entities are measured, and
 //! 10,000 with a sentence model, which takes a quarter of an hour. A sentence model is measured
 //! where `REQLORE_TEST_MODEL` names a folder with the files of all-minilm-l6-v2.
 //!
@@ -14,12 +15,16 @@
 #[path = "harness/client.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]
 mod client;
+#[path = "knowledge/commits.rs"]
+mod commits;
 #[path = "knowledge/docsets.rs"]
 mod docsets;
 #[path = "knowledge/graph.rs"]
 mod graph;
 #[path = "knowledge/meaning.rs"]
 mod meaning;
+#[path = "knowledge/storages.rs"]
+mod storages;
 #[path = "harness/table.rs"]
 mod table;
 #[path = "knowledge/tree.rs"]
@@ -87,6 +92,10 @@ fn run() -> Result<()> {
     let queries = language.queries(300);
     let place = Place { folder, language, queries };
     println!("\n{}", header());
+    if arguments.iter().any(|argument| argument == "--storages") {
+        commits::measure(place.folder.path())?;
+        return storages::measure(&place, 100_000);
+    }
     println!("{}", program()?);
     docsets::measure(place.folder.path())?;
     let sizes: &[usize] =
