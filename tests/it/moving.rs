@@ -140,3 +140,80 @@ fn what_can_not_be_moved_is_refused_with_the_way_out() {
     assert!(fs::read_dir(place.join("new")).unwrap().next().is_none(), "nothing was restored");
     assert!(!place.join("typo.db").is_file(), "nothing was made of a misspelt name");
 }
+
+/// How much lies below a folder, in bytes.
+fn size_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size_of(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    };
+    entries.map(size).sum()
+}
+
+// A copy that was killed leaves a target that nobody takes for the whole
+#[test]
+fn an_interrupted_copy_is_recognised_and_never_served() {
+    let scratch = project();
+    let place = scratch.path();
+    let folder = place.join("from/.ixchel/notes");
+    fs::create_dir_all(&folder).unwrap();
+    for number in 0..3_000 {
+        fs::write(folder.join(format!("{number}.md")), "some words \n".repeat(100)).unwrap();
+    }
+    let mut incomplete = 0;
+    for (storage, name) in [("sqlite:to/x.db", "sqlite"), ("sled:to/x", "sled"), ("fs:to", "fs")] {
+        let target = place.join("to");
+        fs::create_dir(&target).unwrap();
+        let arguments = ["copy", "--from", "fs:from", "--to", storage];
+        let mut copying = reqlore().current_dir(place).args(arguments).spawn().unwrap();
+        while size_of(&target) < 1_000_000 && copying.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        copying.kill().unwrap();
+        let finished = copying.wait().unwrap().success();
+        let (code, said) = run(place, &format!("backup --storage {storage} {name}.jsonl"));
+        if !finished {
+            incomplete += 1;
+            assert_eq!(code, 1, "{said}");
+            for word in ["incomplete", "copy again"] {
+                assert!(said.contains(word), "{storage}: {said}");
+            }
+            let (code, said) = run(place, &format!("copy --from fs:from --to {storage}"));
+            assert!(code == 1 && said.contains("incomplete"), "{storage}: {said}");
+        }
+        fs::remove_dir_all(&target).unwrap();
+    }
+    assert!(incomplete > 0, "each copy was faster than the kill");
+}
+
+/// Repositories that nobody here wrote, where they are at hand.
+#[test]
+fn real_projects_come_back_byte_for_byte() {
+    for name in ["ixchel-repo", "agentic-knowledge-repo"] {
+        let root = crate::repository().join("../shared/data").join(name);
+        let Ok(root) = root.canonicalize() else {
+            println!("{name} is not here; nothing was proved");
+            continue;
+        };
+        let scratch = project();
+        let place = scratch.path();
+        fs::create_dir(place.join("back")).unwrap();
+        moved(place, &format!("copy --from fs:{} --to sqlite:a.db --verify", root.display()));
+        moved(place, "copy --from sqlite:a.db --to sled:b --verify");
+        moved(place, "copy --from sled:b --to fs:back --verify");
+        for path in files_below(&place.join("back")) {
+            let (ours, theirs) = (fs::read(place.join("back").join(&path)), root.join(&path));
+            assert_eq!(ours.unwrap(), fs::read(theirs).unwrap(), "{name}: {path}");
+        }
+    }
+}
+
+/// The documents' files below a folder, by their paths in it.
+fn files_below(root: &Path) -> Vec<String> {
+    for folder in ["docs", ".knowledge", ".ixchel"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    files(root).into_keys().collect()
+}
