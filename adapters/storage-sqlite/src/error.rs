@@ -68,6 +68,7 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
 
 fn sql(place: &str, error: &rusqlite::Error) -> StoreError {
     use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_SHORT_READ};
+    tracing::debug!(?error, "SQLite failed");
     let extended = error.sqlite_error().map(|error| error.extended_code);
     let owned = place.to_owned();
     match error.sqlite_error_code() {

@@ -74,7 +74,6 @@ impl SqliteStore {
         let (connection, was_unclean) = opened.map_err(|failed| failed.told_of(&shown))?;
         connector.place.remember();
         let damaged = Arc::new(AtomicBool::new(false));
-        let is_readonly = connection.is_readonly("main").map_err(|e| Failed::Sql(e).told())?;
         if connector.frozen {
             tracing::warn!(
                 file = shown,
@@ -86,7 +85,6 @@ impl SqliteStore {
             connection,
             place: Arc::clone(&connector.place),
             damaged: Arc::clone(&damaged),
-            is_readonly,
             schema: migrations.len(),
             lost: None,
         };
@@ -104,7 +102,6 @@ impl SqliteStore {
 fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, bool), Failed> {
     let place = Arc::clone(&connector.place);
     let was_unclean = place.has_wal() && is_alone(connector);
-    let is_new = !place.is_there();
     let opened = connector.open(Use::Write).and_then(|connection| {
         // The first look into the file.
         connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
@@ -117,13 +114,7 @@ fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, b
         }
         opened => opened?,
     };
-    if is_new {
-        place.make_private()?;
-    }
     schema::prepare(connector, &mut connection, migrations)?;
-    if is_new {
-        place.sync_folder()?;
-    }
     Ok((connection, was_unclean))
 }
 

@@ -61,6 +61,9 @@ pub(crate) fn prepare(
     let is_readonly = connection.is_readonly("main")?;
     if !is_readonly {
         keep_log_on_close(connection, false)?;
+        if version == 0 {
+            place.make_private()?;
+        }
         begin_log(place, connection)?;
     } else if version < migrations.len() {
         return Err(must_be_writable(place).into());

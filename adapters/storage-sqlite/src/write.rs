@@ -25,7 +25,6 @@ pub(crate) struct Engine {
     pub(crate) place: Arc<Place>,
     /// A check found the database damaged.
     pub(crate) damaged: Arc<AtomicBool>,
-    pub(crate) is_readonly: bool,
     pub(crate) schema: usize,
     /// SQLite undid the group that was begun, because of this.
     pub(crate) lost: Option<StoreError>,
@@ -33,11 +32,6 @@ pub(crate) struct Engine {
 
 impl reqlore_group_commit::Engine for Engine {
     fn begin(&mut self) -> StoreResult<()> {
-        if self.is_readonly {
-            let reason = "can only be read by this user. Nothing was written; make its file and \
-                          folder writable and start reqlore again";
-            return Err(unavailable(DATABASE, reason));
-        }
         if self.damaged.load(Ordering::Relaxed) {
             let reason = format!("is damaged, so nothing is written to it any more; {RESTORE}");
             return Err(refused(DATABASE, reason));

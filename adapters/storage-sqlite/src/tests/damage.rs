@@ -27,7 +27,7 @@ fn engine(file: &Path) -> Engine {
     let place = connector.place;
     let schema = MIGRATIONS.len();
     let damaged = Arc::default();
-    Engine { connection, place, damaged, is_readonly: false, schema, lost: None }
+    Engine { connection, place, damaged, schema, lost: None }
 }
 
 fn write(engine: &mut Engine, name: &str, size: usize) -> StoreResult<Committed> {
@@ -61,6 +61,29 @@ fn a_full_database_undoes_the_commit_and_the_next_one_works() {
     engine.begin().unwrap();
     write(&mut engine, "large", 100_000).unwrap();
     engine.end().unwrap();
+}
+
+#[test]
+fn a_group_that_sqlite_undid_is_acknowledged_to_nobody() {
+    let (_folder, file) = place();
+    let mut engine = engine(&file);
+    let undo = "CREATE TRIGGER undo BEFORE INSERT ON bodies WHEN length(NEW.body) = 3 \
+                BEGIN SELECT RAISE(ROLLBACK, 'undone'); END";
+    engine.connection.execute_batch(undo).unwrap();
+    engine.begin().unwrap();
+    write(&mut engine, "first", 10).unwrap();
+    assert!(write(&mut engine, "undone", 3).is_err());
+    assert!(write(&mut engine, "later", 10).is_err());
+    assert!(engine.end().is_err());
+    engine.begin().unwrap();
+    write(&mut engine, "next", 10).unwrap();
+    engine.end().unwrap();
+    run(async {
+        let s = storage(&file);
+        let names = ["first", "later", "next"].map(DocumentId::section);
+        let found = s.store.versions(&s.project, &names).await.unwrap();
+        assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
+    });
 }
 
 #[test]

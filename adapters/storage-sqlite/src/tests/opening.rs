@@ -8,7 +8,10 @@ use reqlore_contract::run;
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::StoreError;
 
+use rusqlite::Connection;
+
 use super::{at, made, place, sqlite, storage, told};
+
 use crate::connection::Use;
 use crate::schema::MIGRATIONS;
 use crate::{Config, SqliteStore};
@@ -31,6 +34,24 @@ fn a_newer_schema_is_refused() {
     let (_folder, file) = made();
     sqlite(&file, "PRAGMA user_version = 99");
     untouched(&file, &["newer reqlore", "99", "Update reqlore"]);
+}
+
+#[test]
+fn what_is_refused_keeps_its_log() {
+    let (folder, file) = made();
+    let newer = Connection::open(&file).unwrap();
+    newer.execute_batch("PRAGMA user_version = 99").unwrap();
+    // As a killed process leaves it.
+    let copy = folder.path().join("copy.db");
+    let files = [("db", copy.clone()), ("db-wal", copy.with_extension("db-wal"))];
+    for (extension, copy) in &files {
+        fs::copy(file.with_extension(extension), copy).unwrap();
+    }
+    let state = || files.clone().map(|(_, path)| Version::of(&fs::read(path).unwrap()));
+    let before = state();
+    let (_, words) = told(at(&copy));
+    assert!(words.contains("newer reqlore"), "{words}");
+    assert_eq!(state(), before);
 }
 
 #[test]
@@ -92,6 +113,13 @@ fn run_find(file: &Path) -> Result<(), StoreError> {
         found = s.store.get(&s.project, &ids).await.map(drop);
     });
     found
+}
+
+#[test]
+fn a_clean_end_leaves_one_file() {
+    let (folder, _file) = made();
+    let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["reqlore.db"]);
 }
 
 #[test]
