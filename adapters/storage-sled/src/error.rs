@@ -23,6 +23,10 @@ pub(crate) fn guarded<T>(act: impl FnOnce() -> StoreResult<T>) -> StoreResult<T>
 
 pub(crate) fn of_sled(error: sled::Error) -> StoreError {
     match error {
+        sled::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
+            let what = "no space is left on the disk; free some and start the server again";
+            unavailable(what, Some(error))
+        }
         sled::Error::Io(error) => unavailable("the disk failed", Some(error)),
         other => damaged(&other.to_string()),
     }

@@ -48,10 +48,18 @@ fn base(store: &SledStore) -> Arc<Base> {
 }
 
 async fn commit(store: &SledStore, changes: Vec<Change>) -> StoreResult<Committed> {
+    commit_to(store, &ProjectKey::default(), changes).await
+}
+
+async fn commit_to(
+    store: &SledStore,
+    project: &ProjectKey,
+    changes: Vec<Change>,
+) -> StoreResult<Committed> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
     let reads = Reads { documents, heads: None };
     let decide = Box::new(move |_: &_| Ok(changes.clone()));
-    store.commit(&ProjectKey::default(), Commit { reads, decide, act: act() }).await
+    store.commit(project, Commit { reads, decide, act: act() }).await
 }
 
 async fn put(store: &SledStore, id: &DocumentId, body: &str) -> StoreResult<Committed> {

@@ -71,12 +71,14 @@ fn the_sync_comes_after_the_flush_and_before_the_answer() {
         let (written, read) = (id.clone(), id.clone());
         let writing = tokio::spawn(async move { put(&writer, &written, "needle").await });
         tokio::task::yield_now().await;
-        assert!(at_sync.recv().unwrap(), "flushed before the sync");
+        let flushed = at_sync.recv_timeout(Duration::from_secs(10));
         let reading = tokio::spawn(async move { get(&reader, &read).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(!writing.is_finished(), "answered before the sync");
-        assert!(!reading.is_finished(), "seen before the sync");
+        let early = (writing.is_finished(), reading.is_finished());
+        // First this, or a failure would wait for itself.
         go.send(()).unwrap();
+        assert_eq!(flushed, Ok(true), "synced, and what was written is in the file");
+        assert_eq!(early, (false, false), "answered or seen before the sync");
         writing.await.unwrap().unwrap();
         assert!(reading.await.unwrap().unwrap().is_some());
     });

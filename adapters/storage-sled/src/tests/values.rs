@@ -11,7 +11,7 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use tempfile::tempdir;
 
-use super::{commit, config, delete, get, put};
+use super::{commit, commit_to, config, delete, get, put};
 use crate::values::PIECE_BYTES;
 use crate::{PATIENCE, SledStore};
 
@@ -115,5 +115,31 @@ fn a_put_keeps_the_place_and_takes_the_time() {
         let records = store.read().await.unwrap().next().await.unwrap();
         assert_eq!((records.len(), records[0].modified), (1, act().at));
         assert_eq!(records[0].place.as_deref(), Some("docs/a.md"));
+    });
+}
+
+#[test]
+fn two_projects_hold_the_same_names() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId::entity("a");
+    let projects = [ProjectKey::default(), ProjectKey::new("/other"), ProjectKey::new("")];
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        for project in &projects {
+            let text = format!("---\nid: dec-1d2c8f\n---\n{project}");
+            let changes = vec![Change::put(id.clone(), text)];
+            commit_to(&store, project, changes).await.unwrap();
+        }
+        commit_to(&store, &projects[1], vec![Change::Delete { id: id.clone() }]).await.unwrap();
+        for (project, count) in projects.iter().zip([1, 0, 1]) {
+            let page = store.find(project, &Filter::all(Kind::Entity)).await.unwrap();
+            assert_eq!((page.heads.len(), page.total), (count, count), "{project}");
+            let words = ["dec-1d2c8f".to_owned()];
+            let named = store.named(project, Kind::Entity, &words).await.unwrap();
+            assert_eq!(named[0].len(), count);
+            let found = store.get(project, std::slice::from_ref(&id)).await.unwrap();
+            let text = found[0].as_ref().map(|document| document.text().unwrap());
+            assert!(text.is_none_or(|text| text.ends_with(&format!("\n{project}"))));
+        }
     });
 }
