@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use reqlore_contract::run;
@@ -178,7 +178,9 @@ fn a_waiting_writer_gets_in_before_new_readers() {
         let gate = Arc::clone(&gate);
         move || gate.write()
     });
+    let end = Instant::now() + Duration::from_secs(10);
     while gate.try_look().is_some() {
+        assert!(Instant::now() < end, "the writer waits and others get in");
         std::thread::yield_now();
     }
     drop(look);
