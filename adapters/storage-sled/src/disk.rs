@@ -90,6 +90,13 @@ pub(crate) fn is_remote(_: &File) -> bool {
     false
 }
 
+/// A parent that may be passed and not read can't be synced; that is no reason to refuse.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::warn!(%error, "a folder above the database can't be synced");
+            Ok(())
+        }
+        opened => opened?.sync_all(),
+    }
 }

@@ -22,8 +22,8 @@ use crate::gate::Gate;
 use crate::heads::FORMAT;
 use crate::values::{SCHEMA, decode, encode};
 
-/// Sled's cache of pages. The system caches the file anyway: with 64 MiB nothing is read faster, and
-/// 20 MiB more are taken.
+/// Sled's cache of pages. The system caches the file anyway: with 64 MiB nothing is read faster,
+/// and 20 MiB more are taken.
 const CACHE_BYTES: u64 = 16 << 20;
 /// Sled gets so long to open.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -126,7 +126,7 @@ fn make(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let is_new = |folder: &&Path| std::fs::symlink_metadata(folder).is_err();
     let made = folder.ancestors().take_while(is_new).count();
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    // The parent in any case: who made the folder may not have synced it.
+    // The parent in any case: a start that was killed may have made the folder.
     Ok(folder.ancestors().take(made.max(1) + 1).map(Path::to_owned).collect())
 }
 

@@ -4,6 +4,7 @@ mod damage;
 mod durability;
 mod history;
 mod opening;
+mod oracle;
 mod values;
 
 use std::path::Path;

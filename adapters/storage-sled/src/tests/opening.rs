@@ -46,6 +46,12 @@ fn a_second_open_is_refused_at_once() {
     let first = SledStore::open(&config(folder.path())).unwrap();
     let text = refused(folder.path());
     assert!(text.contains("already served by another process"), "{text}");
+    // The other one may just be making a snapshot.
+    let snapshot = folder.path().join("sled/snap.00000000000000FF.generating");
+    fs::write(&snapshot, "half").unwrap();
+    let text = refused(folder.path());
+    assert!(text.contains("already served by another process"), "{text}");
+    fs::remove_file(&snapshot).unwrap();
     first.close().unwrap();
     SledStore::open(&config(folder.path())).unwrap();
     assert!(told(first.opened()).contains("closed"));

@@ -1,0 +1,125 @@
+//! Any history, against the simplest correct store; with restarts in between.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use reqlore_contract::{act, run};
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::documents::{
+    Change, Changes, Commit, DocumentRepository, Filter, Look, Reads, Revision,
+};
+use reqlore_domain::project::ProjectKey;
+use reqlore_storage_memory::MemoryStore;
+use tempfile::tempdir;
+
+use super::config;
+use crate::{PATIENCE, SledStore};
+
+const NAMES: [&str; 4] = ["a", "a\0", "b/c", "dec-000001"];
+const PROJECTS: [&str; 2] = ["default", "/other"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Commit { project: usize, changes: Vec<(usize, Option<u32>)> },
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let change = (0..NAMES.len() * Kind::ALL.len(), proptest::option::weighted(0.7, 0..4u32));
+    let changes = proptest::collection::vec(change, 0..4);
+    prop_oneof![
+        9 => (0..2usize, changes).prop_map(|(project, changes)| Step::Commit { project, changes }),
+        1 => Just(Step::Restart),
+    ]
+}
+
+fn id(number: usize) -> DocumentId {
+    let name = NAMES[number % NAMES.len()].to_owned();
+    DocumentId { kind: Kind::ALL[number / NAMES.len()], name }
+}
+
+fn change((number, text): (usize, Option<u32>)) -> Change {
+    let text = text.map(|text| format!("---\nid: dec-{text:06}\n---\n{}", "x".repeat(9000)));
+    match text {
+        Some(text) => Change::put(id(number), Bytes::from(text)),
+        None => Change::Delete { id: id(number) },
+    }
+}
+
+fn commit(changes: &[Change]) -> Commit {
+    let documents = changes.iter().map(|change| change.id().clone()).collect();
+    let changes = changes.to_vec();
+    let decide = Box::new(move |_: &_| Ok(changes.clone()));
+    Commit { reads: Reads { documents, heads: Some(Kind::Entity) }, decide, act: act() }
+}
+
+/// Everything that a store can be asked.
+async fn seen<S: DocumentRepository + Archive>(store: &S) -> String {
+    let mut seen = String::new();
+    let all: Vec<DocumentId> = (0..NAMES.len() * Kind::ALL.len()).map(id).collect();
+    for project in PROJECTS.map(ProjectKey::new) {
+        seen += &format!("{:?}", store.get(&project, &all).await.unwrap());
+        seen += &format!("{:?}", store.versions(&project, &all).await.unwrap());
+        for kind in Kind::ALL {
+            for limit in [None, Some(1), Some(9)] {
+                let filter = Filter { kind, after: limit.map(|_| "a".to_owned()), limit };
+                seen += &format!("{:?}", store.find(&project, &filter).await.unwrap());
+            }
+            let words = ["dec-000001", "dec-000002", "a", "b/c", ""].map(str::to_owned);
+            seen += &format!("{:?}", store.named(&project, kind, &words).await.unwrap());
+            for since in 0..8 {
+                let look = Look::Changed;
+                let changes = store.changes(&project, kind, Revision(since), look).await.unwrap();
+                seen += &match changes {
+                    Changes::Since { revision, mut ids } => {
+                        ids.sort();
+                        format!("{revision:?} {ids:?}")
+                    }
+                    Changes::Reset { revision } => format!("reset {revision:?}"),
+                };
+            }
+        }
+    }
+    let mut source = store.read().await.unwrap();
+    loop {
+        let records = source.next().await.unwrap();
+        if records.is_empty() {
+            return seen;
+        }
+        seen += &format!("{records:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..<_>::default() })]
+    #[test]
+    fn any_history_is_that_of_the_simplest_store(steps in proptest::collection::vec(step(), 1..20)) {
+        let folder = tempdir().unwrap();
+        let open = || {
+            let sync = Box::new(|_: &File| Ok(()));
+            Arc::new(SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap())
+        };
+        let (oracle, mut store) = (MemoryStore::default(), open());
+        run(async {
+            for step in steps {
+                match step {
+                    Step::Restart => {
+                        store.close().unwrap();
+                        store = open();
+                    }
+                    Step::Commit { project, changes } => {
+                        let project = ProjectKey::new(PROJECTS[project]);
+                        let changes: Vec<Change> = changes.into_iter().map(change).collect();
+                        let expected = oracle.commit(&project, commit(&changes)).await.unwrap();
+                        let outcome = store.commit(&project, commit(&changes)).await.unwrap();
+                        assert_eq!(outcome, expected);
+                    }
+                }
+            }
+            assert_eq!(seen(&*store).await, seen(&oracle).await);
+        });
+    }
+}
