@@ -8,14 +8,15 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use reqlore_domain::document::{Document, Head};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::connection::{Connector, PAUSE, Use, keep_log_on_close};
-use crate::error::{Failed, refused, system, unavailable};
+use crate::connection::{Connector, PAUSE, Use, WAIT, keep_log_on_close};
+use crate::error::{Failed, is_busy, refused, system, unavailable};
 use crate::place::Place;
 use crate::{read, write};
 
@@ -87,12 +88,21 @@ fn must_be_writable(place: &Place) -> StoreError {
     unavailable(&place.shown, reason)
 }
 
+/// SQLite waits for nobody here, so when several make one database at once this does.
 fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
-    let mut mode = String::new();
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
-        mode = row.get(0)?;
-        Ok(())
-    })?;
+    let (began, mut mode) = (Instant::now(), String::new());
+    let mut begin = || {
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
+            mode = row.get(0)?;
+            Ok(())
+        })
+    };
+    while let Err(error) = begin() {
+        if !is_busy(&error) || began.elapsed() > WAIT {
+            return Err(error.into());
+        }
+        std::thread::sleep(PAUSE);
+    }
     if mode == "wal" {
         return Ok(());
     }

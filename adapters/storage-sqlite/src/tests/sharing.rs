@@ -151,9 +151,9 @@ fn two_stores_on_one_file_see_each_other_at_once() {
 
 #[test]
 fn a_new_database_is_made_by_many_at_once() {
-    for _ in 0..3 {
+    for _ in 0..10 {
         let (_folder, file) = place();
-        let openers = [0, 1, 2].map(|at: usize| {
+        let openers = [0, 1, 2, 3].map(|at: usize| {
             let file = file.clone();
             std::thread::spawn(move || {
                 run(async { try_put(&storage(&file), &format!("s{at}")).await.unwrap() });
@@ -164,7 +164,7 @@ fn a_new_database_is_made_by_many_at_once() {
         }
         run(async {
             let page = storage(&file).store.find(&ProjectKey::default(), &all()).await.unwrap();
-            assert_eq!(page.total, 3);
+            assert_eq!(page.total, 4);
         });
     }
 }
@@ -263,6 +263,20 @@ fn a_copy_is_of_one_moment_while_others_write() {
             }
         };
         futures_util::join!(writing, copying);
+    });
+}
+
+#[test]
+fn what_came_back_is_named_once() {
+    let (_folder, file) = place();
+    run(async {
+        let s = storage(&file);
+        let id = DocumentId::entity("first");
+        s.put(&id, "one").await;
+        s.delete(&id).await;
+        let revision = s.put(&id, "two").await.revision;
+        let changes = s.store.changes(&s.project, Kind::Entity, Revision(0), Look::Changed).await;
+        assert_eq!(changes.unwrap(), Changes::Since { revision, ids: vec![id] });
     });
 }
 
