@@ -1,6 +1,6 @@
 //! Connections to the database, all set up alike.
 //!
-//! The trap: settings made by `PRAGMA` belong to one connection, so every connection is opened here.
+//! The trap: settings made by `PRAGMA` belong to one connection, so all of them are opened here.
 
 use std::path::Path;
 use std::sync::Arc;

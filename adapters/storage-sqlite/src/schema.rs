@@ -1,8 +1,8 @@
 //! From a file to a database that this program can use: whose it is, which schema it has, what is
 //! missing.
 //!
-//! The trap: until it is known to be ours nothing in the file may change, and a file with nothing in
-//! it is ours to fill.
+//! The trap: until it is known to be ours nothing in the file may change, and a file with nothing
+//! in it is ours to fill.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -90,7 +90,7 @@ fn must_be_writable(place: &Place) -> StoreError {
 
 /// SQLite waits for nobody here, so when several make one database at once this does.
 fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
-    let (began, mut mode) = (Instant::now(), String::new());
+    let (start, mut mode) = (Instant::now(), String::new());
     let mut begin = || {
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
             mode = row.get(0)?;
@@ -98,7 +98,7 @@ fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
         })
     };
     while let Err(error) = begin() {
-        if !is_busy(&error) || began.elapsed() > WAIT {
+        if !is_busy(&error) || start.elapsed() > WAIT {
             return Err(error.into());
         }
         std::thread::sleep(PAUSE);
