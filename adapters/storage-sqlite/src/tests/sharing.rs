@@ -104,6 +104,8 @@ fn what_another_version_took_over_is_not_written() {
             let (error, words) = told(try_put(&s, "a").await);
             assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
             assert!(words.contains("start this one again"), "{words}");
+            // The others are not held up.
+            sqlite(&file, "UPDATE store SET one = 1");
         });
     }
 }
@@ -167,6 +169,19 @@ fn a_new_database_is_made_by_many_at_once() {
             assert_eq!(page.total, 4);
         });
     }
+}
+
+#[test]
+fn whoever_is_making_the_database_is_waited_for() {
+    let (_folder, file) = place();
+    let other = Connection::open(&file).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let making = std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(other);
+    });
+    at(&file).unwrap();
+    making.join().unwrap();
 }
 
 fn all() -> Filter {
