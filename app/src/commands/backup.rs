@@ -31,7 +31,7 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
     let runtime = wire::runtime()?;
     let copied = runtime.block_on(moving::copy(&*source, &dump))?;
     let read = runtime.block_on(dump.read()).map_err(|error| {
-        Failure::refused(format!("the backup was written and can't be read back: {error}"))
+        Failure::refused(format!("the backup can't be read back, so don't rely on it: {error}"))
     })?;
     let same = read.total().unwrap_or_default() as u64;
     if same != copied.documents {
