@@ -27,8 +27,9 @@ use crate::{FsStore, Shared, walk};
 const MARK: &str = "incomplete";
 /// So much is read at a time: bytes, and files.
 const BATCH: (usize, usize) = (2 * 1024 * 1024, 1_000);
-/// So often a file that looks half saved is read again; each time takes a sixth of a second.
-const PATIENCE: usize = 18;
+/// So often a file that looks half saved is read again; each time takes a seventh of a second. In
+/// all it is more than the three seconds after which a file is old enough to be believed.
+const PATIENCE: usize = 26;
 
 impl FsStore {
     async fn lock_all(&self) -> StoreResult<Vec<Lock>> {
