@@ -171,8 +171,8 @@ impl Stamp {
     /// from before the stamp was taken: reading may take long, and what is written in the meantime
     /// can look the same.
     pub(crate) fn is_settled(&self, now: Now) -> bool {
-        let last = self.modified.0.max(self.changed.0);
-        now.0.saturating_sub(last.unsigned_abs()) > SETTLED.as_secs()
+        // The other time may be set to any, also to one that is still to come.
+        now.0.saturating_sub(self.changed.0.unsigned_abs()) > SETTLED.as_secs()
     }
 }
 

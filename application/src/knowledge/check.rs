@@ -1,22 +1,24 @@
 //! What a person should mend in the knowledge graph; `reqlore check` prints it.
 
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::knowledge::link::names_entity;
 use reqlore_domain::knowledge::{Edge, Found, Graph, Node};
-use reqlore_domain::ports::documents::Look;
+use reqlore_domain::ports::documents::{Filter, Look, Revision};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
 use crate::finding::Finding;
-use crate::read_model::Models;
 
 /// Everything there is to mend in a project's entities, file by file.
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
-    let models = Models::default();
-    let model = models.graph(ports, project, Look::Everything).await?;
-    let graph = &model.graph;
+    let documents = &ports.documents;
+    documents.changes(project, Kind::Entity, Revision::default(), Look::Everything).await?;
+    let heads = documents.find(project, &Filter::all(Kind::Entity)).await?.heads;
+    let graph = &mut Graph::default();
+    heads.iter().filter_map(|head| Node::of(head)).for_each(|node| graph.put(node));
+    let graph = &*graph;
     let mut findings = Vec::new();
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);

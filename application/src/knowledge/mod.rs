@@ -23,11 +23,9 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedMutexGuard;
 
 use crate::Context;
 use crate::arguments::present;
-use crate::read_model::Entities;
 use crate::tool;
 use budget::MaxTokens;
 
@@ -58,16 +56,6 @@ async fn project(context: &Context, repo: Option<&Repo>) -> Result<ProjectKey> {
     context.ports.projects.resolve(repo.map(Repo::as_str), Slice::Knowledge).await
 }
 
-/// The project's graph as it is now.
-async fn graph(
-    context: &Context,
-    repo: Option<&Repo>,
-) -> Result<(ProjectKey, OwnedMutexGuard<Entities>)> {
-    let project = project(context, repo).await?;
-    let model = context.models.graph(&context.ports, &project, Look::Changed).await?;
-    Ok((project, model))
-}
-
 /// What these words name now, in their order.
 async fn named(
     context: &Context,
@@ -95,8 +83,8 @@ async fn find(context: &Context, project: &ProjectKey, id: &Id) -> Result<Node> 
             Err(Error::new(ErrorKind::Refused, message).field("id").reference(word))
         }
         Found::Nothing => {
-            let model = context.models.graph(&context.ports, project, Look::Changed).await?;
-            Err(unknown(word, &model.graph.similar(word)))
+            let known = context.models.entities(&context.ports, project, Look::Changed).await?;
+            Err(unknown(word, &known.inventory.similar(word)))
         }
     }
 }

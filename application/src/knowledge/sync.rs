@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
-use reqlore_domain::knowledge::Graph;
+use reqlore_domain::knowledge::Inventory;
 use reqlore_domain::ports::documents::{Act, Look};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
@@ -86,34 +86,33 @@ impl Tool for Sync {
             unread = super::import::import(ports, tree, &project, &act, observer).await?;
         }
         context.models.update_index(ports, &project, Look::Everything, observer).await?;
-        let model = context.models.graph(ports, &project, Look::Changed).await?;
-        let versions = model.versions();
+        let known = context.models.entities(ports, &project, Look::Changed).await?;
+        let inventory = &known.inventory;
+        let versions = inventory.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
         super::reply(&Answer {
-            scanned: model.graph.nodes().len(),
+            scanned: inventory.len(),
             added: difference.added,
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
-            warnings: warnings(&model.graph, unread),
+            warnings: warnings(inventory, unread),
         })
     }
 }
 
 /// What is wrong in the storage, behind what could not be taken over.
-fn warnings(graph: &Graph, mut warnings: Vec<String>) -> Vec<String> {
-    let faults = graph.nodes().filter_map(|node| {
-        let fault = node.fault.as_ref()?;
-        let file = DocumentId::entity(&*node.name);
-        Some(match fault.line {
+fn warnings(inventory: &Inventory, mut warnings: Vec<String>) -> Vec<String> {
+    warnings.extend(inventory.faults().map(|(name, fault)| {
+        let file = DocumentId::entity(name);
+        match fault.line {
             Some(line) => format!("{file}:{line}: {}", fault.reason),
             None => format!("{file}: {}", fault.reason),
-        })
-    });
-    warnings.extend(faults);
-    for (id, names) in graph.duplicates() {
+        }
+    }));
+    for (id, names) in inventory.duplicates() {
         let files: Vec<String> =
-            names.iter().map(|name| DocumentId::entity(&**name).to_string()).collect();
+            names.iter().map(|name| DocumentId::entity(*name).to_string()).collect();
         warnings.push(format!("{} claim one id, {id}; give each its own", files.join(" and ")));
     }
     let all = warnings.len();

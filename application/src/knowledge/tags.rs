@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
+use reqlore_domain::knowledge::Node;
+use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::project::ProjectKey;
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,21 +87,32 @@ impl Tool for Tags {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let (_, model) = super::graph(context, arguments.repo.as_ref()).await?;
+        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let known = context.models.entities(&context.ports, &project, Look::Changed).await?;
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
         let kind = kind.as_deref();
         if arguments.untagged {
-            let items = model.graph.untagged(kind).map(|node| Item {
-                id: &node.entity.id,
-                kind: &node.entity.kind,
-                title: &node.entity.title,
-                path: DocumentId::entity(&*node.name).to_string(),
-            });
-            let items: Vec<Item<'_>> = items.collect();
-            return super::reply(&Answer { total: items.len(), tags: None, items: Some(items) });
+            let names = known.inventory.untagged(kind);
+            drop(known);
+            return untagged(context, &project, &names).await;
         }
-        let tags = model.graph.tags(kind).into_iter();
+        let tags = known.inventory.tags(kind).into_iter();
         let tags: Vec<Tag<'_>> = tags.map(|tag| Tag { tag: tag.tag, count: tag.count }).collect();
         super::reply(&Answer { total: tags.len(), tags: Some(tags), items: None })
     }
+}
+
+/// The entities of these documents, as far as they are still there.
+async fn untagged(context: &Context, project: &ProjectKey, names: &[String]) -> Result<Reply> {
+    let nodes = super::named(context, project, names).await?;
+    let own = |(name, nodes): (&String, Vec<Node>)| nodes.into_iter().find(|n| n.name == *name);
+    let nodes: Vec<Node> = names.iter().zip(nodes).filter_map(own).collect();
+    let items = nodes.iter().map(|node| Item {
+        id: &node.entity.id,
+        kind: &node.entity.kind,
+        title: &node.entity.title,
+        path: DocumentId::entity(&*node.name).to_string(),
+    });
+    let items: Vec<Item<'_>> = items.collect();
+    super::reply(&Answer { total: items.len(), tags: None, items: Some(items) })
 }

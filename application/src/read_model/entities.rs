@@ -1,10 +1,10 @@
-//! The knowledge graph of a project, kept true.
+//! The inventory of a project's entities, kept true.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use reqlore_domain::document::{DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::{Graph, Node};
+use reqlore_domain::knowledge::Inventory;
 use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
 use reqlore_domain::project::ProjectKey;
 
@@ -13,12 +13,14 @@ use crate::Ports;
 
 /// More changed documents than that are found faster by listing all heads.
 const MANY: usize = 500;
+/// So many heads are listed at a time.
+const PAGE: usize = 10_000;
 
 /// All entities, and which of them the index has not heard of.
 #[derive(Default)]
 pub(crate) struct Entities {
-    pub(crate) graph: Graph,
-    /// Up to which revision they are in the graph; `None` before the first look.
+    pub(crate) inventory: Inventory,
+    /// Up to which revision they are in the inventory; `None` before the first look.
     revision: Option<Revision>,
     news: Stale,
 }
@@ -48,12 +50,6 @@ impl Stale {
 }
 
 impl Entities {
-    /// The version of every entity's document.
-    pub(crate) fn versions(&self) -> BTreeMap<DocumentId, Version> {
-        let nodes = self.graph.nodes();
-        nodes.map(|node| (DocumentId::entity(&*node.name), node.version)).collect()
-    }
-
     /// What changed since this was last asked.
     pub(super) fn take_news(&mut self) -> Stale {
         std::mem::replace(&mut self.news, Stale::These(BTreeSet::new()))
@@ -101,23 +97,21 @@ impl Entities {
         }
         for (id, found) in ids.iter().zip(read) {
             match found {
-                Read::Document(document) => self.put(&Head::of(&document)),
-                Read::Gone | Read::Fault => self.graph.remove(&id.name),
+                Read::Document(document) => self.inventory.put(&Head::of(&document)),
+                Read::Gone | Read::Fault => self.inventory.remove(&id.name),
             }
         }
         Ok(())
     }
 
     async fn list(&mut self, ports: &Ports, project: &ProjectKey) -> Result<()> {
-        let page = ports.documents.find(project, &Filter::all(Kind::Entity)).await?;
-        self.graph = Graph::default();
-        page.heads.iter().for_each(|head| self.put(head));
-        Ok(())
-    }
-
-    fn put(&mut self, head: &Head) {
-        if let Some(node) = Node::of(head) {
-            self.graph.put(node);
+        self.inventory = Inventory::default();
+        let mut filter = Filter { limit: Some(PAGE), ..Filter::all(Kind::Entity) };
+        loop {
+            let page = ports.documents.find(project, &filter).await?;
+            page.heads.iter().for_each(|head| self.inventory.put(head));
+            let Some(next) = page.next else { return Ok(()) };
+            filter.after = Some(next);
         }
     }
 }

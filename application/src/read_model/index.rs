@@ -1,10 +1,10 @@
 //! The search index of a project, kept true.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::document::{DocumentId, Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::{Entity, Graph};
 use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
 use reqlore_domain::ports::endpoint::Observer;
 use reqlore_domain::project::ProjectKey;
@@ -15,7 +15,7 @@ use super::reading::{Read, read};
 use crate::Ports;
 
 /// So many documents are read and indexed at a time; between them a call can be cancelled, and
-/// others see the graph.
+/// others see the inventory.
 const BATCH: usize = 256;
 
 /// What the index must still take in.
@@ -78,11 +78,9 @@ impl Index {
             }
             let batch: Vec<DocumentId> = stale.iter().take(BATCH).cloned().collect();
             let read = read(ports, project, &batch).await;
-            let projections = {
-                let entities = entities.lock().await;
-                let found = batch.iter().zip(read);
-                found.map(|(id, read)| projection(&entities.graph, id, read)).collect()
-            };
+            let known = heads(ports, project, &batch).await?;
+            let found = batch.iter().zip(read).zip(known);
+            let projections = found.map(|((id, read), head)| projection(head, id, read)).collect();
             ports.search.apply(project, projections).await?;
             for id in &batch {
                 stale.remove(id);
@@ -101,7 +99,7 @@ async fn compare(
 ) -> Result<BTreeSet<DocumentId>> {
     let indexed = ports.search.indexed(project).await?;
     let sections = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
-    let mut now = entities.lock().await.versions();
+    let mut now = entities.lock().await.inventory.versions();
     now.extend(sections.heads.iter().map(|head| (head.id.clone(), head.version)));
     let differs = now.iter().filter(|(id, version)| indexed.get(id) != Some(version));
     let mut stale: BTreeSet<DocumentId> = differs.map(|(id, _)| id.clone()).collect();
@@ -109,15 +107,26 @@ async fn compare(
     Ok(stale)
 }
 
+/// The heads of entities, where the storage has one: they are not read a second time.
+async fn heads(
+    ports: &Ports,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> Result<Vec<Option<Arc<Head>>>> {
+    let words: Vec<String> = ids.iter().map(|id| id.name.clone()).collect();
+    let named = ports.documents.named(project, Kind::Entity, &words).await?;
+    let own = |(id, heads): (&DocumentId, Vec<Arc<Head>>)| heads.into_iter().find(|h| h.id == *id);
+    Ok(ids.iter().zip(named).map(own).collect())
+}
+
 /// What the search knows of a document.
-fn projection(graph: &Graph, id: &DocumentId, read: Read) -> Projection {
+fn projection(head: Option<Arc<Head>>, id: &DocumentId, read: Read) -> Projection {
     let (version, items) = match read {
         Read::Gone => (None, Vec::new()),
         Read::Fault => (Some(Version::UNREAD), Vec::new()),
         Read::Document(document) => {
-            let known = graph.node(&id.name).filter(|node| node.version == document.version);
-            let known =
-                known.filter(|_| id.kind == Kind::Entity).map(|node| Entity::clone(&node.entity));
+            let head = head.filter(|head| head.version == document.version);
+            let known = head.and_then(|head| head.entity.as_deref().cloned());
             let items = search::projection::items(&document, known);
             (Some(document.version), items)
         }

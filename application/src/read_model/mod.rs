@@ -1,11 +1,11 @@
-//! What is made of a project's documents and kept: the knowledge graph, and the search index.
+//! What is made of a project's documents and kept: the inventory of entities, and the search index.
 //!
 //! Each call first asks the storage what changed and takes that in, so an edit by hand shows at the
 //! very next call. The trap: a document may change between the question and the reading; then the
 //! next question names it again, and nothing is missed.
 //!
-//! The two have locks of their own, always taken in the order index, graph: while an index is built
-//! for the first time, the graph answers.
+//! The two have locks of their own, always taken in the order index, inventory: while an index is
+//! built for the first time, the inventory answers.
 
 mod entities;
 mod index;
@@ -42,8 +42,8 @@ struct Model {
 }
 
 impl Models {
-    /// The project's graph as it is now; whoever holds it sees it unchanged.
-    pub(crate) async fn graph(
+    /// The project's inventory as it is now; whoever holds it sees it unchanged.
+    pub(crate) async fn entities(
         &self,
         ports: &Ports,
         project: &ProjectKey,

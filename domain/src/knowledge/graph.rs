@@ -1,9 +1,10 @@
-//! The graph of a project's entities, kept in memory and brought up to date file by file.
+//! The graph of a project's entities: what ids name, and where links lead.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Entity;
+use super::inventory::similar;
 use crate::document::{Head, Version};
 use crate::fault::Fault;
 
@@ -14,8 +15,6 @@ pub struct Graph {
     nodes: BTreeMap<String, Node>,
     /// The names of the documents that claim an id.
     ids: HashMap<String, Vec<String>>,
-    /// How many entities of each kind have a tag.
-    tags: BTreeMap<String, BTreeMap<String, usize>>,
 }
 
 /// An entity and its document.
@@ -77,13 +76,6 @@ pub struct Edge<'a> {
     pub node: Option<&'a Node>,
 }
 
-/// A tag and how many entities have it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Tag<'a> {
-    pub tag: &'a str,
-    pub count: usize,
-}
-
 /// Where an entity's links lead, sorted by relation; `find` tells what a target names. A certain
 /// link to nothing is kept: its target has no node.
 pub fn outgoing<'a>(entity: &'a Entity, find: impl Fn(&'a str) -> Found<'a>) -> Vec<Outgoing<'a>> {
@@ -115,38 +107,13 @@ pub fn one_hop<'a>(node: &'a Node, outgoing: &[Outgoing<'a>]) -> Vec<&'a Node> {
 }
 
 impl Graph {
-    /// Takes an entity in, in the place of what was known of its document.
+    /// Takes an entity in; its document is no other one's.
     pub fn put(&mut self, node: Node) {
-        self.remove(&node.name);
         let Node { name, entity, .. } = &node;
-        for tag in &entity.tags {
-            let kinds = self.tags.entry(tag.clone()).or_default();
-            *kinds.entry(entity.kind.clone()).or_default() += 1;
-        }
         let names = self.ids.entry(entity.id.clone()).or_default();
         let at = names.binary_search(name).unwrap_or_else(|at| at);
         names.insert(at, name.clone());
         self.nodes.insert(name.clone(), node);
-    }
-
-    pub fn remove(&mut self, name: &str) {
-        let Some(node) = self.nodes.remove(name) else { return };
-        for tag in &node.entity.tags {
-            let Some(kinds) = self.tags.get_mut(tag) else { continue };
-            if let Some(count) = kinds.get_mut(&node.entity.kind) {
-                *count -= 1;
-            }
-            kinds.retain(|_, count| *count > 0);
-            if kinds.is_empty() {
-                self.tags.remove(tag);
-            }
-        }
-        if let Some(names) = self.ids.get_mut(&node.entity.id) {
-            names.retain(|known| known != name);
-            if names.is_empty() {
-                self.ids.remove(&node.entity.id);
-            }
-        }
     }
 
     /// The entity of an id, or of a document's name.
@@ -161,21 +128,9 @@ impl Graph {
         }
     }
 
-    /// The entity of a document's name.
-    pub fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes.get(name)
-    }
-
     /// Ids that somebody may have meant who typed this one.
     pub fn similar(&self, id: &str) -> Vec<&str> {
-        const MOST: usize = 3;
-        let wanted = id.to_lowercase();
-        let part = wanted.rsplit(['-', '/']).next().unwrap_or(&wanted);
-        let is_near = |id: &&String| part.len() >= 3 && id.to_lowercase().contains(part);
-        let mut ids: Vec<&str> = self.ids.keys().filter(is_near).map(String::as_str).collect();
-        ids.sort_unstable();
-        ids.truncate(MOST);
-        ids
+        similar(id, self.ids.keys().map(String::as_str))
     }
 
     /// Where an entity's links lead.
@@ -183,32 +138,8 @@ impl Graph {
         outgoing(&node.entity, |target| self.find(target))
     }
 
-    /// All tags in alphabetical order (S4 AC-004.3), or those of one kind.
-    pub fn tags(&self, kind: Option<&str>) -> Vec<Tag<'_>> {
-        let count = |kinds: &BTreeMap<String, usize>| match kind {
-            Some(kind) => kinds.get(kind).copied().unwrap_or_default(),
-            None => kinds.values().sum(),
-        };
-        let tags = self.tags.iter().map(|(tag, kinds)| Tag { tag, count: count(kinds) });
-        tags.filter(|tag| tag.count > 0).collect()
-    }
-
-    /// Entities without a tag, by name.
-    pub fn untagged<'a>(&'a self, kind: Option<&'a str>) -> impl Iterator<Item = &'a Node> {
-        let is_meant = move |node: &&Node| kind.is_none_or(|kind| node.entity.kind == kind);
-        self.nodes.values().filter(|node| node.entity.tags.is_empty()).filter(is_meant)
-    }
-
     /// All entities, by name.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Node> {
         self.nodes.values()
-    }
-
-    /// Ids that several documents claim, with the documents' names, by id.
-    pub fn duplicates(&self) -> Vec<(&str, &[String])> {
-        let claimed = self.ids.iter().filter(|(_, names)| names.len() > 1);
-        let mut all: Vec<_> = claimed.map(|(id, names)| (&**id, &**names)).collect();
-        all.sort_unstable();
-        all
     }
 }

@@ -5,13 +5,15 @@
 //! *name* is its path below `.ixchel`; two files may claim one id.
 
 mod graph;
+mod inventory;
 pub mod link;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use graph::{Edge, Found, Graph, Node, Outgoing, Tag, one_hop, outgoing};
+pub use graph::{Edge, Found, Graph, Node, Outgoing, one_hop, outgoing};
+pub use inventory::{Inventory, Tag};
 use link::Link;
 
 use crate::fault::Fault;

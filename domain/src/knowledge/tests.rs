@@ -1,7 +1,7 @@
 //! Entities and their graph, as tables.
 
 use super::*;
-use crate::document::Version;
+use crate::document::{Document, DocumentId, Head, Version};
 
 fn read(name: &str, text: &str) -> Entity {
     let (entity, fault) = Entity::read(name, text);
@@ -155,34 +155,45 @@ fn links_lead_to_entities_and_say_where_there_is_none() {
 // S4: AC-004.1, AC-004.3
 #[test]
 fn tags_are_counted_in_order_and_follow_every_change() {
-    let mut graph = graph(&[
-        ("issues/a", "---\ntags: [z, a]\n---\n"),
-        ("issues/b", "---\nlabels: [a]\n---\n"),
-        ("ideas/c", "---\ntags: [a]\n---\n"),
-        ("ideas/d", ""),
-    ]);
-    let shown = |graph: &Graph, kind| -> Vec<(String, usize)> {
-        graph.tags(kind).iter().map(|tag| (tag.tag.to_owned(), tag.count)).collect()
+    let mut inventory = Inventory::default();
+    let put = |inventory: &mut Inventory, name: &str, text: &str| {
+        let document = Document::new(DocumentId::entity(name), text.to_owned().into());
+        inventory.put(&Head::of(&document));
     };
-    assert_eq!(shown(&graph, None), [("a".to_owned(), 3), ("z".to_owned(), 1)]);
-    assert_eq!(shown(&graph, Some("idea")), [("a".to_owned(), 1)]);
-    assert_eq!(graph.untagged(None).count(), 1);
-    put(&mut graph, "issues/a", "---\ntags: [b]\n---\n");
-    graph.remove("ideas/c");
-    assert_eq!(shown(&graph, None), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
-    assert_eq!(shown(&graph, Some("idea")), []);
+    put(&mut inventory, "issues/a", "---\ntags: [z, a]\n---\n");
+    put(&mut inventory, "issues/b", "---\nlabels: [a]\n---\n");
+    put(&mut inventory, "ideas/c", "---\ntags: [a]\n---\n");
+    put(&mut inventory, "ideas/d", "");
+    let shown = |inventory: &Inventory, kind| -> Vec<(String, usize)> {
+        inventory.tags(kind).iter().map(|tag| (tag.tag.to_owned(), tag.count)).collect()
+    };
+    assert_eq!(shown(&inventory, None), [("a".to_owned(), 3), ("z".to_owned(), 1)]);
+    assert_eq!(shown(&inventory, Some("idea")), [("a".to_owned(), 1)]);
+    assert_eq!(inventory.untagged(None), ["ideas/d"]);
+    assert_eq!(inventory.untagged(Some("issue")), Vec::<String>::new());
+    put(&mut inventory, "issues/a", "---\ntags: [b]\n---\n");
+    inventory.remove("ideas/c");
+    assert_eq!(shown(&inventory, None), [("a".to_owned(), 1), ("b".to_owned(), 1)]);
+    assert_eq!(shown(&inventory, Some("idea")), []);
+    for name in ["issues/a", "issues/b", "ideas/d"] {
+        inventory.remove(name);
+    }
+    assert!(inventory.is_empty() && shown(&inventory, None).is_empty());
 }
 
 // Catalogue 46
 #[test]
 fn two_files_with_one_id_are_told_apart_by_their_names() {
-    let mut graph =
-        graph(&[("a/x", "---\nid: dec-aaaaaa\n---\n"), ("b/x", "---\nid: dec-aaaaaa\n---\n")]);
+    let text = "---\nid: dec-aaaaaa\n---\n";
+    let graph = graph(&[("a/x", text), ("b/x", text)]);
     assert_eq!(graph.find("dec-aaaaaa"), Found::Several(vec!["a/x", "b/x"]));
     assert_eq!(one(&graph, "b/x").name, "b/x");
-    assert_eq!(graph.duplicates().len(), 1);
-    graph.remove("a/x");
-    assert_eq!(one(&graph, "dec-aaaaaa").name, "b/x");
     assert_eq!(graph.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
     assert_eq!(graph.find("dec-000000"), Found::Nothing);
+    let mut inventory = Inventory::default();
+    for name in ["a/x", "b/x", "dec-bbbbbb"] {
+        inventory.put(&Head::of(&Document::new(DocumentId::entity(name), text.into())));
+    }
+    assert_eq!(inventory.duplicates(), [("dec-aaaaaa", vec!["a/x", "b/x", "dec-bbbbbb"])]);
+    assert_eq!(inventory.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
 }
