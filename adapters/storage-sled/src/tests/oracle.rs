@@ -57,29 +57,29 @@ fn commit(changes: &[Change]) -> Commit {
 }
 
 /// Everything that a store can be asked.
-async fn seen<S: DocumentRepository + Archive>(store: &S) -> String {
-    let mut seen = String::new();
+async fn seen<S: DocumentRepository + Archive>(store: &S) -> Vec<String> {
+    let mut seen = Vec::new();
     let all: Vec<DocumentId> = (0..NAMES.len() * Kind::ALL.len()).map(id).collect();
     for project in PROJECTS.map(ProjectKey::new) {
-        seen += &format!("{:?}", store.get(&project, &all).await.unwrap());
-        seen += &format!("{:?}", store.versions(&project, &all).await.unwrap());
+        seen.push(format!("{:?}", store.get(&project, &all).await.unwrap()));
+        seen.push(format!("{:?}", store.versions(&project, &all).await.unwrap()));
         for kind in Kind::ALL {
             for limit in [None, Some(1), Some(9)] {
                 let filter = Filter { kind, after: limit.map(|_| "a".to_owned()), limit };
-                seen += &format!("{:?}", store.find(&project, &filter).await.unwrap());
+                seen.push(format!("{:?}", store.find(&project, &filter).await.unwrap()));
             }
             let words = ["dec-000001", "dec-000002", "a", "b/c", ""].map(str::to_owned);
-            seen += &format!("{:?}", store.named(&project, kind, &words).await.unwrap());
+            seen.push(format!("{:?}", store.named(&project, kind, &words).await.unwrap()));
             for since in 0..8 {
                 let look = Look::Changed;
                 let changes = store.changes(&project, kind, Revision(since), look).await.unwrap();
-                seen += &match changes {
+                seen.push(match changes {
                     Changes::Since { revision, mut ids } => {
                         ids.sort();
                         format!("{revision:?} {ids:?}")
                     }
                     Changes::Reset { revision } => format!("reset {revision:?}"),
-                };
+                });
             }
         }
     }
@@ -89,7 +89,7 @@ async fn seen<S: DocumentRepository + Archive>(store: &S) -> String {
         if records.is_empty() {
             return seen;
         }
-        seen += &format!("{records:?}");
+        seen.push(format!("{records:?}"));
     }
 }
 

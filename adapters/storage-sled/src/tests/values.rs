@@ -11,7 +11,8 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use tempfile::tempdir;
 
-use super::{commit, commit_to, config, delete, get, put};
+use super::{base, commit, commit_to, config, delete, get, put};
+use crate::base::BODIES;
 use crate::values::PIECE_BYTES;
 use crate::{PATIENCE, SledStore};
 
@@ -56,6 +57,9 @@ fn no_document_becomes_a_file_of_its_own() {
             commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, body);
         }
+        assert_eq!(base(&store).tree(BODIES).len(), 3, "no piece of a longer body is left");
+        delete(&store, &id).await;
+        assert_eq!(base(&store).tree(BODIES).len(), 0);
         // Pages full of the largest values there are.
         let project = ProjectKey::default();
         let tags = (0..230).map(|tag| format!("a-tag-{tag:06}, ")).collect::<Vec<_>>().concat();
