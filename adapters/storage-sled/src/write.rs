@@ -4,13 +4,13 @@
 //! taken back by a power cut. The trap: sled can't undo a transaction. When a sync fails, its group
 //! was not acknowledged and may still be there, so nothing is written after it until a restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use reqlore_domain::document::{Document, DocumentId, Head};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Revision, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Reads, Revision, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -22,36 +22,90 @@ use crate::keys;
 use crate::read::MOST_CHANGES;
 use crate::values::{PIECE_BYTES, ProjectRow, Row, decode, encode, seal};
 
-/// The database as its one writer sees it.
+/// A transaction is written when it has this many changes of trees; bodies come in pieces.
+const MOST_AT_ONCE: usize = 2000;
+
+/// The database as its one writer sees it. Each transaction costs sled two writes that it waits
+/// for, so commits that don't touch each other share one.
 pub(crate) struct Group {
     base: Arc<Base>,
     /// Something was written since the group began.
     dirty: bool,
+    /// What was decided and not written yet, with the documents that it is about.
+    pending: Batch,
+    rows: BTreeMap<ProjectKey, ProjectRow>,
+    touched: BTreeSet<(ProjectKey, DocumentId)>,
 }
 
 impl Group {
     pub(crate) fn new(base: Arc<Base>) -> Self {
-        Self { base, dirty: false }
+        let (pending, rows, touched) = Default::default();
+        Self { base, dirty: false, pending, rows, touched }
     }
 
     fn commit(&mut self, project: &ProjectKey, mut commit: Commit) -> StoreResult<Committed> {
-        let base = &self.base;
-        let known = base.project(project)?;
-        let heads = match (&known, commit.reads.heads) {
-            (Some(row), Some(kind)) => base.heads(row.id, kind, None, usize::MAX)?,
+        let Reads { documents, heads } = &commit.reads;
+        let touched = |id: &DocumentId| self.touched.contains(&(project.clone(), id.clone()));
+        if heads.is_some() || documents.iter().any(touched) {
+            self.write()?;
+        }
+        let known = match self.rows.get(project) {
+            Some(row) => Some(row.clone()),
+            None => self.base.project(project)?,
+        };
+        let heads = match (&known, heads) {
+            (Some(row), Some(kind)) => self.base.heads(row.id, *kind, None, usize::MAX)?,
             _ => Vec::new(),
         };
-        let documents = base.get(project, &commit.reads.documents)?;
+        let documents = self.base.get(project, documents)?;
         let changes = decided(&mut commit, &Snapshot { documents, heads })?;
         let versions = changes.iter().map(Change::version).collect();
-        let mut row = known.unwrap_or_default();
-        if !changes.is_empty() {
-            let mut batch = Batch::default();
-            base.stage(&mut batch, project, &mut row, changes, commit.act.at)?;
-            self.dirty = true;
-            base.write(batch)?;
+        let revision = match changes.is_empty() {
+            true => known.map_or(0, |row| row.revision),
+            false => self.stage(project, known, changes, commit.act.at)?,
+        };
+        Ok(Committed { revision: Revision(revision), versions })
+    }
+
+    fn stage(
+        &mut self,
+        project: &ProjectKey,
+        known: Option<ProjectRow>,
+        changes: Vec<Change>,
+        at: Timestamp,
+    ) -> StoreResult<u64> {
+        // A new project's number and the oldest deletions are looked up in the trees.
+        let looks_up = known.as_ref().is_none_or(|row| row.deletions >= MOST_CHANGES as u64);
+        if looks_up || self.pending.len() >= MOST_AT_ONCE {
+            self.write()?;
         }
-        Ok(Committed { revision: Revision(row.revision), versions })
+        let mut row = known.unwrap_or_default();
+        let mut batch = Batch::default();
+        let ids = changes.iter().map(|change| (project.clone(), change.id().clone()));
+        let ids: Vec<_> = ids.collect();
+        self.base.stage(&mut batch, project, &mut row, changes, at)?;
+        self.pending.append(batch);
+        self.touched.extend(ids);
+        let revision = row.revision;
+        self.rows.insert(project.clone(), row);
+        Ok(revision)
+    }
+
+    /// Writes what is pending, in one transaction.
+    fn write(&mut self) -> StoreResult<()> {
+        self.rows.clear();
+        self.touched.clear();
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        self.dirty = true;
+        self.base.write(pending)
+    }
+
+    fn settle(&mut self) -> StoreResult<()> {
+        self.write()?;
+        if self.dirty { self.base.settle() } else { Ok(()) }
     }
 }
 
@@ -69,13 +123,14 @@ impl Engine for Group {
     }
 
     fn end(&mut self) -> StoreResult<()> {
-        let ended = if self.dirty { self.base.settle() } else { Ok(()) };
+        let ended = self.settle();
         self.dirty = false;
         self.base.gate.written();
         ended
     }
 
     fn abort(&mut self) {
+        (self.pending, self.rows, self.touched) = Default::default();
         if std::mem::take(&mut self.dirty) {
             self.base.broken.store(true, Ordering::Relaxed);
         }
