@@ -60,9 +60,10 @@ impl Group {
         let documents = self.base.get(project, documents)?;
         let changes = decided(&mut commit, &Snapshot { documents, heads })?;
         let versions = changes.iter().map(Change::version).collect();
-        let revision = match changes.is_empty() {
-            true => known.map_or(0, |row| row.revision),
-            false => self.stage(project, known, changes, commit.act.at)?,
+        let revision = if changes.is_empty() {
+            known.map_or(0, |row| row.revision)
+        } else {
+            self.stage(project, known, changes, commit.act.at)?
         };
         Ok(Committed { revision: Revision(revision), versions })
     }

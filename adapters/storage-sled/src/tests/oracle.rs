@@ -22,10 +22,13 @@ use crate::{PATIENCE, SledStore};
 const NAMES: [&str; 4] = ["a", "a\0", "b/c", "dec-000001"];
 const PROJECTS: [&str; 2] = ["default", "/other"];
 
+/// Of a document, by its number: the reference of its text, or none to delete it.
+type Edit = (usize, Option<u32>);
+
 #[derive(Debug, Clone)]
 enum Step {
     /// Commits that are queued together, so that they are one group.
-    Commits(Vec<(usize, Vec<(usize, Option<u32>)>)>),
+    Commits(Vec<(usize, Vec<Edit>)>),
     Restart,
 }
 
@@ -43,7 +46,7 @@ fn id(number: usize) -> DocumentId {
     DocumentId { kind: Kind::ALL[number / NAMES.len()], name }
 }
 
-fn change((number, text): (usize, Option<u32>)) -> Change {
+fn change((number, text): Edit) -> Change {
     let text = text.map(|text| format!("---\nid: dec-{text:06}\n---\n{}", "x".repeat(9000)));
     match text {
         Some(text) => Change::put(id(number), Bytes::from(text)),
