@@ -10,7 +10,7 @@ use reqlore_contract::{act, run};
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, DocumentRepository, Filter, Look, Reads, Revision,
+    Change, Changes, Commit, DocumentRepository, Filter, Look, Reads, Revision, Snapshot,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
@@ -54,11 +54,24 @@ fn change((number, text): Edit) -> Change {
     }
 }
 
+/// What is put tells what the decision saw.
 fn commit(changes: &[Change]) -> Commit {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
+    let heads = (changes.len() % 2 == 1).then_some(Kind::Entity);
     let changes = changes.to_vec();
-    let decide = Box::new(move |_: &_| Ok(changes.clone()));
-    Commit { reads: Reads { documents, heads: None }, decide, act: act() }
+    let decide = Box::new(move |snapshot: &Snapshot| {
+        let there = snapshot.documents.iter().flatten().count();
+        let seen = format!("{there} {:?}", snapshot.heads);
+        let decided = changes.iter().map(|change| match change {
+            Change::Put { document } => {
+                let body = [&document.body[..], seen.as_bytes()].concat();
+                Change::put(document.id.clone(), body)
+            }
+            Change::Delete { .. } => change.clone(),
+        });
+        Ok(decided.collect())
+    });
+    Commit { reads: Reads { documents, heads }, decide, act: act() }
 }
 
 /// Everything that a store can be asked.
