@@ -25,7 +25,8 @@ pub(crate) fn of_sled(error: sled::Error) -> StoreError {
     match error {
         sled::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
             let what = "no space is left on the disk; free some and start the server again";
-            unavailable(what, Some(error))
+            let (place, reason) = (DATABASE.to_owned(), what.to_owned());
+            StoreError::Unavailable { place, reason, source: Some(error) }
         }
         sled::Error::Io(error) => unavailable("the disk failed", Some(error)),
         other => damaged(&other.to_string()),
