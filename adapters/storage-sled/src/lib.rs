@@ -1,8 +1,8 @@
 //! Documents in sled `=0.34.7`, acknowledged after transaction, flush and a sync of our own.
 //!
 //! One thread writes, in groups of commits that share one sync. Readers wait for a group that is
-//! being written, so they see only what is durable; what a power cut takes back nobody has seen. The
-//! exception is a failed sync: reads go on after it, and may show what was not acknowledged.
+//! being written, so they see only what is durable; what a power cut takes back nobody has seen.
+//! The exception is a failed sync: reads go on after it, and may show what was not acknowledged.
 //! The trap: sled's own guarantees end before the disk (see `disk`), its errors are often panics
 //! (see `error`), and its large pages are files that nobody syncs (see `values`).
 

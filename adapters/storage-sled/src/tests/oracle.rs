@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use proptest::collection;
 use proptest::prelude::*;
 use reqlore_contract::{act, run};
 use reqlore_domain::document::{DocumentId, Kind};
@@ -34,9 +35,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let change = (0..NAMES.len() * Kind::ALL.len(), proptest::option::weighted(0.7, 0..4u32));
-    let changes = proptest::collection::vec(change, 0..4);
+    let changes = collection::vec(change, 0..4);
     prop_oneof![
-        9 => proptest::collection::vec((0..2usize, changes), 1..6).prop_map(Step::Commits),
+        9 => collection::vec((0..2usize, changes), 1..6).prop_map(Step::Commits),
         1 => Just(Step::Restart),
     ]
 }
@@ -114,7 +115,7 @@ async fn seen<S: DocumentRepository + Archive>(store: &S) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..<_>::default() })]
     #[test]
-    fn any_history_is_that_of_the_simplest_store(steps in proptest::collection::vec(step(), 1..12)) {
+    fn any_history_is_that_of_the_simplest_store(steps in collection::vec(step(), 1..12)) {
         let folder = tempdir().unwrap();
         let open = || {
             let sync = Box::new(|_: &File| Ok(()));
