@@ -130,6 +130,9 @@ fn make(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folder.ancestors().take(made.max(1) + 1).map(Path::to_owned).collect())
 }
 
+/// How the name of an unfinished snapshot ends.
+const GENERATING: &str = ".generating";
+
 fn lock(folder: &Path) -> StoreResult<File> {
     let lock = File::open(folder).map_err(|error| failed(folder, "open the folder", error))?;
     match lock.try_lock() {
@@ -147,13 +150,8 @@ fn look(folder: &Path) -> StoreResult<bool> {
         Ok(name.to_string_lossy().into_owned())
     });
     let names: Vec<String> = names.collect::<StoreResult<_>>()?;
-    if let Some(name) = names.iter().find(|name| name.ends_with(".generating")) {
-        let reason = format!(
-            "holds {name}, which a start that was killed left behind; sled can't tell it from a \
-             whole file. Copy the folder, then remove {name} and start again; if that fails, \
-             restore a backup into a new folder with `reqlore restore`"
-        );
-        return Err(not_opened(folder, &reason));
+    for name in names.iter().filter(|name| name.ends_with(GENERATING)) {
+        set_aside(folder, name)?;
     }
     let length = |file: &str| match std::fs::metadata(folder.join(file)) {
         Ok(file) => Ok(Some(file.len())),
@@ -172,6 +170,16 @@ fn look(folder: &Path) -> StoreResult<bool> {
         }
         _ => Ok(was_complete),
     }
+}
+
+/// A start that was killed leaves a snapshot that it was writing, and sled can't open the folder
+/// with it. It counts for nothing before it is whole and has its own name, so it may be moved away;
+/// its bytes are kept.
+fn set_aside(folder: &Path, name: &str) -> StoreResult<()> {
+    let aside = format!("left-behind.{name}");
+    tracing::warn!("a start that was killed left {name} behind; it is kept as {aside}");
+    let moved = std::fs::rename(folder.join(name), folder.join(aside));
+    moved.map_err(|error| failed(folder, &format!("set {name} aside"), error))
 }
 
 /// Opens sled where a panic and a hang do no harm.

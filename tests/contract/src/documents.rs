@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{Change, Filter};
+use reqlore_domain::ports::documents::{Change, Commit, Filter, Reads, Snapshot};
 
 /// One of each kind.
 fn of_every_kind() -> [DocumentId; 4] {
@@ -44,12 +44,29 @@ pub async fn get_keeps_the_order_asked(s: &Storage) {
 }
 
 pub async fn projects_are_apart(s: &Storage) {
-    let id = DocumentId::section("mine");
+    let (id, entity) = (DocumentId::section("mine"), DocumentId::entity("a"));
     s.put(&id, "secret").await;
+    s.put(&entity, "---\nid: dec-1d2c8f\n---\n").await;
     let other = s.store.get(&s.other, std::slice::from_ref(&id)).await.unwrap();
     assert_eq!(other, [None]);
     let page = s.store.find(&s.other, &Filter::all(Kind::Section)).await.unwrap();
     assert_eq!(page.total, 0);
+    // The same names in both.
+    let theirs = Change::put(id.clone(), "theirs");
+    let reads = Reads { documents: vec![id.clone()], heads: Some(Kind::Section) };
+    let decide = move |snapshot: &Snapshot| {
+        assert_eq!((snapshot.documents.as_slice(), snapshot.heads.len()), (&[None][..], 0));
+        Ok(vec![theirs.clone()])
+    };
+    let commit = Commit { reads, decide: Box::new(decide), act: crate::act() };
+    s.store.commit(&s.other, commit).await.unwrap();
+    assert_eq!(s.body(&id).await, Some(Bytes::from_static(b"secret")));
+    let words = ["dec-1d2c8f".to_owned()];
+    let named = s.store.named(&s.other, Kind::Entity, &words).await.unwrap();
+    assert_eq!(named, [vec![]]);
+    s.delete(&id).await;
+    let other = s.store.get(&s.other, &[id]).await.unwrap();
+    assert_eq!(other[0].as_ref().map(|d| &*d.body), Some(&b"theirs"[..]));
 }
 
 pub async fn versions_are_the_hash_of_the_bytes(s: &Storage) {

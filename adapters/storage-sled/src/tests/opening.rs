@@ -90,17 +90,15 @@ fn a_new_folder_is_private() {
 }
 
 #[test]
-fn a_snapshot_that_was_left_behind_is_named_and_kept() {
+fn a_snapshot_that_was_left_behind_is_set_aside() {
     let folder = tempdir().unwrap();
     run(filled(folder.path(), 1));
-    let left = folder.path().join("sled/snap.00000000000000FF.generating");
-    fs::write(&left, "half").unwrap();
-    let text = refused(folder.path());
-    assert!(text.contains("snap.00000000000000FF.generating"), "{text}");
-    assert!(text.contains("reqlore restore"), "{text}");
-    assert_eq!(fs::read(&left).unwrap(), b"half");
-    fs::remove_file(&left).unwrap();
-    SledStore::open(&config(folder.path())).unwrap();
+    let sled = folder.path().join("sled");
+    let left = "snap.00000000000000FF.generating";
+    fs::write(sled.join(left), "half").unwrap();
+    run(filled(folder.path(), 2));
+    assert_eq!(fs::read(sled.join(format!("left-behind.{left}"))).unwrap(), b"half");
+    assert!(fs::metadata(sled.join(left)).is_err());
 }
 
 #[test]
