@@ -184,7 +184,7 @@ impl fmt::Debug for Version {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     pub id: DocumentId,
-    /// The first heading, where there is one.
+    /// The first heading, where there is one; an entity has a title of its own.
     pub title: Option<String>,
     pub version: Version,
     /// What an entity of the knowledge graph says of itself; `None` for other kinds.
@@ -217,7 +217,7 @@ impl Head {
             Kind::Entity => {
                 let (entity, fault) = Entity::read(&id.name, text);
                 let entity = Arc::new(entity);
-                Self { id, title: Some(entity.title.clone()), version, entity: Some(entity), fault }
+                Self { id, title: None, version, entity: Some(entity), fault }
             }
             Kind::Docsets => Self { id, title: None, version, entity: None, fault: None },
             Kind::Instructions | Kind::Section => {
@@ -231,13 +231,7 @@ impl Head {
     pub fn unread(id: DocumentId, version: Version, reason: String) -> Self {
         let entity = (id.kind == Kind::Entity).then(|| Arc::new(Entity::unread(&id.name)));
         let fault = Some(Fault { line: None, reason });
-        Self {
-            title: entity.as_ref().map(|entity| entity.title.clone()),
-            id,
-            version,
-            entity,
-            fault,
-        }
+        Self { id, title: None, version, entity, fault }
     }
 }
 

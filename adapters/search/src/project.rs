@@ -124,14 +124,14 @@ impl Project {
             self.remove(&projection.document);
             let Some(version) = projection.version else { continue };
             let mut unread = Vec::new();
-            self.table.know(&projection.document, version);
+            let document = self.table.know(projection.document.clone(), version);
             for item in &projection.items {
                 let chunks = chunk::split(&item.title, &item.text);
                 let entry = Entry {
-                    document: projection.document.clone(),
-                    reference: item.reference.clone(),
-                    kind: item.kind.clone(),
-                    title: item.title.clone(),
+                    document: Arc::clone(&document),
+                    reference: item.reference.as_str().into(),
+                    kind: self.table.kind(&item.kind),
+                    title: item.title.as_str().into(),
                     script: Script::of(&[&item.title, &item.text]),
                     chunks: chunks.iter().map(|chunk| chunk.hash).collect(),
                 };
@@ -220,7 +220,8 @@ impl Project {
                 || table.item(slot).is_some_and(|entry| {
                     let document = &entry.document;
                     (query.documents.is_empty() || query.documents.contains(&document.kind))
-                        && (query.kinds.is_empty() || query.kinds.contains(&entry.kind))
+                        && (query.kinds.is_empty()
+                            || query.kinds.iter().any(|kind| **kind == *entry.kind))
                 })
         };
         let sought = expand::words(words.view(), &analyzers.asking, &query.text)?;
@@ -269,10 +270,10 @@ impl Project {
             };
             let snippet = snippet::of(&self.analyzers.asking, &text, sought, start);
             hits.push(Hit {
-                document: entry.document.clone(),
-                reference: entry.reference.clone(),
-                kind: entry.kind.clone(),
-                title: entry.title.clone(),
+                document: DocumentId::clone(&entry.document),
+                reference: entry.reference.to_string(),
+                kind: entry.kind.to_string(),
+                title: entry.title.to_string(),
                 score: found.score,
                 snippet,
             });

@@ -162,9 +162,9 @@ mod tests {
         let mut table = Table::default();
         for number in 0..items {
             let document = DocumentId::entity(format!("{number:04}"));
-            table.know(&document, Version::of(b""));
-            let reference = format!("{:04}", items - number);
-            let (kind, title, chunks) = (String::new(), String::new(), Vec::new());
+            let document = table.know(document, Version::of(b""));
+            let reference = format!("{:04}", items - number).into();
+            let (kind, title, chunks) = ("".into(), "".into(), [].into());
             let script = Script::None;
             table.add(Entry { document, reference, kind, title, chunks, script });
         }

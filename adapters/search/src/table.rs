@@ -3,12 +3,16 @@
 //! The trap: a *slot* is an item's number in all lists of this crate (scores, vectors, postings).
 //! It is given anew after the item is gone, so a slot means something only within one state.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasher;
+use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use reqlore_domain::document::{DocumentId, Version};
 
 use crate::bytes::{Reader, put, put_document, put_length};
 use crate::chunk::Hash;
+use crate::few::Few;
 use crate::script::Script;
 
 /// A table of another version is built anew.
@@ -18,9 +22,11 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) struct Table {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
-    documents: BTreeMap<DocumentId, Known>,
-    /// Lower-case references, each with the slots that have it.
-    references: HashMap<String, Vec<u32>>,
+    documents: BTreeMap<Arc<DocumentId>, Known>,
+    /// The slots that may have a reference, by the hash of its lower case.
+    references: HashMap<u64, Few, RandomState>,
+    /// Each once: there are few of them.
+    kinds: BTreeSet<Arc<str>>,
     items: usize,
     scripts: [usize; Script::COUNT],
     changes: u64,
@@ -29,18 +35,18 @@ pub(crate) struct Table {
 /// An item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub(crate) document: DocumentId,
-    pub(crate) reference: String,
-    pub(crate) kind: String,
-    pub(crate) title: String,
-    pub(crate) chunks: Vec<Hash>,
+    pub(crate) document: Arc<DocumentId>,
+    pub(crate) reference: Box<str>,
+    pub(crate) kind: Arc<str>,
+    pub(crate) title: Box<str>,
+    pub(crate) chunks: Box<[Hash]>,
     pub(crate) script: Script,
 }
 
 #[derive(Debug)]
 struct Known {
     version: Version,
-    slots: Vec<u32>,
+    slots: Few,
 }
 
 impl Table {
@@ -76,13 +82,18 @@ impl Table {
 
     /// Slots of a reference, in the order of their documents.
     pub(crate) fn named(&self, reference: &str) -> Vec<u32> {
-        let mut slots = self.references.get(&reference.to_lowercase()).cloned().unwrap_or_default();
+        let wanted = reference.to_lowercase();
+        let slots = self.references.get(&self.hash(&wanted)).map_or(&[][..], Few::as_slice);
+        let has_it = |slot: &u32| {
+            self.item(*slot).is_some_and(|entry| entry.reference.to_lowercase() == wanted)
+        };
+        let mut slots: Vec<u32> = slots.iter().copied().filter(has_it).collect();
         slots.sort_by_key(|slot| self.item(*slot).map(|entry| &entry.document));
         slots
     }
 
     pub(crate) fn versions(&self) -> BTreeMap<DocumentId, Version> {
-        self.documents.iter().map(|(id, known)| (id.clone(), known.version)).collect()
+        self.documents.iter().map(|(id, known)| (DocumentId::clone(id), known.version)).collect()
     }
 
     /// Forgets a document; gives what it had, with its slots.
@@ -90,7 +101,7 @@ impl Table {
         let Some(known) = self.documents.remove(document) else { return Vec::new() };
         self.changes += 1;
         let mut removed = Vec::new();
-        for slot in known.slots {
+        for slot in known.slots.as_slice().iter().copied() {
             let Some(entry) = self.entries[index(slot)].take() else { continue };
             self.free.push(slot);
             self.items -= 1;
@@ -102,19 +113,32 @@ impl Table {
     }
 
     fn forget_reference(&mut self, reference: &str, slot: u32) {
-        let name = reference.to_lowercase();
-        if let Some(slots) = self.references.get_mut(&name) {
-            slots.retain(|other| *other != slot);
-            if slots.is_empty() {
-                self.references.remove(&name);
-            }
+        let hash = self.hash(&reference.to_lowercase());
+        if self.references.get_mut(&hash).is_some_and(|slots| slots.remove(slot)) {
+            self.references.remove(&hash);
         }
     }
 
+    fn hash(&self, reference: &str) -> u64 {
+        self.references.hasher().hash_one(reference)
+    }
+
+    /// A kind as entries have it.
+    pub(crate) fn kind(&mut self, kind: &str) -> Arc<str> {
+        if let Some(known) = self.kinds.get(kind) {
+            return Arc::clone(known);
+        }
+        let kind: Arc<str> = kind.into();
+        self.kinds.insert(Arc::clone(&kind));
+        kind
+    }
+
     /// Takes a document in, so far without items.
-    pub(crate) fn know(&mut self, document: &DocumentId, version: Version) {
+    pub(crate) fn know(&mut self, document: DocumentId, version: Version) -> Arc<DocumentId> {
         self.changes += 1;
-        self.documents.insert(document.clone(), Known { version, slots: Vec::new() });
+        let document = Arc::new(document);
+        self.documents.insert(Arc::clone(&document), Known { version, slots: Few::default() });
+        document
     }
 
     /// Takes an item of a known document in; gives its slot.
@@ -131,7 +155,8 @@ impl Table {
         self.changes += 1;
         self.items += 1;
         self.scripts[entry.script.index()] += 1;
-        self.references.entry(entry.reference.to_lowercase()).or_default().push(slot);
+        let hash = self.hash(&entry.reference.to_lowercase());
+        self.references.entry(hash).or_default().push(slot);
         if let Some(known) = self.documents.get_mut(&entry.document) {
             known.slots.push(slot);
         }
@@ -143,11 +168,12 @@ impl Table {
         put_length(&mut bytes, self.entries.len());
         for (document, known) in &self.documents {
             put_document(&mut bytes, document, known.version);
-            put_length(&mut bytes, known.slots.len());
-            for slot in &known.slots {
+            let slots = known.slots.as_slice();
+            put_length(&mut bytes, slots.len());
+            for slot in slots {
                 let Some(entry) = self.item(*slot) else { continue };
                 bytes.extend_from_slice(&slot.to_le_bytes());
-                for text in [&entry.reference, &entry.kind, &entry.title] {
+                for text in [&*entry.reference, &*entry.kind, &*entry.title] {
                     put(&mut bytes, text);
                 }
                 bytes.push(entry.script.byte());
@@ -170,9 +196,9 @@ impl Table {
         table.entries.resize_with(width, || None);
         while !reader.0.is_empty() {
             let (document, version) = reader.document()?;
-            table.know(&document, version);
+            let document = table.know(document, version);
             for _ in 0..reader.length()? {
-                let (slot, entry) = parse_entry(&mut reader, document.clone())?;
+                let (slot, entry) = table.parse_entry(&mut reader, &document)?;
                 if table.entries.get(index(slot))?.is_some() {
                     return None;
                 }
@@ -183,17 +209,22 @@ impl Table {
         table.free = free.map(|(slot, _)| slot).collect();
         Some(table)
     }
-}
 
-fn parse_entry(reader: &mut Reader, document: DocumentId) -> Option<(u32, Entry)> {
-    let slot = u32::try_from(reader.length()?).ok()?;
-    let reference = reader.text()?.to_owned();
-    let kind = reader.text()?.to_owned();
-    let title = reader.text()?.to_owned();
-    let script = Script::from_byte(*reader.take(1)?.first()?)?;
-    let length = reader.length()?.checked_mul(size_of::<Hash>())?;
-    let chunks = reader.take(length)?.as_chunks().0.to_vec();
-    Some((slot, Entry { document, reference, kind, title, chunks, script }))
+    fn parse_entry(
+        &mut self,
+        reader: &mut Reader,
+        document: &Arc<DocumentId>,
+    ) -> Option<(u32, Entry)> {
+        let slot = u32::try_from(reader.length()?).ok()?;
+        let reference = reader.text()?.into();
+        let kind = self.kind(reader.text()?);
+        let title = reader.text()?.into();
+        let script = Script::from_byte(*reader.take(1)?.first()?)?;
+        let length = reader.length()?.checked_mul(size_of::<Hash>())?;
+        let chunks = reader.take(length)?.as_chunks().0.into();
+        let document = Arc::clone(document);
+        Some((slot, Entry { document, reference, kind, title, chunks, script }))
+    }
 }
 
 /// A slot as an index.
@@ -205,13 +236,13 @@ pub(crate) fn index(slot: u32) -> usize {
 mod tests {
     use super::*;
 
-    fn entry(document: &DocumentId, reference: &str) -> Entry {
+    fn entry(document: &Arc<DocumentId>, reference: &str) -> Entry {
         Entry {
-            document: document.clone(),
-            reference: reference.to_owned(),
-            kind: "note".to_owned(),
-            title: "Заголовок".to_owned(),
-            chunks: vec![[1; 16], [2; 16]],
+            document: Arc::clone(document),
+            reference: reference.into(),
+            kind: "note".into(),
+            title: "Заголовок".into(),
+            chunks: [[1; 16], [2; 16]].into(),
             script: Script::Cyrillic,
         }
     }
@@ -220,14 +251,13 @@ mod tests {
     fn a_table_reads_back_and_its_parts_do_not() {
         let mut table = Table::default();
         for name in ["a", "b", "c"] {
-            let document = DocumentId::entity(name);
-            table.know(&document, Version::of(name.as_bytes()));
+            let document = table.know(DocumentId::entity(name), Version::of(name.as_bytes()));
             for reference in ["x", "Y"] {
                 table.add(entry(&document, &format!("{name}:{reference}")));
             }
         }
         table.remove(&DocumentId::entity("b"));
-        table.know(&DocumentId::docsets(), Version::of(b"empty"));
+        table.know(DocumentId::docsets(), Version::of(b"empty"));
         let bytes = table.compose();
         let read = Table::parse(&bytes).unwrap();
         assert_eq!(read.versions(), table.versions());

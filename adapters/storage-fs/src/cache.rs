@@ -15,7 +15,7 @@ use crate::read::Stamp;
 
 /// What the file begins with; the number changes with the format. Another version of the program
 /// may read more or less of a file into its head.
-const MAGIC: &[u8] = concat!("reqlore heads 2, ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
+const MAGIC: &[u8] = concat!("reqlore heads 3, ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
 const NAME: &str = "heads.bin";
 /// What unfinished ones are called.
 const PREFIX: &str = ".heads-";

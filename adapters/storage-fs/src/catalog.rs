@@ -56,42 +56,50 @@ struct List {
     /// Set once somebody asked what changed: all there is was known then.
     since: Option<Revision>,
     changed: BTreeMap<String, Revision>,
-    /// The names of the documents that claim a reference, where that is not their name.
-    references: HashMap<String, BTreeSet<String>>,
+    /// Those that claim a reference, by its hash.
+    references: HashMap<u64, Vec<Arc<Head>>>,
 }
 
 impl List {
     fn put(&mut self, entry: Entry) {
-        let head = &entry.head;
-        let name = head.id.name.clone();
-        let claims = head.reference().filter(|reference| *reference != name).map(str::to_owned);
-        let old = self.entries.insert(name.clone(), entry);
-        let old = old.as_ref().and_then(|old| old.head.reference());
-        if old != claims.as_deref() {
-            if let Some(old) = old {
-                Self::release(&mut self.references, old, &name);
-            }
-            if let Some(reference) = claims {
-                self.references.entry(reference).or_default().insert(name);
-            }
+        let head = Arc::clone(&entry.head);
+        if let Some(old) = self.entries.insert(head.id.name.clone(), entry) {
+            self.release(&old.head);
+        }
+        if let Some(hash) = head.reference().map(|reference| self.hash(reference)) {
+            self.references.entry(hash).or_default().push(head);
         }
     }
 
     fn remove(&mut self, name: &str) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
-        if let Some(reference) = entry.head.reference() {
-            Self::release(&mut self.references, reference, name);
-        }
+        self.release(&entry.head);
         Some(entry)
     }
 
-    fn release(references: &mut HashMap<String, BTreeSet<String>>, reference: &str, name: &str) {
-        if let Some(names) = references.get_mut(reference) {
-            names.remove(name);
-            if names.is_empty() {
-                references.remove(reference);
+    fn release(&mut self, head: &Arc<Head>) {
+        let Some(hash) = head.reference().map(|reference| self.hash(reference)) else { return };
+        if let Some(heads) = self.references.get_mut(&hash) {
+            heads.retain(|other| !Arc::ptr_eq(other, head));
+            if heads.is_empty() {
+                self.references.remove(&hash);
             }
         }
+    }
+
+    fn hash(&self, reference: &str) -> u64 {
+        self.references.hasher().hash_one(reference)
+    }
+
+    /// What a word names, by name.
+    fn named(&self, word: &str) -> Vec<Arc<Head>> {
+        let claims = self.references.get(&self.hash(word)).into_iter().flatten();
+        let mut heads: Vec<Arc<Head>> =
+            claims.filter(|head| head.reference() == Some(word)).map(Arc::clone).collect();
+        let own = self.entries.get(word).filter(|own| own.head.reference() != Some(word));
+        heads.extend(own.map(|own| Arc::clone(&own.head)));
+        heads.sort_by(|a, b| a.id.name.cmp(&b.id.name));
+        heads
     }
 }
 
@@ -238,13 +246,7 @@ impl Catalog {
     /// What each of these words names, as it was when the kind was last brought up to date.
     pub(crate) fn named(&self, kind: Kind, words: &[String]) -> Vec<Vec<Arc<Head>>> {
         let Some(list) = self.lists.get(&kind) else { return vec![Vec::new(); words.len()] };
-        let named = |word: &String| {
-            let claims = list.references.get(word).into_iter().flatten();
-            let names: BTreeSet<&String> = claims.chain([word]).collect();
-            let entries = names.into_iter().filter_map(|name| list.entries.get(name));
-            entries.map(|entry| Arc::clone(&entry.head)).collect()
-        };
-        words.iter().map(named).collect()
+        words.iter().map(|word| list.named(word)).collect()
     }
 
     /// Brings a kind up to date: looks at what the watch names, or at everything. `thorough` looks

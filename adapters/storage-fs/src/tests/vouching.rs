@@ -78,7 +78,10 @@ impl Repository {
     }
 
     fn titles(&self) -> Vec<String> {
-        self.heads().into_iter().filter_map(|head| head.title.clone()).collect()
+        self.heads()
+            .into_iter()
+            .filter_map(|head| head.entity.as_ref().map(|entity| entity.title.clone()))
+            .collect()
     }
 }
 
