@@ -77,6 +77,9 @@ impl Config {
             Some(value) if value.source.starts_with("file") && !file.named => {
                 Storage::of_project(&value.text, &root, &value.source)?
             }
+            Some(value) if value.source.starts_with("file") => {
+                Storage::read(&value.text, &root, file.folder())?
+            }
             Some(value) => Storage::read(&value.text, &root, &working_directory)?,
         };
         if let Some(value) = get("transport").filter(|value| value.text != "stdio") {
@@ -225,6 +228,7 @@ impl File {
     fn read(flags: &Flags, root: &Path) -> Result<Self, Failure> {
         let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
         let path = named.clone().unwrap_or_else(|| root.join(FILE));
+        let path = std::path::absolute(&path).unwrap_or(path);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
@@ -239,6 +243,11 @@ impl File {
             Ok(table) => Ok(Self { path, named: named.is_some(), table }),
             Err(error) => Err(Failure::usage(format!("{}: {error}", path.display()))),
         }
+    }
+
+    /// What relative paths in it begin at.
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
     }
 
     fn get(&self, key: &str) -> Option<String> {
@@ -265,7 +274,7 @@ impl File {
         let path = self.path.display();
         let wrong = |what: String| Failure::usage(format!("{path}: {what}"));
         let usage = || wrong(format!("write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""));
-        let base = self.path.parent().unwrap_or(root);
+        let base = self.folder();
         let mut found: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
         for (key, project) in projects.as_table().ok_or_else(usage)? {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

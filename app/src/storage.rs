@@ -21,15 +21,15 @@ impl Storage {
     /// is the usual place below the root.
     pub(crate) fn read(text: &str, root: &Path, base: &Path) -> Result<Self, Failure> {
         let (name, place) = text.split_once(':').unwrap_or((text, ""));
-        let place = |usual: &str| match place {
-            "" => root.join(usual),
-            place => base.join(place),
+        let place = |usual: &str| {
+            let place = if place.is_empty() { root.join(usual) } else { base.join(place) };
+            resolved(&place.components().collect::<PathBuf>())
         };
         Ok(match name {
             // One name for one place, so that caches are found again.
-            "fs" => Self::Fs(resolved(place("."))),
-            "sqlite" => Self::Sqlite(resolved(place(&format!("{LOCAL}/reqlore.db")))),
-            "sled" => Self::Sled(resolved(place(&format!("{LOCAL}/sled")))),
+            "fs" => Self::Fs(place(".")),
+            "sqlite" => Self::Sqlite(place(&format!("{LOCAL}/reqlore.db"))),
+            "sled" => Self::Sled(place(&format!("{LOCAL}/sled"))),
             other => {
                 return Err(Failure::usage(format!(
                     "storage: {other:?} is not built into this version; use fs[:DIR], \
@@ -76,14 +76,13 @@ impl Storage {
 }
 
 /// The place by its resolved name, as far as it is there.
-fn resolved(place: PathBuf) -> PathBuf {
-    let place: PathBuf = place.components().collect();
+fn resolved(place: &Path) -> PathBuf {
     if let Ok(resolved) = place.canonicalize() {
         return resolved;
     }
     match (place.parent(), place.file_name()) {
-        (Some(parent), Some(name)) => resolved(parent.to_owned()).join(name),
-        _ => place,
+        (Some(parent), Some(name)) => resolved(parent).join(name),
+        _ => place.to_owned(),
     }
 }
 

@@ -25,8 +25,7 @@ pub(crate) async fn edit<T: Send + 'static>(
         reads,
         decide: Box::new(move |snapshot| {
             let (changes, found) = decide(snapshot)?;
-            let ids: Vec<String> = changes.iter().map(|change| change.id().to_string()).collect();
-            let decision = (found, ids.join(", "));
+            let decision = (found, named(&changes));
             *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision);
             Ok(changes)
         }),
@@ -42,4 +41,14 @@ pub(crate) async fn edit<T: Send + 'static>(
         tracing::info!(caller = caller.name, %project, changed, reason, "committed");
     }
     Ok((found, committed))
+}
+
+/// The documents of these changes for the log, which wants no thousands of names.
+fn named(changes: &[Change]) -> String {
+    const MOST: usize = 8;
+    let ids: Vec<String> = changes.iter().take(MOST).map(|c| c.id().to_string()).collect();
+    match changes.len().saturating_sub(MOST) {
+        0 => ids.join(", "),
+        more => format!("{} and {more} more", ids.join(", ")),
+    }
 }

@@ -88,8 +88,7 @@ impl std::fmt::Debug for Application {
 
 impl Application {
     pub fn new(ports: Ports) -> Self {
-        let tools =
-            toolset::tools(&ports.settings.toolsets).into_iter().map(|tool| (tool.spec(), tool));
+        let tools = toolset::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
         let (models, configurations) = <(Models, docsets::Configurations)>::default();

@@ -3,15 +3,15 @@
 use reqlore_domain::ports::projects::Slice;
 
 use crate::tool::Tool;
-use crate::{docsets, knowledge, sections};
+use crate::{Ports, docsets, knowledge, sections};
 
-/// The tools of some slices.
-pub(crate) fn tools(slices: &[Slice]) -> Vec<Box<dyn Tool>> {
-    let wanted = Slice::ALL.into_iter().filter(|slice| slices.contains(slice));
-    wanted.flat_map(of).collect()
+/// The tools of the slices that the settings name.
+pub(crate) fn tools(ports: &Ports) -> Vec<Box<dyn Tool>> {
+    let wanted = Slice::ALL.into_iter().filter(|slice| ports.settings.toolsets.contains(slice));
+    wanted.flat_map(|slice| of(slice, ports)).collect()
 }
 
-fn of(slice: Slice) -> Vec<Box<dyn Tool>> {
+fn of(slice: Slice, ports: &Ports) -> Vec<Box<dyn Tool>> {
     match slice {
         Slice::Sections => vec![
             Box::new(sections::get_instructions::GetInstructions),
@@ -24,7 +24,7 @@ fn of(slice: Slice) -> Vec<Box<dyn Tool>> {
             Box::new(docsets::list_docsets::ListDocsets),
         ],
         Slice::Knowledge => vec![
-            Box::new(knowledge::sync::Sync),
+            Box::new(knowledge::sync::Sync { takes_over: ports.tree.is_some() }),
             Box::new(knowledge::search::Search),
             Box::new(knowledge::show::Show),
             Box::new(knowledge::graph::Graph),

@@ -23,18 +23,21 @@ const BAR: f64 = 2_000.0;
 pub(crate) fn measure(folder: &Path) -> Result<()> {
     println!("\n{IN_FLIGHT} callers commit at once, each {COMMITS} times");
     let file = folder.join("commits.db");
-    let sqlite = SqliteStore::open(&reqlore_storage_sqlite::Config { file })?;
-    println!("{}", in_flight("sqlite", Arc::new(sqlite))?);
-    let sled = SledStore::open(&reqlore_storage_sled::Config { folder: folder.join("commits") })?;
-    println!("{}", in_flight("sled", Arc::new(sled))?);
+    let sqlite: Arc<dyn DocumentRepository> =
+        Arc::new(SqliteStore::open(&reqlore_storage_sqlite::Config { file })?);
+    println!("{}", in_flight("sqlite", &sqlite)?);
+    let folder = folder.join("commits");
+    let sled: Arc<dyn DocumentRepository> =
+        Arc::new(SledStore::open(&reqlore_storage_sled::Config { folder })?);
+    println!("{}", in_flight("sled", &sled)?);
     Ok(())
 }
 
-fn in_flight(name: &str, store: Arc<dyn DocumentRepository>) -> Result<Row> {
+fn in_flight(name: &str, store: &Arc<dyn DocumentRepository>) -> Result<Row> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let clock = Instant::now();
     let times: Result<Vec<Duration>> = runtime.block_on(async {
-        let callers = (0..IN_FLIGHT).map(|caller| tokio::spawn(write(Arc::clone(&store), caller)));
+        let callers = (0..IN_FLIGHT).map(|caller| tokio::spawn(write(Arc::clone(store), caller)));
         let callers: Vec<_> = callers.collect();
         let mut times = Vec::new();
         for caller in callers {

@@ -26,7 +26,8 @@ pub trait Engine: Send + 'static {
     /// rest of the group stands.
     fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
 
-    /// Makes the group durable; an error means that nothing of it is there.
+    /// Makes the group durable. After an error nothing of it was acknowledged; an engine that can't
+    /// undo it takes no more writes.
     fn end(&mut self) -> StoreResult<()>;
 
     /// Undoes the group that was begun, after a panic.
@@ -60,9 +61,10 @@ impl Writer {
     pub async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
         let (answer, answered) = oneshot::channel();
         let job = Job { project: project.clone(), commit, answer };
-        let gone = || StoreError::Fault("the writer has ended".to_owned());
-        self.queue.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
+        let ended = || StoreError::Fault("the writer has ended; nothing was written".to_owned());
+        self.queue.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())?;
+        let unknown = "the writer broke off; whether this was written is not known: read it again";
+        answered.await.map_err(|_| StoreError::Fault(unknown.to_owned()))?
     }
 }
 
@@ -109,7 +111,8 @@ fn run(engine: &mut impl Engine, group: Vec<Job>) {
     for (answer, outcome) in applied {
         let outcome = match &ended {
             Ok(()) => outcome,
-            Err(error) => outcome.and_then(|_| Err(error.again())),
+            // Also who was refused: it was refused in view of what is not there.
+            Err(error) => Err(error.again()),
         };
         tell(answer, outcome);
     }

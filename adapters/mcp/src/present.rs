@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::endpoint::{Reply, ToolSpec};
 use rmcp::model::{
     CallToolResult, ContentBlock, ErrorCode, ErrorData, MetaObject, Tool, ToolAnnotations,
@@ -15,7 +14,7 @@ pub const ERROR_META: &str = "reqlore/error";
 
 pub fn tool(spec: &ToolSpec) -> Tool {
     let annotations = ToolAnnotations::with_title(spec.title)
-        .read_only(spec.access == Access::Read)
+        .read_only(!spec.may_change)
         .destructive(spec.destructive)
         .idempotent(spec.idempotent)
         .open_world(false);

@@ -8,9 +8,8 @@
 //! one of an earlier process is recognised as unknown. Open: a file that gets a name outside only
 //! after it was read, and is written by that name, is found by the next look at everything.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,14 +19,13 @@ use reqlore_domain::ports::documents::{Change, Changes, Filter, Page, Revision, 
 use crate::cache::{Cache, Saved};
 use crate::heads::{Seen, read_all};
 use crate::layout::Tree;
+use crate::list::{Entry, List};
 use crate::read::{Content, Now, Stamp};
 use crate::walk::{self, Listed};
 use crate::watch::{News, Watch};
 
 /// More entities than that are better looked at in a listing.
 const MANY: usize = 1_000;
-/// History remembers at most so many more names than there are; then it begins anew.
-const GONE: usize = 10_000;
 
 /// One project's.
 #[derive(Debug)]
@@ -45,74 +43,6 @@ pub(crate) struct Catalog {
     /// How many entities were read since the cache was last written.
     pub(crate) unsaved: usize,
     loaded: bool,
-}
-
-/// The documents of one kind.
-#[derive(Debug, Default)]
-struct List {
-    entries: BTreeMap<String, Entry>,
-    /// All there was has been looked at.
-    listed: bool,
-    /// Set once somebody asked what changed: all there is was known then.
-    since: Option<Revision>,
-    changed: BTreeMap<String, Revision>,
-    /// Those that claim a reference, by its hash.
-    references: HashMap<u64, Vec<Arc<Head>>>,
-}
-
-impl List {
-    fn put(&mut self, entry: Entry) {
-        let head = Arc::clone(&entry.head);
-        if let Some(old) = self.entries.insert(head.id.name.clone(), entry) {
-            self.release(&old.head);
-        }
-        if let Some(hash) = head.reference().map(|reference| self.hash(reference)) {
-            self.references.entry(hash).or_default().push(head);
-        }
-    }
-
-    fn remove(&mut self, name: &str) -> Option<Entry> {
-        let entry = self.entries.remove(name)?;
-        self.release(&entry.head);
-        Some(entry)
-    }
-
-    fn release(&mut self, head: &Arc<Head>) {
-        let Some(hash) = head.reference().map(|reference| self.hash(reference)) else { return };
-        if let Some(heads) = self.references.get_mut(&hash) {
-            heads.retain(|other| !Arc::ptr_eq(other, head));
-            if heads.is_empty() {
-                self.references.remove(&hash);
-            }
-        }
-    }
-
-    fn hash(&self, reference: &str) -> u64 {
-        self.references.hasher().hash_one(reference)
-    }
-
-    /// What a word names, by name.
-    fn named(&self, word: &str) -> Vec<Arc<Head>> {
-        let claims = self.references.get(&self.hash(word)).into_iter().flatten();
-        let mut heads: Vec<Arc<Head>> =
-            claims.filter(|head| head.reference() == Some(word)).map(Arc::clone).collect();
-        let own = self.entries.get(word).filter(|own| own.head.reference() != Some(word));
-        heads.extend(own.map(|own| Arc::clone(&own.head)));
-        heads.sort_by(|a, b| a.id.name.cmp(&b.id.name));
-        heads
-    }
-}
-
-#[derive(Debug)]
-struct Entry {
-    head: Arc<Head>,
-    /// `None` after a write of ours: its content is known and its stamp is not.
-    stamp: Option<Stamp>,
-    /// The stamp would show the next change.
-    settled: bool,
-    /// The watch saw it since it was read.
-    watched: bool,
-    listing: u64,
 }
 
 impl Default for Catalog {
@@ -203,25 +133,7 @@ impl Catalog {
 
     /// The answer from what is known.
     pub(crate) fn answer(&mut self, kind: Kind, since: Revision) -> Changes {
-        let revision = self.revision;
-        let list = self.lists.entry(kind).or_default();
-        if list.changed.len() > list.entries.len() + GONE {
-            list.changed.clear();
-            list.since = Some(revision);
-        }
-        match list.since {
-            Some(_) if since == revision => Changes::Since { revision, ids: Vec::new() },
-            Some(first) if first <= since && since <= revision => {
-                let after = list.changed.iter().filter(|(_, at)| **at > since);
-                let ids = after.map(|(name, _)| DocumentId { kind, name: name.clone() }).collect();
-                Changes::Since { revision, ids }
-            }
-            Some(_) => Changes::Reset { revision },
-            None => {
-                list.since = Some(revision);
-                Changes::Reset { revision }
-            }
-        }
+        self.lists.entry(kind).or_default().answer(kind, since, self.revision)
     }
 
     /// All heads of a kind, by name, as they were when it was last brought up to date.
@@ -232,15 +144,8 @@ impl Catalog {
 
     /// A part of them.
     pub(crate) fn page(&self, filter: &Filter) -> Page {
-        let Some(list) = self.lists.get(&filter.kind) else { return Page::of(Vec::new(), filter) };
-        let total = list.entries.len();
-        let after = filter.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut entries = list.entries.range::<str, _>((after, Bound::Unbounded));
-        let limit = filter.limit.unwrap_or(total);
-        let heads: Vec<_> =
-            entries.by_ref().take(limit).map(|(_, e)| Arc::clone(&e.head)).collect();
-        let next = heads.last().filter(|_| entries.next().is_some());
-        Page { total, next: next.map(|head| head.id.name.clone()), heads }
+        let list = self.lists.get(&filter.kind);
+        list.map_or_else(|| Page::of(Vec::new(), filter), |list| list.page(filter))
     }
 
     /// What each of these words names, as it was when the kind was last brought up to date.

@@ -17,6 +17,7 @@ mod failpoint;
 mod folders;
 mod heads;
 mod layout;
+mod list;
 mod lock;
 mod projects;
 mod read;

@@ -2,10 +2,10 @@
 
 use reqlore_domain::docsets::Configuration;
 use reqlore_domain::document::{Document, DocumentId, Version};
-use reqlore_domain::error::Result;
-use reqlore_domain::identity::Caller;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{Act, Change, Reads};
-use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
 use crate::edit::edit;
@@ -24,7 +24,12 @@ pub struct Imported {
 /// Puts a configuration in the place of the one that there is. One that can't be used is refused
 /// with all that is wrong with it.
 pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Imported> {
-    let project = ports.projects.resolve(None, Slice::Docsets).await?;
+    if !caller.may(Access::Write) {
+        let message = format!("An import writes, and {} may only read.", caller.name);
+        return Err(Error::new(ErrorKind::Forbidden, message));
+    }
+    // The root's own configuration, also where one in a folder above it is in use now.
+    let project = ProjectKey::default();
     let folder = ports.projects.folder(&project).await?;
     let configuration = Configuration::read(&text, &folder)
         .map_err(|faults| super::unusable(&super::told(&faults)))?;

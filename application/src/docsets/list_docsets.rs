@@ -58,6 +58,7 @@ configured.",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

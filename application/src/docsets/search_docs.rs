@@ -68,6 +68,7 @@ A template of the project may have made the instructions: they are stored conten
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

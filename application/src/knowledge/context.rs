@@ -57,6 +57,7 @@ impl Tool for ContextPack {
             input_schema: schema::<OneEntity>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

@@ -60,6 +60,7 @@ impl Tool for Graph {
             input_schema: schema::<OneEntity>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use reqlore_domain::document::{DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
-    Act, Change, DocumentRepository, Filter, Reads, StoreError,
+    Act, Change, DocumentRepository, Filter, Look, Reads, Revision, StoreError,
 };
 use reqlore_domain::ports::endpoint::Observer;
 use reqlore_domain::project::ProjectKey;
@@ -16,8 +16,19 @@ use reqlore_domain::project::ProjectKey;
 use crate::Ports;
 use crate::edit::edit;
 
-/// So many documents are read and committed at a time; between them the call can be cancelled.
-const BATCH: usize = 256;
+/// So many documents, of so many bytes, are committed at a time; between them the call can be
+/// cancelled.
+const BATCH: (usize, usize) = (256, 4 * 1024 * 1024);
+/// So many heads are listed at a time.
+const PAGE: usize = 10_000;
+
+/// What could not be taken over.
+#[derive(Debug, Default)]
+pub(crate) struct Missed {
+    /// Files of which the storage has nothing.
+    pub(crate) files: usize,
+    pub(crate) warnings: Vec<String>,
+}
 
 /// Makes the storage hold the entities that the tree holds; what can't be read there stays as it is
 /// and is told.
@@ -27,52 +38,116 @@ pub(crate) async fn import(
     project: &ProjectKey,
     act: &Act,
     observer: &dyn Observer,
-) -> Result<Vec<String>> {
-    let files = tree.find(project, &Filter::all(Kind::Entity)).await?.heads;
+) -> Result<Missed> {
+    tree.changes(project, Kind::Entity, Revision::default(), Look::Everything).await?;
+    let mut missed = Missed::default();
+    let mut files = versions(tree, project, &mut |id, reason| {
+        missed.warnings.push(format!("{id}: {reason}; it was not taken over"));
+    })
+    .await?;
     if files.is_empty() {
-        return Ok(Vec::new());
+        return Ok(missed);
     }
-    let kept = ports.documents.find(project, &Filter::all(Kind::Entity)).await?.heads;
-    let kept: BTreeMap<&DocumentId, Version> = kept.iter().map(|h| (&h.id, h.version)).collect();
-    let is_readable = |head: &&std::sync::Arc<Head>| head.version != Version::UNREAD;
-    let differs = files.iter().filter(is_readable);
-    let differs = differs.filter(|head| kept.get(&head.id) != Some(&head.version));
-    let mut changed: Vec<DocumentId> = differs.map(|head| head.id.clone()).collect();
-    let is_gone = |id: &&&DocumentId| files.binary_search_by(|head| head.id.cmp(id)).is_err();
-    changed.extend(kept.keys().filter(is_gone).map(|id| (*id).clone()));
-    for (at, batch) in changed.chunks(BATCH).enumerate() {
+    let kept = versions(&*ports.documents, project, &mut |_, _| ()).await?;
+    let unread = |id: &DocumentId| files.get(id) == Some(&Version::UNREAD);
+    missed.files = files.keys().filter(|id| unread(id) && !kept.contains_key(*id)).count();
+    let mut differing: Vec<DocumentId> =
+        kept.keys().filter(|id| !files.contains_key(*id)).cloned().collect();
+    files.retain(|id, version| *version != Version::UNREAD && kept.get(id) != Some(version));
+    drop(kept);
+    differing.extend(files.into_keys());
+    let total = differing.len();
+    let mut rest = differing.into_iter().peekable();
+    while rest.peek().is_some() {
         if observer.is_cancelled() {
             let message = "Cancelled; what was taken over until now stays.";
             return Err(Error::new(ErrorKind::Cancelled, message));
         }
-        take_over(ports, tree, project, batch, act).await?;
-        observer.progress(at * BATCH + batch.len(), changed.len(), "taken over");
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        while changes.len() < BATCH.0 && bytes < BATCH.1 {
+            let Some(id) = rest.next() else { break };
+            let change = change(tree, project, id).await?;
+            if let Some(Change::Put { document }) = &change {
+                bytes += document.body.len();
+            }
+            changes.extend(change);
+        }
+        take_over(ports, project, changes, act, &mut missed).await?;
+        observer.progress(total - rest.len(), total, "taken over");
     }
-    let unread = files.iter().filter(|head| !is_readable(head));
-    let told = unread.filter_map(|head| head.fault.as_ref().map(|f| (&head.id, &f.reason)));
-    Ok(told.map(|(id, reason)| format!("{id}: {reason}; it was not taken over")).collect())
+    Ok(missed)
 }
 
-async fn take_over(
-    ports: &Ports,
+/// The version of every entity; `fault` hears of those that can't be read.
+async fn versions(
+    documents: &dyn DocumentRepository,
+    project: &ProjectKey,
+    fault: &mut (dyn FnMut(&DocumentId, &str) + Send),
+) -> Result<BTreeMap<DocumentId, Version>> {
+    let mut versions = BTreeMap::new();
+    let mut filter = Filter { limit: Some(PAGE), ..Filter::all(Kind::Entity) };
+    loop {
+        let page = documents.find(project, &filter).await?;
+        for head in &page.heads {
+            if let Some(found) = head.fault.as_ref().filter(|_| head.version == Version::UNREAD) {
+                fault(&head.id, &found.reason);
+            }
+            versions.insert(head.id.clone(), head.version);
+        }
+        let Some(next) = page.next else { return Ok(versions) };
+        filter.after = Some(next);
+    }
+}
+
+/// What becomes of a document that differs; nothing while its file can't be read.
+async fn change(
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
-    ids: &[DocumentId],
+    id: DocumentId,
+) -> Result<Option<Change>> {
+    match tree.get(project, std::slice::from_ref(&id)).await {
+        Ok(found) => Ok(Some(match found.into_iter().next().flatten() {
+            Some(document) => Change::Put { document },
+            None => Change::Delete { id },
+        })),
+        Err(StoreError::Fault(fault)) => Err(StoreError::Fault(fault).into()),
+        // It could be read a moment ago; the next sync tells more.
+        Err(_) => Ok(None),
+    }
+}
+
+/// All at once; where the storage refuses something, one by one, and what is refused is told.
+async fn take_over(
+    ports: &Ports,
+    project: &ProjectKey,
+    changes: Vec<Change>,
+    act: &Act,
+    missed: &mut Missed,
+) -> Result<()> {
+    match commit(ports, project, changes.clone(), act).await {
+        Err(error) if error.kind == ErrorKind::Refused => {}
+        committed => return committed,
+    }
+    for change in changes {
+        match commit(ports, project, vec![change], act).await {
+            Err(error) if error.kind == ErrorKind::Refused => {
+                missed.files += 1;
+                missed.warnings.push(format!("{}; it was not taken over", error.message));
+            }
+            committed => committed?,
+        }
+    }
+    Ok(())
+}
+
+async fn commit(
+    ports: &Ports,
+    project: &ProjectKey,
+    changes: Vec<Change>,
     act: &Act,
 ) -> Result<()> {
-    let mut changes = Vec::with_capacity(ids.len());
-    for id in ids {
-        changes.push(match tree.get(project, std::slice::from_ref(id)).await {
-            Ok(found) => match found.into_iter().next().flatten() {
-                Some(document) => Change::Put { document },
-                None => Change::Delete { id: id.clone() },
-            },
-            // It could be read a moment ago; the next sync tells more.
-            Err(StoreError::Fault(fault)) => return Err(StoreError::Fault(fault).into()),
-            Err(_) => continue,
-        });
-    }
-    let reads = Reads { documents: ids.to_vec(), heads: None };
-    edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ()))).await?;
-    Ok(())
+    let documents = changes.iter().map(|change| change.id().clone()).collect();
+    let reads = Reads { documents, heads: None };
+    let put = edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ())));
+    put.await.map(|_| ())
 }

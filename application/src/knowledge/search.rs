@@ -101,6 +101,7 @@ impl Tool for Search {
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

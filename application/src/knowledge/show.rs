@@ -56,6 +56,7 @@ impl Tool for Show {
             input_schema: schema::<OneEntity>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

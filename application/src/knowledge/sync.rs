@@ -11,11 +11,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
+use super::import::Missed;
 use crate::Context;
 use crate::arguments::{decode, present};
 use crate::tool::{Tool, schema};
 
-pub(crate) struct Sync;
+/// Whether it takes files over into a database is part of what clients are told.
+pub(crate) struct Sync {
+    pub(crate) takes_over: bool,
+}
 
 /// The name of the checkpoint that counts are taken from.
 const CHECKPOINT: &str = "ixchel_sync";
@@ -64,7 +68,8 @@ impl Tool for Sync {
             output_schema: schema::<Answer>(),
             // It changes no document but by taking files over, and then only for who may write.
             access: Access::Read,
-            destructive: false,
+            may_change: self.takes_over,
+            destructive: self.takes_over,
             idempotent: true,
         }
     }
@@ -73,7 +78,7 @@ impl Tool for Sync {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(context, arguments.repo.as_ref()).await?;
         let (ports, observer) = (&context.ports, &*call.observer);
-        let mut unread = Vec::new();
+        let mut missed = Missed::default();
         // Who may not write sees what is in the storage.
         if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
             let act = Act {
@@ -83,7 +88,7 @@ impl Tool for Sync {
                 correlation_id: call.correlation_id.clone(),
                 at: ports.clock.now(),
             };
-            unread = super::import::import(ports, tree, &project, &act, observer).await?;
+            missed = super::import::import(ports, tree, &project, &act, observer).await?;
         }
         context.models.update_index(ports, &project, Look::Everything, observer).await?;
         let known = context.models.entities(ports, &project, Look::Changed).await?;
@@ -91,12 +96,12 @@ impl Tool for Sync {
         let versions = inventory.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;
         super::reply(&Answer {
-            scanned: inventory.len(),
+            scanned: inventory.len() + missed.files,
             added: difference.added,
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
-            warnings: warnings(inventory, unread),
+            warnings: warnings(inventory, missed.warnings),
         })
     }
 }

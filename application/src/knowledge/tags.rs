@@ -80,6 +80,7 @@ impl Tool for Tags {
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

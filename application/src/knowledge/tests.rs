@@ -4,7 +4,7 @@ use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{
-    Changes, MockDocumentRepository, Page, Revision, StoreError,
+    Changes, Committed, MockDocumentRepository, Page, Revision, Snapshot, StoreError,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::search::Projection;
@@ -316,4 +316,30 @@ async fn who_may_not_write_takes_nothing_over() {
     let synced = reader.call("ixchel_sync", json!({})).await.unwrap().data;
     assert_eq!(synced["scanned"], 0, "{synced}");
     assert_eq!(reader.body(DocumentId::entity("a")).await, None);
+}
+
+// S4 AC-002: one bad file never fails a call, whatever a storage refuses
+#[tokio::test]
+async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
+    let editor = beside_a_tree(&[("bad", "x\n"), ("good", "y\n")]).await;
+    let mut store = MockDocumentRepository::new();
+    let mut committed = Vec::new();
+    store.expect_find().returning(|_, filter| Ok(Page::of(Vec::new(), filter)));
+    store
+        .expect_changes()
+        .returning(|_, _, _, _| Ok(Changes::Since { revision: Revision(1), ids: Vec::new() }));
+    store.expect_commit().returning(move |_, mut commit| {
+        let changes = commit.decided(&Snapshot::default()).unwrap();
+        if changes.iter().any(|change| change.id().name == "bad") {
+            let (place, reason) = ("bad".to_owned(), "is refused".to_owned());
+            return Err(StoreError::Refused { place, reason });
+        }
+        committed.extend(changes.iter().map(|change| change.id().name.clone()));
+        assert_eq!(committed, ["good"]);
+        Ok(Committed { revision: Revision(2), versions: vec![None] })
+    });
+    let testing = Testing { tree: editor.tree, ..Testing::on(store) };
+    let synced = testing.call("ixchel_sync", json!({})).await.unwrap().data;
+    assert_eq!(synced["warnings"], json!(["bad: is refused; it was not taken over"]), "{synced}");
+    assert_eq!(synced["scanned"], 1, "what it has nothing of: {synced}");
 }

@@ -104,14 +104,18 @@ impl Entities {
         Ok(())
     }
 
+    /// Makes it anew; whoever fails on the way leaves what was there, to be listed the next time.
     async fn list(&mut self, ports: &Ports, project: &ProjectKey) -> Result<()> {
-        self.inventory = Inventory::default();
+        self.revision = None;
+        let mut inventory = Inventory::default();
         let mut filter = Filter { limit: Some(PAGE), ..Filter::all(Kind::Entity) };
         loop {
             let page = ports.documents.find(project, &filter).await?;
-            page.heads.iter().for_each(|head| self.inventory.put(head));
-            let Some(next) = page.next else { return Ok(()) };
+            page.heads.iter().for_each(|head| inventory.put(head));
+            let Some(next) = page.next else { break };
             filter.after = Some(next);
         }
+        self.inventory = inventory;
+        Ok(())
     }
 }

@@ -14,6 +14,9 @@ pub(super) enum Read {
 
 /// Reads documents; one that can't be read harms no other.
 pub(super) async fn read(ports: &Ports, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Read> {
+    if ids.is_empty() {
+        return Vec::new();
+    }
     let as_read = |found: Option<Document>| found.map_or(Read::Gone, Read::Document);
     if let Ok(documents) = ports.documents.get(project, ids).await {
         return documents.into_iter().map(as_read).collect();

@@ -68,6 +68,7 @@ Returns the deleted requirement text, or an error if not found.",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Write,
+            may_change: true,
             destructive: true,
             idempotent: false,
         }

@@ -47,6 +47,7 @@ This MCP server is the single source of truth for everything related to requirem
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

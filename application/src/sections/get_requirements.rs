@@ -53,6 +53,7 @@ impl Tool for GetRequirements {
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Read,
+            may_change: false,
             destructive: false,
             idempotent: true,
         }

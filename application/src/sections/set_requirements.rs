@@ -83,6 +83,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Write,
+            may_change: true,
             destructive: true,
             idempotent: true,
         }

@@ -64,6 +64,8 @@ pub struct ToolSpec {
     /// JSON Schema 2020-12 of [`Reply::data`].
     pub output_schema: Map<String, Value>,
     pub access: Access,
+    /// May it change documents, for a caller who may?
+    pub may_change: bool,
     /// May it take something away that is not given back in the answer's place?
     pub destructive: bool,
     /// Does the same call twice have the effect of one?

@@ -43,14 +43,21 @@ fn ids() -> Vec<DocumentId> {
     ids
 }
 
-const BODIES: [&str; 6] = [
+/// The last one is so long that a database may keep it in pieces.
+const BODIES: [&str; 7] = [
     "# Title\r\n\r\n**1.** text\r\n",
     "---\nid: dec-1d2c8f\ntags: [x, y]\nlinks: [iss-aaaa, dec-1d2c8f]\n---\nbody\n",
     "---\nid: a\ntitle: \u{fc}\n---\n",
     "---\nid: [\n---\nbroken",
     "\u{feff}no end",
     "docsets:\n  react:\n",
+    LONG,
 ];
+
+const LONG: &str = match std::str::from_utf8(&[b'x'; 20_000]) {
+    Ok(long) => long,
+    Err(_) => "",
+};
 
 const WORDS: [&str; 6] = ["dec-1d2c8f", "a", "decisions/b", "iss-aaaa", "", "n\u{f6}te/deep/x"];
 
