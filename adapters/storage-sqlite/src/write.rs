@@ -238,9 +238,9 @@ fn delete(
 ) -> Result<(), Failed> {
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
-    // Body and links go with it.
+    // Body and links go with it. Where there was none, the deletion is told all the same.
     if delete.execute((project, id.kind.name(), &id.name))? == 0 {
-        return Ok(());
+        forget_removed(connection, project, id)?;
     }
     connection
         .prepare_cached(

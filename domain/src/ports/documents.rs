@@ -74,7 +74,8 @@ pub trait DocumentRepository: Send + Sync {
     /// search indexes, caches and subscribers. `Reset` where it can't be told any more, a revision
     /// of another process included (`an_unknown_revision_is_a_reset`). A store may begin to keep
     /// history at the first question; so a new reader asks first and reads everything then. What
-    /// was there before the question is in the answer, whoever wrote it.
+    /// was there before the question is in the answer, whoever wrote it; a deletion of what was not
+    /// there is in it too.
     async fn changes(
         &self,
         project: &ProjectKey,
