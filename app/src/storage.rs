@@ -15,6 +15,8 @@ pub(crate) enum Storage {
 
 /// The folder of what belongs to this machine alone, below the root.
 const LOCAL: &str = ".reqlore/local";
+/// How the files end that SQLite makes and removes beside a database.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 impl Storage {
     /// Reads what a setting or an argument says. A relative place begins at `base`; without one it
@@ -28,6 +30,12 @@ impl Storage {
         Ok(match name {
             // One name for one place, so that caches are found again.
             "fs" => Self::Fs(place(".")),
+            "sqlite" if BESIDE.iter().any(|end| text.ends_with(end)) => {
+                return Err(Failure::usage(format!(
+                    "storage: {text:?} has the name of a file that SQLite keeps beside a \
+                     database; name another one"
+                )));
+            }
             "sqlite" => Self::Sqlite(place(&format!("{LOCAL}/reqlore.db"))),
             "sled" => Self::Sled(place(&format!("{LOCAL}/sled"))),
             other => {
@@ -106,6 +114,7 @@ mod tests {
         assert_eq!(read("sqlite"), "sqlite:/root/p/.reqlore/local/reqlore.db");
         assert_eq!(read("sled:"), "sled:/root/p/.reqlore/local/sled");
         assert_eq!(read("sqlite:a/b.db"), "sqlite:/nowhere/a/b.db");
+        assert!(read("sqlite:a.db-wal").contains("name another one"));
         assert!(read("redis").contains("use fs[:DIR], sqlite[:FILE] or sled[:DIR]"));
     }
 

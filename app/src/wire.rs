@@ -124,6 +124,14 @@ pub(crate) fn caller(config: &Config) -> Caller {
     Caller { name, access }
 }
 
+/// Runs a command's work. What still waits for a lock in the background is left behind.
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}
+
 /// A single thread answers; file work has threads of its own. One client needs no more, and every
 /// message that changes threads would cost more than its answer.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

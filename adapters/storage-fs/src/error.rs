@@ -24,6 +24,7 @@ pub(crate) fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
         io::ErrorKind::ReadOnlyFilesystem => {
             "the file system is read-only; make it writable and try again".to_owned()
         }
+        io::ErrorKind::NotFound => "it is not there; create it and try again".to_owned(),
         io::ErrorKind::NotADirectory => {
             "a part of this path is no folder; move that file away and try again".to_owned()
         }

@@ -15,7 +15,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
     let ports = wire::ports(config)?;
-    let findings = wire::runtime()?.block_on(check(&ports));
+    let findings = wire::run(check(&ports))?;
     let findings = findings.map_err(|error| Failure::refused(error.message))?;
     super::print(&if options.json { json(&findings)? } else { lines(&findings) })?;
     Ok(if findings.is_empty() { OK } else { REFUSED })

@@ -31,7 +31,7 @@ pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
     let failed = |error| Failure::refused(format!("{} can't be read: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(failed)?;
     let ports = wire::ports(config)?;
-    let imported = wire::runtime()?.block_on(import(&ports, text, wire::caller(config)));
+    let imported = wire::run(import(&ports, text, wire::caller(config)))?;
     let imported = imported.map_err(|error| Failure::refused(error.message))?;
     super::print(&if *json { as_json(&imported) } else { sentence(&imported) })
 }

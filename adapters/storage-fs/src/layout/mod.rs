@@ -25,6 +25,7 @@ pub(crate) const KNOWLEDGE: &str = ".ixchel";
 /// The folder of what belongs to this machine alone; git ignores it.
 pub(crate) const LOCAL: &str = ".reqlore/local";
 const LOCAL_NAME: &str = "local";
+const IGNORE: &str = ".gitignore";
 /// How deep its folders may be nested.
 pub(crate) const MAX_DEPTH: usize = 32;
 
@@ -61,8 +62,9 @@ impl Root {
             }
             dir = dir.open_dir(part)?;
         }
-        if dir.symlink_metadata(".gitignore").is_err() {
-            dir.write(".gitignore", "*\n")?;
+        // A full disk may have left an empty one.
+        if dir.symlink_metadata(IGNORE).map_or(0, |found| found.len()) == 0 {
+            dir.write(IGNORE, "*\n")?;
         }
         Ok(dir)
     }
