@@ -66,7 +66,7 @@ pub(crate) fn documents(
         let mut rows = select.query((project, id.kind.name(), &id.name))?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let body = Bytes::copy_from_slice(row.get_ref(1)?.as_blob().map_err(wrong_type)?);
-        Ok(Some(Document { id: id.clone(), version: version(row, 0)?, body }))
+        sound(id.clone(), body, version(row, 0)?).map(Some)
     };
     ids.iter().map(&mut document).collect()
 }
@@ -201,7 +201,17 @@ pub(crate) fn whole(row: &Row<'_>) -> Result<Document, Failed> {
     let kind = kind.ok_or_else(|| unreadable("a document's kind is"))?;
     let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob().map_err(wrong_type)?);
     let id = DocumentId { kind, name: row.get(1)? };
-    Ok(Document { id, version: version(row, 2)?, body })
+    sound(id, body, version(row, 2)?)
+}
+
+/// SQLite keeps no checksums, but a version is one: of what somebody or a disk changed nothing is
+/// served.
+fn sound(id: DocumentId, body: Bytes, version: Version) -> Result<Document, Failed> {
+    let document = Document::new(id, body);
+    if document.version != version {
+        return Err(unreadable(&format!("{} is", document.id)));
+    }
+    Ok(document)
 }
 
 fn version(row: &Row<'_>, column: usize) -> Result<Version, Failed> {

@@ -1,5 +1,6 @@
 //! The contract on real files, and what only a database can do wrong.
 
+mod content;
 mod damage;
 mod opening;
 mod sharing;
