@@ -13,7 +13,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::connection::{Connector, Use, keep_log_on_close};
 use crate::error::{DATABASE, Failed, refused};
-use crate::{SqliteStore, read, schema, write};
+use crate::{SqliteStore, read, write};
 
 /// While filling, the log is moved into the database when it has so many pages.
 const LOG_PAGES: u32 = 8_000;
@@ -78,7 +78,7 @@ impl Moment {
         connector.place.check()?;
         let connection = connector.open(Use::Read)?;
         connection.execute_batch("BEGIN")?;
-        schema::check_complete(DATABASE, &connection)?;
+        read::check_complete(DATABASE, &connection)?;
         let count = "SELECT count(*) FROM documents";
         let total = connection.query_one(count, [], |row| row.get(0))?;
         let mut parts = Vec::new();
@@ -133,7 +133,7 @@ fn begin_filling(connector: &Connector) -> Result<Connection, Failed> {
     let mut connection = connector.open(Use::Write)?;
     keep_log_on_close(&connection, false)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    schema::check_complete(DATABASE, &transaction)?;
+    read::check_complete(DATABASE, &transaction)?;
     let holds = "SELECT EXISTS (SELECT 1 FROM documents)";
     if transaction.query_one(holds, [], |row| row.get(0))? {
         let reason = "is not empty; copy into a new one";

@@ -9,10 +9,8 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::error::WAIT;
 use crate::place::Place;
-
-/// How long a call waits for other processes.
-pub(crate) const WAIT: Duration = Duration::from_millis(if cfg!(test) { 2_000 } else { 5_000 });
 
 /// How often it looks. Another process that writes all the time lets go for tenths of a
 /// millisecond only.

@@ -4,9 +4,13 @@
 //! name it as it was given.
 
 use std::io;
+use std::time::Duration;
 
 use reqlore_domain::ports::documents::StoreError;
 use rusqlite::ErrorCode;
+
+/// How long a call waits for other processes.
+pub(crate) const WAIT: Duration = Duration::from_millis(if cfg!(test) { 2_000 } else { 5_000 });
 
 /// What messages of calls call the file.
 pub(crate) const DATABASE: &str = "the database";
@@ -75,7 +79,7 @@ fn sql(place: &str, error: &rusqlite::Error) -> StoreError {
         _ if is_busy(error) => StoreError::Busy {
             reason: format!(
                 "Another process was writing {place} for {:?}. Nothing was written; try again.",
-                crate::connection::WAIT
+                WAIT
             ),
         },
         Some(ErrorCode::DiskFull) => {

@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::{Changes, Filter, Page, Revision, StoreErr
 use reqlore_domain::project::ProjectKey;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::error::{DATABASE, Failed, RESTORE};
+use crate::error::{DATABASE, Failed, RESTORE, refused};
 
 /// Of what is read in parts, a part has at most so many documents, and ends when it has so many
 /// bytes.
@@ -50,6 +50,16 @@ pub(crate) fn project(
 fn id_of(connection: &Connection, key: &ProjectKey) -> Result<Option<i64>, Failed> {
     let mut select = connection.prepare_cached("SELECT id FROM projects WHERE key = ?1")?;
     Ok(select.query_one([key.as_str()], |row| row.get(0)).optional()?)
+}
+
+/// Refuses what a copy began to fill and did not finish.
+pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), Failed> {
+    let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
+    if state.query_one([], |row| row.get(0))? {
+        return Ok(());
+    }
+    let reason = "is incomplete: what filled it did not finish. Remove it and copy again";
+    Err(refused(place, reason).into())
 }
 
 pub(crate) fn documents(

@@ -15,8 +15,8 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::connection::{Connector, PAUSE, Use, WAIT, keep_log_on_close};
-use crate::error::{Failed, is_busy, refused, system, unavailable};
+use crate::connection::{Connector, PAUSE, Use, keep_log_on_close};
+use crate::error::{Failed, WAIT, is_busy, refused, system, unavailable};
 use crate::place::Place;
 use crate::{read, write};
 
@@ -73,7 +73,7 @@ pub(crate) fn prepare(
         migrate(connector, connection, migrations)?;
         place.sync_folder()?;
     }
-    check_complete(&place.shown, connection)?;
+    read::check_complete(&place.shown, connection)?;
     let heads: u32 = connection.query_one("SELECT heads FROM store", [], |row| row.get(0))?;
     match heads == Head::FORMAT {
         true => Ok(()),
@@ -109,16 +109,6 @@ fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
     let reason = "can't be used here: its file system shares no memory between processes; put it \
                   on a disk of this machine";
     Err(refused(&place.shown, reason).into())
-}
-
-/// Refuses what a copy began to fill and did not finish.
-pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), Failed> {
-    let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
-    if state.query_one([], |row| row.get(0))? {
-        return Ok(());
-    }
-    let reason = "is incomplete: what filled it did not finish. Remove it and copy again";
-    Err(refused(place, reason).into())
 }
 
 /// A copy beside the database, before its schema changes.

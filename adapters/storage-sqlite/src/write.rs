@@ -17,7 +17,7 @@ use rusqlite::Connection;
 
 use crate::error::{DATABASE, Failed, RESTORE, refused, unavailable};
 use crate::place::Place;
-use crate::{read, schema};
+use crate::read;
 
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -85,7 +85,7 @@ impl reqlore_group_commit::Engine for Engine {
 impl Engine {
     /// Another process may have begun to fill it, or brought it to a newer schema.
     fn check_fit(&self) -> Result<(), Failed> {
-        schema::check_complete(DATABASE, &self.connection)?;
+        read::check_complete(DATABASE, &self.connection)?;
         let mut select = self.connection.prepare_cached(
             "SELECT heads, (SELECT user_version FROM pragma_user_version) FROM store",
         )?;
