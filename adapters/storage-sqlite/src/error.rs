@@ -78,8 +78,7 @@ fn sql(place: &str, error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         _ if is_busy(error) => StoreError::Busy {
             reason: format!(
-                "Another process was writing {place} for {:?}. Nothing was written; try again.",
-                WAIT
+                "Another process was writing {place} for {WAIT:?}. Nothing was written; try again."
             ),
         },
         Some(ErrorCode::DiskFull) => {
