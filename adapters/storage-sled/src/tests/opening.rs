@@ -195,6 +195,6 @@ fn heads_are_made_anew_for_another_format() {
         let store = SledStore::open(&config(folder.path())).unwrap();
         let words = ["dec-1d2c8f".to_owned()];
         let named = store.named(&ProjectKey::default(), Kind::Entity, &words).await.unwrap();
-        assert_eq!(named[0][0].title.as_deref(), Some("T"));
+        assert_eq!(named[0][0].entity.as_ref().map(|entity| entity.title.as_str()), Some("T"));
     });
 }
