@@ -53,16 +53,32 @@ impl Disk {
         self.acknowledged.write_all_at(&[&count[..], &check].concat(), 0)
     }
 
+    /// The same, and it lasts.
+    pub(crate) fn acknowledge_durably(&self, commits: u64) -> io::Result<()> {
+        self.acknowledge(commits)?;
+        self.acknowledged.sync_all()
+    }
+
     /// How many commits were acknowledged, at least; a power cut may have taken the count.
     pub(crate) fn acknowledged(&self) -> u64 {
-        let mut bytes = [0; 12];
-        let (count, check) = match self.acknowledged.read_exact_at(&mut bytes, 0) {
-            Ok(()) => bytes.split_at(8),
-            Err(_) => return 0,
-        };
-        let count: [u8; 8] = count.try_into().unwrap_or_default();
-        if crc32fast::hash(&count).to_be_bytes() == check { u64::from_be_bytes(count) } else { 0 }
+        count_in(&self.acknowledged).unwrap_or_default()
     }
+}
+
+/// The count of this folder, if there is a whole one.
+pub(crate) fn count(folder: &Path) -> io::Result<Option<u64>> {
+    match File::open(folder.join(ACKNOWLEDGED)) {
+        Ok(file) => Ok(count_in(&file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn count_in(file: &File) -> Option<u64> {
+    let mut bytes = [0; 12];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let (count, check) = bytes.split_first_chunk()?;
+    (crc32fast::hash(count).to_be_bytes() == check).then(|| u64::from_be_bytes(*count))
 }
 
 impl fmt::Debug for Disk {

@@ -10,6 +10,7 @@ mod archive;
 mod base;
 mod disk;
 mod error;
+mod folder;
 mod gate;
 mod heads;
 mod keys;

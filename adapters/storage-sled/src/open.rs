@@ -7,7 +7,7 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,9 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sled::Tree;
 
 use crate::base::{Base, Batch, COMMITS, FILLING, META, NAMES};
-use crate::disk::{ACKNOWLEDGED, DB, Disk, Sync, is_remote, sync_folder};
+use crate::disk::{DB, Disk, Sync, is_remote, sync_folder};
 use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
+use crate::folder;
 use crate::gate::Gate;
 use crate::heads::FORMAT;
 use crate::values::{SCHEMA, decode, encode};
@@ -27,6 +28,8 @@ use crate::values::{SCHEMA, decode, encode};
 const CACHE_BYTES: u64 = 16 << 20;
 /// Sled gets so long to open.
 const LIMIT: Duration = Duration::from_secs(60);
+/// The tree that sled makes by itself.
+const DEFAULT: &[u8] = b"__sled__default";
 /// In [`META`]: the version of the schema, as one byte for ever.
 pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
 
@@ -41,7 +44,7 @@ pub(crate) fn open(folder: &Path, sync: Sync, patience: Duration) -> StoreResult
                       name a folder on a disk of this machine";
         return Err(not_opened(folder, reason));
     }
-    let was_complete = look(folder)?;
+    let found = folder::prepare(folder)?;
     let trees = open_trees(folder)?;
     let disk = |error| failed(folder, "open its files", error);
     let path = std::path::absolute(folder).map_err(disk)?;
@@ -55,10 +58,11 @@ pub(crate) fn open(folder: &Path, sync: Sync, patience: Duration) -> StoreResult
         _lock: lock,
     };
     let checked = guarded(|| {
-        if !base.check(folder, was_complete)? {
-            base.create(folder, &made)?;
+        if !base.check(folder, found.was_complete)? {
+            base.create()?;
         }
-        base.bring_heads_up_to_date()
+        base.bring_heads_up_to_date()?;
+        if found.is_unfinished { base.finish(folder, &made) } else { Ok(()) }
     });
     checked.map_err(|error| named(folder, error))?;
     Ok(base)
@@ -85,22 +89,29 @@ impl Base {
         if commits < self.disk.acknowledged() {
             return refused(&cut_off());
         }
-        self.commits.store(commits, std::sync::atomic::Ordering::Relaxed);
+        self.commits.store(commits, Ordering::Relaxed);
         if meta.get(FILLING).map_err(of_sled)?.is_some() {
             return refused(INCOMPLETE);
         }
         Ok(true)
     }
 
-    /// A change that was acknowledged needs the folders to last as well.
-    fn create(&self, folder: &Path, made: &[PathBuf]) -> StoreResult<()> {
+    fn create(&self) -> StoreResult<()> {
         let mut batch = Batch::default();
         batch.put(META, SCHEMA_KEY, &[SCHEMA][..]);
         batch.put(META, FORMAT, encode(FORMAT, &Head::FORMAT));
-        self.write(batch)?;
+        self.write(batch)
+    }
+
+    /// Ends the making. A change that was acknowledged needs the folders to last as well.
+    fn finish(&self, folder: &Path, made: &[PathBuf]) -> StoreResult<()> {
+        let unsynced = |error| failed(folder, "sync it", error);
         self.flush()?;
-        sync_all(folder, made).map_err(|error| failed(folder, "sync it", error))?;
-        self.settle()
+        sync_all(folder, made).map_err(unsynced)?;
+        self.settle()?;
+        let commits = self.commits.load(Ordering::Relaxed);
+        self.disk.acknowledge_durably(commits).map_err(unsynced)?;
+        folder::unmark(folder)
     }
 }
 
@@ -130,9 +141,6 @@ fn make(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folder.ancestors().take(made.max(1) + 1).map(Path::to_owned).collect())
 }
 
-/// How the name of an unfinished snapshot ends.
-const GENERATING: &str = ".generating";
-
 fn lock(folder: &Path) -> StoreResult<File> {
     let lock = File::open(folder).map_err(|error| failed(folder, "open the folder", error))?;
     match lock.try_lock() {
@@ -142,46 +150,6 @@ fn lock(folder: &Path) -> StoreResult<File> {
     }
 }
 
-/// What can be told without sled. True when something may have been acknowledged.
-fn look(folder: &Path) -> StoreResult<bool> {
-    let unseen = |error| failed(folder, "list the folder", error);
-    let names = std::fs::read_dir(folder).map_err(unseen)?.map(|entry| {
-        let name = entry.map_err(unseen)?.file_name();
-        Ok(name.to_string_lossy().into_owned())
-    });
-    let names: Vec<String> = names.collect::<StoreResult<_>>()?;
-    for name in names.iter().filter(|name| name.ends_with(GENERATING)) {
-        set_aside(folder, name)?;
-    }
-    let length = |file: &str| match std::fs::metadata(folder.join(file)) {
-        Ok(file) => Ok(Some(file.len())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(folder, &format!("look at its file {file}"), error)),
-    };
-    // It is empty until the database is made.
-    let was_complete = length(ACKNOWLEDGED)?.is_some_and(|length| length > 0);
-    match length(DB)? {
-        None | Some(0) if was_complete => {
-            let reason = format!("lacks its file db, or that is empty. {RESTORE}");
-            Err(not_opened(folder, &reason))
-        }
-        None if names.iter().any(|name| !["blobs", "conf"].contains(&name.as_str())) => {
-            Err(not_opened(folder, "holds other files; name a folder of its own"))
-        }
-        _ => Ok(was_complete),
-    }
-}
-
-/// A start that was killed leaves a snapshot that it was writing, and sled can't open the folder
-/// with it. It counts for nothing before it is whole and has its own name, so it may be moved away;
-/// its bytes are kept.
-fn set_aside(folder: &Path, name: &str) -> StoreResult<()> {
-    let aside = format!("left-behind.{name}");
-    tracing::warn!("a start that was killed left {name} behind; it is kept as {aside}");
-    let moved = std::fs::rename(folder.join(name), folder.join(aside));
-    moved.map_err(|error| failed(folder, &format!("set {name} aside"), error))
-}
-
 /// Opens sled where a panic and a hang do no harm.
 fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
     let (tell, told) = channel();
@@ -189,9 +157,15 @@ fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
         .path(folder)
         .cache_capacity(CACHE_BYTES)
         .mode(sled::Mode::HighThroughput);
-    let open = move || -> sled::Result<Vec<Tree>> {
+    let open = move || -> sled::Result<Option<Vec<Tree>>> {
         let db = config.open()?;
-        NAMES.iter().map(|name| db.open_tree(name)).collect()
+        let is_known = |name: &sled::IVec| {
+            *name == DEFAULT || NAMES.iter().any(|known| *name == known.as_bytes())
+        };
+        if !db.tree_names().iter().all(is_known) {
+            return Ok(None);
+        }
+        NAMES.iter().map(|name| db.open_tree(name)).collect::<sled::Result<_>>().map(Some)
     };
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
     // Nobody may be listening any more. A panic drops the sender, and so is told.
@@ -202,7 +176,12 @@ fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
         StoreError::Unreadable { place, reason: format!("is damaged ({what}). {RESTORE}") }
     };
     let trees = match told.recv_timeout(LIMIT) {
-        Ok(Ok(trees)) => trees,
+        Ok(Ok(Some(trees))) => trees,
+        Ok(Ok(None)) => {
+            let reason = "holds data of another program, or of a newer version of Reqlore; name \
+                          another folder";
+            return Err(not_opened(folder, reason));
+        }
         Ok(Err(sled::Error::Io(error))) if error.to_string().contains("acquire lock") => {
             return Err(not_opened(folder, SERVED));
         }

@@ -2,6 +2,7 @@
 
 mod damage;
 mod durability;
+mod folders;
 mod history;
 mod opening;
 mod oracle;

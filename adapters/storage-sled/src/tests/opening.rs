@@ -13,6 +13,7 @@ use tempfile::tempdir;
 use super::{base, config, get, put, refused, told};
 use crate::SledStore;
 use crate::base::{DOCUMENTS, META, REFERENCES};
+use crate::folder::MARK;
 use crate::heads::FORMAT;
 use crate::open::SCHEMA_KEY;
 use crate::values::{Row, SCHEMA, decode, encode};
@@ -106,12 +107,14 @@ fn a_start_that_was_killed_while_making_it_goes_on() {
     let folder = tempdir().unwrap();
     let sled = folder.path().join("sled");
     fs::create_dir_all(sled.join("blobs")).unwrap();
+    fs::write(sled.join(MARK), "").unwrap();
     SledStore::open(&config(folder.path())).unwrap().close().unwrap();
     fs::remove_dir_all(&sled).unwrap();
     let db = sled::Config::new().path(&sled).open().unwrap();
     db.open_tree("meta").unwrap();
     drop(db);
     fs::write(sled.join("acknowledged"), "").unwrap();
+    fs::write(sled.join(MARK), "").unwrap();
     crate::open::wait_until_free(&sled).unwrap();
     SledStore::open(&config(folder.path())).unwrap();
 }

@@ -1,0 +1,107 @@
+//! The folder before sled sees it: whether the database in it is ours, and whether it is whole.
+//!
+//! The trap: sled takes over whatever lies at the names that it uses, and overwrites what it can't
+//! read. So a `db` is ours only when the count beside it says so, or the mark of a making that did
+//! not end: it is durable before sled sees the folder, and goes when the count is durable.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use reqlore_domain::ports::documents::StoreResult;
+
+use crate::disk::{ACKNOWLEDGED, DB, count, sync_folder};
+use crate::error::{RESTORE, failed, not_opened};
+
+/// There while a database is being made.
+pub(crate) const MARK: &str = "reqlore.unfinished";
+
+/// How the name of an unfinished snapshot ends.
+const GENERATING: &str = ".generating";
+
+/// What can be told without sled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    /// Something may have been acknowledged.
+    pub(crate) was_complete: bool,
+    /// It is being made; what is durable of it is not known.
+    pub(crate) is_unfinished: bool,
+}
+
+/// Refuses what is not ours, and changes nothing before that is known.
+pub(crate) fn prepare(folder: &Path) -> StoreResult<Found> {
+    let names = names(folder)?;
+    let found = look(folder, &names)?;
+    if found.is_unfinished {
+        let marked = mark(&folder.join(MARK)).and_then(|()| sync_folder(folder));
+        marked.map_err(|error| failed(folder, "write to it", error))?;
+    }
+    for name in names.iter().filter(|name| name.ends_with(GENERATING)) {
+        set_aside(folder, name)?;
+    }
+    Ok(found)
+}
+
+fn names(folder: &Path) -> StoreResult<Vec<String>> {
+    let unseen = |error| failed(folder, "list the folder", error);
+    let entries = std::fs::read_dir(folder).map_err(unseen)?;
+    let name = |name: &OsStr| name.to_string_lossy().into_owned();
+    entries.map(|entry| Ok(name(&entry.map_err(unseen)?.file_name()))).collect()
+}
+
+fn look(folder: &Path, names: &[String]) -> StoreResult<Found> {
+    let length = |file: &str| match std::fs::metadata(folder.join(file)) {
+        Ok(file) => Ok(file.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(failed(folder, &format!("look at its file {file}"), error)),
+    };
+    // It is empty until the database is made.
+    let was_complete = length(ACKNOWLEDGED)? > 0;
+    let is_marked = names.iter().any(|name| name == MARK);
+    if length(DB)? == 0 {
+        if was_complete {
+            let reason = format!("lacks its file db, or that is empty. {RESTORE}");
+            return Err(not_opened(folder, &reason));
+        }
+        if !is_marked && names.iter().any(|name| name != DB) {
+            return Err(not_opened(folder, "holds other files; name a folder of its own"));
+        }
+        return Ok(Found { was_complete, is_unfinished: true });
+    }
+    let unread = |error| failed(folder, &format!("read its file {ACKNOWLEDGED}"), error);
+    if !is_marked && count(folder).map_err(unread)?.is_none() {
+        let reason = format!(
+            "holds a file db that is not known to be Reqlore's: the file {ACKNOWLEDGED} that goes \
+             with it is missing or damaged. Nothing was touched; name another folder, or restore \
+             a backup into a new one with `reqlore restore`"
+        );
+        return Err(not_opened(folder, &reason));
+    }
+    Ok(Found { was_complete, is_unfinished: is_marked })
+}
+
+/// One that is there may not be durable yet.
+fn mark(path: &Path) -> io::Result<()> {
+    File::options().write(true).create(true).truncate(false).open(path)?.sync_all()
+}
+
+/// The database is made, and its count is durable.
+pub(crate) fn unmark(folder: &Path) -> StoreResult<()> {
+    match std::fs::remove_file(folder.join(MARK)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed(folder, &format!("remove its file {MARK}"), error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A start that was killed leaves a snapshot that it was writing, and sled can't open the folder
+/// with it. It counts for nothing before it is whole and has its own name, so it may be moved away;
+/// its bytes are kept.
+fn set_aside(folder: &Path, name: &str) -> StoreResult<()> {
+    let aside = format!("left-behind.{name}");
+    tracing::warn!("a start that was killed left {name} behind; it is kept as {aside}");
+    let moved = std::fs::rename(folder.join(name), folder.join(aside));
+    moved.map_err(|error| failed(folder, &format!("set {name} aside"), error))
+}

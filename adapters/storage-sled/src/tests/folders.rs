@@ -1,0 +1,134 @@
+//! What lies in the folder: others' files, links, and who may read ours.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use reqlore_contract::run;
+use reqlore_domain::document::DocumentId;
+use tempfile::tempdir;
+
+use super::{config, get, put, refused, told};
+use crate::open::wait_until_free;
+use crate::{PATIENCE, SledStore};
+
+const COUNT: &str = "acknowledged";
+
+/// Every entry below the folder, with its bytes or where it leads to.
+fn state(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        let bytes = if kind.is_symlink() {
+            fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+        } else if kind.is_dir() {
+            found.extend(state(&path));
+            Vec::new()
+        } else {
+            fs::read(&path).unwrap()
+        };
+        found.push((path, bytes));
+    }
+    found.sort();
+    found
+}
+
+/// Refused in these words, with everything left as it was.
+#[track_caller]
+fn untouched(folder: &Path, words: &str) {
+    let before = state(folder);
+    let text = refused(folder);
+    assert!(text.contains(words), "{text}");
+    assert!(state(folder) == before, "something was changed");
+}
+
+fn made(folder: &Path) -> PathBuf {
+    SledStore::open(&config(folder)).unwrap().close().unwrap();
+    folder.join("sled")
+}
+
+#[test]
+fn a_db_of_others_is_refused_and_left_alone() {
+    let text = "A thesis. ".repeat(20_000);
+    for count in [None, Some(&b""[..]), Some(b"not twelve"), Some(b"twelve bytes")] {
+        let folder = tempdir().unwrap();
+        let sled = folder.path().join("sled");
+        fs::create_dir(&sled).unwrap();
+        fs::write(sled.join("db"), &text).unwrap();
+        fs::write(sled.join("snap.0000000000000001.generating"), "theirs").unwrap();
+        if let Some(count) = count {
+            fs::write(sled.join(COUNT), count).unwrap();
+        }
+        untouched(folder.path(), "is not known to be Reqlore's");
+    }
+}
+
+#[test]
+fn a_sled_of_another_program_is_refused_and_left_alone() {
+    let folder = tempdir().unwrap();
+    let sled = folder.path().join("sled");
+    let theirs = sled::Config::new().path(&sled).open().unwrap();
+    theirs.open_tree("meta").unwrap().insert("their", "own").unwrap();
+    drop(theirs);
+    wait_until_free(&sled).unwrap();
+    untouched(folder.path(), "is not known to be Reqlore's");
+    fs::remove_file(sled.join("db")).unwrap();
+    untouched(folder.path(), "holds other files");
+    fs::write(sled.join("db"), "").unwrap();
+    untouched(folder.path(), "holds other files");
+}
+
+#[test]
+fn trees_of_another_program_are_refused() {
+    let folder = tempdir().unwrap();
+    let sled = made(folder.path());
+    sled::Config::new().path(&sled).open().unwrap().open_tree("theirs").unwrap();
+    wait_until_free(&sled).unwrap();
+    assert!(refused(folder.path()).contains("another program"));
+    wait_until_free(&sled).unwrap();
+    let db = sled::Config::new().path(&sled).open().unwrap();
+    assert!(db.tree_names().contains(&sled::IVec::from("theirs")));
+}
+
+#[test]
+fn a_making_that_failed_goes_on() {
+    let folder = tempdir().unwrap();
+    let fails = Box::new(|_: &fs::File| Err(io::ErrorKind::StorageFull.into()));
+    told(SledStore::open_with(&config(folder.path()), fails, PATIENCE));
+    let sled = folder.path().join("sled");
+    wait_until_free(&sled).unwrap();
+    assert!(fs::metadata(sled.join("db")).unwrap().len() > 0);
+    assert_eq!(fs::read(sled.join(COUNT)).unwrap(), b"");
+    made(folder.path());
+    let count = fs::read(sled.join(COUNT)).unwrap();
+    assert_eq!(count.len(), 12);
+    // From now on the count is what tells, and nothing else does.
+    fs::write(sled.join(COUNT), "").unwrap();
+    untouched(folder.path(), "is not known to be Reqlore's");
+    fs::write(sled.join(COUNT), count).unwrap();
+    made(folder.path());
+}
+
+#[test]
+fn a_making_that_was_killed_at_its_very_end_goes_on() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId::section("a");
+    let mark = folder.path().join("sled").join(crate::folder::MARK);
+    run(async {
+        for harm in [None, Some(&[0; 12][..])] {
+            let store = SledStore::open(&config(folder.path())).unwrap();
+            put(&store, &id, "kept").await.unwrap();
+            store.close().unwrap();
+            fs::write(&mark, "").unwrap();
+            if let Some(harm) = harm {
+                fs::write(mark.with_file_name(COUNT), harm).unwrap();
+            }
+            let store = SledStore::open(&config(folder.path())).unwrap();
+            assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
+            store.close().unwrap();
+            assert!(fs::symlink_metadata(&mark).is_err());
+            made(folder.path());
+        }
+    });
+}
