@@ -6,12 +6,12 @@
 //! itself: it may lag behind and never lies ahead.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Stat, fstat, stat};
+use rustix::fs::{OFlags, Stat, fstat, stat};
 
 pub(crate) const DB: &str = "db";
 pub(crate) const ACKNOWLEDGED: &str = "acknowledged";
@@ -29,9 +29,9 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn open(folder: &Path, sync: Sync) -> io::Result<Self> {
         let path = folder.join(DB);
-        let db = File::open(&path)?;
-        let mut options = File::options();
-        let options = options.read(true).write(true).create(true).truncate(false);
+        let db = options().open(&path)?;
+        let mut options = options();
+        let options = options.write(true).create(true).truncate(false);
         let acknowledged = options.open(folder.join(ACKNOWLEDGED))?;
         Ok(Self { path, db, acknowledged, sync })
     }
@@ -65,9 +65,16 @@ impl Disk {
     }
 }
 
+/// To read what is no link.
+pub(crate) fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
 /// The count of this folder, if there is a whole one.
 pub(crate) fn count(folder: &Path) -> io::Result<Option<u64>> {
-    match File::open(folder.join(ACKNOWLEDGED)) {
+    match options().open(folder.join(ACKNOWLEDGED)) {
         Ok(file) => Ok(count_in(&file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

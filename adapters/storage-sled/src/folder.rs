@@ -2,16 +2,16 @@
 //!
 //! The trap: sled takes over whatever lies at the names that it uses, and overwrites what it can't
 //! read. So a `db` is ours only when the count beside it says so, or the mark of a making that did
-//! not end: it is durable before sled sees the folder, and goes when the count is durable.
+//! not end: it is durable before sled sees the folder, and goes when the count is durable. Sled also
+//! follows symbolic links, and a cloned repository may hold some, so none may be there.
 
-use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::DirEntry;
 use std::io;
 use std::path::Path;
 
 use reqlore_domain::ports::documents::StoreResult;
 
-use crate::disk::{ACKNOWLEDGED, DB, count, sync_folder};
+use crate::disk::{ACKNOWLEDGED, DB, count, options, sync_folder};
 use crate::error::{RESTORE, failed, not_opened};
 
 /// There while a database is being made.
@@ -45,9 +45,19 @@ pub(crate) fn prepare(folder: &Path) -> StoreResult<Found> {
 
 fn names(folder: &Path) -> StoreResult<Vec<String>> {
     let unseen = |error| failed(folder, "list the folder", error);
-    let entries = std::fs::read_dir(folder).map_err(unseen)?;
-    let name = |name: &OsStr| name.to_string_lossy().into_owned();
-    entries.map(|entry| Ok(name(&entry.map_err(unseen)?.file_name()))).collect()
+    let name = |entry: io::Result<DirEntry>| {
+        let entry = entry.map_err(unseen)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type().map_err(unseen)?.is_symlink() {
+            let reason = format!(
+                "holds a symbolic link, {name}, which may lead anywhere; it was not followed. \
+                 Remove it, or name another folder"
+            );
+            return Err(not_opened(folder, &reason));
+        }
+        Ok(name)
+    };
+    std::fs::read_dir(folder).map_err(unseen)?.map(name).collect()
 }
 
 fn look(folder: &Path, names: &[String]) -> StoreResult<Found> {
@@ -83,7 +93,7 @@ fn look(folder: &Path, names: &[String]) -> StoreResult<Found> {
 
 /// One that is there may not be durable yet.
 fn mark(path: &Path) -> io::Result<()> {
-    File::options().write(true).create(true).truncate(false).open(path)?.sync_all()
+    options().write(true).create(true).truncate(false).open(path)?.sync_all()
 }
 
 /// The database is made, and its count is durable.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use reqlore_contract::run;
@@ -131,4 +132,37 @@ fn a_making_that_was_killed_at_its_very_end_goes_on() {
             made(folder.path());
         }
     });
+}
+
+#[test]
+fn links_are_refused_and_not_followed() {
+    for name in ["db", "conf", COUNT, "blobs", "snap.0000000000000001", "any"] {
+        for is_made in [false, true] {
+            let folder = tempdir().unwrap();
+            let sled = folder.path().join("sled");
+            if is_made {
+                made(folder.path());
+                let _ = fs::rename(sled.join(name), folder.path().join("elsewhere"));
+            } else {
+                fs::create_dir(&sled).unwrap();
+            }
+            symlink(folder.path().join("elsewhere"), sled.join(name)).unwrap();
+            untouched(folder.path(), "symbolic link");
+            if !is_made {
+                fs::write(folder.path().join("elsewhere"), "mine, and long enough").unwrap();
+                untouched(folder.path(), "symbolic link");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_count_is_not_opened_through_a_link() {
+    let folder = tempdir().unwrap();
+    let sled = made(folder.path());
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(sled.join(COUNT), &elsewhere).unwrap();
+    symlink(&elsewhere, sled.join(COUNT)).unwrap();
+    let opened = crate::disk::Disk::open(&sled, Box::new(fs::File::sync_all));
+    assert!(opened.is_err());
 }
