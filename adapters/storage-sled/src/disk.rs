@@ -31,7 +31,7 @@ impl Disk {
         let path = folder.join(DB);
         let db = options().open(&path)?;
         let mut options = options();
-        let options = options.write(true).create(true).truncate(false);
+        let options = options.write(true).create(true).truncate(false).mode(0o600);
         let acknowledged = options.open(folder.join(ACKNOWLEDGED))?;
         Ok(Self { path, db, acknowledged, sync })
     }

@@ -5,8 +5,9 @@
 //! not end: it is durable before sled sees the folder, and goes when the count is durable. Sled also
 //! follows symbolic links, and a cloned repository may hold some, so none may be there.
 
-use std::fs::DirEntry;
+use std::fs::{DirBuilder, DirEntry, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use reqlore_domain::ports::documents::StoreResult;
@@ -17,6 +18,8 @@ use crate::error::{RESTORE, failed, not_opened};
 /// There while a database is being made.
 pub(crate) const MARK: &str = "reqlore.unfinished";
 
+/// Where sled puts what is too large for its file.
+const BLOBS: &str = "blobs";
 /// How the name of an unfinished snapshot ends.
 const GENERATING: &str = ".generating";
 
@@ -35,12 +38,51 @@ pub(crate) fn prepare(folder: &Path) -> StoreResult<Found> {
     let found = look(folder, &names)?;
     if found.is_unfinished {
         let marked = mark(&folder.join(MARK)).and_then(|()| sync_folder(folder));
-        marked.map_err(|error| failed(folder, "write to it", error))?;
+        let made = marked.and_then(|()| make(folder));
+        made.map_err(|error| failed(folder, "write to it", error))?;
     }
     for name in names.iter().filter(|name| name.ends_with(GENERATING)) {
         set_aside(folder, name)?;
     }
+    make_private(folder)?;
     Ok(found)
+}
+
+/// What sled would make with rights for all.
+fn make(folder: &Path) -> io::Result<()> {
+    options().write(true).create(true).truncate(false).mode(0o600).open(folder.join(DB))?;
+    match DirBuilder::new().mode(0o700).create(folder.join(BLOBS)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the rights to our files from all but their owner.
+pub(crate) fn make_private(folder: &Path) -> StoreResult<()> {
+    for name in names(folder)? {
+        let is_snapshot = name.starts_with("snap.") || name.starts_with("left-behind.");
+        if !is_snapshot && ![DB, "conf", ACKNOWLEDGED, BLOBS, MARK].contains(&name.as_str()) {
+            continue;
+        }
+        let path = folder.join(&name);
+        let set = std::fs::symlink_metadata(&path).and_then(|found| {
+            let mode = found.permissions().mode() & 0o777;
+            let theirs = mode & 0o077 != 0 && !found.is_symlink();
+            let owners = Permissions::from_mode(mode & 0o700);
+            if theirs { std::fs::set_permissions(&path, owners) } else { Ok(()) }
+        });
+        match set.map_err(|error| (error.kind(), error)) {
+            // Sled removes a snapshot when there is a newer one.
+            Ok(()) | Err((io::ErrorKind::NotFound, _)) => {}
+            Err((io::ErrorKind::PermissionDenied, error)) => {
+                tracing::warn!(%error, name, "a file of the database is another user's");
+            }
+            Err((_, error)) => {
+                return Err(failed(folder, &format!("set the rights of {name}"), error));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn names(folder: &Path) -> StoreResult<Vec<String>> {
@@ -93,7 +135,7 @@ fn look(folder: &Path, names: &[String]) -> StoreResult<Found> {
 
 /// One that is there may not be durable yet.
 fn mark(path: &Path) -> io::Result<()> {
-    options().write(true).create(true).truncate(false).open(path)?.sync_all()
+    options().write(true).create(true).truncate(false).mode(0o600).open(path)?.sync_all()
 }
 
 /// The database is made, and its count is durable.

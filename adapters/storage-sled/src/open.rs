@@ -62,7 +62,11 @@ pub(crate) fn open(folder: &Path, sync: Sync, patience: Duration) -> StoreResult
             base.create()?;
         }
         base.bring_heads_up_to_date()?;
-        if found.is_unfinished { base.finish(folder, &made) } else { Ok(()) }
+        if found.is_unfinished {
+            base.finish(folder, &made)?;
+        }
+        // Sled makes files at every opening.
+        folder::make_private(folder)
     });
     checked.map_err(|error| named(folder, error))?;
     Ok(base)

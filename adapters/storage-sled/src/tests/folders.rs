@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use reqlore_contract::run;
@@ -165,4 +165,51 @@ fn the_count_is_not_opened_through_a_link() {
     symlink(&elsewhere, sled.join(COUNT)).unwrap();
     let opened = crate::disk::Disk::open(&sled, Box::new(fs::File::sync_all));
     assert!(opened.is_err());
+}
+
+#[test]
+fn only_its_owner_reads_it() {
+    let folder = tempdir().unwrap();
+    let sled = folder.path().join("sled");
+    let open_to_all = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    fs::create_dir(&sled).unwrap();
+    open_to_all(&sled, 0o755);
+    let check = || {
+        let names = fs::read_dir(&sled).unwrap().map(|entry| entry.unwrap().path());
+        let names: Vec<PathBuf> = names.collect();
+        for path in &names {
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+        }
+        names
+    };
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        check();
+        for number in 0..20 {
+            put(&store, &DocumentId::section(number.to_string()), "text").await.unwrap();
+        }
+        store.close().unwrap();
+        check();
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        store.close().unwrap();
+        let names = check();
+        let is_snapshot = |path: &PathBuf| path.to_string_lossy().contains("snap.");
+        assert!(names.iter().any(is_snapshot), "{names:?}");
+        // As older versions left it.
+        for path in &names {
+            open_to_all(path, if path.is_dir() { 0o755 } else { 0o644 });
+        }
+        fs::write(sled.join("notes.txt"), "mine").unwrap();
+        open_to_all(&sled.join("notes.txt"), 0o644);
+        SledStore::open(&config(folder.path())).unwrap().close().unwrap();
+        let notes = fs::metadata(sled.join("notes.txt")).unwrap().permissions();
+        assert_eq!(notes.mode() & 0o777, 0o644, "what is not ours keeps its rights");
+        fs::remove_file(sled.join("notes.txt")).unwrap();
+        check();
+        let mode = fs::metadata(&sled).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755, "the folder was there before");
+    });
 }
