@@ -94,18 +94,30 @@ impl fmt::Debug for Disk {
     }
 }
 
-/// File systems of other machines: locks and syncs there don't hold what they promise.
+/// File systems of other machines: locks and syncs there don't hold what they promise. The SQLite
+/// storage has the same list.
+#[cfg(target_os = "linux")]
+const NETWORK: [u64; 12] = [
+    0x6969,      // nfs
+    0x517b,      // smb
+    0xff53_4d42, // cifs
+    0xfe53_4d42, // smb2
+    0x0102_1997, // 9p
+    0x5346_414f, // afs
+    0x6b41_4653, // kafs
+    0x7375_7245, // coda
+    0x564c,      // ncp
+    0x00c3_6400, // ceph
+    0x0bd0_0bd0, // lustre
+    0x786f_4256, // vboxsf
+];
+
 #[cfg(target_os = "linux")]
 pub(crate) fn is_remote(folder: &File) -> bool {
-    const NFS: u64 = 0x6969;
-    const SMB: u64 = 0x517b;
-    const CIFS: u64 = 0xff53_4d42;
-    const SMB2: u64 = 0xfe53_4d42;
-    const NINE_P: u64 = 0x0102_1997;
     let Ok(system) = rustix::fs::fstatfs(folder) else { return false };
     // The kernel's word is signed or not, and 32 bits of it count.
     let kind = u64::try_from(system.f_type & 0xffff_ffff).unwrap_or_default();
-    [NFS, SMB, CIFS, SMB2, NINE_P].contains(&kind)
+    NETWORK.contains(&kind)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -121,5 +133,24 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
             Ok(())
         }
         opened => opened?.sync_all(),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_file_system_is_known() {
+        let sqlite = include_str!("../../storage-sqlite/src/place.rs");
+        let (_, list) = sqlite.split_once("const NETWORK").unwrap();
+        let (list, _) = list.split_once("];").unwrap();
+        let kinds = list.lines().filter_map(|line| line.trim().strip_prefix("0x"));
+        let kind = |line: &str| {
+            let digits = line.split(',').next().unwrap().replace('_', "");
+            u64::from_str_radix(&digits, 16).unwrap()
+        };
+        assert_eq!(kinds.map(kind).collect::<Vec<_>>(), NETWORK);
+        assert!(!is_remote(&File::open("/").unwrap()));
     }
 }
