@@ -151,7 +151,7 @@ impl Base {
     fn take_in(&self, record: Record) -> StoreResult<()> {
         let Record { project, document, modified, place } = record;
         let mut row = self.project(&project)?.unwrap_or_default();
-        self.next_revision(&mut row)?;
+        self.next_revision(&project, &mut row)?;
         let old = self.row(&keys::document(row.id, &document.id), &document.id)?;
         let mut batch = Batch::default();
         write::put(&mut batch, &mut row, old, &document, modified, place)?;

@@ -5,7 +5,7 @@
 
 use reqlore_domain::document::{DocumentId, Kind};
 
-/// The longest name, in bytes: keys stay far below sled's pages.
+/// The longest name and the longest key of a project, in bytes: keys stay far below sled's pages.
 pub(crate) const MAX_NAME: usize = 1000;
 
 /// All documents of a kind.

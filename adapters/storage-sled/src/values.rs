@@ -2,7 +2,7 @@
 //!
 //! The trap: a page of sled that grows beyond 128 KiB goes to a file of its own that nobody syncs.
 //! A page holds up to 17 values, so values are small: bodies are cut into pieces, and a head that
-//! is too large is not kept but made from the body.
+//! is too large together with its document's place is not kept but made from the body.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use sled::IVec;
 
 /// Of all values; a store with a newer one is refused.
 pub(crate) const SCHEMA: u8 = 1;
-/// The longest piece of a body, and the largest head that is kept.
+/// The longest piece of a body, the longest place, and the largest head that is kept; head and
+/// place together are no longer.
 pub(crate) const PIECE_BYTES: usize = 4096;
 
 /// What is known of a project.
@@ -60,7 +61,9 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn set_head(&mut self, head: &Head) {
         let head_bytes = postcard::to_allocvec(head).unwrap_or_default();
-        self.head = if head_bytes.len() > PIECE_BYTES { Vec::new() } else { head_bytes };
+        let place = self.place.as_ref().map_or(0, |place| place.len());
+        let fits = head_bytes.len() + place <= PIECE_BYTES;
+        self.head = if fits { head_bytes } else { Vec::new() };
         // By its name it is found anyway.
         let reference = head.reference().filter(|r| *r != head.id.name && !r.contains('\0'));
         self.reference = reference.map(str::to_owned);

@@ -149,7 +149,7 @@ impl Base {
         changes: Vec<Change>,
         at: Timestamp,
     ) -> StoreResult<()> {
-        self.next_revision(row)?;
+        self.next_revision(project, row)?;
         let last: BTreeMap<DocumentId, Change> =
             changes.into_iter().map(|change| (change.id().clone(), change)).collect();
         for (id, change) in last {
@@ -170,7 +170,12 @@ impl Base {
     }
 
     /// Counts, and gives a new project its number.
-    pub(crate) fn next_revision(&self, row: &mut ProjectRow) -> StoreResult<()> {
+    pub(crate) fn next_revision(
+        &self,
+        project: &ProjectKey,
+        row: &mut ProjectRow,
+    ) -> StoreResult<()> {
+        check_length("the project", "key", project.as_str().len(), keys::MAX_NAME)?;
         row.revision += 1;
         if row.id == 0 {
             let ids = self.tree(PROJECTS).iter().map(|entry| {
@@ -210,11 +215,9 @@ pub(crate) fn put(
     place: Option<Arc<str>>,
 ) -> StoreResult<()> {
     let id = &document.id;
-    if id.name.len() > keys::MAX_NAME {
-        let most = keys::MAX_NAME;
-        let reason = format!("its name is longer than {most} bytes; choose a shorter one");
-        return Err(StoreError::Refused { place: id.to_string(), reason });
-    }
+    check_length(&id.to_string(), "name", id.name.len(), keys::MAX_NAME)?;
+    let place_bytes = place.as_ref().map_or(0, |place| place.len());
+    check_length(&id.to_string(), "place", place_bytes, PIECE_BYTES)?;
     let key = keys::document(project.id, id);
     let (length, revision) = (document.body.len() as u64, project.revision);
     let mut row = Row {
@@ -243,6 +246,15 @@ pub(crate) fn put(
     let value = encode(&key, &row);
     batch.put(DOCUMENTS, key, value);
     Ok(())
+}
+
+/// What is longer might become a file of its own, which nobody syncs.
+fn check_length(of: &str, what: &str, bytes: usize, most: usize) -> StoreResult<()> {
+    if bytes <= most {
+        return Ok(());
+    }
+    let reason = format!("its {what} is longer than {most} bytes; choose a shorter one");
+    Err(StoreError::Refused { place: of.to_owned(), reason })
 }
 
 fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<Row>, id: &DocumentId) {

@@ -147,3 +147,65 @@ fn two_projects_hold_the_same_names() {
         }
     });
 }
+
+fn with_place(project: &ProjectKey, name: &str, text: &str, place: usize) -> Record {
+    let document = Document::new(DocumentId::entity(name), Bytes::from(text.to_owned()));
+    let place = Some("p".repeat(place).into());
+    Record { project: project.clone(), document, modified: Timestamp(1), place }
+}
+
+#[test]
+fn a_long_place_or_project_is_refused() {
+    let project = ProjectKey::default();
+    let long = |length| ProjectKey::new("p".repeat(length));
+    let records =
+        [with_place(&project, "a", "text", 4097), with_place(&long(1001), "a", "text", 1)];
+    for (record, words) in records.into_iter().zip(["4096", "1000"]) {
+        let folder = tempdir().unwrap();
+        run(async {
+            let store = SledStore::open(&config(folder.path())).unwrap();
+            let mut sink = store.fill().await.unwrap();
+            let refused = sink.put(vec![record]).await.err();
+            assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
+            let text = refused.unwrap().to_string();
+            assert!(text.contains(words), "{text}");
+        });
+    }
+    let folder = tempdir().unwrap();
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        let change = || vec![Change::put(DocumentId::entity("a"), "text")];
+        let refused = commit_to(&store, &long(1001), change()).await;
+        assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
+        for number in 0..100 {
+            let key = ProjectKey::new(format!("{}{number:03}", "p".repeat(997)));
+            commit_to(&store, &key, change()).await.unwrap();
+        }
+        let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
+        assert_eq!(blobs.count(), 0);
+    });
+}
+
+#[test]
+fn the_longest_places_become_no_files() {
+    let folder = tempdir().unwrap();
+    let project = ProjectKey::default();
+    let tags = (0..65).map(|tag| format!("a-tag-{tag:06}, ")).collect::<Vec<_>>().concat();
+    let text = format!("---\nid: {}\ntags: [{tags}]\n---\n", "i".repeat(999));
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        let mut sink = store.fill().await.unwrap();
+        let name = |number: i32| format!("{}{number}", "n".repeat(990));
+        let records = (0..16).map(|number| with_place(&project, &name(number), &text, 4096));
+        sink.put(records.collect()).await.unwrap();
+        sink.finish().await.unwrap();
+        // One page holds them all, and sled writes it as a whole now and then.
+        for number in (0..16).cycle().take(100) {
+            put(&store, &DocumentId::entity(name(number)), &text).await.unwrap();
+        }
+        let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
+        assert_eq!(blobs.count(), 0);
+        let page = store.find(&project, &Filter::all(Kind::Entity)).await.unwrap();
+        assert!(page.heads.iter().all(|head| head.fault.is_none() && head.entity.is_some()));
+    });
+}
