@@ -70,6 +70,7 @@ impl Place {
         };
         let (wal, shm) = (beside("-wal"), beside("-shm"));
         let place = Self { shown, wal, shm, file, opened: OnceLock::new() };
+        place.check_links().map_err(fail("look at it"))??;
         let is_empty = match fs::metadata(&place.file) {
             Ok(found) if !found.is_file() => {
                 return Err(refused(&place.shown, "is no regular file; name another one"));
@@ -87,6 +88,26 @@ impl Place {
             return Err(refused(&place.shown, reason));
         }
         Ok(place)
+    }
+
+    /// Whoever opens a database here has resolved the path, so what is left is a link to nothing:
+    /// SQLite would make a file wherever it leads.
+    fn check_links(&self) -> io::Result<StoreResult<()>> {
+        for (path, _) in self.files() {
+            match fs::symlink_metadata(path) {
+                Ok(found) if found.is_symlink() => {
+                    let reason = format!(
+                        "is not used, because {} is a symbolic link; it was not followed. Remove \
+                         it, or name another file",
+                        path.file_name().unwrap_or_default().display()
+                    );
+                    return Ok(Err(refused(&self.shown, reason)));
+                }
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(Ok(()))
     }
 
     pub(crate) fn is_there(&self) -> bool {

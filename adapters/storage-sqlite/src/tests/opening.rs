@@ -1,7 +1,7 @@
 //! What is opened, what is refused, and what is brought up to date.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use reqlore_contract::run;
@@ -202,5 +202,27 @@ fn every_connection_is_set_up_for_safety() {
         assert!(connection.execute_batch("PRAGMA writable_schema = ON").is_ok());
         let defended = connection.execute("UPDATE sqlite_schema SET sql = ''", []);
         assert!(defended.is_err());
+    }
+}
+
+#[test]
+fn links_are_refused_and_not_followed() {
+    for suffix in ["", "-wal", "-shm"] {
+        for is_made in [false, true] {
+            let (folder, file) = if is_made { made() } else { place() };
+            let elsewhere = folder.path().join("elsewhere");
+            let link = folder.path().join(format!("reqlore.db{suffix}"));
+            let _ = fs::remove_file(&link);
+            symlink(&elsewhere, &link).unwrap();
+            let (error, words) = told(at(&file));
+            assert!(matches!(error, StoreError::Refused { .. }), "{suffix}: {error:?}");
+            assert!(words.contains("symbolic link"), "{words}");
+            assert!(fs::metadata(&elsewhere).is_err(), "{suffix}: it was made");
+            let names = fs::read_dir(folder.path()).unwrap().count();
+            assert_eq!(names, 1 + usize::from(is_made && !suffix.is_empty()));
+            fs::write(&elsewhere, "").unwrap();
+            told(at(&file));
+            assert_eq!(fs::read(&elsewhere).unwrap(), b"");
+        }
     }
 }
