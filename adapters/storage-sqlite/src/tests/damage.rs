@@ -38,23 +38,25 @@ fn write(engine: &mut Engine, name: &str, size: usize) -> StoreResult<Committed>
 }
 
 #[test]
-fn a_full_database_undoes_the_commit_and_the_next_one_works() {
+fn a_full_database_undoes_the_group_and_the_next_one_works() {
     let (_folder, file) = place();
     let mut engine = engine(&file);
     let pages: u32 =
         engine.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     engine.connection.pragma_update(None, "max_page_count", pages + 4).unwrap();
     engine.begin().unwrap();
-    let small = write(&mut engine, "small", 10);
+    write(&mut engine, "small", 10).unwrap();
     let (error, words) = told(write(&mut engine, "large", 100_000));
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     assert!(words.contains("no space") && words.contains("Nothing was written"), "{words}");
-    // The rest of the group stands, or all of it is told that it does not.
-    let stands = engine.end().is_ok();
+    // SQLite undid the whole group, and all of it is told so.
+    assert!(write(&mut engine, "later", 10).is_err());
+    assert!(engine.end().is_err());
     run(async {
         let s = storage(&file);
-        let found = s.body(&DocumentId::section("small")).await;
-        assert_eq!(found.is_some(), small.is_ok() && stands);
+        for name in ["small", "later"] {
+            assert_eq!(s.body(&DocumentId::section(name)).await, None, "{name}");
+        }
         assert_eq!(s.body(&DocumentId::section("large")).await, None);
     });
     engine.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
