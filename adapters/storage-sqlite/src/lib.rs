@@ -91,7 +91,7 @@ impl SqliteStore {
         let thread = |error| system(&shown, "start a thread for it", error);
         Ok(Self {
             writer: Writer::start("sqlite-writer", engine).map_err(thread)?,
-            pool: Arc::new(Pool::new(connector.clone())),
+            pool: Arc::new(Pool::new(connector.clone(), migrations.len())),
             _check: Check::start(connector.clone(), was_unclean, damaged).map_err(thread)?,
             connector,
         })

@@ -6,12 +6,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use reqlore_domain::document::Head;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use crate::connection::{Connector, Use, wait_when_busy};
-use crate::error::Failed;
+use crate::error::{DATABASE, Failed, refused};
 
 /// So many stay open while nobody reads.
 const IDLE: usize = 4;
@@ -21,13 +22,16 @@ const LARGE: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Pool {
     connector: Connector,
+    /// Which schema it has, as far as this process knows.
+    schema: usize,
     idle: Mutex<Vec<Connection>>,
     large: Arc<Semaphore>,
 }
 
 impl Pool {
-    pub(crate) fn new(connector: Connector) -> Self {
-        Self { connector, idle: Mutex::default(), large: Arc::new(Semaphore::new(LARGE)) }
+    pub(crate) fn new(connector: Connector, schema: usize) -> Self {
+        let large = Arc::new(Semaphore::new(LARGE));
+        Self { connector, schema, idle: Mutex::default(), large }
     }
 
     /// Reads a few documents, at once if nothing is in the way.
@@ -64,7 +68,8 @@ impl Pool {
         self.connector.place.check()?;
         let outcome = self.take(may_wait).map_err(Failed::from).and_then(|connection| {
             let transaction = connection.unchecked_transaction()?;
-            let found = read(&transaction)?;
+            let found =
+                read(&transaction).map_err(|failed| self.explained(&transaction, failed))?;
             transaction.commit()?;
             Ok((found, connection))
         });
@@ -75,6 +80,20 @@ impl Pool {
             idle.push(connection);
         }
         Ok(found)
+    }
+
+    /// What another version wrote is no damage.
+    fn explained(&self, connection: &Connection, failed: Failed) -> Failed {
+        let now = connection.query_one(
+            "SELECT heads, (SELECT user_version FROM pragma_user_version) FROM store",
+            [],
+            |row| Ok((row.get::<_, u32>(0)?, row.get::<_, usize>(1)?)),
+        );
+        if now.is_ok_and(|now| now != (Head::FORMAT, self.schema)) {
+            let reason = "was brought to another version by another reqlore; start this one again";
+            return refused(DATABASE, reason).into();
+        }
+        failed
     }
 
     fn take(&self, may_wait: bool) -> rusqlite::Result<Connection> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use reqlore_contract::run;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::documents::{Filter, StoreError};
 
 use rusqlite::Connection;
 
@@ -224,5 +224,24 @@ fn links_are_refused_and_not_followed() {
             told(at(&file));
             assert_eq!(fs::read(&elsewhere).unwrap(), b"");
         }
+    }
+}
+
+#[test]
+fn a_read_says_that_a_newer_version_took_over() {
+    let newer_heads = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
+    let newer_schema = "ALTER TABLE documents RENAME COLUMN head TO other; PRAGMA user_version = 9";
+    for (change, word) in [
+        (newer_heads, "another version"),
+        (newer_schema, "another version"),
+        ("UPDATE documents SET head = x'ff'", "reqlore restore"),
+    ] {
+        let (_folder, file) = made();
+        run(async {
+            let s = storage(&file);
+            sqlite(&file, change);
+            let (_, words) = told(s.store.find(&s.project, &Filter::all(Kind::Section)).await);
+            assert!(words.contains(word), "{change}: {words}");
+        });
     }
 }
