@@ -38,9 +38,10 @@ impl Disk {
 
     /// Whether the database file is still the one that was opened.
     pub(crate) fn is_in_place(&self) -> bool {
-        let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
+        // Somebody who empties it takes everything with it; sled itself never does.
+        let identity = |stat: Stat| (stat.st_dev, stat.st_ino, stat.st_size > 0);
         let held = fstat(&self.db).map(identity);
-        held.is_ok() && stat(&self.path).map(identity) == held
+        held.is_ok_and(|(_, _, full)| full) && stat(&self.path).map(identity) == held
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {

@@ -152,7 +152,8 @@ pub(crate) fn unmark(folder: &Path) -> StoreResult<()> {
 /// with it. It counts for nothing before it is whole and has its own name, so it may be moved away;
 /// its bytes are kept.
 fn set_aside(folder: &Path, name: &str) -> StoreResult<()> {
-    let aside = format!("left-behind.{name}");
+    // Not by the same end, or the next start would find it again.
+    let aside = format!("left-behind.{}", name.trim_end_matches(GENERATING));
     tracing::warn!("a start that was killed left {name} behind; it is kept as {aside}");
     let moved = std::fs::rename(folder.join(name), folder.join(aside));
     moved.map_err(|error| failed(folder, &format!("set {name} aside"), error))

@@ -31,6 +31,9 @@ const NETWORK: [FsWord; 12] = [
     0x786f_4256, // vboxsf
 ];
 
+/// No database is shorter than its header, in bytes.
+const HEADER: u64 = 100;
+
 #[derive(Debug)]
 pub(crate) struct Place {
     /// As it was given, for messages of opening.
@@ -74,6 +77,16 @@ impl Place {
         let is_empty = match fs::metadata(&place.file) {
             Ok(found) if !found.is_file() => {
                 return Err(refused(&place.shown, "is no regular file; name another one"));
+            }
+            Ok(found) if found.nlink() > 1 => {
+                let reason = "has a second name (a hard link); its log goes by the name, so by two \
+                              names it would lose commits. Remove the other name";
+                return Err(refused(&place.shown, reason));
+            }
+            // SQLite takes a file of a byte for an empty one.
+            Ok(found) if (1..HEADER).contains(&found.len()) => {
+                let reason = "is no SQLite database; it was not touched. Name another file";
+                return Err(refused(&place.shown, reason));
             }
             Ok(found) => found.len() == 0,
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,

@@ -133,6 +133,18 @@ fn a_file_that_is_gone_takes_no_writes() {
 }
 
 #[test]
+fn a_file_that_somebody_emptied_takes_no_writes() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let store = SledStore::open(&config(folder.path())).unwrap();
+        put(&store, &DocumentId::section("a"), "one").await.unwrap();
+        fs::write(folder.path().join("sled/db"), "").unwrap();
+        let outcome = put(&store, &DocumentId::section("b"), "two").await;
+        assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
+    });
+}
+
+#[test]
 fn a_file_that_goes_while_it_is_written_acknowledges_nothing() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("sled/db");

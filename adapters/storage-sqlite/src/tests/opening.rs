@@ -69,10 +69,21 @@ fn what_is_no_database_is_refused() {
     let (_folder, file) = place();
     fs::write(&file, "This is no database, but a text that is long enough. ".repeat(40)).unwrap();
     untouched(&file, &["no SQLite database"]);
+    // SQLite itself takes a file of one byte for an empty one.
+    fs::write(&file, "x").unwrap();
+    untouched(&file, &["no SQLite database"]);
     let (folder, _file) = place();
     let (error, told) = told(at(folder.path()));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(told.contains("no regular file"), "{told}");
+}
+
+#[test]
+fn a_database_with_two_names_is_refused() {
+    let (folder, file) = made();
+    fs::hard_link(&file, folder.path().join("second.db")).unwrap();
+    untouched(&file, &["second name", "Remove the other name"]);
+    untouched(&folder.path().join("second.db"), &["second name"]);
 }
 
 #[test]
