@@ -277,12 +277,8 @@ impl File {
         let base = self.folder();
         let mut found: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
         for (key, project) in projects.as_table().ok_or_else(usage)? {
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-            if key.is_empty()
-                || key.len() > 64
-                || !key.chars().all(plain)
-                || key == ProjectKey::DEFAULT
-            {
+            let project_key = ProjectKey::new(key.as_str());
+            if !project_key.is_plain() || project_key.is_default() {
                 return Err(wrong(format!(
                     "{PROJECTS}: {key:?} is no key; one has 1 to 64 letters, digits, '-' and '_', \
                      and \"{}\" is the root's",
@@ -303,7 +299,7 @@ impl File {
                     "{PROJECTS}.{key}: {named:?} is the folder of another project as well"
                 )));
             }
-            found.insert(ProjectKey::new(key.as_str()), folder);
+            found.insert(project_key, folder);
         }
         Ok(found)
     }

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::fault::Fault;
 use crate::knowledge::Entity;
-use crate::sections;
+use crate::sections::{self, key::SectionKey};
 
 /// What kind of document this is. Each slice adds its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,6 +74,43 @@ impl DocumentId {
     pub fn entity(path: impl Into<String>) -> Self {
         Self { kind: Kind::Entity, name: path.into() }
     }
+
+    /// Can a document of this kind have this name? It may come from outside, so it must lead to no
+    /// other place; the message says what is wrong and repeats no long name.
+    pub fn check(&self) -> Result<(), String> {
+        match self.kind {
+            Kind::Instructions => check_only(&self.name, &Self::instructions().name),
+            Kind::Docsets => check_only(&self.name, &Self::docsets().name),
+            Kind::Section => SectionKey::try_from(self.name.clone()).map(drop),
+            Kind::Entity => check_path(&self.name),
+        }
+    }
+}
+
+/// The longest path of an entity, in bytes, and the folders it may go through.
+const MAX_PATH: (usize, usize) = (4_000, 32);
+
+fn check_only(name: &str, only: &str) -> Result<(), String> {
+    if name == only { Ok(()) } else { Err(format!("a document of this kind is called {only:?}")) }
+}
+
+fn check_path(name: &str) -> Result<(), String> {
+    let (bytes, folders) = MAX_PATH;
+    if name.len() > bytes {
+        return Err(format!("a name has at most {bytes} bytes, this has {}", name.len()));
+    }
+    if name.contains(char::is_control) {
+        return Err(format!("{name:?} has a control character in its name"));
+    }
+    if name.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        return Err(format!(
+            "{name:?} is no name; no part of one between '/' is empty or begins with '.'"
+        ));
+    }
+    if name.split('/').count() > folders + 1 {
+        return Err(format!("{name:?} lies in more than {folders} folders"));
+    }
+    Ok(())
 }
 
 impl fmt::Display for DocumentId {
@@ -256,5 +293,28 @@ mod tests {
         let head =
             Head::of(&Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")));
         assert!(head.fault.is_some_and(|fault| fault.reason.contains("UTF-8")));
+    }
+    #[test]
+    fn a_name_leads_nowhere_else() {
+        let deep = "d/".repeat(32);
+        let entities = ["a", "a/b/c", "a..b/c d", "n\u{f6}te", "a\\b", &(deep.clone() + "x")];
+        let ids = entities.map(DocumentId::entity);
+        let others = [DocumentId::instructions(), DocumentId::docsets(), DocumentId::section("a")];
+        for id in ids.iter().chain(&others) {
+            assert_eq!(id.check(), Ok(()), "{id}");
+        }
+        let entities = ["", "/", "/a", "a/", "a//b", ".", "..", "../../evil", "a/../b", ".a/b"];
+        let odd = ["a/.b", "a\0", "a\nb", "a\u{85}", &(deep + "d/x"), &"x".repeat(4_001)];
+        let mut wrong = entities.map(DocumentId::entity).to_vec();
+        wrong.extend(odd.map(DocumentId::entity));
+        wrong.extend(["a/../../b", "", "AGENTS", ".a", "a\n"].map(DocumentId::section));
+        for kind in [Kind::Instructions, Kind::Docsets] {
+            let named = |name: &str| DocumentId { kind, name: name.to_owned() };
+            wrong.extend(["", "agents", "Config", "../AGENTS"].map(named));
+        }
+        for id in wrong {
+            let said = id.check().unwrap_err();
+            assert!(said.len() < 9_000, "{said}");
+        }
     }
 }

@@ -21,6 +21,12 @@ impl ProjectKey {
         &self.0
     }
 
+    /// Is it one that people can give? Only files know others, which are folders.
+    pub fn is_plain(&self) -> bool {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        (1..=64).contains(&self.0.len()) && self.0.bytes().all(plain)
+    }
+
     pub fn is_default(&self) -> bool {
         &*self.0 == Self::DEFAULT
     }
@@ -35,5 +41,17 @@ impl Default for ProjectKey {
 impl fmt::Display for ProjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_key_has_up_to_64_letters_digits_and_dashes() {
+        let is_plain = |key: &str| ProjectKey::new(key).is_plain();
+        assert!([ProjectKey::DEFAULT, "a", "A-1_b", &"x".repeat(64)].into_iter().all(is_plain));
+        assert!(!["", "/etc", "a b", "\u{f6}", ".", &"x".repeat(65)].into_iter().any(is_plain));
     }
 }

@@ -24,6 +24,9 @@ const VERSION: u64 = 1;
 /// A byte of a text takes at most six in JSON, as in `\u0000`; the rest is for the other keys.
 pub(crate) const LINE_BYTES: usize = 6 * MAX_BYTES + (1 << 20);
 
+/// The longest place, in bytes: what a path may have on Linux.
+const MAX_PLACE: usize = 4_096;
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header<'a> {
@@ -157,6 +160,20 @@ fn time_from_text(text: &str) -> Result<Timestamp, String> {
     })
 }
 
+/// A place lies below the project's folder, whoever looks for it there.
+fn check_place(place: &str) -> Result<(), String> {
+    if place.len() > MAX_PLACE {
+        return Err(format!("a place has at most {MAX_PLACE} bytes, this has {}", place.len()));
+    }
+    if place.starts_with('/') || place.split('/').any(|part| part == "..") {
+        return Err(format!("{place:?} is no place; one is relative and goes through no \"..\""));
+    }
+    if place.contains('\0') {
+        return Err(format!("{place:?} is no place; it has a NUL character"));
+    }
+    Ok(())
+}
+
 /// The records so far. What breaks its rules is neither written nor read.
 #[derive(Default)]
 pub(crate) struct Sequence {
@@ -166,7 +183,12 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     pub(crate) fn add(&mut self, record: &Record) -> Result<(), String> {
-        let Record { project, document: Document { id, body, version }, .. } = record;
+        let Record { project, document: Document { id, body, version }, place, .. } = record;
+        if !project.is_plain() {
+            return Err("a project's key has 1 to 64 letters, digits, '-' and '_'".to_owned());
+        }
+        id.check()?;
+        place.as_deref().map_or(Ok(()), check_place)?;
         let this = (project.clone(), id.clone());
         match &self.last {
             Some(last) if *last == this => return Err(format!("{id} is there twice")),

@@ -20,6 +20,8 @@ const HEADER_BYTES: usize = 4096;
 const BATCH_BYTES: usize = 2 << 20;
 /// What a record takes beside its bytes, roughly.
 const RECORD_BYTES: usize = 256;
+/// As many characters of a reason are told.
+const REASON: usize = 500;
 
 /// A dump that was found sound, from its first record on.
 pub(crate) struct Records {
@@ -169,7 +171,9 @@ impl Reader {
     }
 
     fn damaged(&self, why: &str) -> StoreError {
-        let reason = format!("line {}: {why}", self.number);
+        // It may repeat what the line holds, which may be long.
+        let cut = why.char_indices().nth(REASON).map(|(at, _)| format!("{}\u{2026}", &why[..at]));
+        let reason = format!("line {}: {}", self.number, cut.as_deref().unwrap_or(why));
         StoreError::Unreadable { place: self.place.clone(), reason }
     }
 }

@@ -252,24 +252,21 @@ impl Shared {
             );
             return Err(refused(&id.to_string(), &reason));
         }
+        let no_file = |why: &str| {
+            let reason = format!("can't be a file; copy it into a database instead{why}");
+            refused(&id.to_string(), &reason)
+        };
+        id.check().map_err(|why| no_file(&format!(" ({why})")))?;
         let root = self.open(project)?;
         let mut tree = Tree::new(&root, &self.layout);
         if id.kind == Kind::Instructions {
             tree.prefer_requirements(place.as_deref());
         }
         tree.create_folder(id)?;
-        let place = tree.place(id)?;
-        let place = place.filter(|_| may_be_a_file(id)).ok_or_else(|| {
-            refused(&id.to_string(), "can't be a file; copy it into a database instead")
-        })?;
+        let place = tree.place(id)?.ok_or_else(|| no_file(""))?;
         create(&place.dir, &place.name, &document.body, *modified)
             .map_err(|error| failed(&place.shown, "write it", error))
     }
-}
-
-/// Entities' names are judged where their folders are found.
-fn may_be_a_file(id: &DocumentId) -> bool {
-    id.kind != Kind::Section || crate::layout::section_of(&format!("{}.md", id.name)).is_some()
 }
 
 fn create(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The contract on real files, and what only files can do wrong.
 
 mod attacks;
+mod copies;
 mod crash;
 mod disk;
 mod freshness;

@@ -118,6 +118,30 @@ async fn each_fault_is_named() {
 }
 
 #[tokio::test]
+async fn what_leads_elsewhere_is_refused_by_its_line() {
+    let long = format!("\"place\":\"{}\"", "x".repeat(3_000_000));
+    let kind = format!("\"kind\":\"{}\"", "x".repeat(3_000_000));
+    for (old, new, told) in [
+        ("decisions/deep/dec-1d2c8f", "../../evil", "line 9: \"../../evil\" is no name"),
+        ("decisions/deep/dec-1d2c8f", "/etc/passwd", "line 9: \"/etc/passwd\" is no name"),
+        ("decisions/deep/dec-1d2c8f", "a\\u0000", "line 9: \"a\\0\" has a control character"),
+        ("\"empty\"", "\"a/../../b\"", "line 4: \"a/../../b\" is no section key"),
+        ("\"AGENTS\"", "\"other\"", "line 3: a document of this kind is called \"AGENTS\""),
+        ("\"config\"", "\"x/config\"", "line 8: a document of this kind is called \"config\""),
+        ("\"default\"", "\"\"", "line 3: a project's key has 1 to 64 letters"),
+        ("\"default\"", "\"/etc\"", "line 3: a project's key has 1 to 64 letters"),
+        ("docs/AGENTS.md", "/docs/AGENTS.md", "line 3: \"/docs/AGENTS.md\" is no place"),
+        ("docs/AGENTS.md", "docs/../../x", "line 3: \"docs/../../x\" is no place"),
+        ("docs/AGENTS.md", "\\u0000", "line 3: \"\\0\" is no place"),
+        ("\"place\":\"docs/AGENTS.md\"", &long, "line 3: a place has at most 4096 bytes"),
+        ("\"kind\":\"instructions\"", &kind, "line 3: unknown kind"),
+    ] {
+        let refused = refusal(&with(old, new).await).await;
+        assert!(refused.contains(told) && refused.len() < 9_000, "{told} in {refused:.2000}");
+    }
+}
+
+#[tokio::test]
 async fn a_line_without_end_is_refused_in_bounded_memory() {
     let mut bytes = lines().await[0].clone();
     bytes.resize(80 << 20, b' ');

@@ -119,7 +119,8 @@ async fn what_could_not_be_read_is_not_written() {
     let twice = vec![records()[0].clone(), records()[0].clone()];
     let mut swapped = records();
     swapped.swap(3, 4);
-    for records in [vec![changed], vec![large], twice, swapped] {
+    let outside = record(DocumentId::entity("../../evil"), "", 0);
+    for records in [vec![changed], vec![large], twice, swapped, vec![outside]] {
         let fault = fill(&place.dump(), records).await.err().unwrap();
         assert!(matches!(fault, StoreError::Fault(_)), "{fault}");
         assert_eq!(place.files().len(), 0);
@@ -132,8 +133,8 @@ proptest! {
     #[test]
     fn any_bytes_name_place_and_time_come_back(
         body in proptest::collection::vec(any::<u8>(), 0..200),
-        name in any::<String>(),
-        place in proptest::option::of(any::<String>()),
+        name in "[^\\p{Cc}./][^\\p{Cc}/]{0,40}(/[^\\p{Cc}./][^\\p{Cc}/]{0,40}){0,5}",
+        place in proptest::option::of("[^/\\x00.][^\\x00.]{0,80}"),
         modified in any::<i64>(),
     ) {
         let mut put = record(DocumentId::entity(name), body, 0);

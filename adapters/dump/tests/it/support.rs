@@ -59,7 +59,7 @@ pub(crate) fn records() -> Vec<Record> {
     records[1].place = None;
     records[2].place = Some("".into());
     let mut other = record(section("a"), "in another project", 7);
-    other.project = ProjectKey::new("/other \"project\"\n");
+    other.project = ProjectKey::new("an-Other_1");
     records.insert(0, other);
     records
 }
