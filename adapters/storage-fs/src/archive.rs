@@ -5,6 +5,7 @@
 //! where a document would be looked for are written to, whatever a record says.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::fs::{File, FileTimes};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -18,10 +19,11 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 use crate::error::{failed, not_written, refused};
-use crate::layout::{LOCAL, Root, Tree, as_file, is_not_there};
+use crate::layout::{LOCAL, Place, Root, Tree, as_file, is_not_there};
 use crate::lock::{Lock, Turn};
 use crate::read::{Content, read_settled};
-use crate::{FsStore, Shared, walk};
+use crate::walk::{self, Obstacles};
+use crate::{FsStore, Shared};
 
 /// The mark of a project that is being filled.
 const MARK: &str = "incomplete";
@@ -30,6 +32,8 @@ const BATCH: (usize, usize) = (2 * 1024 * 1024, 1_000);
 /// So often a file that looks half saved is read again; each time takes a seventh of a second. In
 /// all it is more than the three seconds after which a file is old enough to be believed.
 const PATIENCE: usize = 26;
+/// How many things that can't be copied are named.
+const NAMED: usize = 20;
 
 impl FsStore {
     async fn lock_all(&self) -> StoreResult<Vec<Lock>> {
@@ -64,19 +68,21 @@ impl Shared {
         }
     }
 
-    /// The names of everything there is, in the order of an archive.
-    fn all(&self, root: &Root) -> StoreResult<VecDeque<DocumentId>> {
+    /// The names of everything there is, in the order of an archive, and what can't be copied.
+    fn all(&self, root: &Root, obstacles: &mut Obstacles) -> StoreResult<VecDeque<DocumentId>> {
         let tree = Tree::new(root, &self.layout);
-        let mut sections = walk::sections(tree.requirements()?)?;
+        let mut sections = walk::all_sections(tree.requirements()?, obstacles)?;
         sections.sort_unstable();
-        let entities = walk::entities(root, &mut |_, _| ())?;
+        let entities = walk::all_entities(root, obstacles)?;
         let entities = entities.into_iter().map(|listed| DocumentId::entity(listed.name));
         let mut all = VecDeque::new();
         for kind in Kind::ALL {
             match kind {
-                Kind::Instructions => all.extend(present(&tree, DocumentId::instructions())?),
+                Kind::Instructions => {
+                    all.extend(present(&tree, DocumentId::instructions(), obstacles)?);
+                }
                 Kind::Section => all.extend(std::mem::take(&mut sections)),
-                Kind::Docsets => all.extend(present(&tree, DocumentId::docsets())?),
+                Kind::Docsets => all.extend(present(&tree, DocumentId::docsets(), obstacles)?),
                 Kind::Entity => break,
             }
         }
@@ -85,13 +91,47 @@ impl Shared {
     }
 }
 
-fn present(tree: &Tree<'_>, id: DocumentId) -> StoreResult<Option<DocumentId>> {
-    let Some(place) = tree.place(&id)? else { return Ok(None) };
-    match place.dir.symlink_metadata(&place.name) {
-        Ok(_) => Ok(Some(id)),
-        Err(error) if is_not_there(&error) => Ok(None),
-        Err(error) => Err(failed(&place.shown, "look at it", error)),
+fn present(
+    tree: &Tree<'_>,
+    id: DocumentId,
+    obstacles: &mut Obstacles,
+) -> StoreResult<Option<DocumentId>> {
+    let place = match tree.place(&id) {
+        Err(StoreError::Refused { place, reason }) => {
+            obstacles.push(format!("{place}: {reason}"));
+            return Ok(None);
+        }
+        place => place?,
+    };
+    let Some(Place { dir, name, shown }) = place else { return Ok(None) };
+    Ok(walk::judge(&dir, name.as_str(), &shown, obstacles).then_some(id))
+}
+
+/// A copy is whole or it is not begun.
+fn check_none(mut obstacles: Obstacles) -> StoreResult<()> {
+    if obstacles.is_empty() {
+        return Ok(());
     }
+    obstacles.sort_unstable();
+    let count = obstacles.len();
+    let noun = if count == 1 { "entry" } else { "entries" };
+    let mut reason = format!("{count} {noun} can't be copied, so nothing is:");
+    for obstacle in obstacles.iter().take(NAMED) {
+        // Writing to a string does not fail.
+        let _ = write!(reason, "\n- {obstacle}");
+    }
+    if count > NAMED {
+        let _ = write!(reason, "\nand {} more", count - NAMED);
+    }
+    Err(refused("the project's folder", &reason))
+}
+
+/// What messages call a project's folder, wherever it is.
+fn folder_of(project: &ProjectKey) -> String {
+    if project.is_default() {
+        return "the project's folder".to_owned();
+    }
+    format!("the folder of the project {project}")
 }
 
 #[async_trait]
@@ -99,12 +139,21 @@ impl Archive for FsStore {
     async fn read(&self) -> StoreResult<Box<dyn Source>> {
         let locks = self.lock_all().await?;
         let listing = self.blocking(|shared| {
-            let mut all = VecDeque::new();
+            let (mut all, mut obstacles) = (VecDeque::new(), Obstacles::new());
             for (project, _) in shared.folders.keyed() {
                 shared.check_complete(project)?;
-                let ids = shared.all(&shared.open(project)?)?;
+                let mut found = Obstacles::new();
+                let ids = shared.all(&shared.open(project)?, &mut found)?;
                 all.extend(ids.into_iter().map(|id| (project.clone(), id)));
+                if !project.is_default() {
+                    let whose = folder_of(project);
+                    for found in &mut found {
+                        *found = format!("in {whose}: {found}");
+                    }
+                }
+                obstacles.append(&mut found);
             }
+            check_none(obstacles)?;
             Ok(all)
         });
         let ids = listing.await?;
@@ -116,9 +165,12 @@ impl Archive for FsStore {
         let marking = self.blocking(|shared| {
             for (project, _) in shared.folders.keyed() {
                 shared.check_complete(project)?;
-                if let Some(found) = shared.all(&shared.open(project)?)?.front() {
+                let mut obstacles = Obstacles::new();
+                let all = shared.all(&shared.open(project)?, &mut obstacles)?;
+                let found = all.front().map(ToString::to_string).or_else(|| obstacles.pop());
+                if let Some(found) = found {
                     let reason = format!("is not empty: it holds {found}. Name an empty one");
-                    return Err(refused("the project's folder", &reason));
+                    return Err(refused(&folder_of(project), &reason));
                 }
             }
             for (project, _) in shared.folders.keyed() {

@@ -1,14 +1,14 @@
 //! Listing: which files there are of a kind, by `stat`, without opening them.
 
-use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use cap_std::fs::{Dir, MetadataExt};
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::document::{DocumentId, MAX_BYTES};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
@@ -27,83 +27,195 @@ pub(crate) struct Listed {
     pub(crate) stamp: Stamp,
 }
 
+/// What stands where a document could be and can't be copied: where, what is wrong, what to do.
+pub(crate) type Obstacles = Vec<String>;
+
 /// Every `*.md` below `.ixchel`, at any depth, sorted by name. Hidden files and folders are left
 /// out, links to folders are not followed. `enter` sees each folder before it is listed.
 pub(crate) fn entities(
     root: &Root,
     enter: &mut dyn FnMut(&OwnedFd, &str),
 ) -> StoreResult<Vec<Listed>> {
-    let mut listed = Vec::new();
-    let top = match root.dir.open_dir(KNOWLEDGE).and_then(|top| as_file(&top)) {
-        Ok(top) => OwnedFd::from(top),
-        Err(error) if is_not_there(&error) => return Ok(listed),
-        Err(error) => return Err(failed(KNOWLEDGE, "open it", error)),
-    };
-    // A folder is opened when its turn comes: there may be more of them than handles.
-    let mut folders = vec![(Rc::new(top), String::new(), 0)];
-    while let Some((parent, path, depth)) = folders.pop() {
-        let folder = match last(&path) {
-            Some(name) => match open_folder(&parent, name) {
-                Ok(folder) => Rc::new(folder),
-                Err(error) => {
-                    hidden(&path, error)?;
+    Walk::default().all(root, enter)
+}
+
+/// The same for an archive, which leaves out nothing that may be an entity or hold one.
+pub(crate) fn all_entities(root: &Root, obstacles: &mut Obstacles) -> StoreResult<Vec<Listed>> {
+    let walk = Walk { obstacles: Some(obstacles), ..Walk::default() };
+    walk.all(root, &mut |_, _| ())
+}
+
+#[derive(Default)]
+struct Walk<'a> {
+    /// What is still to be listed, by its parent, its path and its depth. A folder is opened when
+    /// its turn comes: there may be more of them than handles.
+    folders: Vec<(Rc<OwnedFd>, String, usize)>,
+    listed: Vec<Listed>,
+    /// Where somebody wants to know.
+    obstacles: Option<&'a mut Obstacles>,
+}
+
+impl Walk<'_> {
+    fn all(
+        mut self,
+        root: &Root,
+        enter: &mut dyn FnMut(&OwnedFd, &str),
+    ) -> StoreResult<Vec<Listed>> {
+        let top = match root.dir.open_dir(KNOWLEDGE).and_then(|top| as_file(&top)) {
+            Ok(top) => OwnedFd::from(top),
+            Err(error) if is_not_there(&error) => return Ok(self.listed),
+            Err(error) => return Err(failed(KNOWLEDGE, "open it", error)),
+        };
+        self.folders.push((Rc::new(top), String::new(), 0));
+        while let Some((parent, path, depth)) = self.folders.pop() {
+            let folder = match last(&path) {
+                Some(name) => match open_folder(&parent, name) {
+                    Ok(folder) => Rc::new(folder),
+                    Err(error) => {
+                        self.hidden(&path, error)?;
+                        continue;
+                    }
+                },
+                None => parent,
+            };
+            enter(&folder, &path);
+            let shown = format!("{KNOWLEDGE}/{path}");
+            reached(Step::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
+            let fail = |error: Errno| failed(&shown, "list it", error.into());
+            let entries = match rustix::fs::Dir::read_from(&folder) {
+                Err(error) if self.obstacles.is_some() => {
+                    self.hidden(&path, error)?;
                     continue;
                 }
-            },
-            None => parent,
-        };
-        enter(&folder, &path);
-        let shown = format!("{KNOWLEDGE}/{path}");
-        reached(Step::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
-        let fail = |error: Errno| failed(&shown, "list it", error.into());
-        let entries = rustix::fs::Dir::read_from(&folder).map_err(fail)?;
-        for entry in entries {
-            let entry = entry.map_err(fail)?;
-            let Some(file) = visible(entry.file_name()) else { continue };
-            let kind = entry.file_type();
-            if kind == FileType::Directory
-                || (kind == FileType::Unknown && is_folder(&folder, file))
-            {
-                if depth < MAX_DEPTH {
-                    folders.push((Rc::clone(&folder), format!("{path}{file}/"), depth + 1));
+                entries => entries.map_err(fail)?,
+            };
+            for entry in entries {
+                self.entry(&folder, &path, depth, &entry.map_err(fail)?);
+                if self.listed.len() > MAX_ENTITIES {
+                    return Err(StoreError::Refused {
+                        place: KNOWLEDGE.to_owned(),
+                        reason: format!("more than {MAX_ENTITIES} entities; split the repository"),
+                    });
                 }
-                continue;
-            }
-            let Some(stem) = file.strip_suffix(".md") else { continue };
-            if let Some(stamp) = stamp(&folder, file) {
-                listed.push(Listed { name: format!("{path}{stem}"), stamp });
-            }
-            if listed.len() > MAX_ENTITIES {
-                return Err(StoreError::Refused {
-                    place: KNOWLEDGE.to_owned(),
-                    reason: format!("more than {MAX_ENTITIES} entities; split the repository"),
-                });
             }
         }
+        self.listed.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(self.listed)
     }
-    listed.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok(listed)
+
+    fn entry(&mut self, folder: &Rc<OwnedFd>, path: &str, depth: usize, entry: &DirEntry) {
+        let name = entry.file_name();
+        if name.to_bytes().starts_with(b".") {
+            return;
+        }
+        let kind = entry.file_type();
+        let is_folder =
+            kind == FileType::Directory || (kind == FileType::Unknown && is_folder(folder, name));
+        let Ok(file) = name.to_str() else {
+            if is_folder || name.to_bytes().ends_with(b".md") {
+                let name = name.to_string_lossy();
+                self.obstacle(&format!("{KNOWLEDGE}/{path}{name}"), NOT_UTF8);
+            }
+            return;
+        };
+        if is_folder {
+            if depth < MAX_DEPTH {
+                self.folders.push((Rc::clone(folder), format!("{path}{file}/"), depth + 1));
+            } else {
+                let why = "lies deeper than folders are listed; move it up";
+                self.obstacle(&format!("{KNOWLEDGE}/{path}{file}/"), why);
+            }
+            return;
+        }
+        let Some(stem) = file.strip_suffix(".md") else { return };
+        let name = format!("{path}{stem}");
+        if let Some(obstacles) = &mut self.obstacles {
+            let id = DocumentId::entity(name.as_str());
+            let shown = id.to_string();
+            if let Err(why) = id.check() {
+                obstacles.push(obstacle(&shown, &format!("can't be copied ({why}); rename it")));
+            }
+            judge(folder, file, &shown, obstacles);
+        }
+        if let Some(stamp) = stamp(folder, file) {
+            self.listed.push(Listed { name, stamp });
+        }
+    }
+
+    fn obstacle(&mut self, shown: &str, why: &str) {
+        if let Some(obstacles) = &mut self.obstacles {
+            obstacles.push(obstacle(shown, why));
+        }
+    }
+
+    /// A folder that was just removed or replaced hides nothing, one that may not be entered hides
+    /// what is in it until its rights change. Anything else (no handles left, a broken disk) says
+    /// nothing about the entities, so there is no list.
+    fn hidden(&mut self, path: &str, error: Errno) -> StoreResult<()> {
+        let shown = format!("{KNOWLEDGE}/{path}");
+        match (error, &mut self.obstacles) {
+            (Errno::NOENT | Errno::NOTDIR | Errno::LOOP, _) => Ok(()),
+            (Errno::ACCESS | Errno::PERM, Some(obstacles)) => {
+                let why = format!("can't be entered ({error}); give this user the right");
+                obstacles.push(obstacle(&shown, &why));
+                Ok(())
+            }
+            (Errno::ACCESS | Errno::PERM, None) => {
+                tracing::warn!("{shown} can't be entered: {error}; what is in it is not seen");
+                Ok(())
+            }
+            _ => Err(failed(&shown, "open it", error.into())),
+        }
+    }
+}
+
+const NOT_UTF8: &str = "has a name that is not UTF-8; rename it";
+
+fn obstacle(shown: &str, why: &str) -> String {
+    // Nobody forges a line of the message.
+    if shown.contains(char::is_control) {
+        return format!("{shown:?}: {why}");
+    }
+    format!("{shown}: {why}")
+}
+
+/// Is this file there? What would keep it from being read is told.
+pub(crate) fn judge(
+    folder: impl AsFd,
+    file: impl Arg + Copy,
+    shown: &str,
+    obstacles: &mut Obstacles,
+) -> bool {
+    let stat = match rustix::fs::statat(&folder, file, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return false,
+        Err(error) => {
+            let why = format!("can't be looked at ({error}); give this user the right");
+            obstacles.push(obstacle(shown, &why));
+            return false;
+        }
+    };
+    let may_read = || rustix::fs::accessat(&folder, file, Access::READ_OK, AtFlags::EACCESS);
+    let why = match file_type(&stat) {
+        FileType::Symlink => "is a symbolic link; put a regular file there or remove it".to_owned(),
+        FileType::RegularFile if stat.st_size.unsigned_abs() > MAX_BYTES as u64 => {
+            format!("is larger than {} MiB; split it into smaller files", MAX_BYTES >> 20)
+        }
+        FileType::RegularFile => match may_read() {
+            Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                format!("can't be read ({error}); give this user the right")
+            }
+            _ => return true,
+        },
+        _ => "is no regular file; put one there or remove it".to_owned(),
+    };
+    obstacles.push(obstacle(shown, &why));
+    true
 }
 
 /// The last part of a folder's path; `None` for the top.
 fn last(path: &str) -> Option<&str> {
     path.strip_suffix('/').map(|path| path.rsplit('/').next().unwrap_or(path))
-}
-
-/// A folder that was just removed or replaced hides nothing, one that may not be entered hides what
-/// is in it until its rights change. Anything else (no handles left, a broken disk) says nothing
-/// about the entities, so there is no list.
-fn hidden(path: &str, error: Errno) -> StoreResult<()> {
-    match error {
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(()),
-        Errno::ACCESS | Errno::PERM => {
-            tracing::warn!(
-                "{KNOWLEDGE}/{path} can't be entered: {error}; what is in it is not seen"
-            );
-            Ok(())
-        }
-        _ => Err(failed(&format!("{KNOWLEDGE}/{path}"), "open it", error.into())),
-    }
 }
 
 /// A file by its stamp; `None` when it is not there (any more) or is a folder.
@@ -116,13 +228,9 @@ fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-fn is_folder(folder: &OwnedFd, file: &str) -> bool {
+fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
     let stat = rustix::fs::statat(folder, file, AtFlags::SYMLINK_NOFOLLOW);
     stat.is_ok_and(|stat| file_type(&stat) == FileType::Directory)
-}
-
-fn visible(name: &CStr) -> Option<&str> {
-    name.to_str().ok().filter(|name| !name.starts_with('.'))
 }
 
 /// Every regular `*.md` directly in the directory, save AGENTS.md and the file it links to.
@@ -145,6 +253,39 @@ pub(crate) fn sections(requirements: &Requirements<'_>) -> StoreResult<Vec<Docum
         };
         if metadata.is_file() && instructions != Some(metadata.ino()) {
             ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+/// The same for an archive, which leaves out no file that may be a section.
+pub(crate) fn all_sections(
+    requirements: &Requirements<'_>,
+    obstacles: &mut Obstacles,
+) -> StoreResult<Vec<DocumentId>> {
+    let Some(dir) = requirements.dir() else {
+        return Ok(Vec::new());
+    };
+    let fail = |error| failed(&requirements.shown(""), "list the requirements directory", error);
+    let instructions = inode_behind_instructions(dir);
+    let mut ids = Vec::new();
+    for entry in dir.entries().map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let bytes = name.as_encoded_bytes();
+        let is_ours = bytes.ends_with(b".md") && !bytes.starts_with(b".") && bytes != b"AGENTS.md";
+        let is_linked = || entry.metadata().is_ok_and(|found| Some(found.ino()) == instructions);
+        if !is_ours || is_folder(dir, &*name) || is_linked() {
+            continue;
+        }
+        let shown = requirements.shown(&name.to_string_lossy());
+        match name.to_str().map(section_of) {
+            None => obstacles.push(obstacle(&shown, NOT_UTF8)),
+            Some(None) => {
+                obstacles.push(obstacle(&shown, "has a name that no section has; rename it"));
+            }
+            Some(Some(id)) if judge(dir, &*name, &shown, obstacles) => ids.push(id),
+            Some(Some(_)) => {}
         }
     }
     Ok(ids)

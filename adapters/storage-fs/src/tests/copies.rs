@@ -1,11 +1,15 @@
 //! What a copy of a project's files refuses rather than leaving it out, or writing it elsewhere.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::document::{Document, DocumentId, Kind, MAX_BYTES};
 use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use tempfile::TempDir;
@@ -30,6 +34,104 @@ impl Project {
     fn store(&self) -> FsStore {
         FsStore::new(&config(&self.root))
     }
+
+    fn write(&self, path: impl AsRef<Path>, body: impl AsRef<[u8]>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+
+    async fn refusal(&self) -> String {
+        match self.store().read().await.err() {
+            Some(StoreError::Refused { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// Whatever a copy would leave out, or stop at, is told before it begins
+#[tokio::test]
+async fn everything_that_can_not_be_copied_is_told_at_once() {
+    let project = Project::new();
+    let directory = "docs/development/requirements";
+    for path in [&format!("{directory}/AGENTS.md"), &format!("{directory}/a.md"), ".ixchel/a.md"] {
+        project.write(path, "fine");
+    }
+    assert!(project.store().read().await.is_ok());
+    // Hidden files, other files and links to folders never were documents.
+    let odd = OsStr::from_bytes(b"\xff");
+    for path in [".ixchel/.x.md", ".ixchel/.h/x.md", ".ixchel/x.txt", "docs/x.md"] {
+        project.write(path, "");
+    }
+    project.write(Path::new(".ixchel").join(odd), "");
+    symlink("..", project.root.join(".ixchel/up")).unwrap();
+    assert!(project.store().read().await.is_ok());
+
+    let large = vec![b'x'; MAX_BYTES + 1];
+    for folder in [directory, ".ixchel"] {
+        symlink("a.md", project.root.join(folder).join("link.md")).unwrap();
+        project.write(format!("{folder}/large.md"), &large);
+        project.write(Path::new(folder).join(OsStr::from_bytes(b"n\xff.md")), "");
+    }
+    project.write(Path::new(".ixchel/in").join(odd).join("x.md"), "");
+    project.write(".ixchel/a\nb.md", "");
+    project.write(format!(".ixchel/{}x.md", "d/".repeat(33)), "");
+    project.write(format!("{directory}/a\\b.md"), "");
+    fs::create_dir_all(project.root.join(".knowledge/config.yaml")).unwrap();
+    let told = project.refusal().await;
+    let link = "is a symbolic link; put a regular file there or remove it";
+    let large = "is larger than 8 MiB; split it into smaller files";
+    let name = "has a name that is not UTF-8; rename it";
+    let expected = [
+        "11 entries can't be copied, so nothing is:".to_owned(),
+        "\".ixchel/a\\nb.md\": can't be copied (\"a\\nb\" has a control character in its name); \
+         rename it"
+            .to_owned(),
+        format!(".ixchel/{}: lies deeper than folders are listed; move it up", "d/".repeat(33)),
+        format!(".ixchel/in/\u{fffd}: {name}"),
+        format!(".ixchel/large.md: {large}"),
+        format!(".ixchel/link.md: {link}"),
+        format!(".ixchel/n\u{fffd}.md: {name}"),
+        ".knowledge/config.yaml: is no regular file; put one there or remove it".to_owned(),
+        format!("{directory}/a\\b.md: has a name that no section has; rename it"),
+        format!("{directory}/large.md: {large}"),
+        format!("{directory}/link.md: {link}"),
+        format!("{directory}/n\u{fffd}.md: {name}"),
+    ];
+    assert_eq!(told, expected.join("\n- "));
+}
+
+#[tokio::test]
+async fn twenty_are_named_and_the_rest_is_counted() {
+    let project = Project::new();
+    fs::create_dir(project.root.join(".ixchel")).unwrap();
+    for number in 10..35 {
+        symlink("x", project.root.join(format!(".ixchel/{number}.md"))).unwrap();
+    }
+    let told = project.refusal().await;
+    assert!(told.starts_with("25 entries can't be copied"), "{told}");
+    assert!(told.contains("/29.md") && !told.contains("/30.md"), "{told}");
+    assert!(told.ends_with("\nand 5 more"), "{told}");
+}
+
+#[tokio::test]
+async fn a_folder_that_holds_something_is_named_by_its_project() {
+    let project = Project::new();
+    let other = project.outside.path().join("other");
+    fs::create_dir_all(other.join(".ixchel")).unwrap();
+    symlink("x", other.join(".ixchel/a.md")).unwrap();
+    let mut config = config(&project.root);
+    config.projects.insert(ProjectKey::new("second"), other.clone());
+    let store = FsStore::new(&config);
+    let told = store.read().await.err().unwrap().to_string();
+    assert!(told.contains("- in the folder of the project second: .ixchel/a.md: is a"), "{told}");
+    let told = store.fill().await.err().unwrap().to_string();
+    assert!(told.starts_with("the folder of the project second: is not empty"), "{told}");
+    fs::remove_file(other.join(".ixchel/a.md")).unwrap();
+    fs::write(other.join(".ixchel/a.md"), "x").unwrap();
+    let told = store.fill().await.err().unwrap().to_string();
+    let expected = "the folder of the project second: is not empty: it holds .ixchel/a.md.";
+    assert!(told.starts_with(expected), "{told}");
 }
 
 #[tokio::test]
@@ -53,7 +155,7 @@ async fn a_name_that_leads_elsewhere_is_not_written() {
         let refused = refused.unwrap_or_else(|| panic!("{id} was written")).to_string();
         assert!(refused.contains("can't be a file; copy it into a database"), "{refused}");
     }
-    let names = |folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    assert_eq!(names(&project.root).collect::<Vec<_>>(), [".reqlore"], "only the mark is there");
-    assert_eq!(names(&project.outside.path().to_owned()).count(), 1);
+    let listed = |folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(listed(&project.root).collect::<Vec<_>>(), [".reqlore"], "only the mark is there");
+    assert_eq!(listed(&project.outside.path().to_owned()).count(), 1);
 }
