@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -139,6 +139,84 @@ fn what_can_not_be_moved_is_refused_with_the_way_out() {
     }
     assert!(fs::read_dir(place.join("new")).unwrap().next().is_none(), "nothing was restored");
     assert!(!place.join("typo.db").is_file(), "nothing was made of a misspelt name");
+}
+
+// A target is opened when the source was found sound, for opening a database makes one
+#[test]
+fn a_source_that_is_refused_leaves_no_target_behind() {
+    let scratch = project();
+    let place = scratch.path();
+    fs::create_dir_all(place.join("fs/.ixchel")).unwrap();
+    std::os::unix::fs::symlink("x", place.join("fs/.ixchel/a.md")).unwrap();
+    fs::write(place.join("cut.jsonl"), "{\"format\":\"reqlore-dump\",").unwrap();
+    fs::write(place.join("empty.db"), "").unwrap();
+    for (command, told) in [
+        ("restore --storage sqlite:new.db cut.jsonl", "cut off; nothing was changed"),
+        ("restore --storage sled:new cut.jsonl", "cut off; nothing was changed"),
+        ("restore --storage sqlite:new.db none.jsonl", "can't be read"),
+        ("copy --from fs:fs --to sqlite:new.db", "is a symbolic link"),
+        ("copy --from sqlite:empty.db --to sqlite:new.db", "empty.db is an empty file"),
+        ("backup --storage sqlite:empty.db new.jsonl", "empty.db is an empty file"),
+    ] {
+        let (code, said) = run(place, command);
+        assert!(code == 1 && said.contains(told), "{command}: {told} in {said}");
+        let entries = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut left: Vec<_> = entries.collect();
+        left.sort();
+        assert_eq!(left, ["cut.jsonl", "empty.db", "fs"], "{command}");
+        assert_eq!(fs::metadata(place.join("empty.db")).unwrap().len(), 0, "{command}");
+    }
+}
+
+/// The binary without root's right to enter and read everything.
+fn without_rights(folder: &Path) -> Command {
+    let command = reqlore();
+    if fs::read_dir(folder).is_err() {
+        return command;
+    }
+    let mut without = Command::new("setpriv");
+    without.arg("--bounding-set=-dac_override,-dac_read_search").arg(command.get_program());
+    without.env_clear().env("HOME", "/nonexistent").env("REQLORE_CACHE", "off");
+    without
+}
+
+// A copy that leaves something out would be called verified all the same
+#[test]
+fn what_may_not_be_seen_is_not_left_out() {
+    let scratch = project();
+    let place = scratch.path();
+    let mode = |path: &str, mode| {
+        fs::set_permissions(place.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let paths =
+        ["closed/a.md", "listed/b.md", "c.md", "d.md"].map(|name| format!("fs/.ixchel/{name}"));
+    for path in &paths {
+        fs::create_dir_all(place.join(path).parent().unwrap()).unwrap();
+        fs::write(place.join(path), "x").unwrap();
+    }
+    mode("fs/.ixchel/closed", 0o000);
+    mode("fs/.ixchel/listed", 0o400);
+    mode("fs/.ixchel/c.md", 0o000);
+    for command in ["backup --storage fs:fs a.jsonl", "copy --from fs:fs --to sqlite:a.db --verify"]
+    {
+        let mut run = without_rights(&place.join("fs/.ixchel/closed"));
+        let run = run.current_dir(place).args(command.split(' ')).output().unwrap();
+        let told = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(1), "{command}: {told}");
+        for expected in [
+            "3 entries can't be copied, so nothing is:",
+            "- .ixchel/closed/: can't be entered (Permission denied (os error 13)); give this",
+            "- .ixchel/listed/: can't be entered (Permission denied",
+            "- .ixchel/c.md: can't be read (Permission denied",
+        ] {
+            assert!(told.contains(expected), "{command}: {expected} in {told}");
+        }
+        assert!(!told.contains("first document"), "{told}");
+    }
+    let left: Vec<_> =
+        fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    mode("fs/.ixchel/closed", 0o700);
+    assert_eq!(left, ["fs"], "nothing was begun");
 }
 
 /// How much lies below a folder, in bytes.

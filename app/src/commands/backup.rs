@@ -29,7 +29,8 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
     let (dump, file) = (Dump::new(&options.file), options.file.display());
     let source = moving::source(config, &config.storage)?;
     let runtime = wire::runtime()?;
-    let copied = runtime.block_on(moving::copy(&*source, &dump))?;
+    let reading = runtime.block_on(moving::read(&*source))?;
+    let copied = runtime.block_on(moving::copy(reading, &dump))?;
     let read = runtime.block_on(dump.read()).map_err(|error| {
         Failure::refused(format!("the backup can't be read back, so don't rely on it: {error}"))
     })?;

@@ -34,9 +34,11 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
         let message = format!("--from and --to are both {from}; name two storages");
         return Err(Failure::refused(message));
     }
-    let (source, target) = (moving::source(config, &from)?, wire::archive(config, &to)?);
+    let source = moving::source(config, &from)?;
     let runtime = wire::runtime()?;
-    let copied = runtime.block_on(moving::copy(&*source, &*target))?;
+    let reading = runtime.block_on(moving::read(&*source))?;
+    let target = wire::archive(config, &to)?;
+    let copied = runtime.block_on(moving::copy(reading, &*target))?;
     let mut verified = None;
     if options.verify {
         verified = Some(runtime.block_on(moving::verify(&*source, &*target))?);

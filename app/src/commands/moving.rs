@@ -1,13 +1,15 @@
 //! What `copy`, `backup` and `restore` share: the bar, the result, where everything comes from.
 //!
-//! Trap: a database is made where none is, so a misspelt source would be an empty one.
+//! Trap: a database is made where none is, so a misspelt source would be an empty one, and a target
+//! is opened only when its source was found sound.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use reqlore_application::transfer::{self, Copied, Verified};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::error::Error;
+use reqlore_domain::ports::archive::{Archive, Source};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -19,15 +21,24 @@ pub(super) const COPIED: [&str; 2] = ["Copied", "both sides are the same"];
 
 /// A storage that is there.
 pub(super) fn source(config: &Config, storage: &Storage) -> Result<Arc<dyn Archive>, Failure> {
-    if let Err(error) = std::fs::metadata(storage.place()) {
-        return Err(Failure::refused(format!("{storage} can't be read: {error}")));
+    let found = std::fs::metadata(storage.place())
+        .map_err(|error| Failure::refused(format!("{storage} can't be read: {error}")))?;
+    if found.is_file() && found.len() == 0 {
+        let message = format!("{storage} is an empty file and no database; name another one");
+        return Err(Failure::refused(message));
     }
     wire::archive(config, storage)
 }
 
-pub(super) async fn copy(from: &dyn Archive, to: &dyn Archive) -> Result<Copied, Failure> {
+/// Begins to read everything; what can't be read whole is refused here.
+pub(super) async fn read(from: &dyn Archive) -> Result<Box<dyn Source>, Failure> {
+    from.read().await.map_err(|error| Failure::refused(Error::from(error).message))
+}
+
+/// Takes what was begun to be read into a target.
+pub(super) async fn copy(source: Box<dyn Source>, to: &dyn Archive) -> Result<Copied, Failure> {
     let bar = bar("Copying");
-    let copied = transfer::copy(from, to, &|done, total| show(&bar, done, total)).await;
+    let copied = transfer::copy(source, to, &|done, total| show(&bar, done, total)).await;
     copied.map_err(|error| Failure::refused(error.message))
 }
 

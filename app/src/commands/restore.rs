@@ -1,6 +1,6 @@
 //! `reqlore restore`: a backup into the storage, which must be empty.
 //!
-//! The whole file is checked before anything is written; what was written is read from the storage
+//! The whole file is checked before the storage is even opened; what was written is read from the storage
 //! again and compared.
 
 use std::path::PathBuf;
@@ -24,9 +24,10 @@ pub(crate) struct Options {
 
 pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
     let dump = Dump::new(&options.file);
-    let target = wire::archive(config, &config.storage)?;
     let runtime = wire::runtime()?;
-    let copied = runtime.block_on(moving::copy(&dump, &*target))?;
+    let reading = runtime.block_on(moving::read(&dump))?;
+    let target = wire::archive(config, &config.storage)?;
+    let copied = runtime.block_on(moving::copy(reading, &*target))?;
     let verified = Some(runtime.block_on(moving::verify(&dump, &*target))?);
     let (from, to) = (options.file.display().to_string(), config.storage.to_string());
     Report { from, to, copied, verified }.print(["Restored", moving::COPIED[1]], options.json)
