@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -166,6 +166,26 @@ fn a_source_that_is_refused_leaves_no_target_behind() {
         assert_eq!(left, ["cut.jsonl", "empty.db", "fs"], "{command}");
         assert_eq!(fs::metadata(place.join("empty.db")).unwrap().len(), 0, "{command}");
     }
+}
+
+#[test]
+fn projects_with_folders_of_their_own_are_not_copied_onto_themselves() {
+    let scratch = project();
+    let place = scratch.path();
+    for folder in ["root/.ixchel", "other/.ixchel", "new"] {
+        fs::create_dir_all(place.join(folder)).unwrap();
+    }
+    fs::write(place.join("other/.ixchel/a.md"), "x").unwrap();
+    fs::write(place.join("root/reqlore.toml"), "[projects.second]\nroot = \"../other\"\n").unwrap();
+    let begun = Instant::now();
+    let (code, said) = run(place, "copy --root root --from fs --to fs:new");
+    assert!(code == 1 && said.contains("--config") && said.contains("second"), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "it waited for its own locks");
+    let said = moved(place, "copy --root root --from fs --to sqlite:a.db");
+    assert!(said.starts_with("Copied 1 document"), "{said}");
+    let (code, said) = run(place, "copy --root root --from sqlite:a.db --to fs:new");
+    let told = "the folder of the project second: is not empty: it holds .ixchel/a.md.";
+    assert!(code == 1 && said.contains(told), "{said}");
 }
 
 /// The binary without root's right to enter and read everything.

@@ -34,6 +34,14 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
         let message = format!("--from and --to are both {from}; name two storages");
         return Err(Failure::refused(message));
     }
+    if let (Storage::Fs(_), Storage::Fs(_), Some(project)) =
+        (&from, &to, config.projects.keys().next())
+    {
+        return Err(Failure::refused(format!(
+            "the project {project} has its configured folder on both sides, so it can't be copied \
+             from there to there; name a file without [projects] with --config"
+        )));
+    }
     let source = moving::source(config, &from)?;
     let runtime = wire::runtime()?;
     let reading = runtime.block_on(moving::read(&*source))?;
