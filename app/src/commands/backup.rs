@@ -26,12 +26,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
+    wire::run(back_up(config, options))?
+}
+
+async fn back_up(config: &Config, options: &Options) -> Result<u8, Failure> {
     let (dump, file) = (Dump::new(&options.file), options.file.display());
     let source = moving::source(config, &config.storage)?;
-    let runtime = wire::runtime()?;
-    let reading = runtime.block_on(moving::read(&*source))?;
-    let copied = runtime.block_on(moving::copy(reading, &dump))?;
-    let read = runtime.block_on(dump.read()).map_err(|error| {
+    let reading = moving::read(&*source).await?;
+    let copied = moving::copy(reading, &dump).await?;
+    let read = dump.read().await.map_err(|error| {
         Failure::refused(format!("the backup can't be read back, so don't rely on it: {error}"))
     })?;
     let same = read.total().unwrap_or_default() as u64;

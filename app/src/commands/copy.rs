@@ -28,6 +28,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
+    wire::run(copy(config, options))?
+}
+
+async fn copy(config: &Config, options: &Options) -> Result<u8, Failure> {
     let storage = |text| Storage::read(text, &config.root, &config.working_directory);
     let (from, to) = (storage(&options.from)?, storage(&options.to)?);
     if from == to {
@@ -43,13 +47,12 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
         )));
     }
     let source = moving::source(config, &from)?;
-    let runtime = wire::runtime()?;
-    let reading = runtime.block_on(moving::read(&*source))?;
+    let reading = moving::read(&*source).await?;
     let target = wire::archive(config, &to)?;
-    let copied = runtime.block_on(moving::copy(reading, &*target))?;
+    let copied = moving::copy(reading, &*target).await?;
     let mut verified = None;
     if options.verify {
-        verified = Some(runtime.block_on(moving::verify(&*source, &*target))?);
+        verified = Some(moving::verify(&*source, &*target).await?);
     }
     let (from, to) = (from.to_string(), to.to_string());
     Report { from, to, copied, verified }.print(moving::COPIED, options.json)

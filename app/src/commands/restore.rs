@@ -23,12 +23,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
+    wire::run(restore(config, options))?
+}
+
+async fn restore(config: &Config, options: &Options) -> Result<u8, Failure> {
     let dump = Dump::new(&options.file);
-    let runtime = wire::runtime()?;
-    let reading = runtime.block_on(moving::read(&dump))?;
+    let reading = moving::read(&dump).await?;
     let target = wire::archive(config, &config.storage)?;
-    let copied = runtime.block_on(moving::copy(reading, &*target))?;
-    let verified = Some(runtime.block_on(moving::verify(&dump, &*target))?);
+    let copied = moving::copy(reading, &*target).await?;
+    let verified = Some(moving::verify(&dump, &*target).await?);
     let (from, to) = (options.file.display().to_string(), config.storage.to_string());
     Report { from, to, copied, verified }.print(["Restored", moving::COPIED[1]], options.json)
 }
