@@ -2,8 +2,8 @@
 //! file's pages to be written, and a power cut takes them back.
 //!
 //! The trap: a shorter `db` opens like one whose end was torn by a crash, silently older. So the
-//! file `acknowledged` counts what was acknowledged. It is written after the sync and not synced
-//! itself: it may lag behind and never lies ahead.
+//! file `acknowledged` counts what was acknowledged. It is written after the sync and, but for the
+//! first time, not synced itself: it may lag behind and never lies ahead.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -60,7 +60,7 @@ impl Disk {
         self.acknowledged.sync_all()
     }
 
-    /// How many commits were acknowledged, at least; a power cut may have taken the count.
+    /// How many commits were acknowledged, at least; while it is being made there is no count.
     pub(crate) fn acknowledged(&self) -> u64 {
         count_in(&self.acknowledged).unwrap_or_default()
     }
