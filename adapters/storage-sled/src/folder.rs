@@ -2,8 +2,8 @@
 //!
 //! The trap: sled takes over whatever lies at the names that it uses, and overwrites what it can't
 //! read. So a `db` is ours only when the count beside it says so, or the mark of a making that did
-//! not end: it is durable before sled sees the folder, and goes when the count is durable. Sled also
-//! follows symbolic links, and a cloned repository may hold some, so none may be there.
+//! not end: it is durable before sled sees the folder, and goes when the count is durable. Sled
+//! also follows symbolic links, and a cloned repository may hold some, so none may be there.
 
 use std::fs::{DirBuilder, DirEntry, Permissions};
 use std::io;
