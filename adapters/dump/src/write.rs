@@ -1,10 +1,11 @@
 //! From records to a dump's file, which appears under its name when it is whole and durable.
 //!
 //! Until then it is a temporary file beside it, readable by its owner alone as the dump is; it goes
-//! when this is dropped.
+//! when this is dropped. What a killed writer left goes with the next dump in the same folder.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -16,6 +17,9 @@ use tempfile::NamedTempFile;
 
 use crate::blocking;
 use crate::format::{End, Header, Sequence, encode};
+
+/// How the name of a temporary file begins and ends. Storages have other ones.
+const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
 
 pub(crate) struct Filling {
     /// `None` after an error.
@@ -29,9 +33,8 @@ impl Filling {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(unavailable(&path, error)),
         }
-        let mut named = tempfile::Builder::new();
-        let file = named.prefix(".reqlore-").suffix(".tmp").tempfile_in(folder(&path));
-        let file = file.map_err(|error| unavailable(&path, error))?;
+        let file = temporary(folder(&path)).map_err(|error| unavailable(&path, error))?;
+        clear_up(folder(&path), file.as_file());
         let (hash, sequence) = <(Sha256, Sequence)>::default();
         let (file, line) = (BufWriter::new(file), Vec::new());
         let mut writer = Writer { path, file, line, hash, sequence };
@@ -104,6 +107,42 @@ impl Writer {
             _ => failed(error.error),
         })?;
         File::open(folder(&path)).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+/// A new temporary file, locked for as long as it is open: it tells that its writer lives.
+fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    loop {
+        let mut named = tempfile::Builder::new();
+        let file = named.prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(folder)?;
+        // Not every file system has locks; there nothing is cleared up.
+        let _ = file.as_file().lock();
+        // Somebody who clears up may have come before the lock.
+        if file.path().try_exists()? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Removes what writers left that were killed; whatever fails is left for the next one.
+fn clear_up(folder: &Path, ours: &File) {
+    let (Ok(ours), Ok(entries)) = (ours.metadata(), fs::read_dir(folder)) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_temporary = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1));
+        let of_us = |found: fs::Metadata| found.is_file() && found.uid() == ours.uid();
+        if !is_temporary || !entry.metadata().is_ok_and(of_us) {
+            continue;
+        }
+        let file = File::options().read(true).write(true).open(entry.path());
+        // Our own one is locked too, by another handle.
+        if let Ok(file) = file
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 

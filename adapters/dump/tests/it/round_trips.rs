@@ -111,6 +111,26 @@ async fn what_was_not_finished_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn what_a_killed_writer_left_is_removed_by_the_next_one() {
+    let place = Place::new();
+    let file = |name: &str| place.folder.path().join(name);
+    let others = [".reqlore-0123456789abcdef.tmp", ".reqlore-backup-x", "x.tmp"];
+    for name in [".reqlore-backup-dead.tmp", others[0], others[1], others[2]] {
+        std::fs::write(file(name), "half").unwrap();
+    }
+    std::os::unix::fs::symlink("x.tmp", file(".reqlore-backup-link.tmp")).unwrap();
+    let living = reqlore_dump::Dump::new(file("living.jsonl")).fill().await.unwrap();
+    let left = place.files().len();
+    assert_eq!(left, others.len() + 2, "the living one and the link are there, the dead one not");
+    fill(&place.dump(), records()).await.unwrap();
+    living.finish().await.unwrap();
+    for name in others.iter().chain(&["living.jsonl", ".reqlore-backup-link.tmp"]) {
+        assert!(std::fs::symlink_metadata(file(name)).is_ok(), "{name}");
+    }
+    assert_eq!(place.files().len(), others.len() + 3);
+}
+
+#[tokio::test]
 async fn what_could_not_be_read_is_not_written() {
     let place = Place::new();
     let mut changed = record(DocumentId::section("a"), "x", 0);
