@@ -321,6 +321,6 @@ fn is_document(path: &str) -> bool {
     let is_visible = |path: &str| !path.split('/').any(|part| part.starts_with('.'));
     let entity = path.strip_prefix(".ixchel/").is_some_and(is_visible);
     let section = path.rsplit_once('/').is_some_and(|(folder, _)| folder == DIRECTORY);
-    path == ".knowledge/config.yaml"
-        || (entity || section) && Path::new(path).extension().is_some_and(|end| end == "md")
+    let is_markdown = path.strip_suffix(".md").is_some();
+    path == ".knowledge/config.yaml" || (entity || section) && is_markdown
 }

@@ -29,6 +29,10 @@ const LOG_KEPT: i64 = 64 * 1024 * 1024;
 
 const STATEMENTS: usize = 64;
 
+/// What a connection keeps of the file, in KiB below zero as SQLite wants it: the inner pages of
+/// some hundred thousand documents.
+const CACHE: i64 = -16 * 1024;
+
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -72,6 +76,7 @@ impl Connector {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cell_size_check", true)?;
         connection.pragma_update(None, "mmap_size", 0)?;
+        connection.pragma_update(None, "cache_size", CACHE)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "journal_size_limit", LOG_KEPT)?;
         connection.pragma_update(None, "query_only", purpose == Use::Read)?;

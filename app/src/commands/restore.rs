@@ -1,7 +1,7 @@
 //! `reqlore restore`: a backup into the storage, which must be empty.
 //!
-//! The whole file is checked before the storage is even opened; what was written is read from the storage
-//! again and compared.
+//! The whole file is checked before the storage is even opened; what was written is read from the
+//! storage again and compared.
 
 use std::path::PathBuf;
 
