@@ -268,7 +268,7 @@ impl File {
         })
     }
 
-    /// The projects beside the root: `[projects.KEY] root = "…"`, relative to the file's own folder.
+    /// The projects beside the root: `[projects.KEY] root = "…"`, relative to the file.
     fn projects(&self, root: &Path) -> Result<BTreeMap<ProjectKey, PathBuf>, Failure> {
         let Some(projects) = self.table.get(PROJECTS) else { return Ok(BTreeMap::new()) };
         let path = self.path.display();

@@ -95,7 +95,7 @@ fn work(engine: &mut impl Engine, jobs: &Receiver<Job>) {
     }
 }
 
-/// Those that wait are answered when all is durable; a panic drops their senders, and so tells them.
+/// Those that wait are answered when all is durable; a panic drops their senders, which tells them.
 fn run(engine: &mut impl Engine, group: Vec<Job>) {
     if let Err(error) = engine.begin() {
         for job in group {

@@ -1,5 +1,5 @@
-//! What lists say of all entities of a project: tags, kinds, faults, ids; kept in memory and brought
-//! up to date document by document.
+//! What lists say of all entities of a project: tags, kinds, faults, ids; kept in memory and
+//! brought up to date document by document.
 //!
 //! It may hold a hundred thousand entities, so it keeps no titles and no links: whoever needs those
 //! asks the storage for the head.
