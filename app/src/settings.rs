@@ -118,8 +118,12 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 
-    /// Where documents are kept: fs[:DIR] (markdown files), sqlite[:FILE] or sled[:DIR]
-    #[arg(long, global = true, value_name = "STORAGE")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "STORAGE",
+        help = "Where documents are kept: fs[:DIR] (markdown files), sqlite[:FILE] or sled[:DIR]"
+    )]
     pub(crate) storage: Option<String>,
 
     /// How clients connect: stdio

@@ -175,12 +175,13 @@ fn every_test_file_is_listed() {
 
 /// A rule of a port without a case is a wish.
 #[test]
-fn every_rule_of_the_documents_port_names_a_case_of_the_contract() {
+fn every_rule_of_the_storages_ports_names_a_case_of_the_contract() {
     let suite = read("tests/contract/src/lib.rs");
     let listed = suite.split("cases! {").nth(1).unwrap().split("};").next().unwrap();
     let listed: BTreeSet<&str> = listed.split([' ', '\n', ';', ':']).collect();
-    let port = read("domain/src/ports/documents.rs");
-    let rules = port.split("(`").skip(1).filter_map(|rest| rest.split_once("`)"));
+    let ports = ["documents", "archive"].map(|port| read(&format!("domain/src/ports/{port}.rs")));
+    let ports = ports.concat();
+    let rules = ports.split("(`").skip(1).filter_map(|rest| rest.split_once("`)"));
     let rules: Vec<&str> = rules.map(|(name, _)| name).filter(|name| name.contains('_')).collect();
     assert!(rules.len() > 10, "{rules:?}");
     for rule in rules {

@@ -10,8 +10,11 @@ use crate::{Failure, wire};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Where everything is: fs[:DIR], sqlite[:FILE] or sled[:DIR]
-    #[arg(long, value_name = "STORAGE")]
+    #[arg(
+        long,
+        value_name = "STORAGE",
+        help = "Where everything is: fs[:DIR], sqlite[:FILE] or sled[:DIR]"
+    )]
     from: String,
 
     /// The empty storage that it goes to, in the same form
