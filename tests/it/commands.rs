@@ -198,7 +198,8 @@ fn the_documentation_of_the_settings_is_true() {
     let mut page = String::from(
         "# Configuration\n\nFlags beat environment variables, those beat `reqlore.toml` in the root (or the file \
          that `--config` or\n`REQLORE_CONFIG` names), and that beats the defaults. `reqlore --print-config` shows \
-         each value and where it came\nfrom. This is its output without any settings; a test keeps it true.\n\n```toml\n",
+         each value and where it came\nfrom.\n\nFurther projects have a key each, and a folder relative to the file: \
+         tools name them by either.\n\n```toml\n[projects.shop]\nroot = \"../shop\"\n```\n\nThis is the output of `--print-config` without any settings; a test keeps it true.\n\n```toml\n",
     );
     writeln!(
         page,
