@@ -4,9 +4,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Act, Change, Commit, Committed, Reads, Snapshot};
+use reqlore_domain::ports::endpoint::{Call, ToolSpec};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
+
+/// Everything that happens in one call happens in its name, and at one time.
+pub(crate) fn act(ports: &Ports, call: &Call, spec: &ToolSpec, reason: impl Into<String>) -> Act {
+    Act {
+        caller: call.caller.clone(),
+        tool: spec.name,
+        reason: reason.into(),
+        correlation_id: call.correlation_id.clone(),
+        at: ports.clock.now(),
+    }
+}
 
 /// Commits what `decide` answers, and gives back what it found out beside the changes.
 ///

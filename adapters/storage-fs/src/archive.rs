@@ -71,22 +71,24 @@ impl Shared {
     /// The names of everything there is, in the order of an archive, and what can't be copied.
     fn all(&self, root: &Root, obstacles: &mut Obstacles) -> StoreResult<VecDeque<DocumentId>> {
         let tree = Tree::new(root, &self.layout);
-        let mut sections = walk::all_sections(tree.requirements()?, obstacles)?;
-        sections.sort_unstable();
-        let entities = walk::all_entities(root, obstacles)?;
-        let entities = entities.into_iter().map(|listed| DocumentId::entity(listed.name));
         let mut all = VecDeque::new();
         for kind in Kind::ALL {
             match kind {
                 Kind::Instructions => {
                     all.extend(present(&tree, DocumentId::instructions(), obstacles)?);
                 }
-                Kind::Section => all.extend(std::mem::take(&mut sections)),
+                Kind::Section => {
+                    let mut sections = walk::all_sections(tree.requirements()?, obstacles)?;
+                    sections.sort_unstable();
+                    all.extend(sections);
+                }
                 Kind::Docsets => all.extend(present(&tree, DocumentId::docsets(), obstacles)?),
-                Kind::Entity => break,
+                Kind::Entity => {
+                    let entities = walk::all_entities(root, obstacles)?.into_iter();
+                    all.extend(entities.map(|listed| DocumentId::entity(listed.name)));
+                }
             }
         }
-        all.extend(entities);
         Ok(all)
     }
 }

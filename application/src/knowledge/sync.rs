@@ -5,7 +5,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::Inventory;
-use reqlore_domain::ports::documents::{Act, Look};
+use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use super::Repo;
 use super::import::Missed;
 use crate::Context;
 use crate::arguments::{decode, present};
+use crate::edit::act;
 use crate::tool::{Tool, schema};
 
 /// Whether it takes files over into a database is part of what clients are told.
@@ -81,13 +82,7 @@ impl Tool for Sync {
         let mut missed = Missed::default();
         // Who may not write sees what is in the storage.
         if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
-            let act = Act {
-                caller: call.caller.clone(),
-                tool: spec.name,
-                reason: "the files of the project's root are taken over".to_owned(),
-                correlation_id: call.correlation_id.clone(),
-                at: ports.clock.now(),
-            };
+            let act = act(ports, &call, spec, "the files of the project's root are taken over");
             missed = super::import::import(ports, tree, &project, &act, observer).await?;
         }
         context.models.update_index(ports, &project, Look::Everything, observer).await?;

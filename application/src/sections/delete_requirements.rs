@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{OperationDescription, ProjectRoot};
 use crate::Context;
 use crate::arguments::{decode, present};
-use crate::edit::edit;
+use crate::edit::{act, edit};
 use crate::tool::{Tool, reply, schema};
 
 pub(crate) struct DeleteRequirements;
@@ -78,7 +78,7 @@ Returns the deleted requirement text, or an error if not found.",
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &arguments.project_root).await?;
-        let act = super::act(&context.ports, &call, spec, arguments.operation_description.clone());
+        let act = act(&context.ports, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         // AGENTS.md is made when it is missing, also by a deletion that finds nothing (C.1).
         super::read(ports, &project, None, act.clone()).await?;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{OperationDescription, ProjectRoot};
 use crate::Context;
 use crate::arguments::decode;
+use crate::edit::act;
 use crate::tool::{Tool, reply, schema};
 
 pub(crate) struct GetRequirements;
@@ -63,7 +64,7 @@ impl Tool for GetRequirements {
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &arguments.project_root).await?;
-        let act = super::act(&context.ports, &call, spec, arguments.operation_description);
+        let act = act(&context.ports, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section;
         let (_, section) = super::read(ports, &project, Some(&key), act).await?;
         let mut answer = Answer {

@@ -11,7 +11,6 @@ use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{Act, Change, Reads, Snapshot};
-use reqlore_domain::ports::endpoint::{Call, ToolSpec};
 use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::sections::Section;
@@ -29,17 +28,6 @@ pub(crate) type OperationDescription = Bounded<10_000>;
 
 async fn project(ports: &Ports, root: &ProjectRoot) -> Result<ProjectKey> {
     ports.projects.resolve(Some(root.as_str()), Slice::Sections).await
-}
-
-/// Everything that happens in one call happens in its name.
-fn act(ports: &Ports, call: &Call, spec: &ToolSpec, reason: OperationDescription) -> Act {
-    Act {
-        caller: call.caller.clone(),
-        tool: spec.name,
-        reason: reason.into_string(),
-        correlation_id: call.correlation_id.clone(),
-        at: ports.clock.now(),
-    }
 }
 
 /// AGENTS.md and the section as they are stored; AGENTS.md is created when it is missing, as C.1

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{OperationDescription, ProjectRoot};
 use crate::Context;
 use crate::arguments::{decode, present};
-use crate::edit::edit;
+use crate::edit::{act, edit};
 use crate::tool::{Tool, reply, schema};
 
 pub(crate) struct SetRequirements;
@@ -93,7 +93,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &arguments.project_root).await?;
-        let act = super::act(&context.ports, &call, spec, arguments.operation_description.clone());
+        let act = act(&context.ports, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let reads = super::reads_of_write(&key);
