@@ -89,7 +89,7 @@ async fn application(size: usize) -> Application {
         correlation_id: String::new(),
         at: Timestamp::default(),
     };
-    let reads = Reads { documents: vec![id], heads: None };
+    let reads = Reads::of(vec![id]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
     Application::new(Ports {

@@ -5,9 +5,11 @@
 //! and knows no protocol and no storage.
 
 mod arguments;
+mod backlog;
 pub mod check;
 pub mod docsets;
 mod edit;
+mod endpoint;
 pub mod finding;
 mod knowledge;
 mod read_model;
@@ -20,16 +22,14 @@ pub mod transfer;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentRepository;
-use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, ToolSpec};
+use reqlore_domain::ports::endpoint::ToolSpec;
+use reqlore_domain::ports::ids::Ids;
 use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::ports::search::SearchIndex;
-use tracing::Instrument;
 
+use backlog::changed::Changed;
 use read_model::Models;
 use tool::Tool;
 
@@ -44,6 +44,7 @@ pub struct Ports {
     pub projects: Arc<dyn Projects>,
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
     pub settings: Settings,
 }
 
@@ -70,6 +71,7 @@ pub(crate) struct Context {
     pub(crate) ports: Ports,
     pub(crate) models: Models,
     pub(crate) configurations: docsets::Configurations,
+    pub(crate) changed: Changed,
 }
 
 /// All tools over one set of ports.
@@ -91,36 +93,7 @@ impl Application {
         let tools = toolset::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
-        let (models, configurations) = <(Models, docsets::Configurations)>::default();
-        Self { context: Context { ports, models, configurations }, tools }
-    }
-
-    fn unknown_tool(&self, name: &str) -> Error {
-        let names: Vec<&str> = self.tools.iter().map(|(spec, _)| spec.name).collect();
-        let message = format!("Unknown tool {name:?}. The tools are: {}.", names.join(", "));
-        Error::new(ErrorKind::UnknownTool, message).reference(name)
-    }
-}
-
-#[async_trait]
-impl Endpoint for Application {
-    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
-        let specs = self.tools.iter().map(|(spec, _)| spec);
-        specs.filter(|spec| caller.may(spec.access)).collect()
-    }
-
-    async fn call(&self, call: Call) -> Result<Reply> {
-        let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
-        let Some((spec, tool)) = found else {
-            return Err(self.unknown_tool(&call.name));
-        };
-        if !call.caller.may(spec.access) {
-            return Err(Error::new(
-                ErrorKind::Forbidden,
-                format!("{} writes, and {} may only read.", spec.name, call.caller.name),
-            ));
-        }
-        let span = tracing::info_span!("call", tool = spec.name, id = %call.correlation_id);
-        tool.call(&self.context, spec, call).instrument(span).await
+        let (models, configurations, changed) = Default::default();
+        Self { context: Context { ports, models, configurations, changed }, tools }
     }
 }

@@ -10,6 +10,7 @@ use reqlore_domain::ports::documents::{
     Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
 };
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, Unobserved};
+use reqlore_domain::ports::ids::CountedIds;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -49,6 +50,7 @@ impl Testing {
             projects: Arc::new(NamedProjects),
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
+            ids: Arc::new(CountedIds::default()),
             settings: Settings::default(),
         }
     }
@@ -104,7 +106,7 @@ impl Testing {
             correlation_id: String::new(),
             at: Timestamp::default(),
         };
-        let reads = Reads { documents: vec![id], heads: None };
+        let reads = Reads::of(vec![id]);
         let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
         self.store.commit(&ProjectKey::default(), commit).await.unwrap();
     }

@@ -3,7 +3,7 @@
 use reqlore_domain::ports::projects::Slice;
 
 use crate::tool::Tool;
-use crate::{Ports, docsets, knowledge, sections};
+use crate::{Ports, backlog, docsets, knowledge, sections};
 
 /// The tools of the slices that the settings name.
 pub(crate) fn tools(ports: &Ports) -> Vec<Box<dyn Tool>> {
@@ -19,6 +19,7 @@ fn of(slice: Slice, ports: &Ports) -> Vec<Box<dyn Tool>> {
             Box::new(sections::set_requirements::SetRequirements),
             Box::new(sections::delete_requirements::DeleteRequirements),
         ],
+        Slice::Backlog => backlog::tools(),
         Slice::Docsets => vec![
             Box::new(docsets::search_docs::SearchDocs),
             Box::new(docsets::list_docsets::ListDocsets),

@@ -59,7 +59,9 @@ async fn pump(
         progress(copied.documents, total);
         last = Some(end);
     }
-    sink.finish().await.map_err(|error| after(error, last.as_deref()))?;
+    let behind = |error| after(error, last.as_deref());
+    sink.mark(source.marks().await.map_err(behind)?).await.map_err(behind)?;
+    sink.finish().await.map_err(behind)?;
     Ok(copied)
 }
 
@@ -229,6 +231,7 @@ mod tests {
     use async_trait::async_trait;
     use bytes::Bytes;
     use reqlore_domain::document::Document;
+    use reqlore_domain::ports::archive::Mark;
     use reqlore_domain::ports::documents::StoreResult;
     use reqlore_domain::time::Timestamp;
     use reqlore_storage_memory::MemoryStore;
@@ -299,6 +302,10 @@ mod tests {
             self.left = self.left.checked_sub(records.len()).ok_or_else(full)?;
             Ok(records)
         }
+
+        async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
+            Ok(Vec::new())
+        }
     }
 
     struct Taking {
@@ -311,6 +318,10 @@ mod tests {
         async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
             self.left = self.left.checked_sub(records.len()).ok_or_else(full)?;
             self.sink.put(records).await
+        }
+
+        async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
+            self.sink.mark(marks).await
         }
 
         async fn finish(self: Box<Self>) -> StoreResult<()> {

@@ -60,7 +60,7 @@ async fn write(store: Arc<dyn DocumentRepository>, caller: usize) -> Result<Vec<
         let id = DocumentId::section(format!("caller-{caller}"));
         let put = Change::put(id.clone(), format!("**1.** commit {number}\n"));
         let commit = Commit {
-            reads: Reads { documents: vec![id], heads: None },
+            reads: Reads::of(vec![id]),
             decide: Box::new(move |_| Ok(vec![put.clone()])),
             act: Act {
                 caller: Caller { name: "bench".to_owned(), access: Access::Write },

@@ -12,9 +12,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::backlog::{Item, ItemKind, Reference};
 use crate::fault::Fault;
 use crate::knowledge::Entity;
 use crate::sections::{self, key::SectionKey};
+use crate::time::Timestamp;
 
 /// What kind of document this is. Each slice adds its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,10 +29,31 @@ pub enum Kind {
     Docsets,
     /// One entity of the knowledge graph (S4), named by its path below `.ixchel` without `.md`.
     Entity,
+    /// One item of the backlog, named `REQ-048-3f9a1c`, or by hand `REQ-048` (rulings 3).
+    Item(ItemKind),
+    /// The tombstone of an item, with the name that the item had.
+    Deleted,
 }
 
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Instructions, Self::Section, Self::Docsets, Self::Entity];
+    pub const ALL: [Self; 9] = [
+        Self::Instructions,
+        Self::Section,
+        Self::Docsets,
+        Self::Entity,
+        Self::Item(ItemKind::Epic),
+        Self::Item(ItemKind::UserStory),
+        Self::Item(ItemKind::Requirement),
+        Self::Item(ItemKind::AcceptanceCriteria),
+        Self::Deleted,
+    ];
+    /// The kinds of items.
+    pub const ITEMS: [Self; 4] = [
+        Self::Item(ItemKind::Epic),
+        Self::Item(ItemKind::UserStory),
+        Self::Item(ItemKind::Requirement),
+        Self::Item(ItemKind::AcceptanceCriteria),
+    ];
 
     /// What storages and dumps call it; never changes.
     pub fn name(self) -> &'static str {
@@ -39,6 +62,8 @@ impl Kind {
             Self::Section => "section",
             Self::Docsets => "docsets",
             Self::Entity => "entity",
+            Self::Item(kind) => kind.name(),
+            Self::Deleted => "deleted",
         }
     }
 
@@ -83,6 +108,7 @@ impl DocumentId {
             Kind::Docsets => check_only(&self.name, &Self::docsets().name),
             Kind::Section => SectionKey::try_from(self.name.clone()).map(drop),
             Kind::Entity => check_path(&self.name),
+            Kind::Item(_) | Kind::Deleted => check_file(&self.name),
         }
     }
 }
@@ -113,6 +139,19 @@ fn check_path(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// The longest name of a file, in bytes, without its `.md`.
+const MAX_FILE: usize = 250;
+
+fn check_file(name: &str) -> Result<(), String> {
+    if name.len() > MAX_FILE {
+        return Err(format!("a name has at most {MAX_FILE} bytes, this has {}", name.len()));
+    }
+    if name.contains('/') {
+        return Err(format!("{name:?} is no name; an item lies in no folder of its own"));
+    }
+    check_path(name)
+}
+
 impl fmt::Display for DocumentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -120,7 +159,25 @@ impl fmt::Display for DocumentId {
             Kind::Section => write!(f, "section {}", self.name),
             Kind::Docsets => f.write_str(".knowledge/config.yaml"),
             Kind::Entity => write!(f, ".ixchel/{}.md", self.name),
+            Kind::Item(_) | Kind::Deleted => {
+                write!(f, "{BACKLOG}/{}/{}.md", folder_of(self.kind), self.name)
+            }
         }
+    }
+}
+
+/// The folder of the backlog below a project's root, and what its folders are called.
+pub const BACKLOG: &str = ".reqlore/backlog";
+
+/// The folder of a kind of the backlog below [`BACKLOG`]; nothing for other kinds.
+pub fn folder_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Item(ItemKind::Epic) => "epics",
+        Kind::Item(ItemKind::UserStory) => "stories",
+        Kind::Item(ItemKind::Requirement) => "requirements",
+        Kind::Item(ItemKind::AcceptanceCriteria) => "criteria",
+        Kind::Deleted => "deleted",
+        _ => "",
     }
 }
 
@@ -226,6 +283,8 @@ pub struct Head {
     pub version: Version,
     /// What an entity of the knowledge graph says of itself; `None` for other kinds.
     pub entity: Option<Arc<Entity>>,
+    /// What an item of the backlog, or its tombstone, says of itself; `None` for other kinds.
+    pub item: Option<Arc<Item>>,
     /// Why the content can't be used, or not all of it. The document is listed all the same and
     /// harms nobody.
     pub fault: Option<Fault>,
@@ -234,42 +293,86 @@ pub struct Head {
 impl Head {
     /// Grows with every change of what [`Head::of`] makes of the same bytes. A storage that keeps
     /// heads makes them anew when theirs were made by another one.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
 
-    /// What the document is called by others, beside its name: an entity's id. Nothing keeps two
-    /// documents from claiming the same.
-    pub fn reference(&self) -> Option<&str> {
-        self.entity.as_ref().map(|entity| entity.id.as_str())
+    /// What the document is called by others, beside its name: an entity's id, an item's
+    /// reference. Nothing keeps two documents from claiming the same.
+    pub fn reference(&self) -> Option<Cow<'_, str>> {
+        match (&self.entity, &self.item) {
+            (Some(entity), _) => Some(Cow::Borrowed(&entity.id)),
+            (_, Some(item)) => item.reference.map(|reference| Cow::Owned(reference.to_string())),
+            _ => None,
+        }
     }
 
-    /// Never fails: an unreadable document has a head with a fault.
-    pub fn of(document: &Document) -> Self {
+    /// Where the document leads: relation and target, references in their one spelling.
+    pub fn links(&self) -> Vec<(&str, Cow<'_, str>)> {
+        if let Some(entity) = &self.entity {
+            let links = entity.links.iter();
+            let target = |target: &'_ str| Reference::parse(target).map(|found| found.to_string());
+            let links = links.map(|link| {
+                let spelled = target(&link.target).map_or(Cow::Borrowed(&*link.target), Cow::Owned);
+                (link.relation.as_str(), spelled)
+            });
+            return links.collect();
+        }
+        let links = self.item.iter().flat_map(|item| item.links());
+        links.map(|(relation, target)| (relation, Cow::Owned(target))).collect()
+    }
+
+    /// Never fails: an unreadable document has a head with a fault. `modified` is when the bytes
+    /// were last changed, for what does not say it itself.
+    pub fn of(document: &Document, modified: Timestamp) -> Self {
         let Document { id, version, .. } = document;
         let text = match document.text() {
             Ok(text) => text,
-            Err(reason) => return Self::unread(id.clone(), *version, reason),
+            Err(reason) => return Self::unread(id.clone(), *version, modified, reason),
         };
-        let (id, version) = (id.clone(), *version);
+        let empty = Self::empty(id.clone(), *version);
         match id.kind {
             Kind::Entity => {
                 let (entity, fault) = Entity::read(&id.name, text);
-                let entity = Arc::new(entity);
-                Self { id, title: None, version, entity: Some(entity), fault }
+                Self { entity: Some(Arc::new(entity)), fault, ..empty }
             }
-            Kind::Docsets => Self { id, title: None, version, entity: None, fault: None },
+            Kind::Item(_) | Kind::Deleted => match item_kind(id) {
+                Some(kind) => {
+                    let (item, fault) = Item::read(kind, &id.name, text, modified);
+                    Self { item: Some(Arc::new(item)), fault, ..empty }
+                }
+                None => Self { fault: Some(no_tombstone()), ..empty },
+            },
+            Kind::Docsets => empty,
             Kind::Instructions | Kind::Section => {
-                let title = sections::title(text).map(str::to_owned);
-                Self { id, title, version, entity: None, fault: None }
+                Self { title: sections::title(text).map(str::to_owned), ..empty }
             }
         }
     }
 
     /// The head of a document whose text can't be had.
-    pub fn unread(id: DocumentId, version: Version, reason: String) -> Self {
+    pub fn unread(id: DocumentId, version: Version, modified: Timestamp, reason: String) -> Self {
         let entity = (id.kind == Kind::Entity).then(|| Arc::new(Entity::unread(&id.name)));
+        let item = item_kind(&id).map(|kind| Arc::new(Item::unread(kind, &id.name, modified)));
         let fault = Some(Fault { line: None, reason });
-        Self { id, title: None, version, entity, fault }
+        Self { entity, item, fault, ..Self::empty(id, version) }
     }
+
+    fn empty(id: DocumentId, version: Version) -> Self {
+        Self { id, title: None, version, entity: None, item: None, fault: None }
+    }
+}
+
+/// A tombstone's name tells what the item was.
+fn item_kind(id: &DocumentId) -> Option<ItemKind> {
+    match id.kind {
+        Kind::Item(kind) => Some(kind),
+        Kind::Deleted => Reference::of(id).map(|reference| reference.kind),
+        _ => None,
+    }
+}
+
+fn no_tombstone() -> Fault {
+    let reason = "the file's name gives no reference, so it is nobody's tombstone; remove it";
+    Fault { line: None, reason: reason.to_owned() }
 }
 
 #[cfg(test)]
@@ -290,8 +393,10 @@ mod tests {
 
     #[test]
     fn an_unreadable_document_has_a_head_with_a_fault() {
-        let head =
-            Head::of(&Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")));
+        let head = Head::of(
+            &Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")),
+            Timestamp::default(),
+        );
         assert!(head.fault.is_some_and(|fault| fault.reason.contains("UTF-8")));
     }
     #[test]

@@ -1,6 +1,8 @@
 //! Points in time, as storages keep them.
 
 use serde::{Deserialize, Serialize};
+use time::format_description::well_known::Rfc3339;
+use time::{Date, OffsetDateTime};
 
 /// A point in time: nanoseconds since 1970-01-01T00:00:00Z, negative before. It reaches from 1677
 /// to 2262, as the times of files do.
@@ -22,6 +24,30 @@ impl Timestamp {
         self.0.div_euclid(Self::SECOND)
     }
 
+    /// As people and programs read it: RFC 3339 in UTC, whole seconds (rulings 3).
+    pub fn rfc3339(self) -> String {
+        let time = OffsetDateTime::from_unix_timestamp(self.seconds()).ok();
+        time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+    }
+
+    /// Reads a time of RFC 3339 at any offset, or a day, which begins at midnight in UTC.
+    pub fn parse(text: &str) -> Option<Self> {
+        let time = match OffsetDateTime::parse(text, &Rfc3339) {
+            Ok(time) => time,
+            Err(_) => {
+                let day = time::macros::format_description!("[year]-[month]-[day]");
+                Date::parse(text, day).ok()?.midnight().assume_utc()
+            }
+        };
+        i64::try_from(time.unix_timestamp_nanos()).ok().map(Self)
+    }
+
+    /// The same without what is below a second.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self::new(self.seconds(), 0)
+    }
+
     /// What [`Timestamp::seconds`] leaves over, below a second.
     pub fn nanoseconds(self) -> u32 {
         u32::try_from(self.0.rem_euclid(Self::SECOND)).unwrap_or_default()
@@ -37,5 +63,22 @@ mod tests {
         let time = Timestamp::new(-2, 250_000_000);
         assert_eq!((time.seconds(), time.nanoseconds()), (-2, 250_000_000));
         assert_eq!(Timestamp::new(i64::MAX, 0), Timestamp(i64::MAX));
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them_and_printed_in_whole_seconds() {
+        for (text, printed) in [
+            ("2026-11-22T07:48:05Z", "2026-11-22T07:48:05Z"),
+            ("2026-11-22T09:48:05.999+02:00", "2026-11-22T07:48:05Z"),
+            ("2026-11-22", "2026-11-22T00:00:00Z"),
+            ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59Z"),
+        ] {
+            let time = Timestamp::parse(text).unwrap();
+            assert_eq!(time.rfc3339(), printed);
+            assert_eq!(Timestamp::parse(printed), Some(time.whole()));
+        }
+        for wrong in ["", "yesterday", "2026-13-01", "22.11.2026", "2026-11-22 07:48"] {
+            assert_eq!(Timestamp::parse(wrong), None, "{wrong}");
+        }
     }
 }

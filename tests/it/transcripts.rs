@@ -257,7 +257,7 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
         correlation_id: String::new(),
         at: Timestamp::default(),
     };
-    let reads = Reads { documents: vec![id], heads: None };
+    let reads = Reads::of(vec![id]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }

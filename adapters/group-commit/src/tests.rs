@@ -44,7 +44,7 @@ impl Engine for Counting {
 fn commit(decide: impl FnMut() + Send + 'static) -> Commit {
     let mut decide = decide;
     Commit {
-        reads: Reads { documents: vec![DocumentId::section("a")], heads: None },
+        reads: Reads::of(vec![DocumentId::section("a")]),
         decide: Box::new(move |_| {
             decide();
             Ok(Vec::new())

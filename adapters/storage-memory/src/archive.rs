@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
+use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 
@@ -37,7 +37,11 @@ impl Archive for MemoryStore {
             })
         });
         let records: Vec<Record> = records.collect();
-        Ok(Box::new(All { total: records.len(), records }))
+        let marks = projects.iter().flat_map(|(key, project)| {
+            let marks = project.marks.iter();
+            marks.map(|(kind, number)| Mark { project: key.clone(), kind: *kind, number: *number })
+        });
+        Ok(Box::new(All { total: records.len(), records, marks: marks.collect() }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
@@ -57,6 +61,7 @@ impl Archive for MemoryStore {
 struct All {
     records: Vec<Record>,
     total: usize,
+    marks: Vec<Mark>,
 }
 
 #[async_trait]
@@ -67,6 +72,10 @@ impl Source for All {
 
     async fn next(&mut self) -> StoreResult<Vec<Record>> {
         Ok(std::mem::take(&mut self.records))
+    }
+
+    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
+        Ok(std::mem::take(&mut self.marks))
     }
 }
 
@@ -83,9 +92,19 @@ impl Sink for Filling {
             let project = projects.entry(project).or_default();
             project.revision.0 += 1;
             let (id, revision) = (document.id.clone(), project.revision);
+            project.mark(&id);
             project.changed.insert(id.clone(), revision);
             project.origins.insert(id.clone(), Origin { modified, place });
             project.documents.insert(id, document);
+        }
+        Ok(())
+    }
+
+    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        for Mark { project, kind, number } in marks {
+            let mark = projects.entry(project).or_default().marks.entry(kind).or_default();
+            *mark = (*mark).max(number);
         }
         Ok(())
     }

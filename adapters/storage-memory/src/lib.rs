@@ -11,11 +11,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, Snapshot,
-    StoreResult,
+    Change, Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    Snapshot, StoreResult,
 };
 use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
@@ -39,6 +40,8 @@ struct Project {
     revision: Revision,
     /// When each document that ever was last changed.
     changed: BTreeMap<DocumentId, Revision>,
+    /// The highest number that items of a kind ever had.
+    marks: BTreeMap<ItemKind, u32>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -87,10 +90,18 @@ impl DocumentRepository for MemoryStore {
     ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
         let heads = self.with(project, |project| project.heads(kind));
         let is_named = |head: &Head, word: &String| {
-            head.id.name == *word || head.reference() == Some(word.as_str())
+            head.id.name == *word || head.reference().as_deref() == Some(word)
         };
         let named = |word| heads.iter().filter(|head| is_named(head, word)).cloned().collect();
         Ok(words.iter().map(named).collect())
+    }
+
+    async fn linking(
+        &self,
+        project: &ProjectKey,
+        links: &Links,
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        Ok(self.with(project, |project| project.linking(links)))
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
@@ -116,13 +127,35 @@ impl Project {
     /// By name.
     fn heads(&self, kind: Kind) -> Vec<Arc<Head>> {
         let documents = self.documents.values().filter(|d| d.id.kind == kind);
-        documents.map(|document| Arc::new(Head::of(document))).collect()
+        let modified = |document: &Document| {
+            self.origins.get(&document.id).map(|origin| origin.modified).unwrap_or_default()
+        };
+        documents.map(|document| Arc::new(Head::of(document, modified(document)))).collect()
+    }
+
+    fn linking(&self, links: &Links) -> Vec<Vec<Arc<Head>>> {
+        let heads = Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
+        let heads: Vec<Arc<Head>> = heads.flat_map(|kind| self.heads(kind)).collect();
+        let leads_to = |head: &Head, target: &str| head.links().iter().any(|link| link.1 == target);
+        let to =
+            |target: &String| heads.iter().filter(|head| leads_to(head, target)).cloned().collect();
+        links.targets.iter().map(to).collect()
+    }
+
+    /// Counts a document's number, if it has one.
+    fn mark(&mut self, id: &DocumentId) {
+        if let Some(Reference { kind, number }) = Reference::of(id) {
+            let mark = self.marks.entry(kind).or_default();
+            *mark = (*mark).max(number);
+        }
     }
 
     fn commit(&mut self, mut commit: Commit) -> StoreResult<Committed> {
         let snapshot = Snapshot {
             documents: self.get(&commit.reads.documents),
             heads: commit.reads.heads.map(|kind| self.heads(kind)).unwrap_or_default(),
+            links: self.linking(&commit.reads.links),
+            numbers: commit.reads.numbers.iter().map(|kind| self.free(*kind)).collect(),
         };
         let changes = commit.decided(&snapshot)?;
         if !changes.is_empty() {
@@ -133,8 +166,13 @@ impl Project {
         Ok(Committed { revision: self.revision, versions })
     }
 
+    fn free(&self, kind: ItemKind) -> u32 {
+        self.marks.get(&kind).map_or(1, |mark| mark + 1)
+    }
+
     fn apply(&mut self, change: Change, at: Timestamp) -> Option<Version> {
         self.changed.insert(change.id().clone(), self.revision);
+        self.mark(change.id());
         let version = change.version();
         match change {
             Change::Put { document } => {

@@ -59,7 +59,7 @@ async fn commit_to(
     changes: Vec<Change>,
 ) -> StoreResult<Committed> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
-    let reads = Reads { documents, heads: None };
+    let reads = Reads::of(documents);
     let decide = Box::new(move |_: &_| Ok(changes.clone()));
     store.commit(project, Commit { reads, decide, act: act() }).await
 }

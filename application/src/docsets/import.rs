@@ -34,7 +34,7 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
     let configuration = Configuration::read(&text, &folder)
         .map_err(|faults| super::unusable(&super::told(&faults)))?;
     let id = DocumentId::docsets();
-    let reads = Reads { documents: vec![id.clone()], heads: None };
+    let reads = Reads::of(vec![id.clone()]);
     let act = Act {
         caller,
         tool: "docsets import",

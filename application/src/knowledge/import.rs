@@ -147,7 +147,7 @@ async fn commit(
     act: &Act,
 ) -> Result<()> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
-    let reads = Reads { documents, heads: None };
+    let reads = Reads::of(documents);
     let put = edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ())));
     put.await.map(|_| ())
 }

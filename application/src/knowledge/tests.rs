@@ -8,6 +8,7 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::search::Projection;
+use reqlore_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::check::check;
@@ -269,7 +270,8 @@ async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
     store.expect_find().returning(move |_, filter| {
         listed += 1;
         let id = DocumentId::entity("a");
-        let head = Head::of(&Document::new(id, "---\ntags: [old]\n---\n".into()));
+        let head =
+            Head::of(&Document::new(id, "---\ntags: [old]\n---\n".into()), Timestamp::default());
         Ok(Page::of(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
     });
     let testing = Testing::on(store);

@@ -7,6 +7,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::Inventory;
 use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 
 use super::reading::{Read, read};
 use crate::Ports;
@@ -97,7 +98,9 @@ impl Entities {
         }
         for (id, found) in ids.iter().zip(read) {
             match found {
-                Read::Document(document) => self.inventory.put(&Head::of(&document)),
+                Read::Document(document) => {
+                    self.inventory.put(&Head::of(&document, Timestamp::default()));
+                }
                 Read::Gone | Read::Fault => self.inventory.remove(&id.name),
             }
         }

@@ -52,7 +52,7 @@ async fn read(
 /// Writes the placeholder (S1 T.3.2), unless somebody else was faster.
 async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> Result<Document> {
     let id = DocumentId::instructions();
-    let reads = Reads { documents: vec![id.clone()], heads: None };
+    let reads = Reads::of(vec![id.clone()]);
     let created = edit(ports, project, reads, act, move |snapshot| {
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
@@ -67,7 +67,7 @@ async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> R
 /// What a write of a section reads: AGENTS.md, the section, and which sections there are.
 fn reads_of_write(key: &SectionKey) -> Reads {
     let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
-    Reads { documents, heads: Some(Kind::Section) }
+    Reads { documents, heads: Some(Kind::Section), ..Reads::default() }
 }
 
 /// The state of AGENTS.md and the section in a snapshot of [`reads_of_write`].

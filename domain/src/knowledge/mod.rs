@@ -165,7 +165,8 @@ fn title(given: Option<&str>, parts: Parts<'_>, stem: &str) -> String {
     words.into_owned()
 }
 
-fn tags(entries: &[(String, yaml::Node)]) -> Vec<String> {
+/// `tags` and `labels` of a front matter, each once.
+pub(crate) fn tags(entries: &[(String, yaml::Node)]) -> Vec<String> {
     let mut tags: Vec<String> = Vec::new();
     for (_, node) in entries.iter().filter(|(key, _)| key == "tags" || key == "labels") {
         let listed = matches!(node.value, Value::List(_));

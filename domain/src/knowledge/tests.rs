@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::document::{Document, DocumentId, Head, Version};
+use crate::time::Timestamp;
 
 fn read(name: &str, text: &str) -> Entity {
     let (entity, fault) = Entity::read(name, text);
@@ -158,7 +159,7 @@ fn tags_are_counted_in_order_and_follow_every_change() {
     let mut inventory = Inventory::default();
     let put = |inventory: &mut Inventory, name: &str, text: &str| {
         let document = Document::new(DocumentId::entity(name), text.to_owned().into());
-        inventory.put(&Head::of(&document));
+        inventory.put(&Head::of(&document, Timestamp::default()));
     };
     put(&mut inventory, "issues/a", "---\ntags: [z, a]\n---\n");
     put(&mut inventory, "issues/b", "---\nlabels: [a]\n---\n");
@@ -192,7 +193,10 @@ fn two_files_with_one_id_are_told_apart_by_their_names() {
     assert_eq!(graph.find("dec-000000"), Found::Nothing);
     let mut inventory = Inventory::default();
     for name in ["a/x", "b/x", "dec-bbbbbb"] {
-        inventory.put(&Head::of(&Document::new(DocumentId::entity(name), text.into())));
+        inventory.put(&Head::of(
+            &Document::new(DocumentId::entity(name), text.into()),
+            Timestamp::default(),
+        ));
     }
     assert_eq!(inventory.duplicates(), [("dec-aaaaaa", vec!["a/x", "b/x", "dec-bbbbbb"])]);
     assert_eq!(inventory.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);

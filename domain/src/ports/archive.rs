@@ -8,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::documents::StoreResult;
+use crate::backlog::ItemKind;
 use crate::document::Document;
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
@@ -35,6 +36,10 @@ pub trait Source: Send {
     /// key; in each by kind as in [`crate::document::Kind::ALL`], then by name
     /// (`records_come_in_one_order`).
     async fn next(&mut self) -> StoreResult<Vec<Record>>;
+
+    /// The highest numbers that items ever had, by project and kind, asked when there are no more
+    /// records (`marks_come_back_as_they_were_put`). A kind that never had one has no mark.
+    async fn marks(&mut self) -> StoreResult<Vec<Mark>>;
 }
 
 /// Where records go.
@@ -43,9 +48,20 @@ pub trait Sink: Send {
     /// Takes records in, in the order in which a [`Source`] gives them.
     async fn put(&mut self, records: Vec<Record>) -> StoreResult<()>;
 
+    /// Takes marks in, behind all records, whose own numbers count too.
+    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()>;
+
     /// Makes everything durable, and only then the storage complete
     /// (`what_was_filled_outlives_a_restart`).
     async fn finish(self: Box<Self>) -> StoreResult<()>;
+}
+
+/// The highest number that an item of this kind ever had: no later one gets it or a lower one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    pub project: ProjectKey,
+    pub kind: ItemKind,
+    pub number: u32,
 }
 
 /// One document with what a storage knows of it (`records_come_back_as_they_were_put`).

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use thiserror::Error;
 
+use crate::backlog::{ItemKind, Reference};
 use crate::document::{Document, DocumentId, Head, Kind, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Caller;
@@ -55,6 +56,15 @@ pub trait DocumentRepository: Send + Sync {
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>>;
+
+    /// For each target the heads of the documents of these kinds that link to it by whatever
+    /// relation ([`Head::links`]), sorted by kind and name (`links_are_found_by_their_target`).
+    /// They follow every commit (`links_follow_every_commit`).
+    async fn linking(
+        &self,
+        project: &ProjectKey,
+        links: &Links,
     ) -> StoreResult<Vec<Vec<Arc<Head>>>>;
 
     /// Applies all changes that the decision names, or none.
@@ -101,6 +111,15 @@ impl Filter {
     }
 }
 
+/// Who links to these, asked of [`DocumentRepository::linking`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Links {
+    /// Only documents of these kinds.
+    pub kinds: Vec<Kind>,
+    /// Ids and references, the latter as they are printed.
+    pub targets: Vec<String>,
+}
+
 /// A part of a sorted list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
@@ -139,7 +158,12 @@ impl Commit {
     /// about what was not read never gets further than this.
     pub fn decided(&mut self, snapshot: &Snapshot) -> StoreResult<Vec<Change>> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
-        let unread = changes.iter().find(|change| !self.reads.documents.contains(change.id()));
+        let reads = &self.reads;
+        let is_known = |change: &Change| {
+            let id = change.id();
+            reads.documents.contains(id) || is_new(id, &reads.numbers, &snapshot.numbers)
+        };
+        let unread = changes.iter().find(|change| !is_known(change));
         match unread {
             Some(change) => {
                 Err(StoreError::Fault(format!("{} was changed and not read", change.id())))
@@ -147,6 +171,13 @@ impl Commit {
             None => Ok(changes),
         }
     }
+}
+
+/// Nobody has a document of which the number was free.
+fn is_new(id: &DocumentId, kinds: &[ItemKind], numbers: &[u32]) -> bool {
+    let reference = Reference::of(id).filter(|found| id.kind == Kind::Item(found.kind));
+    let of = |kind: ItemKind| kinds.iter().zip(numbers).find(|(found, _)| **found == kind);
+    reference.is_some_and(|found| of(found.kind).is_some_and(|(_, free)| found.number >= *free))
 }
 
 impl std::fmt::Debug for Commit {
@@ -161,11 +192,23 @@ impl std::fmt::Debug for Commit {
 /// A pure function from what is stored to what shall change.
 pub type Decide = Box<dyn FnMut(&Snapshot) -> Result<Vec<Change>> + Send>;
 
-/// What a decision is made on. Only documents named here may be changed.
+/// What a decision is made on. Only documents named here may be changed, and items may be made
+/// with numbers that are free (`an_item_with_a_free_number_need_not_be_read`).
 #[derive(Debug, Clone, Default)]
 pub struct Reads {
     pub documents: Vec<DocumentId>,
     pub heads: Option<Kind>,
+    /// Who links to these (`a_decision_sees_who_links_to_what`).
+    pub links: Links,
+    /// For each of these kinds the lowest number that no item ever had.
+    pub numbers: Vec<ItemKind>,
+}
+
+impl Reads {
+    /// These documents and nothing else.
+    pub fn of(documents: Vec<DocumentId>) -> Self {
+        Self { documents, ..Self::default() }
+    }
 }
 
 /// The newest state of what [`Reads`] named: documents in the order asked, heads by name.
@@ -173,6 +216,13 @@ pub struct Reads {
 pub struct Snapshot {
     pub documents: Vec<Option<Document>>,
     pub heads: Vec<Arc<Head>>,
+    /// As [`DocumentRepository::linking`] answers.
+    pub links: Vec<Vec<Arc<Head>>>,
+    /// Greater than any number that an item or a tombstone of the kind has or had, as far as the
+    /// storage ever saw it (`a_number_is_never_given_twice`, `a_tombstone_keeps_its_number`),
+    /// also in other processes (`numbers_outlive_a_restart`) and where documents were put by name
+    /// (`a_number_put_by_name_counts`).
+    pub numbers: Vec<u32>,
 }
 
 /// One change of one document.

@@ -16,6 +16,30 @@ pub trait Endpoint: Send + Sync {
 
     /// Runs one tool. Unknown, forbidden and failed calls change nothing.
     async fn call(&self, call: Call) -> Result<Reply>;
+
+    /// What can be read, a page at a time; an unknown cursor is an `InvalidArgument`.
+    async fn resources(&self, caller: &Caller, cursor: Option<String>) -> Result<Resources>;
+
+    /// The forms of URIs that can be read, the same at every call.
+    fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec>;
+
+    /// What a URI stands for (S5 6): `NotFound` for a well-formed one of nothing,
+    /// `InvalidArgument` for any other text.
+    async fn read(&self, asked: Asked) -> Result<Content>;
+
+    /// The prompts that this caller may use, sorted by name; the same at every call.
+    fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec>;
+
+    /// Makes a prompt of what is stored (S5 8). An unknown one and a missing argument are an
+    /// `InvalidArgument` that names what there is and what is required.
+    async fn prompt(&self, asked: Asked) -> Result<Prompt>;
+
+    /// What an argument may be that begins like this; nothing for what takes any text.
+    async fn complete(&self, caller: &Caller, begun: Begun) -> Result<Completion>;
+
+    /// A count that grows whenever resources may say something else than before, whoever changed
+    /// it; two equal counts promise that they do not.
+    async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
 }
 
 /// One call through the endpoint.
@@ -70,6 +94,117 @@ pub struct ToolSpec {
     pub destructive: bool,
     /// Does the same call twice have the effect of one?
     pub idempotent: bool,
+}
+
+/// A question to a resource or a prompt.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub caller: Caller,
+    pub correlation_id: String,
+    /// The resource's URI, or the prompt's name.
+    pub name: String,
+    /// The prompt's arguments.
+    pub arguments: Map<String, Value>,
+}
+
+/// A part of what can be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resources {
+    pub resources: Vec<Resource>,
+    /// Continues the list; opaque.
+    pub next_cursor: Option<String>,
+}
+
+/// Something that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    pub uri: String,
+    /// The reference, or the collection's name.
+    pub name: String,
+    /// For people, in a list.
+    pub title: String,
+    pub description: String,
+    pub mime_type: &'static str,
+}
+
+/// A form of URIs (RFC 6570). All words are constants of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateSpec {
+    pub uri_template: &'static str,
+    pub name: &'static str,
+    pub title: &'static str,
+    pub description: &'static str,
+    pub mime_type: &'static str,
+}
+
+/// What a resource says (S5 6.6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    pub uri: String,
+    pub name: String,
+    pub description: String,
+    pub mime_type: &'static str,
+    pub text: String,
+}
+
+/// What clients are told about a prompt. All words are constants of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptSpec {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub description: &'static str,
+    pub arguments: &'static [ArgumentSpec],
+}
+
+/// An argument of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentSpec {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub description: &'static str,
+    pub required: bool,
+}
+
+/// A prompt with everything in it (S5 8.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    pub description: String,
+    /// What the user says to the model, in this order.
+    pub messages: Vec<Message>,
+}
+
+/// One message of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    Text(String),
+    /// Stored content, as the resource that it is.
+    Resource(Content),
+}
+
+/// An argument that somebody began to type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    pub of: ArgumentOf,
+    pub argument: String,
+    pub value: String,
+}
+
+/// Whose argument it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArgumentOf {
+    /// A prompt's, by its name.
+    Prompt(String),
+    /// A variable of a template of URIs.
+    Template(String),
+}
+
+/// What an argument may be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// The best first, 100 at most.
+    pub values: Vec<String>,
+    /// How many there are in all.
+    pub total: usize,
 }
 
 /// A successful answer: text for a reader, data for a program.

@@ -30,6 +30,8 @@ pub trait Projects: Send + Sync {
 pub enum Slice {
     /// Requirement sections (S1).
     Sections,
+    /// The backlog: epics, user stories, requirements and their criteria (S2, S5).
+    Backlog,
     /// Docsets (S3).
     Docsets,
     /// The knowledge graph (S4).
@@ -37,12 +39,13 @@ pub enum Slice {
 }
 
 impl Slice {
-    pub const ALL: [Self; 3] = [Self::Sections, Self::Docsets, Self::Knowledge];
+    pub const ALL: [Self; 4] = [Self::Sections, Self::Backlog, Self::Docsets, Self::Knowledge];
 
     /// As settings call the slice's set of tools.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sections => "sections",
+            Self::Backlog => "backlog",
             Self::Docsets => "docsets",
             Self::Knowledge => "knowledge",
         }
@@ -52,7 +55,7 @@ impl Slice {
     pub fn argument(self) -> &'static str {
         match self {
             Self::Sections => "project_root",
-            Self::Docsets => "root",
+            Self::Backlog | Self::Docsets => "root",
             Self::Knowledge => "repo",
         }
     }

@@ -1,9 +1,11 @@
 //! What each slice's documents are to the search.
 
 use super::Item;
+use crate::backlog;
 use crate::document::{Document, Kind};
 use crate::knowledge::{self, Entity};
 use crate::sections::{self, Section};
+use crate::time::Timestamp;
 
 /// The items of a document; one that is no text has none. `known` is what was read of an entity
 /// already.
@@ -12,8 +14,25 @@ pub fn items(document: &Document, known: Option<Entity>) -> Vec<Item> {
     match document.id.kind {
         Kind::Entity => vec![entity(known.unwrap_or_else(|| Entity::read(name, text).0), text)],
         Kind::Section => requirements(name, text),
-        Kind::Instructions | Kind::Docsets => Vec::new(),
+        Kind::Item(kind) => {
+            vec![item(backlog::Item::read(kind, name, text, NO_TIME).0, name, text)]
+        }
+        Kind::Instructions | Kind::Docsets | Kind::Deleted => Vec::new(),
     }
+}
+
+/// An item is not found by its times.
+const NO_TIME: Timestamp = Timestamp(0);
+
+fn item(item: backlog::Item, name: &str, text: &str) -> Item {
+    let reference = item.called(name).into_owned();
+    let links = item.links().map(|(_, target)| target).collect();
+    let backlog::Item { kind, title, status, requirement_type, assignee, mut tags, .. } = item;
+    tags.extend(status.map(|status| status.name().to_owned()));
+    tags.extend(requirement_type.map(|found| found.name().to_owned()));
+    tags.extend(assignee);
+    let text = backlog::Item::description(text).to_owned();
+    Item { reference, kind: kind.name().to_owned(), title, text, tags, links }
 }
 
 /// By its status, too, it is found as by a tag. What only might be a link is none here.

@@ -1,6 +1,7 @@
 //! Moving everything: out of a storage, and into an empty one.
 
 use bytes::Bytes;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind};
 use reqlore_domain::ports::archive::{Archive, Record};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -43,7 +44,23 @@ fn records() -> Vec<Record> {
             1_700_000_000_000_000_000,
         ),
         record(DocumentId::entity("n\u{f6}te"), ".ixchel/n\u{f6}te.md", b"\n\n", 2),
+        record(
+            item("REQ-048-3f9a1c"),
+            ".reqlore/backlog/requirements/REQ-048-3f9a1c.md",
+            b"---\ntitle: By hand\n---\n",
+            1_500_000_000_000_000_000,
+        ),
+        record(
+            DocumentId { kind: Kind::Deleted, name: "EP-007".to_owned() },
+            ".reqlore/backlog/deleted/EP-007.md",
+            b"---\ntitle: Gone\ndeleted_at: 2026-01-01\n---\n",
+            3,
+        ),
     ]
+}
+
+fn item(name: &str) -> DocumentId {
+    DocumentId { kind: Kind::Item(ItemKind::Requirement), name: name.to_owned() }
 }
 
 async fn fill(archive: &dyn Archive, records: Vec<Record>) -> StoreResult<()> {
@@ -76,6 +93,11 @@ pub async fn records_come_back_as_they_were_put(s: &Storage) {
     let words = ["dec-1d2c8f".to_owned()];
     let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
     assert_eq!(found[0].len(), 1, "what was filled in is found by reference");
+    let words = ["REQ-048".to_owned()];
+    let kind = Kind::Item(ItemKind::Requirement);
+    let found = s.store.named(&s.project, kind, &words).await.unwrap();
+    let said = found[0][0].item.as_ref().unwrap();
+    assert_eq!(said.created_at.seconds(), 1_500_000_000, "the file's time came along");
 }
 
 pub async fn records_come_in_one_order(s: &Storage) {
@@ -88,8 +110,11 @@ pub async fn records_come_in_one_order(s: &Storage) {
         DocumentId::entity(a),
         DocumentId::entity("a/c"),
         DocumentId::entity(b),
+        item("REQ-001"),
+        item("REQ-002"),
+        DocumentId { kind: Kind::Deleted, name: "REQ-003".to_owned() },
     ];
-    for at in [5, 2, 6, 0, 3, 1, 4] {
+    for at in [5, 9, 2, 6, 8, 0, 3, 7, 1, 4] {
         s.put(&ids[at], "x").await;
     }
     let records = read(&*s.store).await.unwrap();

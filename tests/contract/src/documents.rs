@@ -5,12 +5,18 @@ use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::{Change, Commit, Filter, Reads, Snapshot};
 
 /// One of each kind.
-fn of_every_kind() -> [DocumentId; 4] {
+fn of_every_kind() -> [DocumentId; 9] {
+    let item = |kind, name: &str| DocumentId { kind, name: name.to_owned() };
     [
         DocumentId::instructions(),
         DocumentId::section("general"),
         DocumentId::docsets(),
         DocumentId::entity("decisions/dec-1d2c8f"),
+        item(Kind::ITEMS[0], "EP-001-3f9a1c"),
+        item(Kind::ITEMS[1], "US-001-3f9a1c"),
+        item(Kind::ITEMS[2], "REQ-001"),
+        item(Kind::ITEMS[3], "AC-001"),
+        item(Kind::Deleted, "REQ-002-3f9a1c"),
     ]
 }
 
@@ -53,7 +59,7 @@ pub async fn projects_are_apart(s: &Storage) {
     assert_eq!(page.total, 0);
     // The same names in both.
     let theirs = Change::put(id.clone(), "theirs");
-    let reads = Reads { documents: vec![id.clone()], heads: Some(Kind::Section) };
+    let reads = Reads { heads: Some(Kind::Section), ..Reads::of(vec![id.clone()]) };
     let decide = move |snapshot: &Snapshot| {
         assert_eq!((snapshot.documents.as_slice(), snapshot.heads.len()), (&[None][..], 0));
         Ok(vec![theirs.clone()])

@@ -17,6 +17,7 @@ pub mod archive;
 pub mod changes;
 pub mod commit;
 pub mod documents;
+pub mod items;
 pub mod model;
 pub mod named;
 pub mod restart;
@@ -75,7 +76,7 @@ impl Storage {
         ids: &[DocumentId],
         decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
     ) -> StoreResult<Committed> {
-        let reads = Reads { documents: ids.to_vec(), heads: Some(Kind::Section) };
+        let reads = Reads { heads: Some(Kind::Section), ..Reads::of(ids.to_vec()) };
         let commit = Commit { reads, decide: Box::new(decide), act: act() };
         self.store.commit(&self.project, commit).await
     }
@@ -135,6 +136,11 @@ macro_rules! suite {
                 an_unknown_revision_is_a_reset;
             named: a_word_names_by_reference_and_by_name a_reference_may_be_claimed_twice
                 names_follow_every_commit;
+            items: heads_of_items_tell_what_they_say links_are_found_by_their_target
+                links_follow_every_commit an_item_with_a_free_number_need_not_be_read
+                a_number_is_never_given_twice a_number_put_by_name_counts
+                a_tombstone_keeps_its_number numbers_outlive_a_restart
+                a_decision_sees_who_links_to_what marks_come_back_as_they_were_put;
             archive: records_come_back_as_they_were_put records_come_in_one_order
                 a_storage_that_holds_something_is_not_filled what_was_not_finished_is_incomplete
                 what_was_filled_outlives_a_restart a_copy_shows_one_moment;

@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, Filter, Look, Reads, Revision, StoreError, StoreResult,
+    Change, Changes, Commit, Filter, Links, Look, Page, Reads, Revision, Snapshot, StoreError,
+    StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
@@ -29,7 +31,9 @@ enum Operation {
     Commit { project: bool, changes: Vec<(usize, Option<usize>)>, refuse: bool },
     Get { project: bool, ids: Vec<usize> },
     Find { project: bool, kind: Kind, after: Option<usize>, limit: Option<usize> },
-    Named { project: bool, words: Vec<usize> },
+    Named { project: bool, kind: Kind, words: Vec<usize> },
+    Linking { project: bool, kinds: Vec<Kind>, words: Vec<usize> },
+    Create { project: bool, kind: ItemKind },
     Changes { kind: Kind },
     Everything,
     Restart,
@@ -40,11 +44,21 @@ fn ids() -> Vec<DocumentId> {
     let mut ids = vec![DocumentId::instructions(), DocumentId::docsets()];
     ids.extend(["a", "b", "Z9"].map(DocumentId::section));
     ids.extend(entities.map(DocumentId::entity));
+    let item = |(kind, name): (usize, &str)| DocumentId {
+        kind: Kind::ITEMS.get(kind).copied().unwrap_or(Kind::Deleted),
+        name: name.to_owned(),
+    };
+    ids.extend(
+        [(0, "EP-001"), (1, "US-003-3f9a1c"), (2, "REQ-001"), (2, "REQ-001-3f9a1c")].map(item),
+    );
+    ids.extend([(2, "notes"), (3, "AC-002"), (4, "REQ-001"), (4, "US-009-aaaaaa")].map(item));
     ids
 }
 
 /// The last one is so long that a database may keep it in pieces.
-const BODIES: [&str; 7] = [
+const BODIES: [&str; 9] = [
+    ITEM,
+    "---\ntitle: T\nuser_story: US-3\ncreated_at: 2026-01-01\nupdated_at: 2026-01-01\n---\n",
     "# Title\r\n\r\n**1.** text\r\n",
     "---\nid: dec-1d2c8f\ntags: [x, y]\nlinks: [iss-aaaa, dec-1d2c8f]\n---\nbody\n",
     "---\nid: a\ntitle: \u{fc}\n---\n",
@@ -54,16 +68,33 @@ const BODIES: [&str; 7] = [
     LONG,
 ];
 
+const ITEM: &str = "---\ntitle: I\nepic: EP-1\nuser_story: US-003\ndepends_on: [REQ-1]\n\
+                    created_at: 2026-01-01\nupdated_at: 2026-01-02\n---\nSee dec-1d2c8f, EP-001.\n";
+
 const LONG: &str = match std::str::from_utf8(&[b'x'; 20_000]) {
     Ok(long) => long,
     Err(_) => "",
 };
 
-const WORDS: [&str; 6] = ["dec-1d2c8f", "a", "decisions/b", "iss-aaaa", "", "n\u{f6}te/deep/x"];
+const WORDS: [&str; 11] = [
+    "dec-1d2c8f",
+    "a",
+    "decisions/b",
+    "iss-aaaa",
+    "",
+    "n\u{f6}te/deep/x",
+    "EP-001",
+    "REQ-001",
+    "US-003",
+    "US-003-3f9a1c",
+    "notes",
+];
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let id = 0..ids().len();
     let kind = proptest::sample::select(Kind::ALL.to_vec());
+    let item_kind = proptest::sample::select(ItemKind::ALL.to_vec());
+    let words = proptest::collection::vec(0..WORDS.len(), 0..4);
     let change = (id.clone(), proptest::option::weighted(0.8, 0..BODIES.len()));
     let changes = proptest::collection::vec(change, 0..4);
     let operation = prop_oneof![
@@ -76,8 +107,12 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
             .prop_map(|(project, kind, after, limit)| {
                 Operation::Find { project, kind, after, limit }
             }),
-        3 => (any::<bool>(), proptest::collection::vec(0..WORDS.len(), 0..4))
-            .prop_map(|(project, words)| Operation::Named { project, words }),
+        3 => (any::<bool>(), kind.clone(), words.clone())
+            .prop_map(|(project, kind, words)| Operation::Named { project, kind, words }),
+        3 => (any::<bool>(), proptest::collection::vec(kind.clone(), 0..9), words)
+            .prop_map(|(project, kinds, words)| Operation::Linking { project, kinds, words }),
+        2 => (any::<bool>(), item_kind)
+            .prop_map(|(project, kind)| Operation::Create { project, kind }),
         3 => kind.prop_map(|kind| Operation::Changes { kind }),
         1 => Just(Operation::Everything),
         1 => Just(Operation::Restart),
@@ -178,12 +213,26 @@ impl Side {
             Operation::Find { project, kind, after, limit } => {
                 let after = after.map(|at| all[at].name.clone());
                 let filter = Filter { kind: *kind, after, limit: limit.map(|limit| limit + 1) };
-                told(self.store.find(self.project(*project), &filter).await)
+                let page = self.store.find(self.project(*project), &filter).await;
+                told(page.map(|page| Page {
+                    heads: page.heads.iter().map(without_times).collect(),
+                    ..page
+                }))
             }
-            Operation::Named { project, words } => {
+            Operation::Named { project, kind, words } => {
                 let words: Vec<String> = words.iter().map(|at| WORDS[*at].to_owned()).collect();
-                let named = self.store.named(self.project(*project), Kind::Entity, &words).await;
-                told::<Vec<Vec<Arc<Head>>>>(named)
+                let named = self.store.named(self.project(*project), *kind, &words).await;
+                told::<Vec<Vec<Arc<Head>>>>(timeless(named))
+            }
+            Operation::Linking { project, kinds, words } => {
+                let targets = words.iter().map(|at| WORDS[*at].to_owned()).collect();
+                let links = Links { kinds: kinds.clone(), targets };
+                told(timeless(self.store.linking(self.project(*project), &links).await))
+            }
+            Operation::Create { project, kind } => {
+                let commit = create(*kind);
+                let committed = self.store.commit(self.project(*project), commit).await;
+                told(committed.map(|committed| committed.versions))
             }
             Operation::Changes { kind } => self.changes(*kind).await,
             Operation::Everything => told(everything(&*self.store, &self.projects[0]).await),
@@ -235,10 +284,35 @@ fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> Commit {
         Ok(decided.clone())
     };
     Commit {
-        reads: Reads { documents, heads: Some(Kind::Section) },
+        reads: Reads { documents, heads: Some(Kind::Section), ..Reads::default() },
         decide: Box::new(decide),
         act: act(),
     }
+}
+
+/// Makes an item of the next free number, with that number in its text.
+fn create(kind: ItemKind) -> Commit {
+    let decide = move |snapshot: &Snapshot| {
+        let reference = Reference { kind, number: snapshot.numbers[0] };
+        let text = format!("---\ntitle: {reference}\ncreated_at: 2026-01-01\n---\n");
+        Ok(vec![Change::put(reference.document("cccccc"), text)])
+    };
+    let reads = Reads { numbers: vec![kind], ..Reads::default() };
+    Commit { reads, decide: Box::new(decide), act: act() }
+}
+
+/// Times may be a file's own.
+fn without_times(head: &Arc<Head>) -> Arc<Head> {
+    let mut head = Head::clone(head);
+    if let Some(item) = &mut head.item {
+        let item = Arc::make_mut(item);
+        (item.created_at, item.updated_at) = Default::default();
+    }
+    Arc::new(head)
+}
+
+fn timeless(named: StoreResult<Vec<Vec<Arc<Head>>>>) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+    Ok(named?.iter().map(|heads| heads.iter().map(without_times).collect()).collect())
 }
 
 /// The bytes of the first project's documents, as a copy sees them.
@@ -248,6 +322,9 @@ async fn everything(store: &dyn Archive, first: &ProjectKey) -> StoreResult<Vec<
     loop {
         let records = source.next().await?;
         if records.is_empty() {
+            let marks = source.marks().await?;
+            let ours = marks.iter().filter(|mark| mark.project == *first);
+            all.extend(ours.map(|mark| format!("{:?} {}", mark.kind, mark.number)));
             return Ok(all);
         }
         let ours = records.into_iter().filter(|record| record.project == *first);

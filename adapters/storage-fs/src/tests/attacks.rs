@@ -68,7 +68,7 @@ async fn delete(store: &FsStore, id: &DocumentId) -> StoreResult<()> {
 }
 
 async fn commit(store: &FsStore, change: Change) -> StoreResult<()> {
-    let reads = Reads { documents: vec![change.id().clone()], heads: Some(Kind::Section) };
+    let reads = Reads { heads: Some(Kind::Section), ..Reads::of(vec![change.id().clone()]) };
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
     store.commit(&ProjectKey::default(), Commit { reads, decide, act: act() }).await.map(drop)
 }

@@ -90,7 +90,7 @@ fn run(
     let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("nobody else locks") };
     let documents = vec![DocumentId::section("a"), DocumentId::instructions()];
     let commit = Commit {
-        reads: Reads { documents, heads: None },
+        reads: Reads::of(documents),
         decide: Box::new(move |snapshot| {
             Ok(decide(snapshot.documents[0].as_ref().map(|document| &document.body)))
         }),

@@ -171,7 +171,7 @@ async fn get(store: &FsStore, id: &DocumentId) -> Option<Option<Document>> {
 
 /// A commit that was answered is on the disk.
 async fn commit(store: &FsStore, change: Change) -> TestCaseResult {
-    let reads = Reads { documents: vec![change.id().clone()], heads: None };
+    let reads = Reads::of(vec![change.id().clone()]);
     let (id, version) = (change.id().clone(), change.version());
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
     if store.commit(&PROJECT(), Commit { reads, decide, act: act() }).await.is_ok() {

@@ -72,7 +72,7 @@ fn commit(changes: &[Change]) -> Commit {
         });
         Ok(decided.collect())
     });
-    Commit { reads: Reads { documents, heads }, decide, act: act() }
+    Commit { reads: Reads { documents, heads, ..Reads::default() }, decide, act: act() }
 }
 
 /// Everything that a store can be asked.

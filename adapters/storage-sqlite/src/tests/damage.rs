@@ -32,7 +32,7 @@ fn engine(file: &Path) -> Engine {
 
 fn write(engine: &mut Engine, name: &str, size: usize) -> StoreResult<Committed> {
     let change = Change::put(DocumentId::section(name), vec![b'x'; size]);
-    let reads = Reads { documents: vec![change.id().clone()], heads: None };
+    let reads = Reads::of(vec![change.id().clone()]);
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
     engine.apply(&ProjectKey::default(), Commit { reads, decide, act: act() })
 }

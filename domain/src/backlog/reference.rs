@@ -1,0 +1,151 @@
+//! References: how people and models call items, `REQ-048`.
+//!
+//! The trap: a reference is not a document's name. A file `REQ-048-3f9a1c.md` has the reference
+//! `REQ-048` and the name `REQ-048-3f9a1c`, and after a merge of two branches two files may have
+//! one reference.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::ItemKind;
+use crate::document::{DocumentId, Kind};
+
+/// The highest number; a greater one names nothing (rulings 3).
+pub const MAX_NUMBER: u32 = 1_000_000_000;
+
+/// The reference of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Reference {
+    pub kind: ItemKind,
+    pub number: u32,
+}
+
+/// What a text is that shall be a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    Reference(Reference),
+    /// It has the form, and a number that no item has.
+    TooLarge,
+    /// It has not the form (S2 1.5).
+    Malformed,
+}
+
+impl Reference {
+    /// Reads `REQ-48` or `REQ-048`, in any of the four kinds. The prefix is in capitals, digits
+    /// are those of ASCII, and nothing stands around them (S2 2.2).
+    pub fn parse(text: &str) -> Option<Self> {
+        ItemKind::ALL.into_iter().find_map(|kind| match Self::read(kind, text) {
+            Reading::Reference(reference) => Some(reference),
+            _ => None,
+        })
+    }
+
+    /// Reads a reference of this kind.
+    pub fn read(kind: ItemKind, text: &str) -> Reading {
+        let digits = text.strip_prefix(kind.prefix()).and_then(|rest| rest.strip_prefix('-'));
+        match digits {
+            Some(digits) if is_number(digits) => match digits.parse() {
+                Ok(number) if number <= MAX_NUMBER => Reading::Reference(Self { kind, number }),
+                _ => Reading::TooLarge,
+            },
+            _ => Reading::Malformed,
+        }
+    }
+
+    /// The reference that a file's name gives, whatever follows it behind a `-`.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (prefix, rest) = name.split_once('-')?;
+        let digits = rest.split_once('-').map_or(rest, |(digits, _)| digits);
+        Self::parse(&name[..prefix.len() + 1 + digits.len()])
+    }
+
+    /// The reference that a document of the backlog has by its name.
+    pub fn of(id: &DocumentId) -> Option<Self> {
+        let found = Self::of_name(&id.name);
+        match id.kind {
+            Kind::Item(kind) => found.filter(|found| found.kind == kind),
+            Kind::Deleted => found,
+            _ => None,
+        }
+    }
+
+    /// The name of its document, which ends with this mark.
+    pub fn document(self, mark: &str) -> DocumentId {
+        DocumentId { kind: Kind::Item(self.kind), name: format!("{self}-{mark}") }
+    }
+}
+
+fn is_number(digits: &str) -> bool {
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:03}", self.kind.prefix(), self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQ: ItemKind = ItemKind::Requirement;
+
+    // S2: 1.5, 2.2; catalogue 39
+    #[test]
+    fn only_ascii_digits_behind_the_prefix_are_a_reference() {
+        let story = |text| Reference::read(ItemKind::UserStory, text);
+        let of = |number| Reading::Reference(Reference { kind: ItemKind::UserStory, number });
+        assert_eq!(story("US-047"), of(47));
+        assert_eq!(story("US-47"), of(47));
+        assert_eq!(story("US-000000000000000000000047"), of(47));
+        assert_eq!(story("US-1000000000"), of(MAX_NUMBER));
+        for large in ["US-1000000001", "US-99999999999999999999"] {
+            assert_eq!(story(large), Reading::TooLarge, "{large}");
+        }
+        for wrong in [
+            "USER-047",
+            "US-",
+            "US-ABC",
+            "047",
+            "us-1",
+            "US-1\n",
+            " US-1",
+            "US-1 ",
+            "US-\u{661}",
+            "US-1 OR 1=1",
+            "US-+1",
+            "US--1",
+            "US-1-2",
+            "US_1",
+            "",
+            "REQ-001",
+        ] {
+            assert_eq!(story(wrong), Reading::Malformed, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_printed_with_at_least_three_digits() {
+        for (number, printed) in [(0, "REQ-000"), (48, "REQ-048"), (12_345, "REQ-12345")] {
+            assert_eq!(Reference { kind: REQ, number }.to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn a_file_s_name_gives_the_reference() {
+        for name in ["REQ-48", "REQ-048", "REQ-048-3f9a1c", "REQ-048-login-page"] {
+            assert_eq!(
+                Reference::of_name(name),
+                Some(Reference { kind: REQ, number: 48 }),
+                "{name}"
+            );
+        }
+        for name in ["README", "REQ", "REQ-", "REQ-x", "REQ048", "REQ-48x", "req-48", "-48"] {
+            assert_eq!(Reference::of_name(name), None, "{name}");
+        }
+        let id = DocumentId { kind: Kind::Item(ItemKind::Epic), name: "REQ-048".to_owned() };
+        assert_eq!(Reference::of(&id), None, "a requirement among epics");
+    }
+}

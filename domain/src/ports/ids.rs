@@ -1,0 +1,24 @@
+//! The driven port to identities that nobody else gives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::time::Timestamp;
+
+/// Makes identities for new items.
+pub trait Ids: Send + Sync {
+    /// A UUID of version 7 (RFC 9562) in its usual spelling, made at this time.
+    fn uid(&self, at: Timestamp) -> String;
+}
+
+/// Counts, for tests that must know what comes.
+#[derive(Debug, Default)]
+pub struct CountedIds(AtomicU64);
+
+impl Ids for CountedIds {
+    fn uid(&self, at: Timestamp) -> String {
+        let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let millis = u64::try_from(at.0 / 1_000_000).unwrap_or_default() & 0xffff_ffff_ffff;
+        let (high, low) = (millis >> 16, millis & 0xffff);
+        format!("{high:08x}-{low:04x}-7000-8000-{count:012x}")
+    }
+}

@@ -1,0 +1,196 @@
+//! Items of the backlog: who links to whom, and numbers that are given once.
+
+use std::sync::Arc;
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::ports::archive::{Archive, Mark};
+use reqlore_domain::ports::documents::{
+    Change, Commit, DocumentRepository, Filter, Links, Reads, StoreError,
+};
+
+use crate::{Storage, act};
+
+const REQ: ItemKind = ItemKind::Requirement;
+
+fn item(kind: ItemKind, name: &str) -> DocumentId {
+    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+}
+
+fn deleted(name: &str) -> DocumentId {
+    DocumentId { kind: Kind::Deleted, name: name.to_owned() }
+}
+
+/// The names of the documents that link to each target.
+async fn linking(s: &Storage, kinds: &[Kind], targets: &[&str]) -> Vec<Vec<String>> {
+    let targets = targets.iter().map(|target| (*target).to_owned()).collect();
+    let links = Links { kinds: kinds.to_vec(), targets };
+    names(&s.store.linking(&s.project, &links).await.unwrap())
+}
+
+fn names(heads: &[Vec<Arc<Head>>]) -> Vec<Vec<String>> {
+    heads.iter().map(|heads| heads.iter().map(|head| head.id.name.clone()).collect()).collect()
+}
+
+const CHILD: &str =
+    "---\ntitle: C\nuser_story: US-1\ndepends_on: [REQ-002]\n---\nSee dec-1d2c8f.\n";
+const ENTITY: &str = "---\nid: dec-aaaaaa\nimplements: [REQ-2, US-001]\n---\n";
+
+pub async fn heads_of_items_tell_what_they_say(s: &Storage) {
+    s.put(&item(REQ, "REQ-048-3f9a1c"), CHILD).await;
+    s.put(&item(REQ, "REQ-500"), "---\ntitle: [\n---\n").await;
+    let page = s.store.find(&s.project, &Filter::all(Kind::Item(REQ))).await.unwrap();
+    let said = page.heads[0].item.as_ref().expect("an item");
+    assert_eq!((said.title.as_str(), said.reference), ("C", Reference::parse("REQ-048")));
+    assert!(page.heads[1].fault.is_some() && page.heads[1].item.is_some());
+    let words = ["REQ-048".to_owned(), "REQ-048-3f9a1c".to_owned(), "REQ-48".to_owned()];
+    let named = s.store.named(&s.project, Kind::Item(REQ), &words).await.unwrap();
+    let own = vec!["REQ-048-3f9a1c".to_owned()];
+    assert_eq!(names(&named), [own.clone(), own, vec![]], "by the printed reference and the name");
+}
+
+pub async fn links_are_found_by_their_target(s: &Storage) {
+    s.put(&item(REQ, "REQ-003"), CHILD).await;
+    s.put(&item(REQ, "REQ-001"), CHILD).await;
+    s.put(&DocumentId::entity("decisions/a"), ENTITY).await;
+    s.put(&item(ItemKind::AcceptanceCriteria, "AC-001"), "---\nuser_story: US-001\n---\n").await;
+    let all = Kind::ALL;
+    let found = linking(s, &all, &["US-001", "REQ-002", "dec-1d2c8f", "REQ-2", "nothing"]).await;
+    let [a, one, three, criteria] =
+        ["decisions/a", "REQ-001", "REQ-003", "AC-001"].map(String::from);
+    let both = vec![one.clone(), three.clone()];
+    let story = vec![a.clone(), one.clone(), three.clone(), criteria];
+    assert_eq!(found, [story, vec![a, one, three], both.clone(), vec![], vec![]]);
+    assert_eq!(linking(s, &[Kind::Item(REQ)], &["US-001"]).await, [both]);
+    assert_eq!(linking(s, &[], &["US-001"]).await, [Vec::<String>::new()]);
+    assert_eq!(linking(s, &all, &[]).await, Vec::<Vec<String>>::new());
+    let links = Links { kinds: all.to_vec(), targets: vec!["US-001".to_owned()] };
+    let other = s.store.linking(&s.other, &links).await.unwrap();
+    assert_eq!(names(&other), [Vec::<String>::new()], "projects are apart");
+}
+
+pub async fn links_follow_every_commit(s: &Storage) {
+    let id = item(REQ, "REQ-001");
+    s.put(&id, CHILD).await;
+    s.put(&id, "---\ntitle: C\nuser_story: US-2\n---\n").await;
+    let all = Kind::ALL;
+    let found = linking(s, &all, &["US-001", "REQ-002", "US-002"]).await;
+    assert_eq!(found, [vec![], vec![], vec![id.name.clone()]]);
+    s.delete(&id).await;
+    s.put(&deleted("REQ-001"), "---\ntitle: C\nuser_story: US-2\ndeleted_at: 2026-01-01\n---\n")
+        .await;
+    let found = linking(s, &all, &["US-001", "US-002"]).await;
+    assert_eq!(found, [Vec::<String>::new(), vec![]], "a tombstone leads nowhere");
+}
+
+/// Makes an item with the next free number, and says which one that is.
+pub async fn create(
+    store: &dyn DocumentRepository,
+    s: &Storage,
+    kind: ItemKind,
+    mark: &str,
+) -> u32 {
+    let (told, number) = tokio::sync::oneshot::channel();
+    let mark = mark.to_owned();
+    let mut told = Some(told);
+    let reads = Reads { numbers: vec![kind], ..Reads::default() };
+    let decide = move |snapshot: &reqlore_domain::ports::documents::Snapshot| {
+        let number = snapshot.numbers[0];
+        if let Some(told) = told.take() {
+            told.send(number).expect("somebody listens");
+        }
+        Ok(vec![Change::put(Reference { kind, number }.document(&mark), "---\ntitle: T\n---\n")])
+    };
+    let commit = Commit { reads, decide: Box::new(decide), act: act() };
+    store.commit(&s.project, commit).await.expect("an item is made");
+    number.await.expect("a number was decided on")
+}
+
+pub async fn an_item_with_a_free_number_need_not_be_read(s: &Storage) {
+    assert_eq!(create(&*s.store, s, REQ, "aaaaaa").await, 1);
+    assert_eq!(create(&*s.store, s, REQ, "bbbbbb").await, 2);
+    assert_eq!(create(&*s.store, s, ItemKind::Epic, "cccccc").await, 1, "each kind has its own");
+    for (kinds, name) in [(vec![REQ], "REQ-002"), (vec![REQ], "notes"), (vec![], "REQ-003")] {
+        let change = Change::put(item(REQ, name), "---\ntitle: T\n---\n");
+        let reads = Reads { numbers: kinds, ..Reads::default() };
+        let commit =
+            Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act: act() };
+        let refused = s.store.commit(&s.project, commit).await;
+        assert!(matches!(refused, Err(StoreError::Fault(_))), "{name}: {refused:?}");
+    }
+}
+
+pub async fn a_number_is_never_given_twice(s: &Storage) {
+    let number = create(&*s.store, s, REQ, "aaaaaa").await;
+    s.delete(&item(REQ, "REQ-001-aaaaaa")).await;
+    assert_eq!(create(&*s.store, s, REQ, "bbbbbb").await, number + 1, "not even after a deletion");
+    let many = (0..8).map(|at| create_named(s, at));
+    let mut numbers = futures_util::future::join_all(many).await;
+    numbers.sort_unstable();
+    assert_eq!(numbers, [3, 4, 5, 6, 7, 8, 9, 10]);
+}
+
+async fn create_named(s: &Storage, at: u32) -> u32 {
+    create(&*s.store, s, REQ, &format!("{at:06}")).await
+}
+
+pub async fn a_number_put_by_name_counts(s: &Storage) {
+    s.put(&item(REQ, "REQ-500"), "---\ntitle: By hand\n---\n").await;
+    s.put(&item(REQ, "REQ-099-3f9a1c"), "---\ntitle: By hand\n---\n").await;
+    s.put(&item(REQ, "REQ-1000000001"), "---\ntitle: Beyond all numbers\n---\n").await;
+    s.put(&item(REQ, "EP-900"), "---\ntitle: In the wrong place\n---\n").await;
+    assert_eq!(create(&*s.store, s, REQ, "aaaaaa").await, 501);
+    s.delete(&item(REQ, "REQ-500")).await;
+    s.delete(&item(REQ, "REQ-501-aaaaaa")).await;
+    assert_eq!(create(&*s.store, s, REQ, "bbbbbb").await, 502);
+}
+
+pub async fn a_tombstone_keeps_its_number(s: &Storage) {
+    s.put(&deleted("REQ-030-3f9a1c"), "---\ntitle: T\ndeleted_at: 2026-01-01\n---\n").await;
+    assert_eq!(create(&*s.store, s, REQ, "aaaaaa").await, 31);
+    assert_eq!(create(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 1);
+    let words = ["REQ-030".to_owned()];
+    let found = s.store.named(&s.project, Kind::Deleted, &words).await.unwrap();
+    assert!(found[0][0].item.as_ref().is_some_and(|item| item.deleted.is_some()));
+}
+
+pub async fn numbers_outlive_a_restart(s: &Storage) {
+    create(&*s.store, s, REQ, "aaaaaa").await;
+    create(&*s.store, s, REQ, "bbbbbb").await;
+    s.delete(&item(REQ, "REQ-002-bbbbbb")).await;
+    let Some(reopen) = &s.reopen else { return };
+    let again = reopen().await.unwrap();
+    assert_eq!(create(&*again, s, REQ, "cccccc").await, 3);
+}
+
+pub async fn a_decision_sees_who_links_to_what(s: &Storage) {
+    s.put(&item(REQ, "REQ-001"), CHILD).await;
+    let kinds = Kind::ITEMS.to_vec();
+    let links = Links { kinds, targets: vec!["US-001".to_owned(), "US-009".to_owned()] };
+    let reads = Reads { links, ..Reads::default() };
+    let decide = |snapshot: &reqlore_domain::ports::documents::Snapshot| {
+        assert_eq!(names(&snapshot.links), [vec!["REQ-001".to_owned()], vec![]]);
+        Ok(Vec::new())
+    };
+    let commit = Commit { reads, decide: Box::new(decide), act: act() };
+    s.store.commit(&s.project, commit).await.unwrap();
+}
+
+pub async fn marks_come_back_as_they_were_put(s: &Storage) {
+    let mark = |kind, number| Mark { project: s.project.clone(), kind, number };
+    let marks = vec![mark(ItemKind::Epic, 7), mark(REQ, 1_000_000_000)];
+    let mut sink = s.store.fill().await.unwrap();
+    sink.mark(marks.clone()).await.unwrap();
+    sink.finish().await.unwrap();
+    assert_eq!(marks_of(&*s.store).await, marks);
+    assert_eq!(create(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 8);
+    let Some(reopen) = &s.reopen else { return };
+    let again = reopen().await.unwrap();
+    assert_eq!(marks_of(&*again).await, [mark(ItemKind::Epic, 8), mark(REQ, 1_000_000_000)]);
+}
+
+async fn marks_of(archive: &dyn Archive) -> Vec<Mark> {
+    let mut source = archive.read().await.unwrap();
+    while !source.next().await.unwrap().is_empty() {}
+    source.marks().await.unwrap()
+}
