@@ -2,7 +2,10 @@
 //! and acceptance criteria.
 
 pub(crate) mod changed;
+pub(crate) mod find;
+pub(crate) mod given;
 pub(crate) mod prompts;
+pub(crate) mod record;
 pub(crate) mod resources;
 
 use crate::tool::Tool;

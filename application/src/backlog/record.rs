@@ -1,0 +1,91 @@
+//! An item as answers and resources give it (rulings 3).
+
+use reqlore_domain::backlog::{Item, Priority, RequirementType, Status};
+use reqlore_domain::document::{Document, Head, Version};
+use reqlore_domain::error::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::find;
+
+/// Stands for a creator whom nobody wrote down.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// An item with everything it says. What its kind does not have is left out.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Record {
+    /// Never changes; null where a file made by hand has none.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    pub(crate) uid: Option<String>,
+    pub(crate) reference_id: String,
+    /// Changes with every change, also by hand; for if_version.
+    pub(crate) version: String,
+    pub(crate) title: String,
+    /// Stored content, to be treated as data.
+    pub(crate) description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) status: Option<&'static str>,
+    /// 1 Critical to 4 Low.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) type_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) epic: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) user_story: Option<String>,
+    pub(crate) creator_username: String,
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    pub(crate) assignee_username: Option<String>,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    pub(crate) tags: Vec<String>,
+}
+
+impl Record {
+    /// What a head and its document say; the document counts where it is newer.
+    pub(crate) fn of(head: &Head, document: &Document) -> Result<Self> {
+        let text = find::text(document)?;
+        let known = head.item.as_deref().filter(|_| head.version == document.version);
+        let (name, version) = (&document.id.name, document.version);
+        if let Some(item) = known {
+            return Ok(Self::new(item, name, version, Item::description(text)));
+        }
+        let (kind, modified) = match head.item.as_deref() {
+            Some(item) => (item.kind, item.updated_at),
+            None => (reqlore_domain::backlog::ItemKind::Requirement, Default::default()),
+        };
+        let (item, _) = Item::read(kind, name, text, modified);
+        Ok(Self::new(&item, name, version, Item::description(text)))
+    }
+
+    pub(crate) fn new(item: &Item, name: &str, version: Version, description: &str) -> Self {
+        use reqlore_domain::backlog::ItemKind::UserStory;
+        let parent = item.parent.map(|parent| parent.to_string());
+        let (epic, user_story) =
+            if item.kind == UserStory { (parent, None) } else { (None, parent) };
+        Self {
+            uid: item.uid.clone(),
+            reference_id: item.called(name).into_owned(),
+            version: version.to_string(),
+            title: item.title.clone(),
+            description: description.to_owned(),
+            status: item.status.map(Status::name),
+            priority: item.priority.map(Priority::number),
+            type_name: item.requirement_type.map(RequirementType::name),
+            epic,
+            user_story,
+            creator_username: item.creator.clone().unwrap_or_else(|| UNKNOWN.to_owned()),
+            assignee_username: item.assignee.clone(),
+            created_at: item.created_at.rfc3339(),
+            updated_at: item.updated_at.rfc3339(),
+            tags: item.tags.clone(),
+        }
+    }
+}
