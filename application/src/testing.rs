@@ -10,7 +10,7 @@ use reqlore_domain::ports::documents::{
     Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
 };
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, Unobserved};
-use reqlore_domain::ports::ids::CountedIds;
+use reqlore_domain::ports::ids::{CountedIds, Ids};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -25,6 +25,7 @@ pub(crate) struct Testing {
     pub(crate) store: Arc<dyn DocumentRepository>,
     pub(crate) tree: Option<Arc<dyn DocumentRepository>>,
     pub(crate) search: Arc<dyn SearchIndex>,
+    pub(crate) ids: Arc<dyn Ids>,
     pub(crate) access: Access,
 }
 
@@ -34,6 +35,7 @@ impl Testing {
             store: Arc::new(MemoryStore::default()),
             tree: None,
             search: Arc::new(MemoryIndex::default()),
+            ids: Arc::new(CountedIds::default()),
             access: Access::Write,
         }
     }
@@ -50,7 +52,7 @@ impl Testing {
             projects: Arc::new(NamedProjects),
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
-            ids: Arc::new(CountedIds::default()),
+            ids: Arc::clone(&self.ids),
             settings: Settings::default(),
         }
     }
@@ -90,6 +92,12 @@ impl Testing {
             Ok(reply) => reply.text[0].clone(),
             Err(error) => error.message,
         }
+    }
+
+    /// The data of an answer that succeeds.
+    pub(crate) async fn data(&self, tool: &str, arguments: Value) -> Value {
+        let reply = self.call(tool, arguments).await.expect("the call succeeds");
+        Arc::unwrap_or_clone(reply.data)
     }
 
     pub(crate) async fn error(&self, tool: &str, arguments: Value) -> Error {

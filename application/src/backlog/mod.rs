@@ -1,15 +1,86 @@
 //! The backlog (S2; S5 6 to 8): tools, resources and prompts over epics, user stories, requirements
 //! and acceptance criteria.
 
+mod around;
+mod change;
 pub(crate) mod changed;
+mod choice;
+mod create_acceptance_criteria;
+mod create_epic;
+mod create_relationship;
+mod create_requirement;
+mod create_user_story;
+mod delete_item;
+mod delete_relationship;
 pub(crate) mod find;
+mod get_item;
+mod get_user_story_requirements;
 pub(crate) mod given;
+mod make;
 pub(crate) mod prompts;
 pub(crate) mod record;
+mod relationship;
 pub(crate) mod resources;
+#[cfg(test)]
+mod tests;
+mod update_acceptance_criteria;
+mod update_epic;
+mod update_requirement;
+mod update_user_story;
 
-use crate::tool::Tool;
+use reqlore_domain::backlog::text::{Assignee, Description, Tags};
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::ToolSpec;
+use schemars::JsonSchema;
+
+use crate::tool::{Tool, schema};
+use record::Record;
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
-    Vec::new()
+    vec![
+        Box::new(create_epic::CreateEpic),
+        Box::new(update_epic::UpdateEpic),
+        Box::new(create_user_story::CreateUserStory),
+        Box::new(update_user_story::UpdateUserStory),
+        Box::new(get_user_story_requirements::GetUserStoryRequirements),
+        Box::new(create_requirement::CreateRequirement),
+        Box::new(update_requirement::UpdateRequirement),
+        Box::new(create_acceptance_criteria::CreateAcceptanceCriteria),
+        Box::new(update_acceptance_criteria::UpdateAcceptanceCriteria),
+        Box::new(create_relationship::CreateRelationship),
+        Box::new(delete_relationship::DeleteRelationship),
+        Box::new(get_item::GetItem),
+        Box::new(delete_item::DeleteItem),
+    ]
+}
+
+/// A tool that makes or changes one item and answers with its record.
+fn writing<Arguments: JsonSchema>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+) -> ToolSpec {
+    ToolSpec {
+        name,
+        title,
+        description,
+        input_schema: schema::<Arguments>(),
+        output_schema: schema::<Record>(),
+        access: Access::Write,
+        may_change: true,
+        destructive: false,
+        idempotent: name.starts_with("update_"),
+    }
+}
+
+fn description(given: Option<Description>) -> String {
+    given.map(|text| text.as_str().to_owned()).unwrap_or_default()
+}
+
+fn assignee(given: Option<Assignee>) -> Option<String> {
+    given.and_then(|assignee| assignee.name().map(str::to_owned))
+}
+
+fn tags(given: Option<Tags>) -> Option<Vec<String>> {
+    given.map(Tags::into_vec)
 }

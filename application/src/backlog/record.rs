@@ -15,6 +15,8 @@ pub(crate) const UNKNOWN: &str = "unknown";
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
+    /// The project's key; "default" for the server's own root.
+    pub(crate) project: String,
     /// Never changes; null where a file made by hand has none.
     #[schemars(required, extend("type" = ["string", "null"]))]
     pub(crate) uid: Option<String>,
@@ -71,6 +73,7 @@ impl Record {
         let (epic, user_story) =
             if item.kind == UserStory { (parent, None) } else { (None, parent) };
         Self {
+            project: find::project().to_string(),
             uid: item.uid.clone(),
             reference_id: item.called(name).into_owned(),
             version: version.to_string(),

@@ -10,6 +10,7 @@ mod mention;
 mod order;
 mod read;
 pub mod reference;
+pub mod text;
 pub mod values;
 
 use serde::{Deserialize, Serialize};

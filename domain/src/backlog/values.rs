@@ -119,6 +119,11 @@ impl RelationshipType {
         }
     }
 
+    /// Does it say the same from both ends?
+    pub fn is_mutual(self) -> bool {
+        matches!(self, Self::RelatesTo | Self::ConflictsWith)
+    }
+
     /// For people who choose one.
     pub fn description(self) -> &'static str {
         match self {

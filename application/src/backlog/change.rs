@@ -1,0 +1,145 @@
+//! Changing an item: decided on its newest text, in one commit.
+
+use std::sync::Arc;
+
+use reqlore_domain::backlog::{Edit, Item, Linked, Reference};
+use reqlore_domain::document::{Document, Head, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::time::Timestamp;
+
+use super::find;
+use super::given::not_found;
+use super::make::sentence;
+use super::record::Record;
+use crate::Context;
+use crate::edit::{act, edit};
+use crate::tool::reply;
+
+/// A change of an item, as its tool was asked for it.
+pub(crate) struct ChangeItem {
+    pub(crate) item: Reference,
+    /// The item shall belong to this one.
+    pub(crate) parent: Option<Reference>,
+    pub(crate) edit: Edit,
+    pub(crate) if_version: Option<Version>,
+}
+
+impl ChangeItem {
+    pub(crate) async fn run(self, context: &Context, call: &Call, spec: &ToolSpec) -> Result<Reply> {
+        if self.edit.is_empty() && self.parent.is_none() {
+            return Err(nothing_asked(spec));
+        }
+        let ports = &context.ports;
+        let act = act(ports, call, spec, format!("a change of {}", self.item));
+        let head = find::head(ports, self.item).await?;
+        let mut ids = vec![head.id.clone()];
+        let Self { item: reference, parent, edit: mut wanted, if_version } = self;
+        if let Some(parent) = parent {
+            let found = find::head(ports, parent).await?;
+            wanted.parent = Some(Linked::to(parent, &found.id.name));
+            ids.push(found.id.clone());
+        }
+        let at = act.at.whole();
+        let decide = move |snapshot: &Snapshot| {
+            let mut documents = snapshot.documents.iter();
+            let document = present(documents.next(), reference)?;
+            check_version(if_version, document, reference)?;
+            if let Some(parent) = parent {
+                present(documents.next(), parent)?;
+            }
+            changed(&head, document, &wanted, at)
+        };
+        let (outcome, _) = edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
+        answer(&outcome, reference, at)
+    }
+}
+
+/// What a decision about one item came to.
+pub(crate) struct Outcome {
+    pub(crate) document: Document,
+    pub(crate) is_changed: bool,
+}
+
+/// The item's document as it shall be, and the change that makes it so.
+pub(crate) fn changed(
+    head: &Arc<Head>,
+    document: &Document,
+    wanted: &Edit,
+    at: Timestamp,
+) -> Result<(Vec<Change>, Outcome)> {
+    let text = find::text(document)?;
+    let item = read(head, document, text);
+    let edited = reqlore_domain::backlog::edit(&item, text, wanted, at).map_err(|fault| {
+        let message = format!("{}: {fault}. Nothing was changed.", document.id);
+        Error::new(ErrorKind::Refused, message).reference(item.called(&document.id.name))
+    })?;
+    let Some(edited) = edited else {
+        let outcome = Outcome { document: document.clone(), is_changed: false };
+        return Ok((Vec::new(), outcome));
+    };
+    let document = Document::new(document.id.clone(), edited.into());
+    let change = Change::Put { document: document.clone() };
+    Ok((vec![change], Outcome { document, is_changed: true }))
+}
+
+/// What a document says now; times that it does not say are those of its head.
+pub(crate) fn read(head: &Head, document: &Document, text: &str) -> Item {
+    let known = head.item.as_deref();
+    if let Some(item) = known.filter(|_| head.version == document.version) {
+        return item.clone();
+    }
+    let (kind, made) = known.map_or_else(
+        || (reqlore_domain::backlog::ItemKind::Requirement, Timestamp::default()),
+        |item| (item.kind, item.created_at),
+    );
+    Item::read(kind, &document.id.name, text, made).0
+}
+
+/// The record of what was changed, or was so already.
+pub(crate) fn answer(outcome: &Outcome, reference: Reference, at: Timestamp) -> Result<Reply> {
+    let Outcome { document, is_changed } = outcome;
+    let text = find::text(document)?;
+    let (item, _) = Item::read(reference.kind, &document.id.name, text, at);
+    let name = &document.id.name;
+    let record = Record::new(&item, name, document.version, Item::description(text));
+    let done = if *is_changed { "Updated" } else { "Nothing to change in" };
+    reply(sentence(done, reference.kind, &record), &record)
+}
+
+/// A document that a decision needs; it may have gone since it was found.
+pub(crate) fn present(found: Option<&Option<Document>>, of: Reference) -> Result<&Document> {
+    found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
+}
+
+/// The version that the caller expects must be the one there is (rulings 1).
+pub(crate) fn check_version(
+    expected: Option<Version>,
+    document: &Document,
+    reference: Reference,
+) -> Result<()> {
+    let Some(expected) = expected.filter(|expected| *expected != document.version) else {
+        return Ok(());
+    };
+    let message = format!(
+        "Conflict: {reference} changed since version {expected}; it is now at {}. Nothing was \
+         changed. It reads:\n{}",
+        document.version,
+        find::text(document)?
+    );
+    let error = Error::new(ErrorKind::Conflict, message).field("if_version");
+    Err(error.reference(reference.to_string()))
+}
+
+fn nothing_asked(spec: &ToolSpec) -> Error {
+    let properties = spec.input_schema.get("properties").and_then(|found| found.as_object());
+    let required = spec.input_schema.get("required").and_then(|found| found.as_array());
+    let is_required =
+        |name: &str| required.into_iter().flatten().any(|found| found.as_str() == Some(name));
+    let names = properties.into_iter().flatten().map(|(name, _)| name.as_str());
+    let names: Vec<&str> =
+        names.filter(|name| !is_required(name) && *name != "if_version").collect();
+    let message = format!("Nothing to change was given. Give one of {}.", names.join(", "));
+    Error::new(ErrorKind::InvalidArgument, message).field(names.first().copied().unwrap_or_default())
+}

@@ -1,0 +1,68 @@
+//! `create_epic` (S5 7.5): makes an epic.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::text::{Assignee, Description, Tags, Title};
+use reqlore_domain::backlog::{ItemKind, Priority};
+use reqlore_domain::error::Result;
+use reqlore_domain::number::Whole;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::choice::{One, WorkStatuses};
+use super::make::Make;
+use crate::Context;
+use crate::arguments::{decode, present};
+use crate::tool::Tool;
+
+pub(crate) struct CreateEpic;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    title: Title,
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    priority: Whole<1, 4>,
+    /// Markdown.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Description")]
+    description: Option<Description>,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "One<WorkStatuses>")]
+    status: Option<One<WorkStatuses>>,
+    /// A user's name.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Assignee")]
+    assignee: Option<Assignee>,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Tags")]
+    tags: Option<Tags>,
+}
+
+#[async_trait]
+impl Tool for CreateEpic {
+    fn spec(&self) -> ToolSpec {
+        super::writing::<Arguments>(
+            "create_epic",
+            "Create an epic",
+            "Creates an epic: a large piece of work that user stories belong to. Answers with \
+             its reference (EP-001) and version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let make = Make {
+            kind: ItemKind::Epic,
+            title: Some(given.title.as_str().to_owned()),
+            description: super::description(given.description),
+            status: given.status.map(|status| status.0),
+            priority: Priority::new(given.priority.get()),
+            requirement_type: None,
+            parent: None,
+            assignee: super::assignee(given.assignee),
+            tags: super::tags(given.tags).unwrap_or_default(),
+        };
+        make.run(context, &call, spec).await
+    }
+}

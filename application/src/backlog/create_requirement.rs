@@ -1,0 +1,72 @@
+//! `create_requirement` (S5 7.6): makes a requirement of a user story.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::text::{Assignee, Description, Tags, Title};
+use reqlore_domain::backlog::{ItemKind, Priority};
+use reqlore_domain::error::Result;
+use reqlore_domain::number::Whole;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::choice::{One, RequirementStatuses, RequirementTypes};
+use super::given::{Given, UserStory};
+use super::make::Make;
+use crate::Context;
+use crate::arguments::{decode, present};
+use crate::tool::Tool;
+
+pub(crate) struct CreateRequirement;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    user_story: Given<UserStory>,
+    title: Title,
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    priority: Whole<1, 4>,
+    #[serde(rename = "type")]
+    requirement_type: One<RequirementTypes>,
+    /// Markdown.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Description")]
+    description: Option<Description>,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "One<RequirementStatuses>")]
+    status: Option<One<RequirementStatuses>>,
+    /// A user's name.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Assignee")]
+    assignee: Option<Assignee>,
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Tags")]
+    tags: Option<Tags>,
+}
+
+#[async_trait]
+impl Tool for CreateRequirement {
+    fn spec(&self) -> ToolSpec {
+        super::writing::<Arguments>(
+            "create_requirement",
+            "Create a requirement",
+            "Creates a requirement of a user story: one thing that the product shall do or be. \
+             Answers with its reference (REQ-001) and version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let make = Make {
+            kind: ItemKind::Requirement,
+            title: Some(given.title.as_str().to_owned()),
+            description: super::description(given.description),
+            status: given.status.map(|status| status.0),
+            priority: Priority::new(given.priority.get()),
+            requirement_type: Some(given.requirement_type.0),
+            parent: Some(given.user_story.reference("user_story")?),
+            assignee: super::assignee(given.assignee),
+            tags: super::tags(given.tags).unwrap_or_default(),
+        };
+        make.run(context, &call, spec).await
+    }
+}

@@ -1,0 +1,114 @@
+//! `get_user_story_requirements` (S2): what a story asks for, word for word as specified.
+
+use std::fmt::Write;
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::find;
+use super::given::{Given, UserStory};
+use super::record::Record;
+use crate::Context;
+use crate::arguments::decode;
+use crate::tool::{Tool, reply, schema};
+
+pub(crate) struct GetUserStoryRequirements;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    user_story: Given<UserStory>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    user_story: String,
+    /// By priority, then the newest first.
+    requirements: Vec<Record>,
+}
+
+/// S2 1.7: these words and no further keys.
+fn input_schema() -> Map<String, Value> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "user_story": {
+                "type": "string",
+                "description": "User story reference ID (e.g., 'US-047')",
+                "pattern": r"^US-\d+$"
+            }
+        },
+        "required": ["user_story"]
+    });
+    schema.as_object().cloned().unwrap_or_default()
+}
+
+#[async_trait]
+impl Tool for GetUserStoryRequirements {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "get_user_story_requirements",
+            title: "Read a story's requirements",
+            description: "Get all requirements linked to a specific user story",
+            input_schema: input_schema(),
+            output_schema: schema::<Answer>(),
+            access: Access::Read,
+            may_change: false,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let story = given.user_story.reference("user_story")?;
+        let ports = &context.ports;
+        find::head(ports, story).await.map_err(|error| error.field("user_story"))?;
+        let heads = find::children(ports, story, ItemKind::Requirement).await?;
+        let documents = find::documents(ports, &heads).await?;
+        let both = heads.iter().zip(documents);
+        let both = both.filter_map(|(head, document)| Some((head, document?)));
+        let requirements: Result<Vec<Record>> =
+            both.map(|(head, document)| Record::of(head, &document)).collect();
+        let requirements = requirements?;
+        let text = text(story, &requirements);
+        reply(text, &Answer { user_story: story.to_string(), requirements })
+    }
+}
+
+/// S2 1.8 and 3.2.
+fn text(story: Reference, requirements: &[Record]) -> String {
+    let mut text =
+        format!("Found {} requirements for user story {story}", requirements.len());
+    if requirements.is_empty() {
+        text.push_str(". No requirements are currently linked to this user story.");
+        return text;
+    }
+    text.push(':');
+    for requirement in requirements {
+        let assignee = requirement.assignee_username.as_ref();
+        let assignee = assignee.map(|name| format!(", Assignee: {name}")).unwrap_or_default();
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "\n\n{}: {} (Priority: {}, Status: {}, Type: {}, Creator: {}{assignee})\n{}\n\
+             Created: {}",
+            requirement.reference_id,
+            requirement.title,
+            requirement.priority.unwrap_or_default(),
+            requirement.status.unwrap_or_default(),
+            requirement.type_name.unwrap_or_default(),
+            requirement.creator_username,
+            requirement.description,
+            requirement.created_at,
+        );
+    }
+    text
+}

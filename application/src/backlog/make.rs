@@ -1,0 +1,126 @@
+//! Making an item: the reference is allotted, the parent looked at and the file written in one
+//! commit.
+
+use std::sync::Arc;
+
+use reqlore_domain::backlog::reference::MAX_NUMBER;
+use reqlore_domain::backlog::{
+    Item, ItemKind, Linked, New, Priority, Reference, RequirementType, Status,
+};
+use reqlore_domain::document::{Document, DocumentId, Head};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+
+use super::find;
+use super::given::not_found;
+use super::record::Record;
+use crate::Context;
+use crate::edit::{act, edit};
+use crate::tool::reply;
+
+/// So many characters of the uid end a file's name.
+const MARK: usize = 6;
+
+/// A new item, as its tool was asked for it.
+pub(crate) struct Make {
+    pub(crate) kind: ItemKind,
+    pub(crate) title: Option<String>,
+    pub(crate) description: String,
+    pub(crate) status: Option<Status>,
+    pub(crate) priority: Option<Priority>,
+    pub(crate) requirement_type: Option<RequirementType>,
+    pub(crate) parent: Option<Reference>,
+    pub(crate) assignee: Option<String>,
+    pub(crate) tags: Vec<String>,
+}
+
+impl Make {
+    pub(crate) async fn run(self, context: &Context, call: &Call, spec: &ToolSpec) -> Result<Reply> {
+        let ports = &context.ports;
+        let act = act(ports, call, spec, format!("a new {}", self.kind.name()));
+        let parent = match self.parent {
+            Some(parent) => Some(find::head(ports, parent).await?),
+            None => None,
+        };
+        let at = act.at.whole();
+        let draft = Draft { uid: ports.ids.uid(at), creator: call.caller.name.clone(), at, parent };
+        let documents = draft.parent.iter().map(|head| head.id.clone()).collect();
+        let reads = Reads { numbers: vec![self.kind], ..Reads::of(documents) };
+        let kind = self.kind;
+        let decide = move |snapshot: &Snapshot| self.decide(&draft, snapshot);
+        let (document, _) = edit(ports, &find::project(), reads, act, decide).await?;
+        let (item, _) = Item::read(kind, &document.id.name, find::text(&document)?, at);
+        let text = Item::description(find::text(&document)?);
+        let record = Record::new(&item, &document.id.name, document.version, text);
+        reply(sentence("Created", kind, &record), &record)
+    }
+
+    fn decide(&self, draft: &Draft, snapshot: &Snapshot) -> Result<(Vec<Change>, Document)> {
+        let Draft { uid, creator, at, parent } = draft;
+        if let (Some(parent), Some(None)) = (parent, snapshot.documents.first()) {
+            let reference = self.parent.map(|parent| parent.to_string()).unwrap_or_default();
+            let kind = self.kind.parent().unwrap_or(self.kind);
+            return Err(not_found(kind, &reference).caused_by(Gone(parent.id.clone())));
+        }
+        let number = snapshot.numbers.first().copied().unwrap_or(1);
+        if number > MAX_NUMBER {
+            let message = format!(
+                "There are no references left: {} is the highest. Nothing was written.",
+                Reference { kind: self.kind, number: MAX_NUMBER }
+            );
+            return Err(Error::new(ErrorKind::Refused, message));
+        }
+        let parent = parent.as_ref().zip(self.parent);
+        let parent = parent.map(|(head, reference)| Linked::to(reference, &head.id.name));
+        let new = New {
+            kind: self.kind,
+            uid,
+            title: self.title.as_deref(),
+            description: &self.description,
+            status: self.status.or_else(|| self.kind.statuses().first().copied()),
+            priority: self.priority,
+            requirement_type: self.requirement_type,
+            parent: parent.as_ref(),
+            assignee: self.assignee.as_deref(),
+            tags: &self.tags,
+            creator,
+            at: *at,
+        };
+        let text = new.text().map_err(|fault| Error::new(ErrorKind::Refused, fault))?;
+        let id = Reference { kind: self.kind, number }.document(mark(uid));
+        let document = Document::new(id, text.into());
+        Ok((vec![Change::Put { document: document.clone() }], document))
+    }
+}
+
+/// What the decision must not ask for.
+struct Draft {
+    uid: String,
+    creator: String,
+    at: reqlore_domain::time::Timestamp,
+    parent: Option<Arc<Head>>,
+}
+
+/// For the log: the parent's document went while the item was made.
+#[derive(Debug)]
+struct Gone(DocumentId);
+
+impl std::fmt::Display for Gone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} went meanwhile", self.0)
+    }
+}
+
+impl std::error::Error for Gone {}
+
+fn mark(uid: &str) -> &str {
+    uid.get(uid.len().saturating_sub(MARK)..).unwrap_or(uid)
+}
+
+/// The first line of an answer (rulings 3).
+pub(crate) fn sentence(done: &str, kind: ItemKind, record: &Record) -> String {
+    let Record { reference_id, title, version, .. } = record;
+    let noun = kind.noun().to_lowercase();
+    format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
+}

@@ -1,0 +1,100 @@
+//! Making and ending a relationship: both change the source's file alone.
+
+use reqlore_domain::backlog::{Edit, Linked, Reference, Relationship, RelationshipType};
+use reqlore_domain::document::Version;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+
+use super::change::{Outcome, answer, changed, check_version, present, read};
+use super::find;
+use crate::Context;
+use crate::edit::{act, edit};
+
+/// A relationship that shall be there, or not any more.
+pub(crate) struct Relate {
+    pub(crate) source: Reference,
+    pub(crate) target: Reference,
+    pub(crate) kind: RelationshipType,
+    pub(crate) if_version: Option<Version>,
+    pub(crate) exists: bool,
+}
+
+impl Relate {
+    pub(crate) async fn run(self, context: &Context, call: &Call, spec: &ToolSpec) -> Result<Reply> {
+        let Self { source, target, kind, if_version, exists } = self;
+        if exists && source == target {
+            let message = format!("{source} can't have a relationship with itself.");
+            return Err(refused(message, source).field("target"));
+        }
+        let ports = &context.ports;
+        let sentence = format!("{source} {} {target}", kind.name());
+        let act = act(ports, call, spec, sentence);
+        let named = |error: Error, field| error.field(field);
+        let head = find::head(ports, source).await.map_err(|error| named(error, "source"))?;
+        let mut ids = vec![head.id.clone()];
+        let mut linked = Vec::new();
+        if exists {
+            let found = find::head(ports, target).await.map_err(|error| named(error, "target"))?;
+            linked.push(Linked::to(target, &found.id.name));
+            ids.push(found.id.clone());
+        }
+        let at = act.at.whole();
+        let wanted = Relationship { kind, target };
+        let decide = move |snapshot: &Snapshot| -> Result<(Vec<Change>, Outcome)> {
+            let mut documents = snapshot.documents.iter();
+            let document = present(documents.next(), source)?;
+            check_version(if_version, document, source)?;
+            let item = read(&head, document, find::text(document)?);
+            let mut relationships = item.relationships;
+            let is_there = relationships.contains(&wanted);
+            if exists {
+                let other = present(documents.next(), target)?;
+                let back = Relationship { kind, target: source };
+                let is_mirrored = || -> Result<bool> {
+                    let other = read_requirement(target, other)?;
+                    Ok(kind.is_mutual() && other.contains(&back))
+                };
+                if is_there || is_mirrored()? {
+                    return Err(twice(source, kind, target));
+                }
+                relationships.push(wanted);
+            } else {
+                if !is_there {
+                    return Err(none(source, kind, target));
+                }
+                relationships.retain(|found| *found != wanted);
+            }
+            let linked = linked.clone();
+            let relationships = Some(relationships);
+            let wanted = Edit { relationships, linked, ..Edit::default() };
+            changed(&head, document, &wanted, at)
+        };
+        let (outcome, _) = edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
+        answer(&outcome, source, at)
+    }
+}
+
+fn read_requirement(
+    reference: Reference,
+    document: &reqlore_domain::document::Document,
+) -> Result<Vec<Relationship>> {
+    use reqlore_domain::backlog::Item;
+    let (name, text) = (&document.id.name, find::text(document)?);
+    Ok(Item::read(reference.kind, name, text, Default::default()).0.relationships)
+}
+
+fn twice(source: Reference, kind: RelationshipType, target: Reference) -> Error {
+    let message = format!("There is a relationship already: {source} {} {target}.", kind.name());
+    refused(message, source)
+}
+
+fn none(source: Reference, kind: RelationshipType, target: Reference) -> Error {
+    let name = kind.name();
+    let message = format!("There is no relationship {source} {name} {target}. get_item shows all.");
+    Error::new(ErrorKind::NotFound, message).reference(source.to_string())
+}
+
+fn refused(message: String, source: Reference) -> Error {
+    Error::new(ErrorKind::Refused, message).reference(source.to_string())
+}

@@ -1,0 +1,55 @@
+//! `update_acceptance_criteria` (S5 7.3): changes an acceptance criterion.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::Edit;
+use reqlore_domain::backlog::text::MAX_DESCRIPTION;
+use reqlore_domain::document::Version;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::text::Bounded;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::change::ChangeItem;
+use super::given::{Criteria, Given};
+use crate::Context;
+use crate::arguments::{decode, present};
+use crate::tool::Tool;
+
+pub(crate) struct UpdateAcceptanceCriteria;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    acceptance_criteria: Given<Criteria>,
+    /// Markdown.
+    description: Bounded<MAX_DESCRIPTION>,
+    /// Change only if it is still at this version.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Version")]
+    if_version: Option<Version>,
+}
+
+#[async_trait]
+impl Tool for UpdateAcceptanceCriteria {
+    fn spec(&self) -> ToolSpec {
+        super::writing::<Arguments>(
+            "update_acceptance_criteria",
+            "Update acceptance criteria",
+            "Replaces the text of an acceptance criterion. Answers with the record and its new \
+             version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let edit = Edit { description: Some(given.description.into_string()), ..Edit::default() };
+        let change = ChangeItem {
+            item: given.acceptance_criteria.reference("acceptance_criteria")?,
+            parent: None,
+            edit,
+            if_version: given.if_version,
+        };
+        change.run(context, &call, spec).await
+    }
+}
