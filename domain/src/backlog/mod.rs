@@ -12,6 +12,7 @@ mod read;
 pub mod reference;
 pub mod text;
 pub mod values;
+mod write;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ pub use kind::ItemKind;
 pub use order::order;
 pub use reference::Reference;
 pub use values::{Priority, RelationshipType, RequirementType, Status};
+pub use write::{Edit, Linked, New, edit, relink, tombstone};
 
 use crate::time::Timestamp;
 

@@ -138,9 +138,7 @@ impl Reader<'_> {
             return None;
         }
         let Some((line, text)) = self.value("priority") else { return Some(Priority::DEFAULT) };
-        let number = text.parse().ok().and_then(Priority::new);
-        let all = [1, 2, 3, 4].map(|number| Priority::new(number).unwrap_or(Priority::DEFAULT));
-        let found = number.or_else(|| by_name(&all, Priority::name, &text));
+        let found = Priority::parse(&text);
         if found.is_none() {
             let reason = format!("the priority {} is none of 1, 2, 3 and 4", shown(&text));
             self.faulty(Some(line), reason);

@@ -1,5 +1,7 @@
 //! What files of any make say.
 
+mod write;
+
 use super::*;
 
 const AT: Timestamp = Timestamp(1_700_000_000_500_000_000);

@@ -47,6 +47,13 @@ impl Priority {
         u8::try_from(number).ok().filter(|number| (1..=4).contains(number)).map(Self)
     }
 
+    /// Reads a number or a name.
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [1, 2, 3, 4].map(Self);
+        let number = text.parse().ok().and_then(Self::new);
+        number.or_else(|| by_name(&all, Self::name, text))
+    }
+
     pub fn number(self) -> u8 {
         self.0
     }

@@ -1,4 +1,12 @@
 //! The YAML at the head of a markdown file: cut by hand, read tolerantly, never written back whole.
+//!
+//! The trap: a text whose front matter does not end has none, so what looks like keys is its body.
+
+mod edit;
+mod render;
+
+pub use edit::{Set, edit, new, with_body};
+pub use render::Value;
 
 use crate::yaml::{self, Fault, Map};
 

@@ -1,0 +1,306 @@
+//! From an item to its file: new ones, edits, tombstones, links that follow a renumbering.
+//!
+//! A file is a person's: an edit touches the keys that change and `updated_at`. The trap is what a
+//! file leaves unsaid. A missing `status` already reads as the default, so setting it to that
+//! changes nothing, and the time of a file without `created_at` would be lost by the first edit.
+
+use super::values::by_name;
+use super::{
+    Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType, Status,
+};
+use crate::front_matter::{self, Set, Value};
+use crate::time::Timestamp;
+use crate::yaml::Node;
+
+/// A link's target as a file names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linked {
+    pub reference: Reference,
+    /// Which of several documents of this reference is meant: what follows the number in its name,
+    /// as `3f9a1c` in `REQ-001-3f9a1c`. `None` for `REQ-500`.
+    pub mark: Option<String>,
+}
+
+/// What a new item says.
+#[derive(Debug, Clone)]
+pub struct New<'a> {
+    pub kind: ItemKind,
+    pub uid: &'a str,
+    /// Criteria have none.
+    pub title: Option<&'a str>,
+    pub description: &'a str,
+    /// `None` is the default of a new item, as with the next two.
+    pub status: Option<Status>,
+    pub priority: Option<Priority>,
+    pub requirement_type: Option<RequirementType>,
+    pub parent: Option<&'a Linked>,
+    pub assignee: Option<&'a str>,
+    pub tags: &'a [String],
+    pub creator: &'a str,
+    pub at: Timestamp,
+}
+
+impl New<'_> {
+    /// The text of its file.
+    pub fn text(&self) -> Result<String, String> {
+        let kind = self.kind;
+        let mut sets = Sets::default();
+        sets.text("title", self.title);
+        let status = self.status.or_else(|| kind.statuses().first().copied());
+        sets.text("status", status.filter(|_| !kind.statuses().is_empty()).map(Status::name));
+        if kind.has_priority() {
+            sets.add("priority", number(self.priority.unwrap_or(Priority::DEFAULT)));
+        }
+        if kind == ItemKind::Requirement {
+            let of = self.requirement_type.unwrap_or(RequirementType::Functional);
+            sets.text("type_name", Some(of.name()));
+        }
+        if let Some(parent) = self.parent {
+            sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
+        }
+        sets.text("assignee_username", self.assignee.filter(|name| !name.is_empty()));
+        let tags = each_once(self.tags);
+        if !tags.is_empty() {
+            sets.add("tags", Value::List(tags));
+        }
+        if let Some((reference, Some(mark))) = self.parent.map(|to| (to.reference, &to.mark)) {
+            sets.add("linked", marks(&[(reference, mark.clone())]));
+        }
+        sets.text("creator_username", Some(self.creator));
+        sets.add("created_at", Value::Time(self.at));
+        sets.add("updated_at", Value::Time(self.at));
+        sets.text("uid", Some(self.uid));
+        let head = front_matter::edit("", &sets.0)?;
+        Ok(front_matter::with_body(&head, self.description))
+    }
+}
+
+/// What shall be different; `None` leaves it.
+#[derive(Debug, Clone, Default)]
+pub struct Edit {
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub status: Option<Status>,
+    pub priority: Option<Priority>,
+    pub requirement_type: Option<RequirementType>,
+    pub parent: Option<Linked>,
+    /// `Some(None)` takes it from whoever has it.
+    pub assignee: Option<Option<String>>,
+    pub tags: Option<Vec<String>>,
+    /// All that begin here.
+    pub relationships: Option<Vec<Relationship>>,
+    /// Which documents the targets of new relationships are.
+    pub linked: Vec<Linked>,
+}
+
+/// The text of an item with an edit; `None` where nothing would be different. It gets the time of
+/// the edit, and that of its making where it does not say so itself; nothing else that it lacked.
+pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Option<String>, String> {
+    let file = File::read(text);
+    let mut sets = file.fields(item, edit);
+    links(item, edit, &mut sets);
+    let described = edit.description.as_deref().map(|text| text.trim_matches(['\r', '\n']));
+    let described = described.filter(|description| *description != Item::description(text));
+    if sets.0.is_empty() && described.is_none() {
+        return Ok(None);
+    }
+    if file.node("created_at").is_none() {
+        sets.add("created_at", Value::Time(item.created_at));
+    }
+    sets.add("updated_at", Value::Time(at));
+    let edited = front_matter::edit(text, &sets.0)?;
+    Ok(Some(match described {
+        Some(description) => front_matter::with_body(&edited, description),
+        None => edited,
+    }))
+}
+
+/// The tombstone of an item: its text, and when and by whom it was deleted. A text whose front
+/// matter can't be edited stands whole behind one of the tombstone's own.
+pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
+    let mut sets = Sets::default();
+    sets.add("deleted_at", Value::Time(at));
+    sets.text("deleted_username", Some(by));
+    if let Ok(edited) = front_matter::edit(text, &sets.0) {
+        return edited;
+    }
+    let mut own = Sets::default();
+    if item.kind != ItemKind::AcceptanceCriteria {
+        own.text("title", Some(&item.title));
+    }
+    own.text("uid", item.uid.as_deref());
+    own.0.extend(sets.0);
+    format!("{}\n{text}", front_matter::new(&own.0))
+}
+
+/// The text of an item whose links to a document follow that to another reference. `None` where
+/// none of them means it: of two documents of one reference only the marked one is meant.
+pub fn relink(
+    item: &Item,
+    text: &str,
+    from: &Linked,
+    to: &Linked,
+) -> Result<Option<String>, String> {
+    let meant = mark_of(&item.linked, from.reference) == from.mark.as_deref();
+    let mut new = Edit::default();
+    if item.parent == Some(from.reference) {
+        new.parent = Some(to.clone());
+    }
+    if item.relationships.iter().any(|related| related.target == from.reference) {
+        let moved = |related: &Relationship| Relationship {
+            target: if related.target == from.reference { to.reference } else { related.target },
+            ..*related
+        };
+        new.relationships = Some(item.relationships.iter().map(moved).collect());
+        new.linked = vec![to.clone()];
+    }
+    let mut sets = Sets::default();
+    if let Some(parent) = &new.parent {
+        sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
+    }
+    links(item, &new, &mut sets);
+    if !meant || sets.0.is_empty() {
+        return Ok(None);
+    }
+    front_matter::edit(text, &sets.0).map(Some)
+}
+
+/// The keys that relationships and marks are kept under.
+fn links(item: &Item, edit: &Edit, sets: &mut Sets) {
+    if edit.parent.is_none() && edit.relationships.is_none() && edit.linked.is_empty() {
+        return;
+    }
+    let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
+    for kind in RelationshipType::ALL {
+        let of = |all: &[Relationship]| -> Vec<String> {
+            let of_kind = all.iter().filter(|related| related.kind == kind);
+            each_once(&of_kind.map(|related| related.target.to_string()).collect::<Vec<_>>())
+        };
+        let targets = of(relationships);
+        if targets != of(&item.relationships) {
+            let value = Some(targets).filter(|targets| !targets.is_empty()).map(Value::List);
+            sets.0.push(Set { key: kind.name(), value });
+        }
+    }
+    let parent = edit.parent.as_ref().map(|parent| parent.reference).or(item.parent);
+    let is_linked = |to: &Reference| {
+        Some(*to) == parent || relationships.iter().any(|related| related.target == *to)
+    };
+    let mut linked = item.linked.clone();
+    for to in edit.parent.iter().chain(&edit.linked) {
+        if mark_of(&linked, to.reference) != to.mark.as_deref() {
+            linked.retain(|(known, _)| *known != to.reference);
+            linked.extend(to.mark.clone().map(|mark| (to.reference, mark)));
+        }
+    }
+    linked.retain(|(to, _)| is_linked(to));
+    if linked != item.linked {
+        let value = Some(&linked).filter(|linked| !linked.is_empty()).map(|linked| marks(linked));
+        sets.0.push(Set { key: "linked", value });
+    }
+}
+
+fn mark_of(linked: &[(Reference, String)], reference: Reference) -> Option<&str> {
+    linked.iter().find(|(known, _)| *known == reference).map(|(_, mark)| mark.as_str())
+}
+
+fn marks(linked: &[(Reference, String)]) -> Value {
+    Value::Map(linked.iter().map(|(to, mark)| (to.to_string(), mark.clone())).collect())
+}
+
+fn number(priority: Priority) -> Value {
+    Value::Number(priority.number().into())
+}
+
+fn each_once(texts: &[String]) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
+        if once.iter().all(|known| known != text) {
+            once.push(text.to_owned());
+        }
+    }
+    once
+}
+
+#[derive(Default)]
+struct Sets(Vec<Set<'static>>);
+
+impl Sets {
+    fn add(&mut self, key: &'static str, value: Value) {
+        self.0.push(Set { key, value: Some(value) });
+    }
+
+    /// Nothing where there is no text.
+    fn text(&mut self, key: &'static str, text: Option<&str>) {
+        self.0.extend(text.map(|text| Set { key, value: Some(Value::from(text)) }));
+    }
+}
+
+/// What the file itself says, without the defaults that an item reads as.
+struct File(Vec<(String, Node)>);
+
+impl File {
+    /// Front matter that can't be read says nothing; its edit will be refused.
+    fn read(text: &str) -> Self {
+        Self(
+            front_matter::read(front_matter::split(text))
+                .map_or_else(|_| Vec::new(), |map| map.entries),
+        )
+    }
+
+    /// What an edit makes different, links aside.
+    fn fields(&self, item: &Item, edit: &Edit) -> Sets {
+        let mut sets = Sets::default();
+        let title = edit.title.as_deref().map(str::trim);
+        sets.text("title", title.filter(|title| *title != item.title));
+        let read = |text: &str| by_name(item.kind.statuses(), Status::name, text);
+        let is_new = |to: &Status| self.says("status", read, item.status) != Some(*to);
+        sets.text("status", edit.status.filter(is_new).map(Status::name));
+        let is_new =
+            |to: &Priority| self.says("priority", Priority::parse, item.priority) != Some(*to);
+        if let Some(priority) = edit.priority.filter(is_new) {
+            sets.add("priority", number(priority));
+        }
+        let read = |text: &str| by_name(&RequirementType::ALL, RequirementType::name, text);
+        let is_new =
+            |to: &RequirementType| self.says("type_name", read, item.requirement_type) != Some(*to);
+        sets.text("type_name", edit.requirement_type.filter(is_new).map(RequirementType::name));
+        let parent = edit.parent.as_ref().map(|parent| parent.reference);
+        if let Some(parent) = parent.filter(|parent| item.parent != Some(*parent)) {
+            sets.text(parent.kind.name(), Some(&parent.to_string()));
+        }
+        if let Some(assignee) = &edit.assignee {
+            let assignee = assignee.as_deref().map(str::trim).filter(|name| !name.is_empty());
+            if assignee != item.assignee.as_deref() {
+                sets.0.push(Set { key: "assignee_username", value: assignee.map(Value::from) });
+            }
+        }
+        if let Some(tags) = edit.tags.as_deref().map(each_once).filter(|tags| *tags != item.tags) {
+            self.tags(tags, &mut sets);
+        }
+        sets
+    }
+
+    fn node(&self, key: &str) -> Option<&Node> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, node)| node)
+    }
+
+    /// The value of a key; the other one where the file does not name it.
+    fn says<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>, unsaid: Option<T>) -> Option<T> {
+        match self.node(key).and_then(Node::text) {
+            Some(text) => read(text),
+            None => unsaid,
+        }
+    }
+
+    /// Tags are kept under `tags`, or under `labels` in a file that has only those.
+    fn tags(&self, tags: Vec<String>, sets: &mut Sets) {
+        let value = Some(tags).filter(|tags| !tags.is_empty()).map(Value::List);
+        let has_both = self.node("tags").is_some() && self.node("labels").is_some();
+        if has_both {
+            sets.0.push(Set { key: "labels", value: None });
+        }
+        let key = if self.node("labels").is_some() && !has_both { "labels" } else { "tags" };
+        sets.0.push(Set { key, value });
+    }
+}
