@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{Edit, Item, Linked, Reference};
+use reqlore_domain::backlog::{Edit, Item, Reference};
 use reqlore_domain::document::{Document, Head, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
@@ -27,8 +27,13 @@ pub(crate) struct ChangeItem {
 }
 
 impl ChangeItem {
-    pub(crate) async fn run(self, context: &Context, call: &Call, spec: &ToolSpec) -> Result<Reply> {
-        if self.edit.is_empty() && self.parent.is_none() {
+    pub(crate) async fn run(
+        self,
+        context: &Context,
+        call: &Call,
+        spec: &ToolSpec,
+    ) -> Result<Reply> {
+        if self.edit == Edit::default() && self.parent.is_none() {
             return Err(nothing_asked(spec));
         }
         let ports = &context.ports;
@@ -38,7 +43,7 @@ impl ChangeItem {
         let Self { item: reference, parent, edit: mut wanted, if_version } = self;
         if let Some(parent) = parent {
             let found = find::head(ports, parent).await?;
-            wanted.parent = Some(Linked::to(parent, &found.id.name));
+            wanted.parent = Some(find::linked(parent, &found.id.name));
             ids.push(found.id.clone());
         }
         let at = act.at.whole();
@@ -141,5 +146,6 @@ fn nothing_asked(spec: &ToolSpec) -> Error {
     let names: Vec<&str> =
         names.filter(|name| !is_required(name) && *name != "if_version").collect();
     let message = format!("Nothing to change was given. Give one of {}.", names.join(", "));
-    Error::new(ErrorKind::InvalidArgument, message).field(names.first().copied().unwrap_or_default())
+    Error::new(ErrorKind::InvalidArgument, message)
+        .field(names.first().copied().unwrap_or_default())
 }

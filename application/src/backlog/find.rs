@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{Item, ItemKind, Reference, order};
+use reqlore_domain::backlog::reference;
+use reqlore_domain::backlog::{Item, ItemKind, Linked, Reference, order};
 use reqlore_domain::document::{Document, Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Filter, Links};
@@ -138,6 +139,11 @@ fn sort(heads: &mut [Arc<Head>]) {
         (Some(one), Some(other)) => order(one, other).then_with(|| a.id.cmp(&b.id)),
         _ => a.id.cmp(&b.id),
     });
+}
+
+/// A link to the item of this reference and document.
+pub(crate) fn linked(reference: Reference, name: &str) -> Linked {
+    Linked { reference, mark: reference::mark_of(name).map(str::to_owned) }
 }
 
 /// What a head of the backlog says.

@@ -85,8 +85,7 @@ impl Tool for GetUserStoryRequirements {
 
 /// S2 1.8 and 3.2.
 fn text(story: Reference, requirements: &[Record]) -> String {
-    let mut text =
-        format!("Found {} requirements for user story {story}", requirements.len());
+    let mut text = format!("Found {} requirements for user story {story}", requirements.len());
     if requirements.is_empty() {
         text.push_str(". No requirements are currently linked to this user story.");
         return text;

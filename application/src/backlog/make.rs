@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::backlog::{
-    Item, ItemKind, Linked, New, Priority, Reference, RequirementType, Status,
-};
+use reqlore_domain::backlog::{Item, ItemKind, New, Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::{Document, DocumentId, Head};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
@@ -36,7 +34,12 @@ pub(crate) struct Make {
 }
 
 impl Make {
-    pub(crate) async fn run(self, context: &Context, call: &Call, spec: &ToolSpec) -> Result<Reply> {
+    pub(crate) async fn run(
+        self,
+        context: &Context,
+        call: &Call,
+        spec: &ToolSpec,
+    ) -> Result<Reply> {
         let ports = &context.ports;
         let act = act(ports, call, spec, format!("a new {}", self.kind.name()));
         let parent = match self.parent {
@@ -72,7 +75,7 @@ impl Make {
             return Err(Error::new(ErrorKind::Refused, message));
         }
         let parent = parent.as_ref().zip(self.parent);
-        let parent = parent.map(|(head, reference)| Linked::to(reference, &head.id.name));
+        let parent = parent.map(|(head, reference)| find::linked(reference, &head.id.name));
         let new = New {
             kind: self.kind,
             uid,

@@ -1,6 +1,6 @@
 //! Making and ending a relationship: both change the source's file alone.
 
-use reqlore_domain::backlog::{Edit, Linked, Reference, Relationship, RelationshipType};
+use reqlore_domain::backlog::{Edit, Reference, Relationship, RelationshipType};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
@@ -21,7 +21,12 @@ pub(crate) struct Relate {
 }
 
 impl Relate {
-    pub(crate) async fn run(self, context: &Context, call: &Call, spec: &ToolSpec) -> Result<Reply> {
+    pub(crate) async fn run(
+        self,
+        context: &Context,
+        call: &Call,
+        spec: &ToolSpec,
+    ) -> Result<Reply> {
         let Self { source, target, kind, if_version, exists } = self;
         if exists && source == target {
             let message = format!("{source} can't have a relationship with itself.");
@@ -36,7 +41,7 @@ impl Relate {
         let mut linked = Vec::new();
         if exists {
             let found = find::head(ports, target).await.map_err(|error| named(error, "target"))?;
-            linked.push(Linked::to(target, &found.id.name));
+            linked.push(find::linked(target, &found.id.name));
             ids.push(found.id.clone());
         }
         let at = act.at.whole();

@@ -111,8 +111,16 @@ async fn requirements_of_a_story_are_told_word_for_word_in_the_one_order() {
     );
     let requirements = reply.data["requirements"].as_array().unwrap();
     for key in [
-        "reference_id", "title", "description", "status", "priority", "type_name",
-        "creator_username", "assignee_username", "created_at", "updated_at",
+        "reference_id",
+        "title",
+        "description",
+        "status",
+        "priority",
+        "type_name",
+        "creator_username",
+        "assignee_username",
+        "created_at",
+        "updated_at",
     ] {
         assert!(requirements.iter().all(|found| found.get(key).is_some()), "{key} is missing");
     }
@@ -181,17 +189,41 @@ async fn what_does_not_fit_is_named_and_nothing_is_made() {
         ("create_epic", json!({ "title": " ", "priority": 1 }), "title: "),
         ("create_epic", json!({ "title": "T", "priority": 5 }), "priority: 5 is not from 1 to 4"),
         ("create_epic", json!({ "title": "T" }), "priority: required"),
-        ("create_epic", json!({ "title": "T", "priority": 1, "status": "Active" }), "none of Backlog"),
-        ("create_user_story", json!({ "epic": "US-1", "title": "T", "priority": 1 }),
-         "Invalid epic reference ID format: \"US-1\""),
-        ("create_user_story", json!({ "epic": "EP-9", "title": "T", "priority": 1 }),
-         "Epic not found: EP-009"),
-        ("create_requirement", json!({ "user_story": "US-1", "title": "T", "priority": 1 }),
-         "type: required"),
-        ("create_acceptance_criteria", json!({ "user_story": "US-1", "description": "" }),
-         "description: "),
-        ("update_epic", json!({ "epic": "EP-1" }), "Nothing to change was given. Give one of title"),
-        ("update_user_story", json!({ "user_story": "US-1", "epic": "EP-7" }), "Epic not found: EP-007"),
+        (
+            "create_epic",
+            json!({ "title": "T", "priority": 1, "status": "Active" }),
+            "none of Backlog",
+        ),
+        (
+            "create_user_story",
+            json!({ "epic": "US-1", "title": "T", "priority": 1 }),
+            "Invalid epic reference ID format: \"US-1\"",
+        ),
+        (
+            "create_user_story",
+            json!({ "epic": "EP-9", "title": "T", "priority": 1 }),
+            "Epic not found: EP-009",
+        ),
+        (
+            "create_requirement",
+            json!({ "user_story": "US-1", "title": "T", "priority": 1 }),
+            "type: required",
+        ),
+        (
+            "create_acceptance_criteria",
+            json!({ "user_story": "US-1", "description": "" }),
+            "description: ",
+        ),
+        (
+            "update_epic",
+            json!({ "epic": "EP-1" }),
+            "Nothing to change was given. Give one of title",
+        ),
+        (
+            "update_user_story",
+            json!({ "user_story": "US-1", "epic": "EP-7" }),
+            "Epic not found: EP-007",
+        ),
         ("get_item", json!({ "reference": "X-1" }), "write it like EP-047 or US-047"),
     ] {
         let error = testing.error(tool, given).await;
@@ -208,7 +240,10 @@ async fn an_update_changes_what_is_given_and_keeps_the_rest() {
     write(&testing, 2, "REQ-500", mine).await;
     let given = json!({ "requirement": "REQ-500", "status": "Active", "assignee": "bob" });
     let updated = testing.data("update_requirement", given.clone()).await;
-    assert_eq!((&updated["status"], &updated["assignee_username"]), (&json!("Active"), &json!("bob")));
+    assert_eq!(
+        (&updated["status"], &updated["assignee_username"]),
+        (&json!("Active"), &json!("bob"))
+    );
     let id = DocumentId { kind: Kind::ITEMS[2], name: "REQ-500".to_owned() };
     let text = testing.body(id.clone()).await.unwrap();
     assert!(text.starts_with("---\n# mine\ntitle: By hand\nfoo: bar # kept\n"), "{text}");
@@ -218,7 +253,10 @@ async fn an_update_changes_what_is_given_and_keeps_the_rest() {
     assert_eq!(testing.body(id).await.unwrap(), text, "nothing was written");
     let given = json!({ "requirement": "REQ-500", "assignee": "", "description": "New" });
     let updated = testing.data("update_requirement", given).await;
-    assert_eq!((&updated["assignee_username"], &updated["description"]), (&Value::Null, &json!("New")));
+    assert_eq!(
+        (&updated["assignee_username"], &updated["description"]),
+        (&Value::Null, &json!("New"))
+    );
 }
 
 #[tokio::test]
@@ -244,9 +282,7 @@ async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself()
     let testing = story().await;
     requirement(&testing, "A", 1).await;
     requirement(&testing, "B", 1).await;
-    let relate = |source: &str, target: &str, kind: &str| {
-        json!({ "source": source, "target": target, "type": kind })
-    };
+    let relate = |source: &str, target: &str, kind: &str| json!({ "source": source, "target": target, "type": kind });
     testing.data("create_relationship", relate("REQ-001", "REQ-002", "depends_on")).await;
     testing.data("create_relationship", relate("REQ-001", "REQ-002", "relates_to")).await;
     testing.data("create_relationship", relate("REQ-002", "REQ-001", "depends_on")).await;
@@ -284,9 +320,12 @@ async fn what_others_hold_is_deleted_only_with_cascade_and_leaves_tombstones() {
     testing.data("create_requirement", other).await;
     let related = json!({ "source": "REQ-002", "target": "REQ-001", "type": "derives_from" });
     testing.data("create_relationship", related).await;
-    for (reference, says) in
-        [("EP-001", "US-001"), ("US-001", "REQ-001"), ("REQ-001", "REQ-002"), ("REQ-002", "REQ-001")]
-    {
+    for (reference, says) in [
+        ("EP-001", "US-001"),
+        ("US-001", "REQ-001"),
+        ("REQ-001", "REQ-002"),
+        ("REQ-002", "REQ-001"),
+    ] {
         let error = testing.error("delete_item", json!({ "reference": reference })).await;
         assert_eq!(error.kind, ErrorKind::Refused);
         assert!(error.message.contains(says) && error.message.contains("cascade"), "{error}");
@@ -317,7 +356,9 @@ async fn two_files_of_one_reference_are_named_and_nothing_is_changed() {
     let testing = story().await;
     write(&testing, 2, "REQ-001-aaaaaa", "---\ntitle: A\n---\n").await;
     write(&testing, 2, "REQ-001-bbbbbb", "---\ntitle: B\n---\n").await;
-    let error = testing.error("update_requirement", json!({ "requirement": "REQ-001", "title": "X" })).await;
+    let error = testing
+        .error("update_requirement", json!({ "requirement": "REQ-001", "title": "X" }))
+        .await;
     for part in ["REQ-001-aaaaaa.md", "REQ-001-bbbbbb.md", "reqlore check --fix"] {
         assert!(error.message.contains(part), "{error}");
     }

@@ -76,6 +76,11 @@ impl Reference {
     }
 }
 
+/// What follows the number in a document's name: it tells apart two items of one reference.
+pub fn mark_of(name: &str) -> Option<&str> {
+    name.splitn(3, '-').nth(2).filter(|mark| !mark.is_empty())
+}
+
 fn is_number(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -76,7 +76,7 @@ impl New<'_> {
 }
 
 /// What shall be different; `None` leaves it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
     pub title: Option<String>,
     pub description: Option<String>,
