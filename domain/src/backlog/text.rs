@@ -164,13 +164,13 @@ macro_rules! schema {
     };
 }
 
-schema!(Title, { "type": "string", "minLength": 1, "maxLength": MAX_TITLE, "pattern": r"\S" });
+schema!(Title, { "type": "string", "maxLength": MAX_TITLE, "pattern": r"\S" });
 schema!(Assignee, { "type": "string", "maxLength": MAX_NAME });
-schema!(Tag, { "type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": r"\S" });
+schema!(Tag, { "type": "string", "maxLength": MAX_NAME, "pattern": r"\S" });
 schema!(Tags, {
     "type": "array",
     "maxItems": MAX_TAGS,
-    "items": { "type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": r"\S" }
+    "items": { "type": "string" }
 });
 schema!(Description, { "type": "string", "maxLength": MAX_DESCRIPTION });
 
