@@ -4,8 +4,9 @@
 //! with it everything before.
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::Kind;
-use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
+use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -60,6 +61,13 @@ impl Source for Reading {
         let (records, moment) = blocking(move || Ok((moment.next()?, moment))).await?;
         self.moment = Some(moment);
         Ok(records)
+    }
+
+    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
+        let moment = self.moment.take().ok_or_else(interrupted)?;
+        let (marks, moment) = blocking(move || Ok((moment.marks()?, moment))).await?;
+        self.moment = Some(moment);
+        Ok(marks)
     }
 }
 
@@ -125,6 +133,22 @@ impl Moment {
         }
         Ok(records)
     }
+
+    fn marks(&self) -> Result<Vec<Mark>, Failed> {
+        let mut select = self.connection.prepare(
+            "SELECT p.key, m.kind, m.number FROM marks m JOIN projects p ON p.id = m.project",
+        )?;
+        let mut rows = select.query([])?;
+        let mut marks = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (key, kind): (String, String) = (row.get(0)?, row.get(1)?);
+            let kind = ItemKind::ALL.into_iter().find(|known| known.name() == kind);
+            let kind = kind.ok_or_else(|| read::unreadable("the kind of a number is"))?;
+            marks.push(Mark { project: ProjectKey::new(key), kind, number: row.get(2)? });
+        }
+        marks.sort_unstable();
+        Ok(marks)
+    }
 }
 
 /// Marks the database incomplete, durably, if there is nothing in it.
@@ -154,13 +178,13 @@ struct Filling {
 #[async_trait]
 impl Sink for Filling {
     async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        let mut connection = self.connection.take().ok_or_else(interrupted)?;
-        let filled = blocking(move || {
-            fill(&mut connection, &records)?;
-            Ok(connection)
-        });
-        self.connection = Some(filled.await?);
-        Ok(())
+        self.fill(move |transaction| put(transaction, &records)).await
+    }
+
+    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
+        let mark =
+            move |transaction: &_| marks.iter().try_for_each(|m| write::mark(transaction, m));
+        self.fill(mark).await
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
@@ -170,18 +194,37 @@ impl Sink for Filling {
     }
 }
 
-fn fill(connection: &mut Connection, records: &[Record]) -> Result<(), Failed> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+impl Filling {
+    /// One transaction. After an error nothing more is taken in.
+    async fn fill(
+        &mut self,
+        write: impl FnOnce(&Connection) -> Result<(), Failed> + Send + 'static,
+    ) -> StoreResult<()> {
+        let mut connection = self.connection.take().ok_or_else(interrupted)?;
+        let filled = blocking(move || {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            write(&transaction)?;
+            transaction.commit()?;
+            Ok(connection)
+        });
+        self.connection = Some(filled.await?);
+        Ok(())
+    }
+}
+
+fn put(connection: &Connection, records: &[Record]) -> Result<(), Failed> {
     let mut current: Option<(&ProjectKey, (i64, Revision))> = None;
     for Record { project, document, modified, place } in records {
         let row = match current {
             Some((key, row)) if key == project => row,
-            _ => write::next_revision(&transaction, project)?,
+            _ => write::next_revision(connection, project)?,
         };
         current = Some((project, row));
-        write::put(&transaction, row, document, *modified, place.as_deref())?;
+        write::count(connection, row.0, &document.id)?;
+        write::put(connection, row, document, *modified, place.as_deref())?;
     }
-    Ok(transaction.commit()?)
+    Ok(())
 }
 
 fn finish(connector: &Connector, connection: &Connection) -> Result<(), Failed> {

@@ -20,7 +20,8 @@ use std::sync::atomic::AtomicBool;
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, StoreResult,
+    Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_group_commit::Writer;
@@ -35,6 +36,8 @@ use write::Engine;
 
 /// Up to so many documents or words are read on the caller's own thread.
 const FEW: usize = 16;
+/// And so many heads that link to something; who asks can't know how many there are.
+const FEW_HEADS: usize = 200;
 
 /// Where the database lies.
 #[derive(Debug, Clone)]
@@ -165,6 +168,27 @@ impl DocumentRepository for SqliteStore {
         let few = words.len() <= FEW;
         let read = move |connection: &Connection| read::named(connection, &project, kind, &words);
         if few { self.pool.small(read).await } else { self.pool.large(read).await }
+    }
+
+    async fn linking(
+        &self,
+        project: &ProjectKey,
+        links: &Links,
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        let (project, links) = (project.clone(), links.clone());
+        if links.targets.len() <= FEW {
+            let (project, links) = (project.clone(), links.clone());
+            let few = move |connection: &Connection| {
+                read::linking(connection, &project, &links, FEW_HEADS)
+            };
+            if let Some(found) = self.pool.small(few).await? {
+                return Ok(found);
+            }
+        }
+        let all = move |connection: &Connection| {
+            read::linking(connection, &project, &links, usize::MAX).map(Option::unwrap_or_default)
+        };
+        self.pool.large(all).await
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {

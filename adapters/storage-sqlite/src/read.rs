@@ -3,12 +3,12 @@
 //! The trap: each of these is several statements, so callers hold a transaction around them, or
 //! they would see several moments.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
-use reqlore_domain::ports::documents::{Changes, Filter, Page, Revision, StoreError};
+use reqlore_domain::ports::documents::{Changes, Filter, Links, Page, Revision, StoreError};
 use reqlore_domain::project::ProjectKey;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -47,11 +47,6 @@ pub(crate) fn project(
     Ok(row.optional()?)
 }
 
-fn id_of(connection: &Connection, key: &ProjectKey) -> Result<Option<i64>, Failed> {
-    let mut select = connection.prepare_cached("SELECT id FROM projects WHERE key = ?1")?;
-    Ok(select.query_one([key.as_str()], |row| row.get(0)).optional()?)
-}
-
 /// Refuses what a copy began to fill and did not finish.
 pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), Failed> {
     let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
@@ -67,13 +62,13 @@ pub(crate) fn documents(
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Document>>, Failed> {
-    let Some(project) = id_of(connection, project)? else { return Ok(vec![None; ids.len()]) };
     let mut select = connection.prepare_cached(
         "SELECT d.version, b.body FROM documents d JOIN bodies b ON b.document = d.id \
-         WHERE d.project = ?1 AND d.kind = ?2 AND d.name = ?3",
+         WHERE d.project = (SELECT id FROM projects WHERE key = ?1) \
+         AND d.kind = ?2 AND d.name = ?3",
     )?;
     let mut document = |id: &DocumentId| -> Result<_, Failed> {
-        let mut rows = select.query((project, id.kind.name(), &id.name))?;
+        let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let body = Bytes::copy_from_slice(row.get_ref(1)?.as_blob().map_err(wrong_type)?);
         sound(id.clone(), body, version(row, 0)?).map(Some)
@@ -86,12 +81,12 @@ pub(crate) fn versions(
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Version>>, Failed> {
-    let Some(project) = id_of(connection, project)? else { return Ok(vec![None; ids.len()]) };
     let mut select = connection.prepare_cached(
-        "SELECT version FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3",
+        "SELECT version FROM documents \
+         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3",
     )?;
     let mut of = |id: &DocumentId| -> Result<_, Failed> {
-        let mut rows = select.query((project, id.kind.name(), &id.name))?;
+        let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
         rows.next()?.map(|row| version(row, 0)).transpose()
     };
     ids.iter().map(&mut of).collect()
@@ -111,22 +106,22 @@ pub(crate) fn page(
     project: &ProjectKey,
     filter: &Filter,
 ) -> Result<Page, Failed> {
-    let none = Page { heads: Vec::new(), total: 0, next: None };
-    let Some(project) = id_of(connection, project)? else { return Ok(none) };
-    let kind = filter.kind.name();
+    let (project, kind) = (project.as_str(), filter.kind.name());
     // One more than asked tells whether there is more.
     let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).map_or(-1, |limit| limit + 1));
     let first = filter.after.as_deref().map_or_else(String::new, beyond);
     let mut select = connection.prepare_cached(
         "SELECT head FROM documents \
-         WHERE project = ?1 AND kind = ?2 AND name >= ?3 ORDER BY name LIMIT ?4",
+         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name >= ?3 \
+         ORDER BY name LIMIT ?4",
     )?;
     let mut heads = all_heads(select.query((project, kind, first, limit))?)?;
     let is_all = filter.after.is_none() && filter.limit.is_none_or(|limit| heads.len() <= limit);
     let total = if is_all {
         heads.len()
     } else {
-        let count = "SELECT count(*) FROM documents WHERE project = ?1 AND kind = ?2";
+        let count = "SELECT count(*) FROM documents \
+                     WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2";
         connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
     };
     let limit = filter.limit.unwrap_or(usize::MAX);
@@ -147,23 +142,68 @@ pub(crate) fn named(
     kind: Kind,
     words: &[String],
 ) -> Result<Vec<Vec<Arc<Head>>>, Failed> {
-    let Some(project) = id_of(connection, project)? else {
-        return Ok(vec![Vec::new(); words.len()]);
+    let mut select = connection.prepare_cached(
+        "WITH home (id) AS (SELECT id FROM projects WHERE key = ?1) \
+         SELECT head FROM documents WHERE id IN ( \
+         SELECT id FROM documents \
+         WHERE project = (SELECT id FROM home) AND kind = ?2 AND name = ?3 UNION ALL \
+         SELECT id FROM documents \
+         WHERE project = (SELECT id FROM home) AND kind = ?2 AND reference = ?3)",
+    )?;
+    let mut of = |word: &String| {
+        let rows = select.query((project.as_str(), kind.name(), word))?;
+        all_heads(rows).map(sorted)
     };
-    let mut by_name = connection.prepare_cached(
-        "SELECT head FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3",
+    words.iter().map(&mut of).collect()
+}
+
+/// `None` when there are more than `most` in all.
+pub(crate) fn linking(
+    connection: &Connection,
+    project: &ProjectKey,
+    links: &Links,
+    most: usize,
+) -> Result<Option<Vec<Vec<Arc<Head>>>>, Failed> {
+    let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
+    // As JSON; the names of kinds need no escaping.
+    let kinds = format!("[\"{}\"]", kinds.join("\",\""));
+    let mut select = connection.prepare_cached(
+        "SELECT head FROM documents WHERE id IN ( \
+         SELECT document FROM links \
+         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND target = ?2 \
+         AND kind IN (SELECT value FROM json_each(?3))) LIMIT ?4",
     )?;
-    let mut by_reference = connection.prepare_cached(
-        "SELECT head FROM documents WHERE project = ?1 AND kind = ?2 AND reference = ?3",
-    )?;
-    let mut all = Vec::with_capacity(words.len());
-    for word in words {
-        let named = all_heads(by_name.query((project, kind.name(), word))?)?;
-        let referred = all_heads(by_reference.query((project, kind.name(), word))?)?;
-        let both = named.into_iter().chain(referred).map(|head| (head.id.name.clone(), head));
-        all.push(both.collect::<BTreeMap<_, _>>().into_values().collect());
+    let (mut all, mut left) = (Vec::with_capacity(links.targets.len()), most);
+    for target in &links.targets {
+        let limit = i64::try_from(left).map_or(-1, |left| left.saturating_add(1));
+        let heads = all_heads(select.query((project.as_str(), target, &kinds, limit))?)?;
+        let Some(rest) = left.checked_sub(heads.len()) else { return Ok(None) };
+        left = rest;
+        all.push(sorted(heads));
     }
-    Ok(all)
+    Ok(Some(all))
+}
+
+fn sorted(mut heads: Vec<Arc<Head>>) -> Vec<Arc<Head>> {
+    heads.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    heads
+}
+
+/// For each kind the lowest number that no item ever had.
+pub(crate) fn numbers(
+    connection: &Connection,
+    project: &ProjectKey,
+    kinds: &[ItemKind],
+) -> Result<Vec<u32>, Failed> {
+    let mut select = connection.prepare_cached(
+        "SELECT number + 1 FROM marks \
+         WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2",
+    )?;
+    let mut free = |kind: &ItemKind| -> Result<u32, Failed> {
+        let found = select.query_one((project.as_str(), kind.name()), |row| row.get(0));
+        Ok(found.optional()?.unwrap_or(1))
+    };
+    kinds.iter().map(&mut free).collect()
 }
 
 pub(crate) fn changes(
@@ -233,7 +273,7 @@ fn wrong_type(_: rusqlite::types::FromSqlError) -> Failed {
     unreadable("a value is")
 }
 
-fn unreadable(what: &str) -> Failed {
+pub(crate) fn unreadable(what: &str) -> Failed {
     let reason = format!("{what} not as it was written; {RESTORE}");
     Failed::Store(StoreError::Unreadable { place: DATABASE.to_owned(), reason })
 }

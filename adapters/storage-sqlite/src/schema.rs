@@ -10,14 +10,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use reqlore_domain::document::{Document, Head};
+use reqlore_domain::document::Head;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::time::Timestamp;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::connection::{Connector, PAUSE, Use, keep_log_on_close};
 use crate::error::{Failed, WAIT, is_busy, refused, system, unavailable};
 use crate::place::Place;
+use crate::write::Kept;
 use crate::{read, write};
 
 /// Says in the file's header that it is one of ours: `Rqlr`.
@@ -174,13 +176,13 @@ fn make_heads_anew(connection: &mut Connection) -> Result<(), Failed> {
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let batch = bodies(&transaction, last)?;
-        let Some((id, _)) = batch.last() else {
+        let Some(kept) = batch.last() else {
             set_heads(&transaction, Head::FORMAT)?;
             return Ok(transaction.commit()?);
         };
-        last = *id;
-        for (id, document) in batch {
-            write::derived(&transaction, id, &document)?;
+        last = kept.id;
+        for kept in &batch {
+            write::derived(&transaction, kept)?;
         }
         transaction.commit()?;
     }
@@ -191,9 +193,9 @@ fn set_heads(connection: &Connection, format: u32) -> rusqlite::Result<()> {
 }
 
 /// The next documents with a number beyond `last`, by number, a few megabytes at most.
-fn bodies(transaction: &Transaction<'_>, last: i64) -> Result<Vec<(i64, Document)>, Failed> {
+fn bodies(transaction: &Transaction<'_>, last: i64) -> Result<Vec<Kept>, Failed> {
     let mut select = transaction.prepare_cached(
-        "SELECT d.kind, d.name, d.version, b.body, d.id \
+        "SELECT d.kind, d.name, d.version, b.body, d.id, d.project, d.modified \
          FROM documents d JOIN bodies b ON b.document = d.id \
          WHERE d.id > ?1 ORDER BY d.id",
     )?;
@@ -202,7 +204,8 @@ fn bodies(transaction: &Transaction<'_>, last: i64) -> Result<Vec<(i64, Document
     while let Some(row) = rows.next()? {
         let document = read::whole(row)?;
         bytes += document.body.len();
-        found.push((row.get(4)?, document));
+        let (id, project, modified) = (row.get(4)?, row.get(5)?, Timestamp(row.get(6)?));
+        found.push(Kept { id, project, document, modified });
         if bytes > read::BATCH_BYTES || found.len() >= read::BATCH {
             break;
         }

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Document, DocumentId, Head};
+use reqlore_domain::ports::archive::Mark;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Revision, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Reads, Revision, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -112,10 +114,14 @@ impl Engine {
         mut commit: Commit,
     ) -> Result<Committed, Failed> {
         let connection = &self.connection;
-        let heads = commit.reads.heads;
+        let Reads { documents, heads, links, numbers } = &commit.reads;
         let heads = heads.map(|kind| read::heads(connection, project, kind)).transpose()?;
-        let documents = read::documents(connection, project, &commit.reads.documents)?;
-        let snapshot = Snapshot { documents, heads: heads.unwrap_or_default() };
+        let snapshot = Snapshot {
+            documents: read::documents(connection, project, documents)?,
+            heads: heads.unwrap_or_default(),
+            links: read::linking(connection, project, links, usize::MAX)?.unwrap_or_default(),
+            numbers: read::numbers(connection, project, numbers)?,
+        };
         let changes = decided(&mut commit, &snapshot)?;
         if changes.is_empty() {
             let row = read::project(connection, project)?;
@@ -148,6 +154,7 @@ fn apply(
 ) -> Result<Revision, Failed> {
     let (project, revision) = next_revision(connection, project)?;
     for change in changes {
+        count(connection, project, change.id())?;
         match change {
             Change::Put { document } => {
                 put(connection, (project, revision), document, at, None)?;
@@ -182,7 +189,7 @@ pub(crate) fn put(
 ) -> Result<(), Failed> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
-    let (head, bytes) = head(document)?;
+    let (head, bytes) = head(document, modified)?;
     let mut upsert = connection.prepare_cached(
         "INSERT INTO documents \
          (project, kind, name, version, revision, modified, place, reference, head) \
@@ -199,35 +206,71 @@ pub(crate) fn put(
          ON CONFLICT (document) DO UPDATE SET body = excluded.body",
     )?;
     body.execute((id, &document.body[..]))?;
-    links(connection, id, &head)?;
+    links(connection, (id, project), &head)?;
     forget_removed(connection, project, &document.id)
 }
 
-/// Makes anew what is derived from a document's bytes.
-pub(crate) fn derived(connection: &Connection, id: i64, document: &Document) -> Result<(), Failed> {
-    let (head, bytes) = head(document)?;
-    connection
-        .prepare_cached("UPDATE documents SET reference = ?2, head = ?3 WHERE id = ?1")?
-        .execute((id, head.reference(), bytes))?;
-    links(connection, id, &head)
+/// A document with its row's number, its project's, and its time.
+pub(crate) struct Kept {
+    pub(crate) id: i64,
+    pub(crate) project: i64,
+    pub(crate) document: Document,
+    pub(crate) modified: Timestamp,
 }
 
-fn head(document: &Document) -> Result<(Head, Vec<u8>), Failed> {
-    let head = Head::of(document);
+/// Makes anew what is derived from a document's bytes.
+pub(crate) fn derived(connection: &Connection, kept: &Kept) -> Result<(), Failed> {
+    let (head, bytes) = head(&kept.document, kept.modified)?;
+    connection
+        .prepare_cached("UPDATE documents SET reference = ?2, head = ?3 WHERE id = ?1")?
+        .execute((kept.id, head.reference(), bytes))?;
+    links(connection, (kept.id, kept.project), &head)
+}
+
+fn head(document: &Document, modified: Timestamp) -> Result<(Head, Vec<u8>), Failed> {
+    let head = Head::of(document, modified);
     let bytes = postcard::to_allocvec(&head).map_err(|e| StoreError::Fault(e.to_string()))?;
     Ok((head, bytes))
 }
 
-fn links(connection: &Connection, id: i64, head: &Head) -> Result<(), Failed> {
-    let Some(entity) = &head.entity else { return Ok(()) };
+fn links(connection: &Connection, (id, project): (i64, i64), head: &Head) -> Result<(), Failed> {
     connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
     let mut insert = connection.prepare_cached(
-        "INSERT OR IGNORE INTO links (document, relation, target) VALUES (?1, ?2, ?3)",
+        "INSERT OR IGNORE INTO links (document, relation, target, project, kind) \
+         VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
-    for link in &entity.links {
-        insert.execute((id, &link.relation, &link.target))?;
+    for (relation, target) in head.links() {
+        insert.execute((id, relation, target, project, head.id.kind.name()))?;
     }
     Ok(())
+}
+
+/// No later item gets the number of this document, if it has one.
+pub(crate) fn count(connection: &Connection, project: i64, id: &DocumentId) -> Result<(), Failed> {
+    match Reference::of(id) {
+        Some(reference) => raise(connection, project, reference),
+        None => Ok(()),
+    }
+}
+
+fn raise(
+    connection: &Connection,
+    project: i64,
+    Reference { kind, number }: Reference,
+) -> Result<(), Failed> {
+    let mut raise = connection.prepare_cached(
+        "INSERT INTO marks (project, kind, number) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (project, kind) DO UPDATE SET number = excluded.number \
+         WHERE excluded.number > number",
+    )?;
+    raise.execute((project, kind.name(), number))?;
+    Ok(())
+}
+
+/// Takes in a mark, also of a project that has nothing else.
+pub(crate) fn mark(connection: &Connection, mark: &Mark) -> Result<(), Failed> {
+    let (project, _) = next_revision(connection, &mark.project)?;
+    raise(connection, project, Reference { kind: mark.kind, number: mark.number })
 }
 
 fn delete(

@@ -40,13 +40,16 @@ CREATE TABLE bodies (
     body BLOB NOT NULL
 ) STRICT;
 
+-- Project and kind are those of the document: who links to a target is one place in the index.
 CREATE TABLE links (
     document INTEGER NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
     relation TEXT NOT NULL,
     target TEXT NOT NULL,
+    project INTEGER NOT NULL,
+    kind TEXT NOT NULL,
     PRIMARY KEY (document, relation, target)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX links_by_target ON links (target);
+CREATE INDEX links_by_target ON links (project, target, kind);
 
 CREATE TABLE removed (
     project INTEGER NOT NULL REFERENCES projects (id),
@@ -57,12 +60,12 @@ CREATE TABLE removed (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX removed_by_revision ON removed (project, revision);
 
--- The highest number that was ever given to a reference with this prefix.
+-- The highest number that an item of this kind ever had; it never goes down.
 CREATE TABLE marks (
     project INTEGER NOT NULL REFERENCES projects (id),
-    prefix TEXT NOT NULL,
+    kind TEXT NOT NULL,
     number INTEGER NOT NULL,
-    PRIMARY KEY (project, prefix)
+    PRIMARY KEY (project, kind)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE users (

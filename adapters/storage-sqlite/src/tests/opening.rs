@@ -5,8 +5,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use reqlore_contract::run;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{Filter, StoreError};
+use reqlore_domain::ports::documents::{Filter, Links, StoreError};
 
 use rusqlite::Connection;
 
@@ -164,15 +165,27 @@ fn heads_of_another_format_are_made_anew() {
     run(async {
         let s = storage(&file);
         for name in ["a", "b"] {
-            s.put(&DocumentId::entity(name), "---\nid: dec-1d2c8f\n---\n").await;
+            s.put(&DocumentId::entity(name), "---\nid: dec-1d2c8f\nof: EP-1\n---\n").await;
         }
+        let kind = Kind::Item(ItemKind::UserStory);
+        let story = DocumentId { kind, name: "US-001".to_owned() };
+        s.put(&story, "---\ntitle: T\nepic: EP-001\n---\n").await;
     });
-    sqlite(&file, "UPDATE store SET heads = 0; UPDATE documents SET head = x'', reference = NULL");
+    sqlite(
+        &file,
+        "UPDATE store SET heads = 0; DELETE FROM links; \
+         UPDATE documents SET head = x'', reference = NULL, modified = 7000000000",
+    );
     run(async {
         let s = storage(&file);
         let words = ["dec-1d2c8f".to_owned()];
         let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
         assert_eq!(found[0].len(), 2);
+        let links = Links { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
+        let found = s.store.linking(&s.project, &links).await.unwrap();
+        assert_eq!(found[0].len(), 3, "links are made anew too");
+        let made = found[0][2].item.as_ref().unwrap().created_at;
+        assert_eq!(made.seconds(), 7, "with the time that is known of the document");
     });
 }
 
