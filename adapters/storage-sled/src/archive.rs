@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, Kind};
-use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
+use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 
@@ -118,6 +119,16 @@ impl Source for Copy {
         self.next = next;
         Ok(records)
     }
+
+    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
+        let marks = self.projects.iter().flat_map(|(project, row)| {
+            ItemKind::ALL.into_iter().filter_map(|kind| {
+                let number = row.mark(kind)?;
+                Some(Mark { project: project.clone(), kind, number })
+            })
+        });
+        Ok(marks.collect())
+    }
 }
 
 impl Base {
@@ -152,10 +163,20 @@ impl Base {
         let Record { project, document, modified, place } = record;
         let mut row = self.project(&project)?.unwrap_or_default();
         self.next_revision(&project, &mut row)?;
-        let old = self.row(&keys::document(row.id, &document.id), &document.id)?;
+        let old = self.old(row.id, &keys::document(row.id, &document.id), &document.id)?;
         let mut batch = Batch::default();
         write::put(&mut batch, &mut row, old, &document, modified, place)?;
         let key = project.as_str().as_bytes();
+        batch.put(PROJECTS, key, encode(key, &row));
+        self.write(batch)
+    }
+
+    fn take_mark(&self, mark: &Mark) -> StoreResult<()> {
+        let mut row = self.project(&mark.project)?.unwrap_or_default();
+        self.next_revision(&mark.project, &mut row)?;
+        row.raise(mark.kind, mark.number);
+        let mut batch = Batch::default();
+        let key = mark.project.as_str().as_bytes();
         batch.put(PROJECTS, key, encode(key, &row));
         self.write(batch)
     }
@@ -175,6 +196,15 @@ impl Sink for Filling {
             base.check_writable()?;
             records.into_iter().try_for_each(|record| base.take_in(record))?;
             base.flush()
+        })
+        .await
+    }
+
+    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
+        let base = Arc::clone(&self.base);
+        blocking(move || {
+            base.check_writable()?;
+            marks.iter().try_for_each(|mark| base.take_mark(mark))
         })
         .await
     }

@@ -21,11 +21,12 @@ pub(crate) const PROJECTS: usize = 0;
 pub(crate) const DOCUMENTS: usize = 1;
 pub(crate) const BODIES: usize = 2;
 pub(crate) const REFERENCES: usize = 3;
-pub(crate) const HISTORY: usize = 4;
-pub(crate) const DELETIONS: usize = 5;
-pub(crate) const META: usize = 6;
-pub(crate) const NAMES: [&str; 7] =
-    ["projects", "documents", "bodies", "references", "history", "deletions", "meta"];
+pub(crate) const LINKS: usize = 4;
+pub(crate) const HISTORY: usize = 5;
+pub(crate) const DELETIONS: usize = 6;
+pub(crate) const META: usize = 7;
+pub(crate) const NAMES: [&str; 8] =
+    ["projects", "documents", "bodies", "references", "links", "history", "deletions", "meta"];
 
 /// In [`META`]: how many transactions there were.
 pub(crate) const COMMITS: &[u8] = b"commits";
@@ -34,7 +35,7 @@ pub(crate) const FILLING: &[u8] = b"filling";
 
 #[derive(Debug)]
 pub(crate) struct Base {
-    pub(crate) trees: [Tree; 7],
+    pub(crate) trees: [Tree; NAMES.len()],
     pub(crate) disk: Disk,
     pub(crate) gate: Arc<Gate>,
     /// It is being filled, and not finished.

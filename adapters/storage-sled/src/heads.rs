@@ -6,7 +6,7 @@
 use reqlore_domain::document::{Document, Head, Kind};
 use reqlore_domain::ports::documents::StoreResult;
 
-use crate::base::{Base, Batch, DOCUMENTS, META, PROJECTS, REFERENCES};
+use crate::base::{Base, Batch, DOCUMENTS, LINKS, META, PROJECTS, REFERENCES};
 use crate::error::{damaged, of_sled};
 use crate::values::{ProjectRow, Row, decode, encode};
 use crate::{read, write};
@@ -14,8 +14,9 @@ use crate::{read, write};
 /// In [`META`]: the [`Head::FORMAT`] of the heads.
 pub(crate) const FORMAT: &[u8] = b"heads";
 
-/// So many documents are one transaction.
+/// So many documents are one transaction, or those that make so many changes.
 const AT_ONCE: usize = 500;
+const CHANGES_AT_ONCE: usize = 5000;
 
 impl Base {
     pub(crate) fn bring_heads_up_to_date(&self) -> StoreResult<()> {
@@ -23,6 +24,12 @@ impl Base {
         if stored.and_then(|value| decode(FORMAT, &value)) == Some(Head::FORMAT) {
             return Ok(());
         }
+        // From here on, whoever made the old ones makes all of them anew as well.
+        let mut batch = Batch::default();
+        batch.put(META, FORMAT, encode(FORMAT, &0_u32));
+        self.write(batch)?;
+        // Those that are there follow from heads that can't be read any more.
+        self.tree(LINKS).clear().map_err(of_sled)?;
         for entry in &self.trees[PROJECTS] {
             let (key, value) = entry.map_err(of_sled)?;
             let project: Option<ProjectRow> = decode(&key, &value);
@@ -41,9 +48,8 @@ impl Base {
         let mut after: Option<String> = None;
         loop {
             let mut batch = Batch::default();
-            let entries: Vec<_> =
-                self.entries(project, kind, after.as_deref()).take(AT_ONCE).collect();
-            for entry in entries {
+            let entries = self.entries(project, kind, after.as_deref());
+            for entry in entries.take(AT_ONCE) {
                 let (key, value) = entry.map_err(of_sled)?;
                 let id = read::id(project, kind, &key)?;
                 after = Some(id.name.clone());
@@ -53,12 +59,20 @@ impl Base {
                 if let Some(old) = write::reference(project, &id, &row) {
                     batch.remove(REFERENCES, old);
                 }
-                row.set_head(&Head::of(&Document { id: id.clone(), body, version: row.version }));
+                let document = Document { id: id.clone(), body, version: row.version };
+                let head = Head::of(&document, row.modified);
+                row.set_head(&head);
                 if let Some(new) = write::reference(project, &id, &row) {
                     batch.put(REFERENCES, new, &[][..]);
                 }
+                for link in write::links(project, &head) {
+                    batch.put(LINKS, link, &[][..]);
+                }
                 let value = encode(&key, &row);
                 batch.put(DOCUMENTS, key, value);
+                if batch.len() >= CHANGES_AT_ONCE {
+                    break;
+                }
             }
             if batch.is_empty() {
                 return Ok(());

@@ -3,7 +3,7 @@
 //! The trap: a name may hold any text, NUL too. So it stands last in a key, or before a number of
 //! fixed length; what stands before it (numbers, kinds, references) holds no NUL.
 
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, Kind, Version};
 
 /// The longest name and the longest key of a project, in bytes: keys stay far below sled's pages.
 pub(crate) const MAX_NAME: usize = 1000;
@@ -32,6 +32,14 @@ pub(crate) fn reference(project: u32, of: Kind, reference: &str) -> Vec<u8> {
     let mut key = kind(project, of);
     key.extend(reference.as_bytes());
     key.push(0);
+    key
+}
+
+/// All documents of a kind that may link to a target. A target is any text of any length, so it
+/// stands here as a hash of fixed length, and whoever looks asks the heads.
+pub(crate) fn link(project: u32, from: Kind, target: &str) -> Vec<u8> {
+    let mut key = kind(project, from);
+    key.extend(Version::of(target.as_bytes()).to_string().as_bytes());
     key
 }
 

@@ -27,8 +27,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, StoreError,
-    StoreResult,
+    Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_group_commit::Writer;
@@ -40,7 +40,7 @@ use crate::write::Group;
 
 /// How long a commit waits while everything is being copied.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So many documents are read on the calling thread; that is faster than the hop to another one.
+/// So many documents are read on the calling thread, or heads that link to something; that is faster than the hop to another one.
 const FEW: usize = 100;
 
 /// Where the database lies.
@@ -151,6 +151,23 @@ impl DocumentRepository for SledStore {
     ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
         let (project, words) = (project.clone(), words.to_vec());
         self.look(words.len() <= FEW, move |base| base.named(&project, kind, &words)).await
+    }
+
+    async fn linking(
+        &self,
+        project: &ProjectKey,
+        links: &Links,
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        let (project, links) = (project.clone(), links.clone());
+        if links.targets.len() <= FEW {
+            let (project, links) = (project.clone(), links.clone());
+            let few = self.look(true, move |base| base.linking(&project, &links, FEW));
+            if let Some(found) = few.await? {
+                return Ok(found);
+            }
+        }
+        let all = self.look(false, move |base| base.linking(&project, &links, usize::MAX));
+        Ok(all.await?.unwrap_or_default())
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
-use reqlore_domain::ports::documents::{Changes, Filter, Page, Revision, StoreResult};
+use reqlore_domain::ports::documents::{Changes, Filter, Links, Page, Revision, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use sled::IVec;
 
-use crate::base::{BODIES, Base, DELETIONS, DOCUMENTS, HISTORY, PROJECTS, REFERENCES};
+use crate::base::{BODIES, Base, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES};
 use crate::error::{damaged, damaged_document, damaged_value, of_sled};
 use crate::keys;
 use crate::values::{ProjectRow, Row, decode, unseal};
@@ -135,15 +135,21 @@ impl Base {
     /// The head that a document's value holds; of one that can't be read, its fault.
     fn head(&self, kind: Kind, project: u32, key: &[u8], value: &[u8]) -> StoreResult<Head> {
         let id = self::id(project, kind, key)?;
-        let head = decode::<Row>(key, value).and_then(|row| {
-            if row.head.is_empty() {
-                let body = self.body(key, &row, &id).ok()?;
-                let document = Document { id: id.clone(), body, version: row.version };
-                return Some(Head::of(&document));
-            }
-            postcard::from_bytes(&row.head).ok()
-        });
-        Ok(head.unwrap_or_else(|| Head::unread(id, Version::UNREAD, damaged_value())))
+        let row = decode::<Row>(key, value);
+        let modified = row.as_ref().map(|row| row.modified).unwrap_or_default();
+        let head = row.and_then(|row| self.head_of(&id, key, &row));
+        let unread = || Head::unread(id, Version::UNREAD, modified, damaged_value());
+        Ok(head.unwrap_or_else(unread))
+    }
+
+    /// `None` when it is damaged.
+    pub(crate) fn head_of(&self, id: &DocumentId, key: &[u8], row: &Row) -> Option<Head> {
+        if row.head.is_empty() {
+            let body = self.body(key, row, id).ok()?;
+            let document = Document { id: id.clone(), body, version: row.version };
+            return Some(Head::of(&document, row.modified));
+        }
+        postcard::from_bytes(&row.head).ok()
     }
 
     pub(crate) fn named(
@@ -176,6 +182,58 @@ impl Base {
             }
         }
         Ok(heads)
+    }
+
+    /// `None` when there are more than `most` in all.
+    pub(crate) fn linking(
+        &self,
+        project: &ProjectKey,
+        links: &Links,
+        most: usize,
+    ) -> StoreResult<Option<Vec<Vec<Arc<Head>>>>> {
+        let Some(ProjectRow { id: project, .. }) = self.project(project)? else {
+            return Ok(Some(vec![Vec::new(); links.targets.len()]));
+        };
+        let (mut all, mut left) = (Vec::new(), most);
+        for target in &links.targets {
+            let mut heads = Vec::new();
+            for kind in Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind)) {
+                let linking = self.linking_from(project, kind, target);
+                // One more than asked tells whether there is more.
+                for head in linking.take(left.saturating_add(1)) {
+                    heads.push(head?);
+                    let Some(rest) = left.checked_sub(1) else { return Ok(None) };
+                    left = rest;
+                }
+            }
+            all.push(heads);
+        }
+        Ok(Some(all))
+    }
+
+    /// Documents of a kind that link to a target, by name.
+    fn linking_from(
+        &self,
+        project: u32,
+        kind: Kind,
+        target: &str,
+    ) -> impl Iterator<Item = StoreResult<Arc<Head>>> {
+        let prefix = keys::link(project, kind, target);
+        let keys = self.tree(LINKS).scan_prefix(&prefix).keys();
+        let head = move |key: sled::Result<IVec>| {
+            let key = key.map_err(of_sled)?;
+            let Some(name) = keys::name(&key[prefix.len()..]) else { return Ok(None) };
+            let key = keys::document(project, &DocumentId { kind, name });
+            let Some(value) = self.tree(DOCUMENTS).get(&key).map_err(of_sled)? else {
+                return Ok(None);
+            };
+            let head = self.head(kind, project, &key, &value)?;
+            // Other targets may have this hash. What is damaged can't be asked, and did link here.
+            let links = head.version == Version::UNREAD
+                || head.links().iter().any(|(_, found)| found == target);
+            Ok(links.then(|| Arc::new(head)))
+        };
+        keys.map(head).filter_map(Result::transpose)
     }
 
     pub(crate) fn changes(

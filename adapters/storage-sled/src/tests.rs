@@ -4,6 +4,7 @@ mod damage;
 mod durability;
 mod folders;
 mod history;
+mod links;
 mod opening;
 mod oracle;
 mod values;

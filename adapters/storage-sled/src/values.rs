@@ -4,10 +4,12 @@
 //! A page holds up to 17 values, so values are small: bodies are cut into pieces, and a head that
 //! is too large together with its document's place is not kept but made from the body.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use reqlore_domain::document::{Head, Kind, Version};
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::{DocumentId, Head, Kind, Version};
 use reqlore_domain::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,9 @@ pub(crate) struct ProjectRow {
     pub(crate) deletions: u64,
     /// Deletions up to this revision may be forgotten.
     pub(crate) complete_from: u64,
+    /// The highest number that items of a kind ever had, by [`ItemKind::name`]. Here, and in no
+    /// tree of their own, because a group keeps this row while it is not yet written.
+    pub(crate) marks: BTreeMap<String, u32>,
 }
 
 impl ProjectRow {
@@ -39,6 +44,28 @@ impl ProjectRow {
 
     pub(crate) fn total(&self) -> u64 {
         self.counts.values().sum()
+    }
+
+    pub(crate) fn mark(&self, kind: ItemKind) -> Option<u32> {
+        self.marks.get(kind.name()).copied()
+    }
+
+    /// The lowest number that no item of this kind ever had.
+    pub(crate) fn free(&self, kind: ItemKind) -> u32 {
+        self.mark(kind).map_or(1, |mark| mark.saturating_add(1))
+    }
+
+    /// No later item gets this number.
+    pub(crate) fn raise(&mut self, kind: ItemKind, number: u32) {
+        let mark = self.marks.entry(kind.name().to_owned()).or_default();
+        *mark = number.max(*mark);
+    }
+
+    /// Counts a document's number, if it has one.
+    pub(crate) fn count_number(&mut self, id: &DocumentId) {
+        if let Some(Reference { kind, number }) = Reference::of(id) {
+            self.raise(kind, number);
+        }
     }
 }
 
@@ -66,7 +93,7 @@ impl Row {
         self.head = if fits { head_bytes } else { Vec::new() };
         // By its name it is found anyway.
         let reference = head.reference().filter(|r| *r != head.id.name && !r.contains('\0'));
-        self.reference = reference.map(str::to_owned);
+        self.reference = reference.map(Cow::into_owned);
     }
 
     pub(crate) fn pieces(&self) -> u32 {

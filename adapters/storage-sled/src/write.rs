@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Head};
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, Reads, Revision, Snapshot, StoreError, StoreResult,
@@ -16,7 +17,9 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_group_commit::{Engine, decided};
 
-use crate::base::{BODIES, Base, Batch, DELETIONS, DOCUMENTS, HISTORY, PROJECTS, REFERENCES};
+use crate::base::{
+    BODIES, Base, Batch, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES,
+};
 use crate::error::{busy, damaged, guarded, of_sled};
 use crate::keys;
 use crate::read::MOST_CHANGES;
@@ -44,9 +47,10 @@ impl Group {
     }
 
     fn commit(&mut self, project: &ProjectKey, mut commit: Commit) -> StoreResult<Committed> {
-        let Reads { documents, heads } = &commit.reads;
+        let Reads { documents, heads, links, numbers } = &commit.reads;
         let touched = |id: &DocumentId| self.touched.contains(&(project.clone(), id.clone()));
-        if heads.is_some() || documents.iter().any(touched) {
+        let lists = heads.is_some() || !links.targets.is_empty();
+        if lists || documents.iter().any(touched) {
             self.write()?;
         }
         let known = match self.rows.get(project) {
@@ -58,7 +62,10 @@ impl Group {
             _ => Vec::new(),
         };
         let documents = self.base.get(project, documents)?;
-        let changes = decided(&mut commit, &Snapshot { documents, heads })?;
+        let links = self.base.linking(project, links, usize::MAX)?.unwrap_or_default();
+        let free = |kind: &ItemKind| known.as_ref().map_or(1, |row| row.free(*kind));
+        let numbers = numbers.iter().map(free).collect();
+        let changes = decided(&mut commit, &Snapshot { documents, heads, links, numbers })?;
         let versions = changes.iter().map(Change::version).collect();
         let revision = if changes.is_empty() {
             known.map_or(0, |row| row.revision)
@@ -154,10 +161,10 @@ impl Base {
             changes.into_iter().map(|change| (change.id().clone(), change)).collect();
         for (id, change) in last {
             let key = keys::document(row.id, &id);
-            let old = self.row(&key, &id)?;
+            let old = self.old(row.id, &key, &id)?;
             match change {
                 Change::Put { document } => {
-                    let place = old.as_ref().and_then(|old| old.place.clone());
+                    let place = old.as_ref().and_then(|old| old.row.place.clone());
                     put(batch, row, old, &document, at, place)?;
                 }
                 Change::Delete { .. } => delete(batch, row, old, &id),
@@ -167,6 +174,19 @@ impl Base {
         let key = project.as_str().as_bytes();
         batch.put(PROJECTS, key, encode(key, row));
         Ok(())
+    }
+
+    /// The document that is there.
+    pub(crate) fn old(
+        &self,
+        project: u32,
+        key: &[u8],
+        id: &DocumentId,
+    ) -> StoreResult<Option<Old>> {
+        let Some(row) = self.row(key, id)? else { return Ok(None) };
+        let head = self.head_of(id, key, &row);
+        let links = head.map(|head| links(project, &head)).unwrap_or_default();
+        Ok(Some(Old { row, links }))
     }
 
     /// Counts, and gives a new project its number.
@@ -205,11 +225,18 @@ impl Base {
     }
 }
 
+/// A document that is there, and where it stands among the links. What a damaged one left there is
+/// no harm: whoever looks asks the heads.
+pub(crate) struct Old {
+    row: Row,
+    links: BTreeSet<Vec<u8>>,
+}
+
 /// Puts a document in the place of `old`.
 pub(crate) fn put(
     batch: &mut Batch,
     project: &mut ProjectRow,
-    old: Option<Row>,
+    old: Option<Old>,
     document: &Document,
     modified: Timestamp,
     place: Option<Arc<str>>,
@@ -229,10 +256,15 @@ pub(crate) fn put(
         reference: None,
         head: Vec::new(),
     };
-    row.set_head(&Head::of(document));
+    let head = Head::of(document, modified);
+    row.set_head(&head);
+    project.count_number(id);
     match old {
         Some(old) => take_out(batch, project.id, id, &old),
         None => *project.counts.entry(id.kind.name().to_owned()).or_default() += 1,
+    }
+    for link in links(project.id, &head) {
+        batch.put(LINKS, link, &[][..]);
     }
     for (number, bytes) in (0..).zip(document.body.chunks(PIECE_BYTES)) {
         let key = keys::piece(&key, number);
@@ -257,7 +289,8 @@ fn check_length(of: &str, what: &str, bytes: usize, most: usize) -> StoreResult<
     Err(StoreError::Refused { place: of.to_owned(), reason })
 }
 
-fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<Row>, id: &DocumentId) {
+fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<Old>, id: &DocumentId) {
+    project.count_number(id);
     if let Some(old) = old {
         take_out(batch, project.id, id, &old);
         batch.remove(DOCUMENTS, keys::document(project.id, id));
@@ -269,13 +302,24 @@ fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<Row>, id: &Do
 }
 
 /// Everything of a document but its row; what is put afterwards stays.
-fn take_out(batch: &mut Batch, project: u32, id: &DocumentId, old: &Row) {
+fn take_out(batch: &mut Batch, project: u32, id: &DocumentId, Old { row: old, links }: &Old) {
+    links.iter().for_each(|link| batch.remove(LINKS, &link[..]));
     let key = keys::document(project, id);
     (0..old.pieces()).for_each(|piece| batch.remove(BODIES, keys::piece(&key, piece)));
     batch.remove(HISTORY, keys::change(project, id, old.revision));
     if let Some(reference) = reference(project, id, old) {
         batch.remove(REFERENCES, reference);
     }
+}
+
+/// Where a document stands among the links.
+pub(crate) fn links(project: u32, head: &Head) -> BTreeSet<Vec<u8>> {
+    let links = head.links();
+    let key = |target: &str| {
+        let target = keys::link(project, head.id.kind, target);
+        [&target, head.id.name.as_bytes()].concat()
+    };
+    links.iter().map(|(_, target)| key(target)).collect()
 }
 
 /// Where a document stands among the references.

@@ -6,15 +6,16 @@ use std::path::Path;
 
 use reqlore_contract::run;
 use reqlore_domain::document::{DocumentId, Head, Kind};
-use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::documents::{DocumentRepository, Links};
 use reqlore_domain::project::ProjectKey;
 use tempfile::tempdir;
 
 use super::{base, config, get, put, refused, told};
 use crate::SledStore;
-use crate::base::{DOCUMENTS, META, REFERENCES};
+use crate::base::{DOCUMENTS, LINKS, META, REFERENCES};
 use crate::folder::MARK;
 use crate::heads::FORMAT;
+use crate::keys;
 use crate::open::SCHEMA_KEY;
 use crate::values::{Row, SCHEMA, decode, encode};
 
@@ -187,7 +188,7 @@ fn heads_are_made_anew_for_another_format() {
     let id = DocumentId::entity("decisions/first");
     run(async {
         let store = SledStore::open(&config(folder.path())).unwrap();
-        put(&store, &id, "---\nid: dec-1d2c8f\ntitle: T\n---\n").await.unwrap();
+        put(&store, &id, "---\nid: dec-1d2c8f\ntitle: T\nof: EP-1\n---\n").await.unwrap();
         let base = base(&store);
         let (key, value) = base.tree(DOCUMENTS).first().unwrap().unwrap();
         let mut row: Row = decode(&key, &value).unwrap();
@@ -195,6 +196,9 @@ fn heads_are_made_anew_for_another_format() {
         row.reference = None;
         base.tree(DOCUMENTS).insert(&key, encode(&key, &row)).unwrap();
         base.tree(REFERENCES).clear().unwrap();
+        base.tree(LINKS).clear().unwrap();
+        let stale = [keys::link(1, Kind::Entity, "EP-002"), id.name.clone().into()].concat();
+        base.tree(LINKS).insert(stale, &[][..]).unwrap();
         base.tree(META).insert(FORMAT, encode(FORMAT, &(Head::FORMAT + 1))).unwrap();
         drop(base);
         store.close().unwrap();
@@ -202,5 +206,9 @@ fn heads_are_made_anew_for_another_format() {
         let words = ["dec-1d2c8f".to_owned()];
         let named = store.named(&ProjectKey::default(), Kind::Entity, &words).await.unwrap();
         assert_eq!(named[0][0].entity.as_ref().map(|entity| entity.title.as_str()), Some("T"));
+        let links = Links { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
+        let linking = store.linking(&ProjectKey::default(), &links).await.unwrap();
+        assert_eq!(linking[0][0].id, id, "links are made anew too");
+        assert_eq!(self::base(&store).tree(LINKS).len(), 1);
     });
 }

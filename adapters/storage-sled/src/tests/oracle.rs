@@ -8,10 +8,11 @@ use futures_util::future::join_all;
 use proptest::collection;
 use proptest::prelude::*;
 use reqlore_contract::{act, run};
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, DocumentRepository, Filter, Look, Reads, Revision, Snapshot,
+    Change, Changes, Commit, DocumentRepository, Filter, Links, Look, Reads, Revision, Snapshot,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
@@ -20,7 +21,8 @@ use tempfile::tempdir;
 use super::config;
 use crate::{PATIENCE, SledStore};
 
-const NAMES: [&str; 4] = ["a", "a\0", "b/c", "dec-000001"];
+const NAMES: [&str; 5] = ["a", "a\0", "b/c", "dec-000001", "REQ-003-x"];
+const TARGETS: [&str; 4] = ["dec-000001", "REQ-001", "REQ-002", ""];
 const PROJECTS: [&str; 2] = ["default", "/other"];
 
 /// Of a document, by its number: the reference of its text, or none to delete it.
@@ -48,7 +50,13 @@ fn id(number: usize) -> DocumentId {
 }
 
 fn change((number, text): Edit) -> Change {
-    let text = text.map(|text| format!("---\nid: dec-{text:06}\n---\n{}", "x".repeat(9000)));
+    // Half of the heads are made from the body.
+    let tags = |text| "a-tag, ".repeat(if text % 2 == 0 { 0 } else { 3000 });
+    let text = text.map(|text| {
+        let head =
+            format!("id: dec-{text:06}\nof: [dec-000001, REQ-{text}]\ndepends_on: REQ-{text}");
+        format!("---\n{head}\ntags: [{}]\n---\n{}", tags(text), "x".repeat(9000))
+    });
     match text {
         Some(text) => Change::put(id(number), Bytes::from(text)),
         None => Change::Delete { id: id(number) },
@@ -59,20 +67,30 @@ fn change((number, text): Edit) -> Change {
 fn commit(changes: &[Change]) -> Commit {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
     let heads = (changes.len() % 2 == 1).then_some(Kind::Entity);
+    let targets = if changes.len() == 2 { &TARGETS[..] } else { &[] };
+    let numbers = ItemKind::ALL.to_vec();
     let changes = changes.to_vec();
     let decide = Box::new(move |snapshot: &Snapshot| {
         let there = snapshot.documents.iter().flatten().count();
-        let seen = format!("{there} {:?}", snapshot.heads);
+        let Snapshot { heads, links, numbers, .. } = snapshot;
+        // Its hash, because what it makes is seen by the next one.
+        let seen = Version::of(format!("{there} {heads:?} {links:?} {numbers:?}").as_bytes());
         let decided = changes.iter().map(|change| match change {
             Change::Put { document } => {
-                let body = [&document.body[..], seen.as_bytes()].concat();
+                let body = [&document.body[..], seen.to_string().as_bytes()].concat();
                 Change::put(document.id.clone(), body)
             }
             Change::Delete { .. } => change.clone(),
         });
         Ok(decided.collect())
     });
-    Commit { reads: Reads { documents, heads, ..Reads::default() }, decide, act: act() }
+    let links = links(targets);
+    Commit { reads: Reads { documents, heads, links, numbers }, decide, act: act() }
+}
+
+fn links(targets: &[&str]) -> Links {
+    let targets = targets.iter().map(|target| (*target).to_owned()).collect();
+    Links { kinds: Kind::ALL.to_vec(), targets }
 }
 
 /// Everything that a store can be asked.
@@ -82,6 +100,7 @@ async fn seen<S: DocumentRepository + Archive>(store: &S) -> Vec<String> {
     for project in PROJECTS.map(ProjectKey::new) {
         seen.push(format!("{:?}", store.get(&project, &all).await.unwrap()));
         seen.push(format!("{:?}", store.versions(&project, &all).await.unwrap()));
+        seen.push(format!("{:?}", store.linking(&project, &links(&TARGETS)).await.unwrap()));
         for kind in Kind::ALL {
             for limit in [None, Some(1), Some(9)] {
                 let filter = Filter { kind, after: limit.map(|_| "a".to_owned()), limit };
@@ -106,6 +125,7 @@ async fn seen<S: DocumentRepository + Archive>(store: &S) -> Vec<String> {
     loop {
         let records = source.next().await.unwrap();
         if records.is_empty() {
+            seen.push(format!("{:?}", source.marks().await.unwrap()));
             return seen;
         }
         seen.push(format!("{records:?}"));
