@@ -40,7 +40,8 @@ use crate::write::Group;
 
 /// How long a commit waits while everything is being copied.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So many documents are read on the calling thread, or heads that link to something; that is faster than the hop to another one.
+/// So many documents, or heads that link to something, are read on the calling thread; that is
+/// faster than the hop to another one.
 const FEW: usize = 100;
 
 /// Where the database lies.

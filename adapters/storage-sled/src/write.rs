@@ -303,7 +303,9 @@ fn delete(batch: &mut Batch, project: &mut ProjectRow, old: Option<Old>, id: &Do
 
 /// Everything of a document but its row; what is put afterwards stays.
 fn take_out(batch: &mut Batch, project: u32, id: &DocumentId, Old { row: old, links }: &Old) {
-    links.iter().for_each(|link| batch.remove(LINKS, &link[..]));
+    for link in links {
+        batch.remove(LINKS, &link[..]);
+    }
     let key = keys::document(project, id);
     (0..old.pieces()).for_each(|piece| batch.remove(BODIES, keys::piece(&key, piece)));
     batch.remove(HISTORY, keys::change(project, id, old.revision));
