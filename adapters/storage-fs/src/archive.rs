@@ -11,19 +11,22 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use cap_std::fs::{Dir, MetadataExt, OpenOptions};
+use cap_std::fs::{Dir, OpenOptions};
 use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::archive::{Archive, Record, Sink, Source};
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
+use reqlore_domain::ports::documents::{Look, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
+use crate::area::Area;
 use crate::error::{failed, not_written, refused};
 use crate::layout::{LOCAL, Place, Root, Tree, as_file, is_not_there};
 use crate::lock::{Lock, Turn};
-use crate::read::{Content, read_settled};
+use crate::marks::Marks;
+use crate::read::{Content, Stamp, read_settled};
+use crate::shared::Shared;
 use crate::walk::{self, Obstacles};
-use crate::{FsStore, Shared};
+use crate::{FsStore, journal};
 
 /// The mark of a project that is being filled.
 const MARK: &str = "incomplete";
@@ -47,10 +50,15 @@ impl FsStore {
     async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
         let turn = self.shared.turns.take(project).await?;
         let root = self.shared.open(project)?;
-        match turn.lock_now(&root)? {
-            Turn::Locked(lock) => Ok(lock),
-            Turn::Waiting(waiting) => waiting.lock(&root).await,
-        }
+        let lock = match turn.lock_now(&root)? {
+            Turn::Locked(lock) => lock,
+            Turn::Waiting(waiting) => waiting.lock(&root).await?,
+        };
+        self.blocking(move |shared| {
+            journal::settle(&shared.layout, &root, &lock)?;
+            Ok(lock)
+        })
+        .await
     }
 }
 
@@ -83,14 +91,23 @@ impl Shared {
                     all.extend(sections);
                 }
                 Kind::Docsets => all.extend(present(&tree, DocumentId::docsets(), obstacles)?),
-                Kind::Entity => {
-                    let entities = walk::all_entities(root, obstacles)?.into_iter();
-                    all.extend(entities.map(|listed| DocumentId::entity(listed.name)));
+                Kind::Entity => all.extend(listed(root, Area::Knowledge, kind, obstacles)?),
+                Kind::Item(_) | Kind::Deleted => {
+                    all.extend(listed(root, Area::Backlog, kind, obstacles)?);
                 }
             }
         }
         Ok(all)
     }
+}
+
+fn listed(
+    root: &Root,
+    area: Area,
+    kind: Kind,
+    obstacles: &mut Obstacles,
+) -> StoreResult<impl Iterator<Item = DocumentId>> {
+    Ok(walk::all_documents(root, area, kind, obstacles)?.into_iter().map(|listed| listed.id))
 }
 
 fn present(
@@ -232,6 +249,25 @@ impl Source for Reading {
         self.ids = rest;
         Ok(records)
     }
+
+    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
+        let marks = |shared: &Shared| {
+            let mut all = Vec::new();
+            for (project, _) in shared.folders.keyed() {
+                let root = shared.open(project)?;
+                let tree = Tree::new(&root, &shared.layout);
+                let mut marks = Marks::load(&root);
+                let kinds = Area::Backlog.kinds();
+                shared.refreshed(project, &tree, kinds, Look::Everything, |known| {
+                    marks.merge(known.marks());
+                })?;
+                let mark = |(kind, number)| Mark { project: project.clone(), kind, number };
+                all.extend(marks.iter().map(mark));
+            }
+            Ok(all)
+        };
+        self.store.blocking(marks).await
+    }
 }
 
 fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<Record> {
@@ -249,10 +285,9 @@ fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<
     if torn {
         return Err(StoreError::Busy { reason: format!("{id} is just being saved; try again.") });
     }
-    let nanoseconds = u32::try_from(metadata.mtime_nsec()).unwrap_or_default();
     Ok(Record {
         project: project.clone(),
-        modified: Timestamp::new(metadata.mtime(), nanoseconds),
+        modified: Stamp::of(&metadata).modified(),
         place: Some(place.shown.into()),
         document: Document::new(id, bytes),
     })
@@ -268,6 +303,11 @@ impl Sink for Filling {
     async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
         let filling =
             move |shared: &Shared| records.iter().try_for_each(|record| shared.fill_in(record));
+        self.store.blocking(filling).await
+    }
+
+    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
+        let filling = move |shared: &Shared| marks.iter().try_for_each(|mark| shared.mark_in(mark));
         self.store.blocking(filling).await
     }
 
@@ -295,17 +335,31 @@ fn unmark(root: &Root) -> io::Result<()> {
 }
 
 impl Shared {
+    fn check_keyed(&self, project: &ProjectKey, shown: &str) -> StoreResult<()> {
+        if self.folders.has(project) {
+            return Ok(());
+        }
+        let reason = format!(
+            "is of the project {project}, which has no folder; configure it as \
+             [projects.{project}] in reqlore.toml, or copy into a database"
+        );
+        Err(refused(shown, &reason))
+    }
+
+    /// Keeps a mark beside those that are kept already.
+    fn mark_in(&self, mark: &Mark) -> StoreResult<()> {
+        self.check_keyed(&mark.project, &format!("the mark of {}", mark.kind.prefix()))?;
+        let root = self.open(&mark.project)?;
+        let mut marks = Marks::load(&root);
+        marks.raise(mark.kind, mark.number);
+        marks.save(&root).map_err(|error| failed(LOCAL, "keep the highest numbers", error))
+    }
+
     /// Puts a record where its document is looked for.
     fn fill_in(&self, record: &Record) -> StoreResult<()> {
         let Record { project, document, modified, place } = record;
         let id = &document.id;
-        if !self.folders.has(project) {
-            let reason = format!(
-                "is of the project {project}, which has no folder; configure it as \
-                 [projects.{project}] in reqlore.toml, or copy into a database"
-            );
-            return Err(refused(&id.to_string(), &reason));
-        }
+        self.check_keyed(project, &id.to_string())?;
         let no_file = |why: &str| {
             let reason = format!("can't be a file; copy it into a database instead{why}");
             refused(&id.to_string(), &reason)

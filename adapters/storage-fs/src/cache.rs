@@ -1,4 +1,4 @@
-//! The heads of entities on disk, so that a new process need not read every file.
+//! The heads of an area's documents on disk, so that a new process need not read every file.
 //!
 //! It lies in the user's cache folder and is believed only where a file's stamp is the same and was
 //! settled. Anything else than a match (another format, a torn file) is no cache.
@@ -11,12 +11,9 @@ use std::sync::Arc;
 use reqlore_domain::document::{Head, Version};
 use serde::{Deserialize, Serialize};
 
+use crate::area::Area;
 use crate::read::Stamp;
 
-/// What the file begins with; the number changes with the format. Another version of the program
-/// may read more or less of a file into its head.
-const MAGIC: &[u8] = concat!("reqlore heads 3, ", env!("CARGO_PKG_VERSION"), "\n").as_bytes();
-const NAME: &str = "heads.bin";
 /// What unfinished ones are called.
 const PREFIX: &str = ".heads-";
 
@@ -26,7 +23,7 @@ pub(crate) struct Cache {
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// One entity's head, and the file that it was read from.
+/// One document's head, and the file that it was read from.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Saved {
     pub(crate) head: Head,
@@ -39,11 +36,17 @@ struct Saving<'a> {
     stamp: &'a Stamp,
 }
 
+/// What a file begins with; the first number changes with the format, the second with what is made
+/// of the same bytes.
+fn magic() -> Vec<u8> {
+    format!("reqlore heads 4.{}, {}\n", Head::FORMAT, env!("CARGO_PKG_VERSION")).into_bytes()
+}
+
 impl Cache {
-    /// What was kept for the project at this path.
-    pub(crate) fn load(&self, path: &Path) -> Vec<Saved> {
-        let bytes = self.folder(path).and_then(|folder| fs::read(folder.join(NAME)).ok());
-        let body = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(MAGIC));
+    /// What was kept of an area of the project at this path.
+    pub(crate) fn load(&self, path: &Path, area: Area) -> Vec<Saved> {
+        let bytes = self.folder(path).and_then(|folder| fs::read(folder.join(area.cache())).ok());
+        let body = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(magic().as_slice()));
         let Some((sum, body)) = body.and_then(|body| body.split_at_checked(Version::LENGTH)) else {
             return Vec::new();
         };
@@ -55,7 +58,7 @@ impl Cache {
     }
 
     /// Keeps these heads. Failing to do so costs time, nothing else.
-    pub(crate) fn save(&self, path: &Path, heads: &[(Arc<Head>, Stamp)]) {
+    pub(crate) fn save(&self, path: &Path, area: Area, heads: &[(Arc<Head>, Stamp)]) {
         let Some(folder) = self.folder(path) else { return };
         let saving = heads.iter().map(|(head, stamp)| Saving { head, stamp });
         let Ok(body) = postcard::to_allocvec(&saving.collect::<Vec<_>>()) else { return };
@@ -63,10 +66,10 @@ impl Cache {
             fs::create_dir_all(&folder)?;
             remove_leftovers(&folder);
             let mut file = tempfile::Builder::new().prefix(PREFIX).tempfile_in(&folder)?;
-            file.write_all(MAGIC)?;
+            file.write_all(&magic())?;
             file.write_all(Version::of(&body).to_string().as_bytes())?;
             file.write_all(&body)?;
-            file.persist(folder.join(NAME))?;
+            file.persist(folder.join(area.cache()))?;
             Ok(())
         };
         if let Err(error) = write() {

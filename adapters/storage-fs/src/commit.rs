@@ -2,33 +2,38 @@
 //!
 //! Under the lock: read, decide, stage every new file completely, then exchange each with its
 //! target and look at what came out. If that is not what was read, an editor saved in between: all
-//! is put back and decided anew. The first document of a commit is the truth and later ones are
-//! derived from it, so a process killed between two exchanges leaves a stale list, which the next
-//! commit heals, and never a half document.
+//! is put back and decided anew. Several documents of their own go through the journal, so a process
+//! killed between two exchanges leaves the rest to the next one. AGENTS.md is derived from the
+//! sections: where it is the second, a killed process leaves a stale list, which the next commit
+//! heals.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::{Arc, PoisonError};
 
 use cap_std::fs::MetadataExt;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Look, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Look, Reads, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
-use crate::Shared;
+use crate::area::Area;
 use crate::error::{not_written, refused};
 use crate::failpoint::{Step, reached, synced};
+use crate::journal;
 use crate::layout::{Place, Root, Tree, as_file, same_folder};
 use crate::lock::{self, Lock};
-use crate::read::{Content, read_settled};
+use crate::marks::Marks;
+use crate::read::{Content, Stamp, read_settled};
 use crate::replace::{Failed, Found, Replacement, is_temp};
+use crate::shared::{Shared, watched};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
 
 /// What a commit read; `None` where there was nothing.
-type Base = HashMap<DocumentId, Option<Found>>;
+pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
 
 /// Runs a commit under the lock of the project's folder.
 pub(crate) fn run(
@@ -36,36 +41,28 @@ pub(crate) fn run(
     project: &ProjectKey,
     root: &Root,
     mut commit: Commit,
-    _lock: &Lock,
+    lock: &Lock,
 ) -> StoreResult<Committed> {
     let step =
         |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
+    journal::settle(&shared.layout, root, lock)?;
     for _ in 0..ATTEMPTS {
         let mut tree = Tree::new(root, &shared.layout);
         let reads = &commit.reads;
         let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.heads);
-        // Another root may lead to the same directory.
-        let mut kinds = kinds.filter(|kind| *kind != Kind::Entity && *kind != Kind::Docsets);
-        let dir = if kinds.next().is_some() { tree.requirements()?.dir() } else { None };
-        let _shared = dir.map(|dir| lock::folder_of_several(root, dir)).transpose()?;
+        let _shared = lock_requirements(root, &tree, kinds)?;
         step(Step::Locked)?;
         let base = read_all(&tree, &reads.documents)?;
-        let heads = match reads.heads {
-            Some(kind) => heads(shared, project, &tree, kind, &base)?,
-            None => Vec::new(),
-        };
+        let snapshot = snapshot(shared, project, &tree, reads, &base)?;
         step(Step::Read)?;
-        let documents = reads
-            .documents
-            .iter()
-            .map(|id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone()));
-        let snapshot = Snapshot { documents: documents.collect(), heads };
         let changes = commit.decided(&snapshot)?;
         drop(snapshot);
         step(Step::Decided)?;
         let catalog = shared.catalogs.of(project);
         let record = |changes: &[Change]| {
-            let revision = catalog.lock().unwrap_or_else(PoisonError::into_inner).record(changes);
+            let mut catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner);
+            let revision = catalog.record(changes, commit.act.at);
+            Marks::keep(root, catalog.marks(), changes);
             Committed { revision, versions: changes.iter().map(Change::version).collect() }
         };
         if changes.is_empty() {
@@ -84,6 +81,50 @@ pub(crate) fn run(
     Err(StoreError::Busy {
         reason: "Another program kept saving the same file. Nothing was written; try again.".into(),
     })
+}
+
+/// Another root may lead to the same requirements directory.
+pub(crate) fn lock_requirements(
+    root: &Root,
+    tree: &Tree<'_>,
+    mut kinds: impl Iterator<Item = Kind>,
+) -> StoreResult<Option<File>> {
+    if !kinds.any(|kind| matches!(kind, Kind::Instructions | Kind::Section)) {
+        return Ok(None);
+    }
+    let dir = tree.requirements()?.dir();
+    Ok(dir.map(|dir| lock::folder_of_several(root, dir)).transpose()?.flatten())
+}
+
+/// What a decision is made on.
+fn snapshot(
+    shared: &Shared,
+    project: &ProjectKey,
+    tree: &Tree<'_>,
+    reads: &Reads,
+    base: &Base,
+) -> StoreResult<Snapshot> {
+    let document = |id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone());
+    let mut snapshot = Snapshot {
+        documents: reads.documents.iter().map(document).collect(),
+        ..Snapshot::default()
+    };
+    if let Some(kind) = reads.heads {
+        snapshot.heads = heads(shared, project, tree, kind, base)?;
+    }
+    if !reads.links.targets.is_empty() {
+        let links = watched(&reads.links);
+        snapshot.links = shared
+            .refreshed(project, tree, &links.kinds, Look::Changed, |known| known.linking(&links))?;
+    }
+    if !reads.numbers.is_empty() {
+        let mut marks = Marks::load(tree.root);
+        shared.refreshed(project, tree, Area::Backlog.kinds(), Look::Changed, |known| {
+            marks.merge(known.marks());
+        })?;
+        snapshot.numbers = reads.numbers.iter().map(|kind| marks.free(*kind)).collect();
+    }
+    Ok(snapshot)
 }
 
 /// What a commit works on. A file that looks half saved is nobody's to replace.
@@ -116,23 +157,26 @@ fn heads(
     base: &Base,
 ) -> StoreResult<Vec<Arc<Head>>> {
     let mut heads =
-        shared.refreshed(project, tree, kind, Look::Changed, |catalog| catalog.heads(kind))?;
+        shared.refreshed(project, tree, &[kind], Look::Changed, |catalog| catalog.heads(kind))?;
     let read = |id: &DocumentId| base.get(id);
     heads.retain(|head| !matches!(read(&head.id), Some(None)));
     for head in &mut heads {
         if let Some(Some(found)) = read(&head.id)
             && found.document.version != head.version
         {
-            *head = Arc::new(Head::of(&found.document));
+            let modified = Stamp::of(&found.metadata).modified();
+            *head = Arc::new(Head::of(&found.document, modified));
         }
     }
     Ok(heads)
 }
 
-fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
+pub(crate) fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
+    let journaled = needs_journal(base, changes);
     let outcome = stage_all(tree, base, changes, &mut staged)
+        .and_then(|()| if journaled { journal::write(tree.root, base, changes) } else { Ok(()) })
         .map_err(Failed::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     if outcome.is_err() {
@@ -140,10 +184,23 @@ fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed>
             replacement.put_back();
         }
     }
+    // Not before all is new or all is old: what is half done needs it.
+    if journaled {
+        journal::remove(tree.root);
+    }
     for replacement in &staged {
         replacement.remove_temp();
     }
     outcome
+}
+
+/// Does this change two documents of their own? AGENTS.md is none.
+fn needs_journal(base: &Base, changes: &[Change]) -> bool {
+    let is_there = |change: &Change| {
+        change.version().is_some() || base.get(change.id()).is_some_and(Option::is_some)
+    };
+    let own = |change: &&Change| change.id().kind != Kind::Instructions && is_there(change);
+    changes.iter().filter(own).nth(1).is_some()
 }
 
 /// Puts every new file in place and makes that durable; `begun` counts how far it came.
@@ -205,7 +262,7 @@ fn sync_folders(staged: &[Replacement<'_>]) -> Result<(), Failed> {
 
 /// What a killed process left: under the lock nobody else of ours can be writing, so all of it is
 /// stale. Failing to remove it harms nobody.
-fn remove_leftovers(tree: &Tree<'_>, changes: &[Change]) {
+pub(crate) fn remove_leftovers(tree: &Tree<'_>, changes: &[Change]) {
     let places = changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten());
     let mut swept: Vec<Place> = Vec::new();
     for place in places {

@@ -15,11 +15,15 @@ pub(crate) enum Step {
     TempCreated,
     TempWritten,
     TempSynced,
+    JournalBegun,
+    JournalWritten,
+    JournalSynced,
+    JournalRemoved,
     Exchanged,
     Checked,
     FolderSynced,
     OldRemoved,
-    /// A folder below `.ixchel` was opened to be listed.
+    /// A folder of documents was opened to be listed.
     FolderOpened,
     /// A file was opened to be read.
     FileOpened,

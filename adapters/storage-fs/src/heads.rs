@@ -35,8 +35,9 @@ impl Seen {
     /// one until it is replaced.
     pub(crate) fn fault(id: &DocumentId, error: &StoreError, stamp: Option<Stamp>) -> Self {
         let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::Fault(_));
+        let modified = stamp.map(|stamp| stamp.modified()).unwrap_or_default();
         Self {
-            head: Head::unread(id.clone(), Version::UNREAD, reason(error)),
+            head: Head::unread(id.clone(), Version::UNREAD, modified, reason(error)),
             stamp: stamp.filter(|_| !passes),
             settled: false,
             watchable: !passes,
@@ -90,7 +91,7 @@ fn read(id: &DocumentId, tree: &Tree<'_>) -> Option<Seen> {
     };
     let stamp = Stamp::of(&content.metadata);
     Some(Seen {
-        head: Head::of(&Document::new(id.clone(), content.bytes)),
+        head: Head::of(&Document::new(id.clone(), content.bytes), stamp.modified()),
         stamp: Some(stamp).filter(|_| content.steady),
         settled: content.settled,
         watchable: !stamp.has_other_names(),

@@ -7,6 +7,7 @@
 //! link is refused, while AGENTS.md may be one to a file inside.
 
 mod archive;
+mod area;
 mod cache;
 mod catalog;
 mod catalogs;
@@ -16,24 +17,27 @@ mod error;
 mod failpoint;
 mod folders;
 mod heads;
+mod journal;
 mod layout;
 mod list;
 mod lock;
+mod marks;
 mod projects;
 mod read;
 mod replace;
+mod shared;
 mod walk;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Look, Page, Revision, StoreError,
-    StoreResult,
+    Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
@@ -46,7 +50,7 @@ pub use layout::create_local;
 use layout::{Layout, Root, Tree};
 use lock::{Turn, Turns};
 pub use projects::FsProjects;
-use read::Content;
+use shared::{Shared, watched};
 
 /// What the files adapter must know; the composition root fills it in.
 #[derive(Debug, Clone)]
@@ -78,15 +82,6 @@ impl Config {
 #[derive(Debug, Clone)]
 pub struct FsStore {
     shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    folders: Folders,
-    layout: Layout,
-    turns: Turns,
-    catalogs: Catalogs,
-    cache: Cache,
 }
 
 impl FsStore {
@@ -121,128 +116,6 @@ impl FsStore {
     }
 }
 
-impl Shared {
-    fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
-        self.folders.path(project)
-    }
-
-    fn open(&self, project: &ProjectKey) -> StoreResult<Root> {
-        Root::open(self.path(project))
-    }
-
-    fn get(&self, project: &ProjectKey, ids: &[DocumentId]) -> StoreResult<Vec<Option<Document>>> {
-        let root = self.open(project)?;
-        let tree = Tree::new(&root, &self.layout);
-        let read = |id: &DocumentId| -> StoreResult<Option<Content>> {
-            tree.place(id)?.map_or(Ok(None), |place| read::read_once(&place))
-        };
-        let is_torn =
-            |read: &StoreResult<Option<Content>>| matches!(read, Ok(Some(content)) if content.torn);
-        let all = read::read_settled_all(ids, ids.iter().map(read).collect(), read, is_torn);
-        let catalog = self.catalogs.of(project);
-        let document = |(id, content): (&DocumentId, StoreResult<Option<Content>>)| {
-            Ok(content?.map(|content| match catalog.try_lock() {
-                Ok(mut catalog) => catalog.document(id, &content),
-                // A long look at everything is on; there is no need to wait for its end.
-                Err(_) => Document::new(id.clone(), content.bytes),
-            }))
-        };
-        ids.iter().zip(all).map(document).collect()
-    }
-
-    /// The same without waiting for anybody, where that is cheap: a few small files of which heads
-    /// are known. The hop to another thread costs more than reading them.
-    fn get_now(&self, project: &ProjectKey, ids: &[DocumentId]) -> Option<Vec<Option<Document>>> {
-        if ids.len() > INLINE.0 {
-            return None;
-        }
-        let root = self.open(project).ok()?;
-        let tree = Tree::new(&root, &self.layout);
-        let catalog = self.catalogs.of(project);
-        let mut catalog = catalog.try_lock().ok()?;
-        let mut documents = Vec::with_capacity(ids.len());
-        for id in ids {
-            let Some(place) = tree.place(id).ok()? else {
-                documents.push(None);
-                continue;
-            };
-            if walk::stamp(&place.dir, &place.name)?.size() > INLINE.1 {
-                return None;
-            }
-            let content = read::read_once(&place).ok()?.filter(|content| !content.torn)?;
-            documents.push(Some(catalog.document(id, &content)));
-        }
-        Some(documents)
-    }
-
-    /// Versions by `stat` alone; `None` where a file would have to be read.
-    fn versions_now(
-        &self,
-        project: &ProjectKey,
-        ids: &[DocumentId],
-    ) -> Option<Vec<Option<Version>>> {
-        let root = self.open(project).ok()?;
-        let tree = Tree::new(&root, &self.layout);
-        let catalog = self.catalogs.of(project);
-        let catalog = catalog.try_lock().ok()?;
-        let version = |id: &DocumentId| {
-            let Some(place) = tree.place(id).ok()? else { return Some(None) };
-            let stamp = walk::stamp(&place.dir, &place.name)?;
-            catalog.believed(id, stamp).map(Some)
-        };
-        ids.iter().map(version).collect()
-    }
-
-    /// Asks the catalog after a kind was brought up to date.
-    fn refreshed<T>(
-        &self,
-        project: &ProjectKey,
-        tree: &Tree<'_>,
-        kind: Kind,
-        look: Look,
-        ask: impl FnOnce(&mut Catalog) -> T,
-    ) -> StoreResult<T> {
-        let catalog = self.catalogs.of(project);
-        let mut catalog = locked(&catalog);
-        let thorough = look == Look::Everything;
-        catalog.refresh(kind, tree, self.path(project), &self.cache, thorough)?;
-        self.save_some(project, &mut catalog);
-        Ok(ask(&mut catalog))
-    }
-
-    /// Writes the cache when a good part of it is new.
-    fn save_some(&self, project: &ProjectKey, catalog: &mut Catalog) {
-        if catalog.unsaved > SAVE.max(catalog.entities() / 20) {
-            let heads = catalog.savable();
-            let (cache, path) = (self.cache.clone(), self.path(project).to_owned());
-            let save = move || cache.save(&path, &heads);
-            if let Err(error) = std::thread::Builder::new().spawn(save) {
-                tracing::debug!(%error, "the cache of heads was not written");
-            }
-        }
-    }
-}
-
-/// At most so many files, each of at most so many bytes, are read without a hop.
-const INLINE: (usize, u64) = (32, 64 * 1024);
-/// Fewer new heads are not worth a new cache before the end.
-const SAVE: usize = 256;
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        for (project, catalog) in self.catalogs.all() {
-            let mut catalog = locked(&catalog);
-            if catalog.unsaved > 0 {
-                self.cache.save(self.path(&project), &catalog.savable());
-            }
-        }
-    }
-}
-
-fn locked(catalog: &Mutex<Catalog>) -> std::sync::MutexGuard<'_, Catalog> {
-    catalog.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[async_trait]
 impl DocumentRepository for FsStore {
     async fn get(
@@ -275,7 +148,7 @@ impl DocumentRepository for FsStore {
             let root = shared.open(&project)?;
             let tree = Tree::new(&root, &shared.layout);
             let page = |catalog: &mut Catalog| catalog.page(&filter);
-            shared.refreshed(&project, &tree, filter.kind, Look::Changed, page)
+            shared.refreshed(&project, &tree, &[filter.kind], Look::Changed, page)
         };
         self.blocking(work).await
     }
@@ -286,17 +159,36 @@ impl DocumentRepository for FsStore {
         kind: Kind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
-        if let Ok(mut catalog) = self.shared.catalogs.of(project).try_lock()
-            && catalog.is_vouched(kind)
-        {
-            return Ok(catalog.named(kind, words));
+        let now = |catalog: &mut Catalog| catalog.named(kind, words);
+        if let Some(named) = self.shared.vouched(project, &[kind], now) {
+            return Ok(named);
         }
         let (key, words) = (project.clone(), words.to_vec());
         let work = move |shared: &Shared| {
             let root = shared.open(&key)?;
             let tree = Tree::new(&root, &shared.layout);
             let named = |catalog: &mut Catalog| catalog.named(kind, &words);
-            shared.refreshed(&key, &tree, kind, Look::Changed, named)
+            shared.refreshed(&key, &tree, &[kind], Look::Changed, named)
+        };
+        self.blocking(work).await
+    }
+
+    async fn linking(
+        &self,
+        project: &ProjectKey,
+        links: &Links,
+    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        let links = watched(links);
+        let now = |catalog: &mut Catalog| catalog.linking(&links);
+        if let Some(linking) = self.shared.vouched(project, &links.kinds, now) {
+            return Ok(linking);
+        }
+        let key = project.clone();
+        let work = move |shared: &Shared| {
+            let root = shared.open(&key)?;
+            let tree = Tree::new(&root, &shared.layout);
+            let linking = |catalog: &mut Catalog| catalog.linking(&links);
+            shared.refreshed(&key, &tree, &links.kinds, Look::Changed, linking)
         };
         self.blocking(work).await
     }
@@ -330,9 +222,9 @@ impl DocumentRepository for FsStore {
         since: Revision,
         look: Look,
     ) -> StoreResult<Changes> {
+        let now = |catalog: &mut Catalog| catalog.answer(kind, since);
         if look == Look::Changed
-            && let Ok(mut catalog) = self.shared.catalogs.of(project).try_lock()
-            && let Some(changes) = catalog.quick(kind, since)
+            && let Some(changes) = self.shared.vouched(project, &[kind], now)
         {
             return Ok(changes);
         }
@@ -340,7 +232,7 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&key)?;
             let tree = Tree::new(&root, &shared.layout);
-            shared.refreshed(&key, &tree, kind, look, |catalog| catalog.answer(kind, since))
+            shared.refreshed(&key, &tree, &[kind], look, |catalog| catalog.answer(kind, since))
         };
         self.blocking(work).await
     }

@@ -1,7 +1,9 @@
-//! The documents of one kind as the catalog knows them: heads by name and by reference, and which
-//! changed when.
+//! The documents of one kind as the catalog knows them: heads by name, by reference and by what they
+//! lead to, and which changed when.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,13 +20,13 @@ const GONE: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct List {
     pub(crate) entries: BTreeMap<String, Entry>,
-    /// All there was has been looked at.
-    pub(crate) listed: bool,
     /// Set once somebody asked what changed: all there is was known then.
     pub(crate) since: Option<Revision>,
     pub(crate) changed: BTreeMap<String, Revision>,
     /// Those that claim a reference, by its hash.
-    references: HashMap<u64, Vec<Arc<Head>>>,
+    references: Index,
+    /// Those that lead somewhere, by the hash of where.
+    targets: Index,
 }
 
 impl List {
@@ -33,8 +35,11 @@ impl List {
         if let Some(old) = self.entries.insert(head.id.name.clone(), entry) {
             self.release(&old.head);
         }
-        if let Some(hash) = head.reference().map(|reference| self.hash(reference)) {
-            self.references.entry(hash).or_default().push(head);
+        if let Some(reference) = head.reference() {
+            self.references.add(&reference, &head);
+        }
+        for target in targets(&head) {
+            self.targets.add(&target, &head);
         }
     }
 
@@ -45,17 +50,12 @@ impl List {
     }
 
     fn release(&mut self, head: &Arc<Head>) {
-        let Some(hash) = head.reference().map(|reference| self.hash(reference)) else { return };
-        if let Some(heads) = self.references.get_mut(&hash) {
-            heads.retain(|other| !Arc::ptr_eq(other, head));
-            if heads.is_empty() {
-                self.references.remove(&hash);
-            }
+        if let Some(reference) = head.reference() {
+            self.references.remove(&reference, head);
         }
-    }
-
-    fn hash(&self, reference: &str) -> u64 {
-        self.references.hasher().hash_one(reference)
+        for target in targets(head) {
+            self.targets.remove(&target, head);
+        }
     }
 
     /// A part of the heads.
@@ -93,15 +93,79 @@ impl List {
 
     /// What a word names, by name.
     pub(crate) fn named(&self, word: &str) -> Vec<Arc<Head>> {
-        let claims = self.references.get(&self.hash(word)).into_iter().flatten();
+        let is_its = |head: &Head| head.reference().as_deref() == Some(word);
         let mut heads: Vec<Arc<Head>> =
-            claims.filter(|head| head.reference() == Some(word)).map(Arc::clone).collect();
-        let own = self.entries.get(word).filter(|own| own.head.reference() != Some(word));
+            self.references.of(word).filter(|head| is_its(head)).map(Arc::clone).collect();
+        let own = self.entries.get(word).filter(|own| !is_its(&own.head));
         heads.extend(own.map(|own| Arc::clone(&own.head)));
         heads.sort_by(|a, b| a.id.name.cmp(&b.id.name));
         heads
     }
+
+    /// Who leads to a target, by name.
+    pub(crate) fn linking(&self, target: &str) -> impl Iterator<Item = Arc<Head>> {
+        let leads_there = move |head: &Head| head.links().iter().any(|link| link.1 == target);
+        self.targets.of(target).filter(move |head| leads_there(head)).map(Arc::clone)
+    }
 }
+
+/// Where a document leads, each place once.
+fn targets(head: &Head) -> BTreeSet<Cow<'_, str>> {
+    head.links().into_iter().map(|(_, target)| target).collect()
+}
+
+/// Heads by the hash of a word, which another word may have as well; then by name.
+#[derive(Debug, Default)]
+struct Index {
+    heads: HashMap<u64, BTreeSet<ByName>>,
+}
+
+impl Index {
+    fn add(&mut self, word: &str, head: &Arc<Head>) {
+        self.heads.entry(self.hash(word)).or_default().insert(ByName(Arc::clone(head)));
+    }
+
+    fn remove(&mut self, word: &str, head: &Arc<Head>) {
+        let hash = self.hash(word);
+        if let Some(heads) = self.heads.get_mut(&hash) {
+            heads.remove(&ByName(Arc::clone(head)));
+            if heads.is_empty() {
+                self.heads.remove(&hash);
+            }
+        }
+    }
+
+    fn of(&self, word: &str) -> impl Iterator<Item = &Arc<Head>> {
+        self.heads.get(&self.hash(word)).into_iter().flatten().map(|head| &head.0)
+    }
+
+    fn hash(&self, word: &str) -> u64 {
+        self.heads.hasher().hash_one(word)
+    }
+}
+
+#[derive(Debug)]
+struct ByName(Arc<Head>);
+
+impl Ord for ByName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.id.name.cmp(&other.0.id.name)
+    }
+}
+
+impl PartialOrd for ByName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for ByName {}
 
 #[derive(Debug)]
 pub(crate) struct Entry {

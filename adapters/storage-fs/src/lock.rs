@@ -54,12 +54,18 @@ pub(crate) struct Waiting {
 
 impl Turns {
     pub(crate) async fn take(&self, project: &ProjectKey) -> StoreResult<Taken> {
-        let turn = {
-            let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(projects.entry(project.clone()).or_default())
-        };
-        let turn = tokio::time::timeout(WAIT, turn.lock_owned()).await;
+        let turn = tokio::time::timeout(WAIT, self.of(project).lock_owned()).await;
         Ok(Taken { _turn: turn.map_err(|_| busy("other calls of this server"))? })
+    }
+
+    /// The same if nobody has it.
+    pub(crate) fn take_now(&self, project: &ProjectKey) -> Option<Taken> {
+        Some(Taken { _turn: self.of(project).try_lock_owned().ok()? })
+    }
+
+    fn of(&self, project: &ProjectKey) -> Arc<tokio::sync::Mutex<()>> {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(projects.entry(project.clone()).or_default())
     }
 }
 

@@ -40,7 +40,8 @@ impl FsProjects {
     /// that everybody may write to, and where roots are configured it stays inside them.
     fn climb(&self, start: &ProjectKey, slice: Slice) -> ProjectKey {
         let holds = |folder: &Path| match slice {
-            Slice::Sections => true,
+            // These are looked for in the named folder alone.
+            Slice::Sections | Slice::Backlog => true,
             Slice::Docsets => folder.join(DOCSETS.0).join(DOCSETS.1).symlink_metadata().is_ok(),
             Slice::Knowledge => folder.join(KNOWLEDGE).is_dir(),
         };

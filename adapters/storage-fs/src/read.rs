@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cap_std::fs::{Dir, Metadata, MetadataExt};
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::time::Timestamp;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -160,6 +161,11 @@ impl Stamp {
 
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// When the bytes were last changed, by the file's own word.
+    pub(crate) fn modified(&self) -> Timestamp {
+        Timestamp::new(self.modified.0, u32::try_from(self.modified.1).unwrap_or_default())
     }
 
     /// Can the file be written by a name in another folder?

@@ -4,133 +4,196 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use cap_std::fs::{Dir, MetadataExt};
-use reqlore_domain::document::{DocumentId, MAX_BYTES};
+use reqlore_domain::document::{DocumentId, Kind, MAX_BYTES, folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use crate::area::Area;
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
-use crate::layout::{
-    KNOWLEDGE, MAX_DEPTH, Requirements, Root, as_file, is_not_there, open_folder, section_of,
-};
+use crate::layout::{Requirements, Root, as_file, is_not_there, open_folder, section_of};
 use crate::read::Stamp;
 
-/// The most entities of a project.
-const MAX_ENTITIES: usize = 250_000;
+/// The most documents of an area.
+const MAX_DOCUMENTS: usize = 250_000;
 
 /// A file as the listing shows it.
 pub(crate) struct Listed {
-    /// The document's name.
-    pub(crate) name: String,
+    pub(crate) id: DocumentId,
     pub(crate) stamp: Stamp,
+}
+
+/// A folder that is about to be listed.
+pub(crate) struct Folder<'a> {
+    /// Of the documents that are files in it; there are none in the backlog's top.
+    pub(crate) kind: Option<Kind>,
+    /// What their names begin with: nothing, or folders with a slash behind each.
+    pub(crate) path: &'a str,
+    /// It is the top of its area.
+    pub(crate) is_top: bool,
 }
 
 /// What stands where a document could be and can't be copied: where, what is wrong, what to do.
 pub(crate) type Obstacles = Vec<String>;
 
-/// Every `*.md` below `.ixchel`, at any depth, sorted by name. Hidden files and folders are left
-/// out, links to folders are not followed. `enter` sees each folder before it is listed.
-pub(crate) fn entities(
+/// Every `*.md` in the folders of an area's kinds, sorted. Hidden files and folders are left out,
+/// links to folders are not followed. `enter` sees each folder before it is listed.
+pub(crate) fn documents(
     root: &Root,
-    enter: &mut dyn FnMut(&OwnedFd, &str),
+    area: Area,
+    enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
 ) -> StoreResult<Vec<Listed>> {
-    Walk::default().all(root, enter)
+    Walk::new(area, None).all(root, area.kinds(), enter)
 }
 
-/// The same for an archive, which leaves out nothing that may be an entity or hold one.
-pub(crate) fn all_entities(root: &Root, obstacles: &mut Obstacles) -> StoreResult<Vec<Listed>> {
-    let walk = Walk { obstacles: Some(obstacles), ..Walk::default() };
-    walk.all(root, &mut |_, _| ())
+/// The same of one kind for an archive, which leaves out nothing that may be such a document or
+/// hold one.
+pub(crate) fn all_documents(
+    root: &Root,
+    area: Area,
+    kind: Kind,
+    obstacles: &mut Obstacles,
+) -> StoreResult<Vec<Listed>> {
+    Walk::new(area, Some(obstacles)).all(root, &[kind], &mut |_, _| ())
 }
 
-#[derive(Default)]
 struct Walk<'a> {
-    /// What is still to be listed, by its parent, its path and its depth. A folder is opened when
-    /// its turn comes: there may be more of them than handles.
-    folders: Vec<(Rc<OwnedFd>, String, usize)>,
+    area: Area,
+    /// What is still to be listed. A folder is opened when its turn comes: there may be more of
+    /// them than handles.
+    folders: Vec<Pending>,
     listed: Vec<Listed>,
     /// Where somebody wants to know.
     obstacles: Option<&'a mut Obstacles>,
 }
 
-impl Walk<'_> {
+/// A folder by its parent; the top is its own.
+struct Pending {
+    parent: Rc<OwnedFd>,
+    kind: Kind,
+    /// What the names of its documents begin with.
+    path: String,
+    depth: usize,
+}
+
+impl Pending {
+    /// Its name in its parent; `None` for the top.
+    fn name(&self) -> Option<&str> {
+        let flat = Some(folder_of(self.kind)).filter(|folder| !folder.is_empty());
+        last(&self.path).or(flat)
+    }
+
+    /// As messages call it, with a slash at its end.
+    fn shown(&self, area: Area) -> String {
+        match folder_of(self.kind) {
+            "" => format!("{}/{}", area.top(), self.path),
+            folder => format!("{}/{folder}/{}", area.top(), self.path),
+        }
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn new(area: Area, obstacles: Option<&'a mut Obstacles>) -> Self {
+        Self { area, folders: Vec::new(), listed: Vec::new(), obstacles }
+    }
+
     fn all(
         mut self,
         root: &Root,
-        enter: &mut dyn FnMut(&OwnedFd, &str),
+        kinds: &[Kind],
+        enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
     ) -> StoreResult<Vec<Listed>> {
-        let top = match root.dir.open_dir(KNOWLEDGE).and_then(|top| as_file(&top)) {
-            Ok(top) => OwnedFd::from(top),
+        let top = self.area.top();
+        let top = match root.dir.open_dir(top).and_then(|top| as_file(&top)) {
+            Ok(top) => Rc::new(OwnedFd::from(top)),
             Err(error) if is_not_there(&error) => return Ok(self.listed),
-            Err(error) => return Err(failed(KNOWLEDGE, "open it", error)),
+            Err(error) => return Err(failed(top, "open it", error)),
         };
-        self.folders.push((Rc::new(top), String::new(), 0));
-        while let Some((parent, path, depth)) = self.folders.pop() {
-            let folder = match last(&path) {
-                Some(name) => match open_folder(&parent, name) {
-                    Ok(folder) => Rc::new(folder),
-                    Err(error) => {
-                        self.hidden(&path, error)?;
-                        continue;
-                    }
-                },
-                None => parent,
-            };
-            enter(&folder, &path);
-            let shown = format!("{KNOWLEDGE}/{path}");
-            reached(Step::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
-            let fail = |error: Errno| failed(&shown, "list it", error.into());
-            let entries = match rustix::fs::Dir::read_from(&folder) {
-                Err(error) if self.obstacles.is_some() => {
-                    self.hidden(&path, error)?;
-                    continue;
-                }
-                entries => entries.map_err(fail)?,
-            };
-            for entry in entries {
-                self.entry(&folder, &path, depth, &entry.map_err(fail)?);
-                if self.listed.len() > MAX_ENTITIES {
-                    return Err(StoreError::Refused {
-                        place: KNOWLEDGE.to_owned(),
-                        reason: format!("more than {MAX_ENTITIES} entities; split the repository"),
-                    });
-                }
-            }
+        if self.area == Area::Backlog {
+            enter(&top, &Folder { kind: None, path: "", is_top: true });
         }
-        self.listed.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        for kind in kinds {
+            let (parent, path) = (Rc::clone(&top), String::new());
+            self.folders.push(Pending { parent, kind: *kind, path, depth: 0 });
+        }
+        while let Some(pending) = self.folders.pop() {
+            self.folder(&pending, enter)?;
+        }
+        self.listed.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         Ok(self.listed)
     }
 
-    fn entry(&mut self, folder: &Rc<OwnedFd>, path: &str, depth: usize, entry: &DirEntry) {
+    fn folder(
+        &mut self,
+        pending: &Pending,
+        enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
+    ) -> StoreResult<()> {
+        let shown = pending.shown(self.area);
+        let folder = match pending.name().map(|name| open_folder(&pending.parent, name)) {
+            Some(Ok(folder)) => Rc::new(folder),
+            Some(Err(error)) => return self.hidden(&shown, error),
+            None => Rc::clone(&pending.parent),
+        };
+        let Pending { kind, path, depth, .. } = pending;
+        enter(&folder, &Folder { kind: Some(*kind), path, is_top: pending.name().is_none() });
+        reached(Step::FolderOpened).map_err(|error| failed(&shown, "open it", error))?;
+        let fail = |error: Errno| failed(&shown, "list it", error.into());
+        let entries = match rustix::fs::Dir::read_from(&folder) {
+            Err(error) if self.obstacles.is_some() => return self.hidden(&shown, error),
+            entries => entries.map_err(fail)?,
+        };
+        for entry in entries {
+            self.entry(&folder, pending, *depth, &entry.map_err(fail)?);
+            if self.listed.len() > MAX_DOCUMENTS {
+                return Err(StoreError::Refused {
+                    place: self.area.top().to_owned(),
+                    reason: format!("more than {MAX_DOCUMENTS} documents; split the repository"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, folder: &Rc<OwnedFd>, of: &Pending, depth: usize, entry: &DirEntry) {
         let name = entry.file_name();
         if name.to_bytes().starts_with(b".") {
             return;
         }
-        let kind = entry.file_type();
-        let is_folder =
-            kind == FileType::Directory || (kind == FileType::Unknown && is_folder(folder, name));
+        let Pending { kind, path, .. } = of;
+        let is_nested = self.area.depth() > 0;
+        let file_type = entry.file_type();
+        let is_folder = file_type == FileType::Directory
+            || (file_type == FileType::Unknown && is_folder(folder, name));
+        // Nobody looks for documents below a flat folder.
+        if is_folder && !is_nested {
+            return;
+        }
         let Ok(file) = name.to_str() else {
             if is_folder || name.to_bytes().ends_with(b".md") {
-                let name = name.to_string_lossy();
-                self.obstacle(&format!("{KNOWLEDGE}/{path}{name}"), NOT_UTF8);
+                let shown = format!("{}{}", of.shown(self.area), name.to_string_lossy());
+                self.obstacle(&shown, NOT_UTF8);
             }
             return;
         };
         if is_folder {
-            if depth < MAX_DEPTH {
-                self.folders.push((Rc::clone(folder), format!("{path}{file}/"), depth + 1));
+            if depth < self.area.depth() {
+                self.folders.push(Pending {
+                    parent: Rc::clone(folder),
+                    kind: *kind,
+                    path: format!("{path}{file}/"),
+                    depth: depth + 1,
+                });
             } else {
                 let why = "lies deeper than folders are listed; move it up";
-                self.obstacle(&format!("{KNOWLEDGE}/{path}{file}/"), why);
+                self.obstacle(&format!("{}{file}/", of.shown(self.area)), why);
             }
             return;
         }
         let Some(stem) = file.strip_suffix(".md") else { return };
-        let name = format!("{path}{stem}");
+        let id = DocumentId { kind: *kind, name: format!("{path}{stem}") };
         if let Some(obstacles) = &mut self.obstacles {
-            let id = DocumentId::entity(name.as_str());
             let shown = id.to_string();
             if let Err(why) = id.check() {
                 obstacles.push(obstacle(&shown, &format!("can't be copied ({why}); rename it")));
@@ -138,7 +201,7 @@ impl Walk<'_> {
             judge(folder, file, &shown, obstacles);
         }
         if let Some(stamp) = stamp(folder, file) {
-            self.listed.push(Listed { name, stamp });
+            self.listed.push(Listed { id, stamp });
         }
     }
 
@@ -150,21 +213,20 @@ impl Walk<'_> {
 
     /// A folder that was just removed or replaced hides nothing, one that may not be entered hides
     /// what is in it until its rights change. Anything else (no handles left, a broken disk) says
-    /// nothing about the entities, so there is no list.
-    fn hidden(&mut self, path: &str, error: Errno) -> StoreResult<()> {
-        let shown = format!("{KNOWLEDGE}/{path}");
+    /// nothing about the documents, so there is no list.
+    fn hidden(&mut self, shown: &str, error: Errno) -> StoreResult<()> {
         match (error, &mut self.obstacles) {
             (Errno::NOENT | Errno::NOTDIR | Errno::LOOP, _) => Ok(()),
             (Errno::ACCESS | Errno::PERM, Some(obstacles)) => {
                 let why = format!("can't be entered ({error}); give this user the right");
-                obstacles.push(obstacle(&shown, &why));
+                obstacles.push(obstacle(shown, &why));
                 Ok(())
             }
             (Errno::ACCESS | Errno::PERM, None) => {
                 tracing::warn!("{shown} can't be entered: {error}; what is in it is not seen");
                 Ok(())
             }
-            _ => Err(failed(&shown, "open it", error.into())),
+            _ => Err(failed(shown, "open it", error.into())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A kernel watch over the entities' folders: it vouches for what was read, so that a call need not
+//! A kernel watch over the folders of an area: it vouches for what was read, so that a call need not
 //! look at every file.
 //!
 //! The queue is drained before each answer, and an event is in it before the write that caused it
@@ -11,11 +11,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use reqlore_domain::document::{DocumentId, Kind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
-use crate::layout::{KNOWLEDGE, Root};
+use crate::area::Area;
+use crate::layout::Root;
+use crate::walk::Folder;
 
 /// File systems of this machine alone: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
 /// overlay, FAT, exFAT, NTFS. On any other a change may come from elsewhere and is not told.
@@ -42,8 +45,8 @@ const MANY: usize = 1_000;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Quiet,
-    /// The documents with these names changed, came or went.
-    Touched(BTreeSet<String>),
+    /// These documents changed, came or went.
+    Touched(BTreeSet<DocumentId>),
     /// The watch can't tell; it is of no use any more.
     Lost,
 }
@@ -51,16 +54,19 @@ pub(crate) enum News {
 /// Device and inode.
 type Identity = (u64, u64);
 
-/// A watch on `.ixchel`, all folders in it, and the root, where `.ixchel` may come and go.
+/// A watch on the top of an area, all folders of documents in it, and the root, where the top, or
+/// the folder that it lies in, may come and go.
 #[derive(Debug)]
 pub(crate) struct Watch {
     queue: OwnedFd,
     /// The root, and the same folder by the kernel's word.
     root: (PathBuf, Identity),
-    /// `.ixchel`, which was not there if it has no identity.
+    /// The area's top, which was not there if it has no identity.
     top: (PathBuf, Option<Identity>),
-    /// The watched folders below `.ixchel`, each with a slash at its end.
-    folders: HashMap<i32, String>,
+    /// What the root has of the way to the top.
+    first: &'static str,
+    /// The watched folders: the kind of their documents, and what these names begin with.
+    folders: HashMap<i32, (Option<Kind>, String)>,
     root_number: i32,
     /// Some folder could not be watched.
     blind: bool,
@@ -69,7 +75,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Watches the root; the folders are added as they are listed. `None` where nothing can be
     /// watched.
-    pub(crate) fn start(root: &Root, path: &Path) -> Option<Self> {
+    pub(crate) fn start(root: &Root, path: &Path, area: Area) -> Option<Self> {
         if !is_local(&root.dir) {
             return None;
         }
@@ -87,7 +93,8 @@ impl Watch {
         Some(Self {
             queue,
             root: (path.to_owned(), root_identity),
-            top: (path.join(KNOWLEDGE), None),
+            top: (path.join(area.top()), None),
+            first: area.top().split('/').next().unwrap_or_default(),
             folders: HashMap::new(),
             root_number,
             blind: false,
@@ -95,8 +102,8 @@ impl Watch {
     }
 
     /// Watches one more folder; to be called before it is listed.
-    pub(crate) fn add(&mut self, folder: &OwnedFd, path: &str) {
-        if path.is_empty() {
+    pub(crate) fn add(&mut self, folder: &OwnedFd, what: &Folder<'_>) {
+        if what.is_top {
             self.top.1 = folder_identity(folder);
             self.blind |= identity(&self.top.0, AtFlags::SYMLINK_NOFOLLOW) != self.top.1;
         }
@@ -116,8 +123,9 @@ impl Watch {
         match inotify::add_watch(&self.queue, proc_path(folder), events) {
             Ok(watch) => {
                 // One folder in two places is told of in one.
-                let other = self.folders.insert(watch, path.to_owned());
-                self.blind = other.is_some_and(|other| other != path);
+                let what = (what.kind, what.path.to_owned());
+                let other = self.folders.insert(watch, what.clone());
+                self.blind = other.is_some_and(|other| other != what);
             }
             Err(_) => self.blind = true,
         }
@@ -130,7 +138,7 @@ impl Watch {
 
     /// Drains the queue.
     pub(crate) fn news(&mut self) -> News {
-        // A link in the place of `.ixchel` is another thing, whatever it leads to.
+        // A link in the place of the top is another thing, whatever it leads to.
         let root = identity(&self.root.0, AtFlags::empty());
         let top = identity(&self.top.0, AtFlags::SYMLINK_NOFOLLOW);
         if self.blind || root != Some(self.root.1) || top != self.top.1 {
@@ -160,22 +168,21 @@ impl Watch {
                 return News::Lost;
             }
             if event.wd() == self.root_number {
-                if name == Some(Ok(KNOWLEDGE)) {
+                if name == Some(Ok(self.first)) {
                     return News::Lost;
                 }
                 continue;
             }
-            let (Some(Ok(name)), Some(folder)) = (name, self.folders.get(&event.wd())) else {
-                continue;
-            };
+            let Some(Ok(name)) = name else { continue };
+            let Some((kind, folder)) = self.folders.get(&event.wd()) else { continue };
             if name.starts_with('.') {
                 continue;
             }
             if event.events().contains(ReadFlags::ISDIR) {
                 return News::Lost;
             }
-            if let Some(stem) = name.strip_suffix(".md") {
-                touched.insert(format!("{folder}{stem}"));
+            if let (Some(kind), Some(stem)) = (*kind, name.strip_suffix(".md")) {
+                touched.insert(DocumentId { kind, name: format!("{folder}{stem}") });
             }
             if touched.len() > MANY {
                 return News::Lost;

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, Kind, folder_of};
 use reqlore_domain::ports::documents::StoreResult;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::area::Area;
 use crate::error::{failed, not_written, refused};
 pub(crate) use requirements::{Layout, Requirements, check_relative, section_of};
 
@@ -131,7 +132,8 @@ impl<'a> Tree<'a> {
         let (folder, name) = match id.kind {
             Kind::Instructions | Kind::Section => return self.requirements()?.place(id),
             Kind::Docsets => (DOCSETS.0.to_owned(), DOCSETS.1.to_owned()),
-            Kind::Entity => return self.entity(id),
+            Kind::Entity => return self.within(Area::Knowledge, id),
+            Kind::Item(_) | Kind::Deleted => return self.within(Area::Backlog, id),
         };
         let shown = format!("{folder}/{name}");
         match self.root.dir.open_dir(&folder) {
@@ -141,13 +143,13 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The file of an entity. As in the listing, links to folders are not followed; only `.ixchel`
-    /// itself may be one, to a folder inside.
-    fn entity(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
-        let Some((folders, name)) = path_of_entity(&id.name) else { return Ok(None) };
+    /// The file of a document of an area. As in the listing, links to folders are not followed; only
+    /// the area's top may be one, to a folder inside.
+    fn within(&self, area: Area, id: &DocumentId) -> StoreResult<Option<Place>> {
+        let Some((folders, name)) = path_within(id) else { return Ok(None) };
         let shown = id.to_string();
         let fail = |error| failed(&shown, "open its folder", error);
-        let top = match self.root.dir.open_dir(KNOWLEDGE) {
+        let top = match self.root.dir.open_dir(area.top()) {
             Ok(dir) => dir,
             Err(error) if is_not_there(&error) => return Ok(None),
             Err(error) => return Err(fail(error)),
@@ -176,35 +178,45 @@ impl<'a> Tree<'a> {
                 }
             }
             Kind::Docsets => create(self.root, DOCSETS.0).map(drop),
-            Kind::Entity => {
-                let refused = |reason| Err(refused(&id.to_string(), reason));
-                let Some((folders, _)) = path_of_entity(&id.name) else {
-                    return refused("is no name that a file can have here");
-                };
-                let mut dir = create(self.root, KNOWLEDGE)?;
-                for part in folders {
-                    create_in(&dir, part, &id.to_string())?;
-                    dir = match open_folder(&dir, part) {
-                        Ok(inner) => Dir::from_std_file(inner.into()),
-                        Err(_) => return refused("has a link or a file where a folder must be"),
-                    };
-                }
-                Ok(())
-            }
+            Kind::Entity => self.create_within(Area::Knowledge, id),
+            Kind::Item(_) | Kind::Deleted => self.create_within(Area::Backlog, id),
         }
+    }
+
+    fn create_within(&self, area: Area, id: &DocumentId) -> StoreResult<()> {
+        let refused = |reason| Err(refused(&id.to_string(), reason));
+        let Some((folders, _)) = path_within(id) else {
+            return refused("is no name that a file can have here");
+        };
+        let mut dir = create(self.root, area.top())?;
+        for part in folders {
+            create_in(&dir, part, &id.to_string())?;
+            dir = match open_folder(&dir, part) {
+                Ok(inner) => Dir::from_std_file(inner.into()),
+                Err(_) => return refused("has a link or a file where a folder must be"),
+            };
+        }
+        Ok(())
     }
 }
 
-/// The folders of an entity below `.ixchel`, and its file; `None` for a name that would lead out of
-/// there, to a hidden file, or deeper than the listing goes.
-fn path_of_entity(name: &str) -> Option<(Vec<&str>, String)> {
+/// The folders of a document below the top of its area, and its file; `None` for a name that would
+/// lead out of there, to a hidden file, or deeper than the listing goes.
+fn path_within(id: &DocumentId) -> Option<(Vec<&str>, String)> {
+    let name = id.name.as_str();
     let hidden = |part: &str| part.is_empty() || part.starts_with('.');
     if name.len() > 4_000 || name.contains('\0') || name.split('/').any(hidden) {
         return None;
     }
     let mut folders: Vec<&str> = name.split('/').collect();
     let stem = folders.pop()?;
-    (folders.len() <= MAX_DEPTH).then(|| (folders, format!("{stem}.md")))
+    if folders.len() > Area::of(id.kind)?.depth() {
+        return None;
+    }
+    if id.kind != Kind::Entity {
+        folders.push(folder_of(id.kind));
+    }
+    Some((folders, format!("{stem}.md")))
 }
 
 /// Creates a folder beneath the root, and syncs each folder that got a new entry.

@@ -10,14 +10,17 @@ use std::sync::Arc;
 use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{Change, Changes, Revision, StoreResult};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 use tempfile::TempDir;
 
 use super::config;
+use crate::area::Area;
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
 use crate::layout::{Layout, Root, Tree};
+use crate::shared::locked;
 use crate::watch::Watch;
-use crate::{Config, FsStore, locked, read};
+use crate::{Config, FsStore, read};
 
 /// A repository whose history has begun, on this thread, where steps can fail.
 struct Repository {
@@ -52,16 +55,13 @@ impl Repository {
         let (project, shared) = (ProjectKey::default(), &self.store.shared);
         let catalog = shared.catalogs.of(&project);
         let mut catalog = locked(&catalog);
-        let quick = catalog.quick(Kind::Entity, self.since).filter(|_| !thorough);
-        let changes = if let Some(changes) = quick {
-            changes
-        } else {
+        if thorough || !catalog.is_vouched(&[Kind::Entity]) {
             let root = shared.open(&project)?;
             let tree = Tree::new(&root, &shared.layout);
             let path = shared.path(&project);
-            catalog.refresh(Kind::Entity, &tree, path, &shared.cache, thorough)?;
-            catalog.answer(Kind::Entity, self.since)
-        };
+            catalog.refresh(&[Kind::Entity], &tree, path, &shared.cache, thorough)?;
+        }
+        let changes = catalog.answer(Kind::Entity, self.since);
         let (Changes::Since { revision, .. } | Changes::Reset { revision }) = changes;
         self.since = revision;
         Ok(changes)
@@ -153,7 +153,7 @@ fn a_fault_that_may_pass_is_looked_at_again() {
     plan(Step::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
     let catalog = repository.store.shared.catalogs.of(&ProjectKey::default());
-    assert!(locked(&catalog).savable().is_empty());
+    assert!(locked(&catalog).savable(Area::Knowledge).is_empty());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn what_was_read_before_a_change_does_not_hide_it() {
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
     // And so does a slow writer, after whose write somebody wrote again.
-    locked(&catalog).record(&[Change::put(id, "# Older")]);
+    locked(&catalog).record(&[Change::put(id, "# Older")], Timestamp::default());
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
 }
@@ -274,5 +274,5 @@ fn files_that_look_half_saved_are_waited_for_together() {
 #[test]
 fn a_file_system_that_others_may_change_is_not_watched() {
     let root = Root::open(Path::new("/proc/sys")).unwrap();
-    assert!(Watch::start(&root, Path::new("/proc/sys")).is_none());
+    assert!(Watch::start(&root, Path::new("/proc/sys"), Area::Knowledge).is_none());
 }

@@ -1,0 +1,202 @@
+//! The redo journal: a commit of several documents of their own is written down whole before the
+//! first of them changes, so that a process which dies in between leaves all of it to the next one.
+//!
+//! Whoever holds the project's lock rolls a journal forward, and whoever reads tries to. A reader
+//! that finds it while its writer still runs goes on without: it may see some documents as they
+//! were and others as they will be, for the few milliseconds that the exchange takes. The trap: a
+//! journal may come with a cloned repository, so it says nothing that is believed unchecked.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use bytes::Bytes;
+use cap_std::fs::Dir;
+use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::commit::{self, Base, lock_requirements};
+use crate::error::{failed, not_written, refused};
+use crate::failpoint::{Step, reached, synced};
+use crate::layout::{LOCAL, Layout, Root, Tree, as_file, is_not_there};
+use crate::lock::Lock;
+use crate::read::read_settled;
+use crate::replace::{Failed, Found};
+
+const NAME: &str = "journal";
+/// What it begins with; then comes the checksum of the rest.
+const MAGIC: &[u8] = b"reqlore journal 1\n";
+/// The largest one, in bytes.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// How often a document is tried again that an editor saves meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// One document's change.
+#[derive(Serialize, Deserialize)]
+struct Entry<'a> {
+    id: DocumentId,
+    /// What was read; `None` where there was nothing.
+    expected: Option<Version>,
+    /// The complete new bytes; `None` to delete.
+    #[serde(borrow)]
+    new: Option<&'a [u8]>,
+}
+
+/// Has somebody left one, or is he just writing it?
+pub(crate) fn is_there(project: &Path) -> bool {
+    let path = project.join(LOCAL).join(NAME);
+    let found = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
+    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
+}
+
+/// Writes down what a commit is about to do, durably.
+pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult<()> {
+    let fail = |error| not_written(LOCAL, "write the journal", error);
+    let entry = |change| entry(base, change);
+    let body = postcard::to_allocvec(&changes.iter().map(entry).collect::<Vec<_>>())
+        .map_err(|error| StoreError::Fault(error.to_string()))?;
+    if body.len() > MAX_BYTES {
+        let reason = format!(
+            "one change of more than {} MiB is too large; make it in parts. Nothing was written",
+            MAX_BYTES >> 20
+        );
+        return Err(refused("the project's folder", &reason));
+    }
+    let local = root.local().map_err(fail)?;
+    let write = || -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::openat(&local, NAME, flags, Mode::from(0o600))?);
+        file.write_all(MAGIC)?;
+        file.write_all(Version::of(&body).to_string().as_bytes())?;
+        reached(Step::JournalBegun)?;
+        file.write_all(&body)?;
+        reached(Step::JournalWritten)?;
+        file.sync_all()?;
+        synced(Step::JournalSynced, &as_file(&local)?)
+    };
+    write().map_err(fail)
+}
+
+fn entry<'a>(base: &Base, change: &'a Change) -> Entry<'a> {
+    let id = change.id().clone();
+    let found = base.get(&id).and_then(Option::as_ref);
+    let new = match change {
+        Change::Put { document } => Some(&*document.body),
+        Change::Delete { .. } => None,
+    };
+    Entry { expected: found.map(|found| found.document.version), id, new }
+}
+
+/// Removes the journal of a commit that was applied or put back. That is made durable as well: one
+/// that came back after a power cut would undo what was written since.
+pub(crate) fn remove(root: &Root) {
+    let removed = root.dir.open_dir(LOCAL).and_then(|local| {
+        local.remove_file(NAME)?;
+        synced(Step::JournalRemoved, &as_file(&local)?)
+    });
+    match removed {
+        Err(error) if !is_not_there(&error) => {
+            tracing::error!(%error, "the journal in {LOCAL} could not be removed");
+        }
+        _ => {}
+    }
+}
+
+/// Does what a killed process did not come to.
+pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<()> {
+    let local = match root.dir.open_dir(LOCAL) {
+        Ok(local) => local,
+        Err(error) if is_not_there(&error) => return Ok(()),
+        Err(error) => return Err(failed(LOCAL, "open it", error)),
+    };
+    let bytes = match read(&local) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(()),
+        Err(error) => return Err(failed(LOCAL, "read the journal", error)),
+    };
+    if let Some(entries) = parse(&bytes) {
+        tracing::warn!(documents = entries.len(), "finishing a commit that was interrupted");
+        let mut tree = Tree::new(root, layout);
+        let kinds = entries.iter().map(|entry| entry.id.kind);
+        let _shared = lock_requirements(root, &tree, kinds)?;
+        for entry in &entries {
+            match roll(&mut tree, entry) {
+                Ok(true) => {}
+                Ok(false) | Err(StoreError::Refused { .. } | StoreError::Unreadable { .. }) => {
+                    let document = entry.id.to_string();
+                    tracing::warn!(
+                        document,
+                        "was edited since the commit was interrupted; it is left"
+                    );
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    } else {
+        tracing::warn!("a commit was interrupted before it began; nothing of it was written");
+    }
+    remove(root);
+    Ok(())
+}
+
+/// A regular file's bytes; anything else is no journal.
+fn read(local: &Dir) -> io::Result<Option<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match rustix::fs::openat(local, NAME, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    // What is longer is no journal of ours: its checksum is wrong then.
+    let limit = MAGIC.len() + Version::LENGTH + MAX_BYTES;
+    file.take(limit as u64).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// `None` for what is torn or was not written by us.
+fn parse(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let (sum, body) = bytes.strip_prefix(MAGIC)?.split_at_checked(Version::LENGTH)?;
+    if sum != Version::of(body).to_string().as_bytes() {
+        return None;
+    }
+    let entries: Vec<Entry<'_>> = postcard::from_bytes(body).ok()?;
+    entries.iter().all(|entry| entry.id.check().is_ok()).then_some(entries)
+}
+
+/// Brings one document to its new state; false when it is in neither.
+fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
+    let id = &entry.id;
+    for _ in 0..ATTEMPTS {
+        let content = tree.place(id)?.map(|place| read_settled(&place)).transpose()?.flatten();
+        let found = content.map(|content| Found {
+            document: Document::new(id.clone(), content.bytes),
+            metadata: content.metadata,
+        });
+        let version = found.as_ref().map(|found| found.document.version);
+        if version == entry.new.map(Version::of) {
+            return Ok(true);
+        }
+        if version != entry.expected {
+            return Ok(false);
+        }
+        let change = match entry.new {
+            Some(new) => Change::put(id.clone(), Bytes::copy_from_slice(new)),
+            None => Change::Delete { id: id.clone() },
+        };
+        let changes = [change];
+        commit::remove_leftovers(tree, &changes);
+        tree.create_folder(id)?;
+        match commit::apply(tree, &Base::from([(id.clone(), found)]), &changes) {
+            Ok(()) => return Ok(true),
+            Err(Failed::ChangedSince) => {}
+            Err(Failed::Store(error)) => return Err(error),
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,198 @@
+//! What all calls share, and the work that they do on files, where blocking is allowed.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use reqlore_domain::document::{Document, DocumentId, Kind, Version};
+use reqlore_domain::ports::documents::{Links, Look, StoreResult};
+use reqlore_domain::project::ProjectKey;
+
+use crate::area::Area;
+use crate::cache::Cache;
+use crate::catalog::Catalog;
+use crate::catalogs::Catalogs;
+use crate::folders::Folders;
+use crate::layout::{Layout, Root, Tree};
+use crate::lock::{Turn, Turns};
+use crate::read::{self, Content};
+use crate::{journal, walk};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) folders: Folders,
+    pub(crate) layout: Layout,
+    pub(crate) turns: Turns,
+    pub(crate) catalogs: Catalogs,
+    pub(crate) cache: Cache,
+}
+
+impl Shared {
+    pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        self.folders.path(project)
+    }
+
+    pub(crate) fn open(&self, project: &ProjectKey) -> StoreResult<Root> {
+        let root = Root::open(self.path(project))?;
+        if journal::is_there(self.path(project)) {
+            self.settle(project, &root);
+        }
+        Ok(root)
+    }
+
+    /// Finishes what a killed process began, unless somebody else has the lock: then it is his, or
+    /// he does it.
+    fn settle(&self, project: &ProjectKey, root: &Root) {
+        let turn = self.turns.take_now(project).map(|taken| taken.lock_now(root));
+        if let Some(Ok(Turn::Locked(lock))) = turn
+            && let Err(error) = journal::settle(&self.layout, root, &lock)
+        {
+            tracing::warn!(%error, "an interrupted commit could not be finished");
+        }
+    }
+
+    pub(crate) fn get(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Document>>> {
+        let root = self.open(project)?;
+        let tree = Tree::new(&root, &self.layout);
+        let read = |id: &DocumentId| -> StoreResult<Option<Content>> {
+            tree.place(id)?.map_or(Ok(None), |place| read::read_once(&place))
+        };
+        let is_torn =
+            |read: &StoreResult<Option<Content>>| matches!(read, Ok(Some(content)) if content.torn);
+        let all = read::read_settled_all(ids, ids.iter().map(read).collect(), read, is_torn);
+        let catalog = self.catalogs.of(project);
+        let document = |(id, content): (&DocumentId, StoreResult<Option<Content>>)| {
+            Ok(content?.map(|content| match catalog.try_lock() {
+                Ok(mut catalog) => catalog.document(id, &content),
+                // A long look at everything is on; there is no need to wait for its end.
+                Err(_) => Document::new(id.clone(), content.bytes),
+            }))
+        };
+        ids.iter().zip(all).map(document).collect()
+    }
+
+    /// The same without waiting for anybody, where that is cheap: a few small files of which heads
+    /// are known. The hop to another thread costs more than reading them.
+    pub(crate) fn get_now(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> Option<Vec<Option<Document>>> {
+        if ids.len() > INLINE.0 {
+            return None;
+        }
+        let root = self.open(project).ok()?;
+        let tree = Tree::new(&root, &self.layout);
+        let catalog = self.catalogs.of(project);
+        let mut catalog = catalog.try_lock().ok()?;
+        let mut documents = Vec::with_capacity(ids.len());
+        for id in ids {
+            let Some(place) = tree.place(id).ok()? else {
+                documents.push(None);
+                continue;
+            };
+            if walk::stamp(&place.dir, &place.name)?.size() > INLINE.1 {
+                return None;
+            }
+            let content = read::read_once(&place).ok()?.filter(|content| !content.torn)?;
+            documents.push(Some(catalog.document(id, &content)));
+        }
+        Some(documents)
+    }
+
+    /// Versions by `stat` alone; `None` where a file would have to be read.
+    pub(crate) fn versions_now(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> Option<Vec<Option<Version>>> {
+        let root = self.open(project).ok()?;
+        let tree = Tree::new(&root, &self.layout);
+        let catalog = self.catalogs.of(project);
+        let catalog = catalog.try_lock().ok()?;
+        let version = |id: &DocumentId| {
+            let Some(place) = tree.place(id).ok()? else { return Some(None) };
+            let stamp = walk::stamp(&place.dir, &place.name)?;
+            catalog.believed(id, stamp).map(Some)
+        };
+        ids.iter().map(version).collect()
+    }
+
+    /// Asks the catalog after some kinds were brought up to date.
+    pub(crate) fn refreshed<T>(
+        &self,
+        project: &ProjectKey,
+        tree: &Tree<'_>,
+        kinds: &[Kind],
+        look: Look,
+        ask: impl FnOnce(&mut Catalog) -> T,
+    ) -> StoreResult<T> {
+        let catalog = self.catalogs.of(project);
+        let mut catalog = locked(&catalog);
+        let thorough = look == Look::Everything;
+        catalog.refresh(kinds, tree, self.path(project), &self.cache, thorough)?;
+        self.save_some(project, &mut catalog);
+        Ok(ask(&mut catalog))
+    }
+
+    /// Writes the cache when a good part of it is new.
+    fn save_some(&self, project: &ProjectKey, catalog: &mut Catalog) {
+        for area in Area::ALL {
+            let (unsaved, all) = catalog.unsaved(area);
+            if unsaved <= SAVE.max(all / 20) {
+                continue;
+            }
+            let heads = catalog.savable(area);
+            let (cache, path) = (self.cache.clone(), self.path(project).to_owned());
+            let save = move || cache.save(&path, area, &heads);
+            if let Err(error) = std::thread::Builder::new().spawn(save) {
+                tracing::debug!(%error, "the cache of heads was not written");
+            }
+        }
+    }
+
+    /// The catalog, if nobody else has it just now, and its watch vouches for all there is of these
+    /// kinds.
+    pub(crate) fn vouched<T>(
+        &self,
+        project: &ProjectKey,
+        kinds: &[Kind],
+        ask: impl FnOnce(&mut Catalog) -> T,
+    ) -> Option<T> {
+        let catalog = self.catalogs.of(project);
+        let mut catalog = catalog.try_lock().ok()?;
+        let vouched = !journal::is_there(self.path(project)) && catalog.is_vouched(kinds);
+        vouched.then(|| ask(&mut catalog))
+    }
+}
+
+/// At most so many files, each of at most so many bytes, are read without a hop.
+const INLINE: (usize, u64) = (32, 64 * 1024);
+/// Fewer new heads are not worth a new cache before the end.
+const SAVE: usize = 256;
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for (project, catalog) in self.catalogs.all() {
+            let mut catalog = locked(&catalog);
+            for area in Area::ALL {
+                if catalog.unsaved(area).0 > 0 {
+                    self.cache.save(self.path(&project), area, &catalog.savable(area));
+                }
+            }
+        }
+    }
+}
+
+/// The same question of the kinds that lead anywhere.
+pub(crate) fn watched(links: &Links) -> Links {
+    let kinds = links.kinds.iter().copied().filter(|kind| Area::of(*kind).is_some());
+    Links { kinds: kinds.collect(), targets: links.targets.clone() }
+}
+
+pub(crate) fn locked(catalog: &Mutex<Catalog>) -> MutexGuard<'_, Catalog> {
+    catalog.lock().unwrap_or_else(PoisonError::into_inner)
+}
