@@ -1,8 +1,11 @@
 //! The guard against panics and the table of errors, over a stub endpoint.
 
 use async_trait::async_trait;
-use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::{Reply, ToolSpec, Unobserved};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::endpoint::{
+    Asked, Begun, Call, Completion, Content, PromptSpec, Reply, Resources, TemplateSpec, ToolSpec,
+    Unobserved,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,6 +34,34 @@ impl Endpoint for Stub {
                 Ok(Reply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) })
             }
         }
+    }
+
+    async fn resources(&self, _: &Caller, _: Option<String>) -> Result<Resources> {
+        Ok(Resources::default())
+    }
+
+    fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
+        Vec::new()
+    }
+
+    async fn read(&self, _: Asked) -> Result<Content> {
+        Err(Error::new(ErrorKind::NotFound, "words"))
+    }
+
+    fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
+        Vec::new()
+    }
+
+    async fn prompt(&self, _: Asked) -> Result<reqlore_domain::ports::endpoint::Prompt> {
+        Err(Error::new(ErrorKind::NotFound, "words"))
+    }
+
+    async fn complete(&self, _: &Caller, _: Begun) -> Result<Completion> {
+        Ok(Completion::default())
+    }
+
+    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
+        Ok(0)
     }
 }
 

@@ -1,0 +1,99 @@
+//! A client of either era that writes and reads single lines.
+
+use std::sync::Arc;
+
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_mcp::server::Server;
+use rmcp::RoleServer;
+use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
+use rmcp::service::{RunningService, serve_directly};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+use crate::stub::Stub;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    Old,
+    New,
+}
+
+pub(crate) const ERAS: [Era; 2] = [Era::Old, Era::New];
+
+pub(crate) struct Client {
+    era: Era,
+    read: BufReader<ReadHalf<DuplexStream>>,
+    write: WriteHalf<DuplexStream>,
+    pub(crate) server: Server,
+    pub(crate) running: RunningService<RoleServer, reqlore_mcp::server::Front>,
+    id: i64,
+}
+
+impl Client {
+    pub(crate) fn new(era: Era, stub: &Arc<Stub>) -> Self {
+        let caller = Caller { name: "me".to_owned(), access: Access::Write };
+        let server = Server::new(stub.clone(), caller);
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let client = Implementation::new("unknown", "0");
+        let peer = InitializeRequestParams::new(ClientCapabilities::default(), client)
+            .with_protocol_version(ProtocolVersion::V_2025_03_26);
+        let running = serve_directly(server.front(), tokio::io::split(theirs), Some(peer));
+        let (read, write) = tokio::io::split(ours);
+        Self { era, read: BufReader::new(read), write, server, running, id: 0 }
+    }
+
+    /// Sends a request and does not wait for its answer.
+    pub(crate) async fn send(&mut self, method: &str, mut params: Value) -> i64 {
+        if self.era == Era::New {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": { "name": "c", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
+        self.id += 1;
+        let request =
+            json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params });
+        self.write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        self.id
+    }
+
+    pub(crate) async fn notify(&mut self, method: &str, params: Value) {
+        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// The next line, whatever it is.
+    pub(crate) async fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.read.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap_or_default()
+    }
+
+    /// The answer to a request, which must be the next line.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params).await;
+        let answer = self.line().await;
+        assert_eq!(answer["id"], id, "{answer}");
+        answer
+    }
+
+    pub(crate) async fn result(&mut self, method: &str, params: Value) -> Value {
+        let mut answer = self.ask(method, params).await;
+        assert_eq!(answer.get("error"), None);
+        answer["result"].take()
+    }
+
+    pub(crate) async fn error(&mut self, method: &str, params: Value) -> Value {
+        let mut answer = self.ask(method, params).await;
+        assert_eq!(answer.get("result"), None);
+        answer["error"].take()
+    }
+
+    /// Was nothing said until now? Any request would show it.
+    pub(crate) async fn heard_nothing(&mut self) {
+        // Longer than several rounds of every watch.
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        self.result("tools/list", json!({})).await;
+    }
+}
