@@ -1,8 +1,11 @@
 //! What a person should mend in a project, over all slices; `reqlore check` prints it.
 
 use reqlore_domain::error::Result;
+use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::documents::Act;
 use reqlore_domain::ports::projects::Slice;
 
+use crate::backlog::renumber::{Renumbered, renumber};
 use crate::finding::Finding;
 use crate::{Ports, docsets, knowledge, sections};
 
@@ -13,4 +16,17 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
     findings.extend(docsets::check::check(ports, &project(Slice::Docsets).await?).await?);
     findings.extend(knowledge::check::check(ports, &project(Slice::Knowledge).await?).await?);
     Ok(findings)
+}
+
+/// Mends what can be mended without asking a person: of equal references the younger item gets a
+/// new one (rulings 3). What was done, in its order.
+pub async fn fix(ports: &Ports, caller: Caller) -> Result<Vec<Renumbered>> {
+    let act = Act {
+        caller,
+        tool: "check --fix",
+        reason: "two items had one reference".to_owned(),
+        correlation_id: String::new(),
+        at: ports.clock.now(),
+    };
+    renumber(ports, &act).await
 }

@@ -5,7 +5,7 @@
 //! and knows no protocol and no storage.
 
 mod arguments;
-mod backlog;
+pub mod backlog;
 pub mod check;
 pub mod docsets;
 mod edit;

@@ -20,6 +20,7 @@ mod make;
 pub(crate) mod prompts;
 pub(crate) mod record;
 mod relationship;
+pub mod renumber;
 pub(crate) mod resources;
 #[cfg(test)]
 mod tests;
