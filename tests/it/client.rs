@@ -13,7 +13,11 @@ pub(crate) const DIRECTORY: &str = "docs/development/requirements";
 /// The binary, with nothing of this process's environment that it would read.
 pub(crate) fn reqlore() -> Command {
     let mut command = Command::new(BINARY);
-    command.env_clear().env("HOME", "/nonexistent").env("REQLORE_CACHE", "off");
+    command
+        .env_clear()
+        .env("HOME", "/nonexistent")
+        .env("REQLORE_CACHE", "off")
+        .env("GIT_AUTHOR_NAME", "tester");
     command.stdin(Stdio::null());
     command
 }

@@ -24,6 +24,7 @@ fn application() -> Application {
         projects: Arc::new(NamedProjects),
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(reqlore_domain::time::Timestamp::default()),
+        ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
         tree: None,
         settings: Settings::default(),
     })

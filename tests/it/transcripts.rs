@@ -2,12 +2,14 @@
 //!
 //! A file of tests/transcripts holds a line each: `{"note": …}`, `{"file": path, "text": …}` for what
 //! a person writes with an editor, `{"call": tool, "with": arguments}` or `{"send": message}`, the
-//! latter two followed by `{"expect": answer}`. `{root}` stands for the project's folder. With UPDATE_EXPECT=1 the answers are written anew, to be read as a diff.
+//! latter two followed by `{"expect": answer}`. `{root}` stands for the project's folder, and in the
+//! backlog's transcripts `{uid}`, `{time}` and `{version}` for what is another one at each run. With
+//! UPDATE_EXPECT=1 the answers are written anew, to be read as a diff.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::document::{BACKLOG, DocumentId, Kind, folder_of};
 use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -15,6 +17,7 @@ use reqlore_domain::time::Timestamp;
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::embedder::Embedder;
+use reqlore_domain::ports::ids::CountedIds;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{Config, Index};
@@ -65,6 +68,7 @@ macro_rules! transcripts {
 transcripts! {
     protocol instructions get set set_policies set_order delete arguments conflicts
     docsets docsets_errors knowledge
+    backlog backlog_changes backlog_errors backlog_resources backlog_prompts backlog_search
 }
 
 #[test]
@@ -115,10 +119,41 @@ fn check(name: &str, play: fn(&[Step]) -> Vec<Value>) {
     for line in said {
         played.push(line.to_string());
         if let Some(Step::Send(_)) = Step::of(line) {
-            played.push(json!({ "expect": answers.next().unwrap() }).to_string());
+            let answer = answers.next().unwrap();
+            let answer = if name.starts_with("backlog") { once(&answer) } else { answer };
+            played.push(json!({ "expect": answer }).to_string());
         }
     }
     expect_test::expect_file![path].assert_eq(&(played.join("\n") + "\n"));
+}
+
+/// The same without what is another one at each run.
+fn once(answer: &Value) -> Value {
+    serde_json::from_str(&mask(&answer.to_string())).unwrap()
+}
+
+fn mask(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
+        let (before, word) = rest.split_at(start);
+        masked.push_str(before);
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | ':');
+        let end = word.find(|c| !is_part(c)).unwrap_or(word.len());
+        let (word, after) = word.split_at(end);
+        let is_hex = word.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let dashes = |at: &[usize]| at.iter().all(|at| word.as_bytes().get(*at) == Some(&b'-'));
+        masked.push_str(match word.len() {
+            36 if dashes(&[8, 13, 18, 23]) => "{uid}",
+            20 if dashes(&[4, 7]) && word.ends_with('Z') => "{time}",
+            16 if is_hex => "{version}",
+            8 if is_hex && masked.ends_with("(version ") => "{version}",
+            6 if is_hex && masked.ends_with(": ") && masked.contains("linked: {") => "{mark}",
+            _ => word,
+        });
+        rest = after;
+    }
+    masked + rest
 }
 
 fn request(line: &Value) -> Value {
@@ -224,6 +259,7 @@ fn in_memory() -> Ports {
         projects: Arc::new(NamedProjects),
         search: search(),
         clock: Arc::new(Timestamp::default()),
+        ids: Arc::new(CountedIds::default()),
         settings: Settings::default(),
     }
 }
@@ -247,7 +283,14 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
     let id = match entity {
         Some(name) => DocumentId::entity(name),
         None if path == ".knowledge/config.yaml" => DocumentId::docsets(),
-        None => panic!("no document lies at {path}"),
+        None => {
+            let (folder, file) = path.rsplit_once('/').unwrap();
+            let name = file.strip_suffix(".md").unwrap().to_owned();
+            let is_there = |kind: &Kind| folder == format!("{BACKLOG}/{}", folder_of(*kind));
+            let kind = Kind::ALL.into_iter().find(is_there);
+            let kind = kind.unwrap_or_else(|| panic!("no document lies at {path}"));
+            DocumentId { kind, name }
+        }
     };
     let put = Change::put(id.clone(), text.to_owned());
     let act = Act {
