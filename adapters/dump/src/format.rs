@@ -8,8 +8,10 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::document::{Document, DocumentId, Kind, MAX_BYTES, Version};
-use reqlore_domain::ports::archive::Record;
+use reqlore_domain::ports::archive::{Mark, Record};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -122,13 +124,7 @@ pub(crate) fn encode(record: &Record, line: &mut Vec<u8>) -> Result<(), String> 
 }
 
 pub(crate) fn decode(line: &[u8]) -> Result<Record, String> {
-    let line: Line = serde_json::from_slice(line).map_err(|error| {
-        if serde_json::from_slice::<End>(line).is_ok() {
-            return "there is more behind the end".to_owned();
-        }
-        // It names a place in the one line that it saw.
-        error.to_string().replace(" at line 1 column ", " at column ")
-    })?;
+    let line: Line = parsed(line)?;
     let kind = Kind::named(&line.kind).ok_or_else(|| format!("unknown kind {:?}", line.kind))?;
     let body = match (line.text, line.base64) {
         (Some(text), None) => text.into_owned().into_bytes(),
@@ -141,6 +137,46 @@ pub(crate) fn decode(line: &[u8]) -> Result<Record, String> {
         document: Document { id, body: Bytes::from(body), version: line.version },
         modified: time_from_text(&line.modified)?,
         place: line.place.map(Into::into),
+    })
+}
+
+/// How the line of a mark begins, and that of no record.
+const MARK: &[u8] = b"{\"mark\":";
+
+/// A mark; the kind of its items stands first, which tells it from a record.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarkLine<'a> {
+    mark: Cow<'a, str>,
+    project: Cow<'a, str>,
+    number: u32,
+}
+
+pub(crate) fn is_mark(line: &[u8]) -> bool {
+    line.starts_with(MARK)
+}
+
+pub(crate) fn encode_mark(mark: &Mark, line: &mut Vec<u8>) -> Result<(), String> {
+    let Mark { project, kind, number } = mark;
+    let (mark, project, number) = (kind.name().into(), project.as_str().into(), *number);
+    let written = MarkLine { mark, project, number };
+    serde_json::to_writer(line, &written).map_err(|error| error.to_string())
+}
+
+pub(crate) fn decode_mark(line: &[u8]) -> Result<Mark, String> {
+    let MarkLine { mark, project, number } = parsed(line)?;
+    let kind = ItemKind::ALL.into_iter().find(|kind| kind.name() == mark);
+    let kind = kind.ok_or_else(|| format!("unknown kind of items {mark:?}"))?;
+    Ok(Mark { project: ProjectKey::new(&*project), kind, number })
+}
+
+fn parsed<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| {
+        if serde_json::from_slice::<End>(line).is_ok() {
+            return "there is more behind the end".to_owned();
+        }
+        // It names a place in the one line that it saw.
+        error.to_string().replace(" at line 1 column ", " at column ")
     })
 }
 
@@ -174,19 +210,25 @@ fn check_place(place: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The records so far. What breaks its rules is neither written nor read.
+/// So many marks are in a dump at most: they are read at once.
+const MAX_MARKS: usize = 1_000_000;
+
+/// The records and marks so far. What breaks its rules is neither written nor read.
 #[derive(Default)]
 pub(crate) struct Sequence {
     pub(crate) count: u64,
     last: Option<(ProjectKey, DocumentId)>,
+    marks: usize,
+    last_mark: Option<(ProjectKey, ItemKind)>,
 }
 
 impl Sequence {
     pub(crate) fn add(&mut self, record: &Record) -> Result<(), String> {
         let Record { project, document: Document { id, body, version }, place, .. } = record;
-        if !project.is_plain() {
-            return Err("a project's key has 1 to 64 letters, digits, '-' and '_'".to_owned());
+        if self.marks > 0 {
+            return Err(format!("{id} stands behind a mark; marks stand behind all records"));
         }
+        check_project(project)?;
         id.check()?;
         place.as_deref().map_or(Ok(()), check_place)?;
         let this = (project.clone(), id.clone());
@@ -206,5 +248,32 @@ impl Sequence {
         self.last = Some(this);
         self.count += 1;
         Ok(())
+    }
+
+    pub(crate) fn add_mark(&mut self, mark: &Mark) -> Result<(), String> {
+        let Mark { project, kind, number } = mark;
+        check_project(project)?;
+        let (of, this) = (kind.name(), (project.clone(), *kind));
+        match &self.last_mark {
+            Some(last) if *last == this => return Err(format!("the mark of {of} is there twice")),
+            Some(last) if *last > this => return Err(format!("the mark of {of} is out of order")),
+            _ => {}
+        }
+        if *number > MAX_NUMBER {
+            return Err(format!("the mark of {of} is {number}; {MAX_NUMBER} is the limit"));
+        }
+        if self.marks == MAX_MARKS {
+            return Err(format!("there are more than {MAX_MARKS} marks"));
+        }
+        self.last_mark = Some(this);
+        self.marks += 1;
+        Ok(())
+    }
+}
+
+fn check_project(project: &ProjectKey) -> Result<(), String> {
+    match project.is_plain() {
+        true => Ok(()),
+        false => Err("a project's key has 1 to 64 letters, digits, '-' and '_'".to_owned()),
     }
 }

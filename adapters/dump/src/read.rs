@@ -8,12 +8,12 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Record, Source};
+use reqlore_domain::ports::archive::{Mark, Record, Source};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sha2::{Digest, Sha256};
 
 use crate::blocking;
-use crate::format::{End, Foreign, Header, LINE_BYTES, Sequence, decode};
+use crate::format::{End, Foreign, Header, LINE_BYTES, Sequence, decode, decode_mark, is_mark};
 
 const HEADER_BYTES: usize = 4096;
 /// As many bytes of documents come at a time, and at most one document more.
@@ -66,6 +66,13 @@ impl Source for Records {
         self.reader = Some(reader);
         Ok(batch)
     }
+
+    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
+        match &mut self.reader {
+            Some(reader) if reader.ended => Ok(std::mem::take(&mut reader.marks)),
+            _ => Err(StoreError::Fault("marks of a dump stand behind its records".to_owned())),
+        }
+    }
 }
 
 struct Reader {
@@ -76,14 +83,16 @@ struct Reader {
     /// Of all lines before [`Reader::line`].
     hash: Sha256,
     sequence: Sequence,
+    /// They are read with the end, which tells whether they may be given.
+    marks: Vec<Mark>,
     ended: bool,
 }
 
 impl Reader {
     fn new(place: String, file: File) -> StoreResult<Self> {
         let (hash, sequence) = <(Sha256, Sequence)>::default();
-        let (line, file) = (Vec::new(), BufReader::new(file));
-        let mut new = Self { place, file, line, number: 0, hash, sequence, ended: false };
+        let (line, marks, file) = (Vec::new(), Vec::new(), BufReader::new(file));
+        let mut new = Self { place, file, line, number: 0, hash, sequence, marks, ended: false };
         new.read_line(HEADER_BYTES)?;
         match Header::check(&new.line) {
             Ok(()) => {}
@@ -123,16 +132,23 @@ impl Reader {
         if self.ended {
             return Ok(None);
         }
-        self.hash.update(&self.line);
-        self.read_line(LINE_BYTES)?;
-        if self.at_end()? {
-            self.check_end()?;
-            self.ended = true;
-            return Ok(None);
+        loop {
+            self.hash.update(&self.line);
+            self.read_line(LINE_BYTES)?;
+            if self.at_end()? {
+                self.check_end()?;
+                self.ended = true;
+                return Ok(None);
+            }
+            if !is_mark(&self.line) {
+                let record = decode(&self.line).map_err(|why| self.damaged(&why))?;
+                self.sequence.add(&record).map_err(|why| self.damaged(&why))?;
+                return Ok(Some(record));
+            }
+            let mark = decode_mark(&self.line).map_err(|why| self.damaged(&why))?;
+            self.sequence.add_mark(&mark).map_err(|why| self.damaged(&why))?;
+            self.marks.push(mark);
         }
-        let record = decode(&self.line).map_err(|why| self.damaged(&why))?;
-        self.sequence.add(&record).map_err(|why| self.damaged(&why))?;
-        Ok(Some(record))
     }
 
     fn check_end(&self) -> StoreResult<()> {

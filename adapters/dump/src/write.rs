@@ -9,14 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Record, Sink};
+use reqlore_domain::ports::archive::{Mark, Record, Sink};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::blocking;
-use crate::format::{End, Header, Sequence, encode};
+use crate::format::{End, Header, Sequence, encode, encode_mark};
 
 /// How the name of a temporary file begins and ends. Storages have other ones.
 const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
@@ -61,6 +61,17 @@ impl Sink for Filling {
         Ok(())
     }
 
+    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
+        let mut writer = self.writer()?;
+        let writer = blocking(move || {
+            marks.iter().try_for_each(|mark| writer.mark(mark))?;
+            Ok(writer)
+        })
+        .await?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
         let writer = self.writer()?;
         blocking(move || writer.finish()).await
@@ -79,6 +90,13 @@ impl Writer {
     fn record(&mut self, record: &Record) -> StoreResult<()> {
         self.line.clear();
         let added = self.sequence.add(record).and_then(|()| encode(record, &mut self.line));
+        added.map_err(StoreError::Fault)?;
+        self.write()
+    }
+
+    fn mark(&mut self, mark: &Mark) -> StoreResult<()> {
+        self.line.clear();
+        let added = self.sequence.add_mark(mark).and_then(|()| encode_mark(mark, &mut self.line));
         added.map_err(StoreError::Fault)?;
         self.write()
     }

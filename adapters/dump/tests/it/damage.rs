@@ -76,6 +76,19 @@ async fn lines_out_of_place_are_refused() {
 }
 
 #[tokio::test]
+async fn marks_stand_behind_the_records_and_do_not_vanish() {
+    let whole = lines().await;
+    let mark = whole.iter().position(|line| line.starts_with(b"{\"mark\":")).unwrap();
+    let mut early = whole.clone();
+    early.swap(mark - 1, mark);
+    let told = refusal(&early.concat()).await;
+    assert!(told.contains("marks stand behind all records"), "{told}");
+    let gone = [&whole[..mark], &whole[whole.len() - 1..]].concat();
+    let told = refusal(&gone.concat()).await;
+    assert!(told.contains("the checksum is another one"), "{told}");
+}
+
+#[tokio::test]
 async fn what_stands_behind_the_end_is_refused() {
     let whole = lines().await;
     for more in [&b"\n"[..], b"x", b" ", b"{}\n", &whole[1], &whole[whole.len() - 1], b"\0\n"] {
@@ -108,7 +121,20 @@ async fn each_fault_is_named() {
         ("1969-12-31T23:59:59Z", "1500-01-01T00:00:00Z", "is no time like"),
         ("\"base64\"", "\"text\":\"\",\"base64\"", "line 5: a record has either `text` or"),
         ("\"base64\":\"", "\"base64\":\"=", "line 5: "),
-        ("{\"records\":9", "{\"records\":8", "line 11: there are 9 records, not 8"),
+        ("{\"mark\":\"epic\"", "{\"mark\":\"story\"", "line 14: unknown kind of items \"story\""),
+        ("\"number\":7}", "\"number\":6}", "line 16: the checksum is another one"),
+        ("\"number\":7}", "\"number\":-1}", "line 14: invalid value"),
+        ("\"number\":7}", "\"number\":7,\"more\":1}", "line 14: unknown field `more`"),
+        ("1000000000}", "1000000001}", "is 1000000001; 1000000000 is the limit"),
+        (
+            "k\":\"epic\"",
+            "k\":\"acceptance_criteria\"",
+            "line 15: the mark of acceptance_criteria is",
+        ),
+        ("\"Empty\"", "\"z\"", "line 14: the mark of epic is out of order"),
+        ("\"Empty\"", "\"/etc\"", "line 13: a project's key has 1 to 64 letters"),
+        ("{\"mark\":", "{ \"mark\":", "line 13: unknown field `mark`"),
+        ("{\"records\":11", "{\"records\":10", "line 16: there are 11 records, not 10"),
     ] {
         let refused = refusal(&with(old, new).await).await;
         assert!(refused.contains(told), "{told} in {refused}");

@@ -4,18 +4,76 @@ use std::os::unix::fs::PermissionsExt;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use reqlore_application::transfer::{copy, verify};
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, MAX_BYTES, Version};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, Mark};
 use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
+use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_sled::SledStore;
+use reqlore_storage_sqlite::SqliteStore;
 use serde_json::Value;
 
-use crate::support::{Place, dumped, fill, read, record, records};
+use crate::support::{Place, dumped, fill, marks, read, read_marks, record, records};
 
 #[tokio::test]
 async fn records_come_back_as_they_were_put() {
     let place = dumped().await;
     assert_eq!(read(&place.dump()).await.unwrap(), records());
+    assert_eq!(read_marks(&place.dump()).await.unwrap(), marks());
+    let mut source = place.dump().read().await.unwrap();
+    let early = source.marks().await.err().unwrap();
+    assert!(matches!(early, StoreError::Fault(_)), "they stand behind the records: {early}");
+}
+
+#[tokio::test]
+async fn marks_are_written_as_they_are_read() {
+    let mark = |number| Mark { number, ..marks()[1].clone() };
+    let wrong = [
+        vec![mark(1_000_000_001)],
+        vec![mark(1), mark(2)],
+        vec![marks()[2].clone(), mark(1)],
+        vec![Mark { project: ProjectKey::new("/root"), ..mark(1) }],
+    ];
+    for wrong in wrong {
+        let place = Place::new();
+        let mut sink = place.dump().fill().await.unwrap();
+        let fault = sink.mark(wrong).await.err().unwrap();
+        assert!(matches!(fault, StoreError::Fault(_)), "{fault}");
+        drop(sink);
+        assert_eq!(place.files().len(), 0);
+    }
+}
+
+/// Through every storage and back.
+#[tokio::test]
+async fn all_storages_keep_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = MemoryStore::default();
+    let mut sink = first.fill().await.unwrap();
+    sink.put(records()).await.unwrap();
+    sink.mark(marks()).await.unwrap();
+    sink.finish().await.unwrap();
+    let file = folder.path().join("all.db");
+    let sqlite = SqliteStore::open(&reqlore_storage_sqlite::Config { file }).unwrap();
+    let sled = reqlore_storage_sled::Config { folder: folder.path().join("sled") };
+    let sled = SledStore::open(&sled).unwrap();
+    let (place, last) = (Place::new(), MemoryStore::default());
+    let dump = place.dump();
+    let all: [&dyn Archive; 5] = [&first, &sqlite, &sled, &dump, &last];
+    for pair in all.windows(2) {
+        copy(pair[0].read().await.unwrap(), pair[1], &|_, _| {}).await.unwrap();
+        let verified = verify(&first, pair[1], &|_, _| {}).await.unwrap();
+        assert_eq!((verified.same, verified.different), (11, 0), "{:?}", verified.differences);
+    }
+    assert_eq!(read(&last).await.unwrap(), records());
+    let mut kept = marks();
+    // The tombstone had a higher number than any mark of its kind.
+    let (project, kind) = (ProjectKey::default(), ItemKind::Requirement);
+    kept.insert(2, Mark { project, kind, number: 48 });
+    assert_eq!(read_marks(&last).await.unwrap(), kept);
 }
 
 #[tokio::test]

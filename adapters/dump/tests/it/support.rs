@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId};
-use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::ports::archive::{Archive, Mark, Record};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -55,6 +56,8 @@ pub(crate) fn records() -> Vec<Record> {
         record(DocumentId::docsets(), "docsets: {}\n", -1_000_000_000),
         record(DocumentId::entity("decisions/deep/dec-1d2c8f"), "---\nid: x\n---\n", 1),
         record(DocumentId::entity("n\u{f6}te"), "\n\n", 10),
+        record(item(Kind::Item(ItemKind::Epic), "EP-001"), "---\ntitle: E\n---\n", 11),
+        record(item(Kind::Deleted, "REQ-048-3f9a1c"), "---\ntitle: R\n---\n", 12),
     ];
     records[1].place = None;
     records[2].place = Some("".into());
@@ -62,6 +65,20 @@ pub(crate) fn records() -> Vec<Record> {
     other.project = ProjectKey::new("an-Other_1");
     records.insert(0, other);
     records
+}
+
+fn item(kind: Kind, name: &str) -> DocumentId {
+    DocumentId { kind, name: name.to_owned() }
+}
+
+/// In order; one of a project that has nothing else, and the highest number.
+pub(crate) fn marks() -> Vec<Mark> {
+    let mark = |project, kind, number| Mark { project: ProjectKey::new(project), kind, number };
+    vec![
+        mark("Empty", ItemKind::UserStory, 0),
+        mark("default", ItemKind::Epic, 7),
+        mark("default", ItemKind::AcceptanceCriteria, 1_000_000_000),
+    ]
 }
 
 pub(crate) async fn fill(archive: &dyn Archive, records: Vec<Record>) -> StoreResult<()> {
@@ -85,9 +102,18 @@ pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<Record>> {
     }
 }
 
-/// A dump of [`records`].
+pub(crate) async fn read_marks(archive: &dyn Archive) -> StoreResult<Vec<Mark>> {
+    let mut source = archive.read().await?;
+    while !source.next().await?.is_empty() {}
+    source.marks().await
+}
+
+/// A dump of [`records`] and [`marks`].
 pub(crate) async fn dumped() -> Place {
     let place = Place::new();
-    fill(&place.dump(), records()).await.unwrap();
+    let mut sink = place.dump().fill().await.unwrap();
+    sink.put(records()).await.unwrap();
+    sink.mark(marks()).await.unwrap();
+    sink.finish().await.unwrap();
     place
 }
