@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use reqlore_mcp::server::Server;
 use reqlore_mcp::wire;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage,
-    RequestId,
+    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcMessage,
+    NotificationMetaObject, RequestId, ServerNotification,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -21,7 +22,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::lines::{Lines, Read};
-use crate::order::{Flight, Next, Queue};
+use crate::order::{Flight, Next, Queue, Run};
 use crate::{Ending, Limits};
 
 /// While more bytes of answers than this wait to be read, no further request runs.
@@ -33,14 +34,12 @@ const BUSY: i32 = -32015;
 
 type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
-/// Tells which requests must run alone.
-type IsExclusive = Box<dyn Fn(&ClientRequest) -> bool + Send>;
-
 pub(crate) struct Connection<R, W> {
     lines: Lines<R>,
     output: Arc<Output<W>>,
     queue: Queue,
-    is_exclusive: IsExclusive,
+    /// Tells which requests must run alone, and hears of the end.
+    server: Server,
     limits: Limits,
     ending: Ending,
     /// An answer of our own on its way out. Kept here, because `receive` may be dropped and called
@@ -88,20 +87,14 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connection<R, W> {
-    pub(crate) fn new(
-        read: R,
-        write: W,
-        limits: Limits,
-        ending: Ending,
-        is_exclusive: impl Fn(&ClientRequest) -> bool + Send + 'static,
-    ) -> Self {
+    pub(crate) fn new(read: R, write: W, limits: Limits, ending: Ending, server: Server) -> Self {
         let (gone, unsent) = (AtomicBool::new(false), AtomicUsize::new(0));
         let output = Output { write: Mutex::new(write), gone, unsent, flight: Flight::default() };
         Self {
             lines: Lines::new(read, limits.line),
             output: Arc::new(output),
             queue: Queue::new(limits),
-            is_exclusive: Box::new(is_exclusive),
+            server,
             limits,
             ending,
             pending: None,
@@ -146,6 +139,12 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         (self.ends.is_some() && idle) || self.output.gone.load(Ordering::Relaxed)
     }
 
+    /// Takes no more input. Subscriptions end with their last answer, so that nobody waits for them.
+    fn end(&mut self) {
+        self.ends = Some(Instant::now() + self.limits.drain);
+        self.server.finish();
+    }
+
     /// Is the time over that accepted requests may take?
     fn is_late(&self) -> bool {
         self.ends.is_some_and(|ends| Instant::now() >= ends)
@@ -178,7 +177,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
                 written
             }
             () = self.ending.finish.cancelled(), if self.ends.is_none() => {
-                self.ends = Some(Instant::now() + self.limits.drain);
+                self.end();
                 Ok(())
             }
             () = late => Ok(()),
@@ -205,7 +204,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
                 None
             }
             Ok(Read::End) | Err(_) => {
-                self.ends = Some(Instant::now() + self.limits.drain);
+                self.end();
                 None
             }
         }
@@ -226,7 +225,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
                         return self.notified(&notification.notification).then_some(message);
                     }
                     JsonRpcMessage::Request(request) => {
-                        let exclusive = (self.is_exclusive)(&request.request);
+                        let exclusive = self.server.is_exclusive(&request.request);
                         self.queue.push(message, bytes, exclusive);
                     }
                     _ => self.queue.push(message, bytes, false),
@@ -249,9 +248,9 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         if self.queue.cancel(id) {
             return false;
         }
-        match self.output.flight.is_exclusive(id) {
-            Some(true) => false,
-            Some(false) => {
+        match self.output.flight.run(id) {
+            Some(Run::Alone) => false,
+            Some(Run::Beside | Run::Standing) => {
                 self.output.flight.landed(id);
                 true
             }
@@ -271,7 +270,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         self.malformed += 1;
         if self.malformed >= self.limits.malformed {
             tracing::error!(lines = self.malformed, "too many malformed lines in a row; ending");
-            self.ends = Some(Instant::now() + self.limits.drain);
+            self.end();
         }
     }
 }
@@ -281,6 +280,16 @@ async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
+    }
+}
+
+/// The request that this tells to be a subscription from now on.
+fn acknowledged(notification: &ServerNotification) -> Option<RequestId> {
+    match notification {
+        ServerNotification::SubscriptionsAcknowledgedNotification(acknowledged) => {
+            acknowledged.extensions.get::<NotificationMetaObject>()?.subscription_id()
+        }
+        _ => None,
     }
 }
 
@@ -315,7 +324,12 @@ where
                         output.flight.landed(id);
                     }
                 }
-                _ => {}
+                JsonRpcMessage::Notification(notification) => {
+                    if let Some(id) = acknowledged(&notification.notification) {
+                        output.flight.stands(&id);
+                    }
+                }
+                JsonRpcMessage::Request(_) => {}
             }
             written
         }

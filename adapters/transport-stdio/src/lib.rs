@@ -82,10 +82,9 @@ impl Stdio {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let server = Server::new(endpoint, self.caller);
-        let judge = server.clone();
-        let is_exclusive = move |request: &_| judge.is_exclusive(request);
-        let connection = Connection::new(read, write, self.limits, ending.clone(), is_exclusive);
-        let running = serve_directly_with_ct(server, connection, Some(peer()), ending.abort);
+        let front = server.front();
+        let connection = Connection::new(read, write, self.limits, ending.clone(), server);
+        let running = serve_directly_with_ct(front, connection, Some(peer()), ending.abort);
         running.waiting().await.map(|_| ()).map_err(io::Error::other)
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! An exclusive request (the handshake, every writing tool) waits for all before it and holds all
 //! behind it. A read waits a little for earlier ones, so that answers come in order where they
-//! are fast, and then runs beside them. Everything that waits is bounded.
+//! are fast, and then runs beside them. A subscription is a read until it is acknowledged; then it
+//! stands, and nobody waits for it. Everything that waits is bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -17,9 +18,17 @@ use crate::Limits;
 /// Requests that run and are not answered yet; shared with whoever writes answers.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    /// Whether each is exclusive.
-    running: Mutex<HashMap<RequestId, bool>>,
+    running: Mutex<HashMap<RequestId, Run>>,
     pub(crate) changed: Notify,
+}
+
+/// How a request runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Run {
+    Alone,
+    Beside,
+    /// Until the client or the connection ends it.
+    Standing,
 }
 
 impl Flight {
@@ -28,8 +37,18 @@ impl Flight {
         self.changed.notify_one();
     }
 
-    /// Whether a running request is exclusive; `None` when it does not run.
-    pub(crate) fn is_exclusive(&self, id: &RequestId) -> Option<bool> {
+    /// The request goes on for as long as it likes, and is not waited for.
+    pub(crate) fn stands(&self, id: &RequestId) {
+        self.with(|running| {
+            if let Some(run) = running.get_mut(id) {
+                *run = Run::Standing;
+            }
+        });
+        self.changed.notify_one();
+    }
+
+    /// How a request runs; `None` when it does not.
+    pub(crate) fn run(&self, id: &RequestId) -> Option<Run> {
         self.with(|running| running.get(id).copied())
     }
 
@@ -37,7 +56,7 @@ impl Flight {
         self.with(|running| running.is_empty())
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut HashMap<RequestId, bool>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut HashMap<RequestId, Run>) -> T) -> T {
         act(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -124,11 +143,12 @@ impl Queue {
                 if running.contains_key(&request.id) {
                     return Some(Next::Duplicate(request.id.clone()));
                 }
-                if running.is_empty() {
+                let count = running.values().filter(|run| **run != Run::Standing).count();
+                if count == 0 {
                     return None;
                 }
-                let alone = first.exclusive || running.values().any(|exclusive| *exclusive);
-                if alone || full || running.len() >= self.limits.in_flight {
+                let alone = first.exclusive || running.values().any(|run| *run == Run::Alone);
+                if alone || full || count >= self.limits.in_flight {
                     return Some(Next::Wait);
                 }
                 let due = first.since + self.limits.grace;
@@ -141,8 +161,8 @@ impl Queue {
                 }
                 Some(held) => return held,
                 None => {
-                    let (id, exclusive) = (request.id.clone(), first.exclusive);
-                    flight.with(|running| running.insert(id, exclusive));
+                    let run = if first.exclusive { Run::Alone } else { Run::Beside };
+                    flight.with(|running| running.insert(request.id.clone(), run));
                 }
             }
         }
@@ -208,6 +228,19 @@ mod tests {
         assert!(matches!(queue.next(&flight, false), Next::Wait), "two run already");
         flight.landed(&id(1));
         assert!(matches!(queue.next(&flight, true), Next::Wait), "answers wait to be read");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_stands_holds_nobody_and_keeps_its_id() {
+        let flight = Flight::default();
+        let mut queue = queue(&[(1, false), (2, true), (1, false)]);
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&flight, false), Next::Wait), "it is not acknowledged yet");
+        flight.stands(&id(1));
+        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        flight.landed(&id(2));
+        assert!(matches!(queue.next(&flight, false), Next::Duplicate(twice) if twice == id(1)));
+        assert!(!flight.is_empty(), "it still waits for its last answer");
     }
 
     #[tokio::test(start_paused = true)]

@@ -188,7 +188,6 @@ async fn methods_are_known_in_their_era_and_wrong_parameters_are_told_from_unkno
     for client in [&mut old, &mut new] {
         for (method, params) in [
             ("resources/read", json!({ "uri": 5 })),
-            ("resources/list", json!({ "cursor": 5 })),
             ("prompts/get", json!({})),
             ("completion/complete", json!({ "ref": {} })),
         ] {

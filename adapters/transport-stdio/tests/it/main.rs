@@ -1,0 +1,143 @@
+//! Subscriptions on lines: they hold nobody, end with the input, and never pile up.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod stub;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_transport_stdio::{Ending, Limits, Stdio};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use stub::Stub;
+
+struct Client {
+    read: BufReader<ReadHalf<DuplexStream>>,
+    write: WriteHalf<DuplexStream>,
+    served: JoinHandle<std::io::Result<()>>,
+    ending: Ending,
+}
+
+impl Client {
+    /// `buffer` is how many bytes wait in the pipe at most.
+    fn new(stub: &Arc<Stub>, buffer: usize) -> Self {
+        let (ours, theirs) = tokio::io::duplex(buffer);
+        let caller = Caller { name: "me".to_owned(), access: Access::Write };
+        let stdio = Stdio { caller, limits: Limits::default() };
+        let (read, write) = tokio::io::split(theirs);
+        let ending = Ending::default();
+        let served = tokio::spawn(stdio.serve_on(read, write, stub.clone(), ending.clone()));
+        let (read, write) = tokio::io::split(ours);
+        Self { read: BufReader::new(read), write, served, ending }
+    }
+
+    async fn send(&mut self, id: usize, method: &str, params: Value) {
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.read.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn listen(&mut self, id: usize, uris: &[&str]) {
+        let params = json!({
+            "notifications": { "resourceSubscriptions": uris },
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": { "name": "c", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": {},
+            }
+        });
+        self.send(id, "subscriptions/listen", params).await;
+        assert_eq!(self.line().await["method"], "notifications/subscriptions/acknowledged");
+    }
+}
+
+/// In the tests' time, which passes only while everybody waits.
+const SOON: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_holds_no_write_and_ends_with_the_input() {
+    for signalled in [false, true] {
+        let stub = Stub::new(1, 10);
+        let mut client = Client::new(&stub, 4096);
+        client.listen(1, &["epic://0"]).await;
+        client.send(2, "tools/call", json!({ "name": "write" })).await;
+        assert_eq!(timeout(SOON, client.line()).await.unwrap()["id"], 2);
+        let told = client.line().await;
+        assert_eq!(told["params"]["uri"], "epic://0", "{told}");
+        if signalled {
+            client.ending.finish.cancel();
+        } else {
+            client.write.shutdown().await.unwrap();
+        }
+        let last = timeout(SOON, client.line()).await.unwrap();
+        assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(1), &json!("complete")));
+        timeout(SOON, client.served).await.unwrap().unwrap().unwrap();
+        assert_eq!(Arc::strong_count(&stub), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_subscribed_to_before_a_write_is_told_of_that_write() {
+    let stub = Stub::new(1, 10);
+    let mut client = Client::new(&stub, 4096);
+    client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
+    client.send(2, "tools/call", json!({ "name": "write" })).await;
+    assert_eq!(client.line().await["id"], 1);
+    assert_eq!(client.line().await["id"], 2);
+    assert_eq!(client.line().await["method"], "notifications/resources/updated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_a_client_that_does_not_read_changes_are_merged() {
+    const URIS: usize = 50;
+    let stub = Stub::new(URIS, 10);
+    let mut client = Client::new(&stub, 1024);
+    for n in 0..URIS {
+        client.send(n, "resources/subscribe", json!({ "uri": format!("epic://{n}") })).await;
+        assert_eq!(client.line().await["id"], n);
+    }
+    for _ in 0..100 {
+        stub.change();
+        tokio::time::sleep(SOON).await;
+    }
+    let mut told = 0;
+    while let Ok(line) = timeout(SOON, client.line()).await {
+        assert_eq!(line["method"], "notifications/resources/updated");
+        told += 1;
+    }
+    assert!((URIS..=2 * URIS).contains(&told), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_are_whole_however_many_are_under_way() {
+    let stub = Stub::new(3, 20_000);
+    let mut client = Client::new(&stub, 512);
+    client.send(0, "resources/subscribe", json!({ "uri": "epic://0" })).await;
+    client.line().await;
+    let (mut answered, mut told) = (0, 0);
+    for round in 0..10 {
+        for n in 1..=3 {
+            let params = json!({ "uri": format!("epic://{}", n - 1) });
+            client.send(10 * round + n, "resources/read", params).await;
+        }
+        stub.change();
+        tokio::time::sleep(SOON).await;
+        while let Ok(line) = timeout(SOON, client.line()).await {
+            match line.get("id") {
+                Some(_) => answered += 1,
+                None => told += 1,
+            }
+        }
+    }
+    assert_eq!((answered, told), (30, 10));
+}
