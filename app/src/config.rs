@@ -34,7 +34,12 @@ pub(crate) struct Config {
     pub(crate) model: String,
     pub(crate) log: String,
     pub(crate) home: Option<PathBuf>,
+    /// The login.
     pub(crate) user: Option<String>,
+    /// Who git is told to name as the author.
+    pub(crate) author: Option<String>,
+    /// git's configuration of this user, the strongest file first.
+    pub(crate) git: Vec<PathBuf>,
     values: Vec<Value>,
 }
 
@@ -106,6 +111,8 @@ impl Config {
             log: get("log").map(|value| value.text.clone()).unwrap_or_default(),
             home: variable("HOME").map(PathBuf::from),
             user: variable("USER").or_else(|| variable("LOGNAME")),
+            author: variable("GIT_AUTHOR_NAME"),
+            git: git(),
             root,
             working_directory,
             values,
@@ -197,6 +204,15 @@ fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathB
         Some(value) if value.text == "off" => Ok(None),
         Some(value) => Ok(Some(base.join(&value.text))),
     }
+}
+
+/// Where git looks for this user's configuration.
+fn git() -> Vec<PathBuf> {
+    let home = variable("HOME").map(PathBuf::from);
+    let named = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let folder = named.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let own = home.map(|home| home.join(".gitconfig"));
+    own.into_iter().chain(folder.map(|folder| folder.join("git/config"))).collect()
 }
 
 /// Where this user's programs keep what they can make again.

@@ -3,7 +3,9 @@
 mod clock;
 mod commands;
 mod config;
+mod ids;
 mod models;
+mod person;
 mod settings;
 mod storage;
 mod telemetry;

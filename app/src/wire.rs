@@ -20,6 +20,8 @@ use reqlore_transport_stdio::{Limits, Stdio};
 
 use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::ids::RandomIds;
+use crate::person::{self, Sources};
 use crate::storage::Storage;
 use crate::{Failure, models};
 
@@ -44,6 +46,7 @@ pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
         projects,
         search: Arc::new(Index::new(search(config)?)),
         clock: Arc::new(SystemClock),
+        ids: Arc::new(RandomIds),
         settings: Settings { toolsets: config.toolsets.clone(), wrap_columns: config.wrap_columns },
     })
 }
@@ -120,7 +123,12 @@ pub(crate) fn transport(config: &Config) -> Box<dyn Transport> {
 /// The local person.
 pub(crate) fn caller(config: &Config) -> Caller {
     let access = if config.read_only { Access::Read } else { Access::Write };
-    let name = config.user.clone().unwrap_or_else(|| "local".to_owned());
+    let name = person::name(&Sources {
+        author: config.author.as_deref(),
+        root: config.root.clone(),
+        files: config.git.clone(),
+        login: config.user.as_deref(),
+    });
     Caller { name, access }
 }
 
