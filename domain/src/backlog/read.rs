@@ -104,7 +104,6 @@ impl Reader<'_> {
     }
 
     fn title(&mut self, body: &str, name: &str) -> String {
-        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(title) = self.text("title") {
             return one_line(&title);
         }
@@ -234,6 +233,10 @@ impl Reader<'_> {
     fn faulty(&mut self, line: Option<usize>, reason: String) {
         self.fault.get_or_insert(Fault { line, reason });
     }
+}
+
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn shown(text: &str) -> String {

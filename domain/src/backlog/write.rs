@@ -4,6 +4,7 @@
 //! file leaves unsaid. A missing `status` already reads as the default, so setting it to that
 //! changes nothing, and the time of a file without `created_at` would be lost by the first edit.
 
+use super::read::one_line;
 use super::values::by_name;
 use super::{
     Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType, Status,
@@ -45,7 +46,7 @@ impl New<'_> {
     pub fn text(&self) -> Result<String, String> {
         let kind = self.kind;
         let mut sets = Sets::default();
-        sets.text("title", self.title);
+        sets.text("title", self.title.map(one_line).as_deref());
         let status = self.status.or_else(|| kind.statuses().first().copied());
         sets.text("status", status.filter(|_| !kind.statuses().is_empty()).map(Status::name));
         if kind.has_priority() {
@@ -98,7 +99,7 @@ pub struct Edit {
 pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Option<String>, String> {
     let file = File::read(text);
     let mut sets = file.fields(item, edit);
-    links(item, edit, &mut sets);
+    links(item, &file, edit, None, &mut sets);
     let described = edit.description.as_deref().map(|text| text.trim_matches(['\r', '\n']));
     let described = described.filter(|description| *description != Item::description(text));
     if sets.0.is_empty() && described.is_none() {
@@ -158,7 +159,8 @@ pub fn relink(
     if let Some(parent) = &new.parent {
         sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
     }
-    links(item, &new, &mut sets);
+    let renumbered = Some((from.reference, to.reference));
+    links(item, &File::read(text), &new, renumbered, &mut sets);
     if !meant || sets.0.is_empty() {
         return Ok(None);
     }
@@ -166,18 +168,25 @@ pub fn relink(
 }
 
 /// The keys that relationships and marks are kept under.
-fn links(item: &Item, edit: &Edit, sets: &mut Sets) {
+/// `renumbered` is a target and what it is called now.
+fn links(
+    item: &Item,
+    file: &File,
+    edit: &Edit,
+    renumbered: Option<(Reference, Reference)>,
+    sets: &mut Sets,
+) {
     if edit.parent.is_none() && edit.relationships.is_none() && edit.linked.is_empty() {
         return;
     }
     let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
     for kind in RelationshipType::ALL {
-        let of = |all: &[Relationship]| -> Vec<String> {
-            let of_kind = all.iter().filter(|related| related.kind == kind);
-            each_once(&of_kind.map(|related| related.target.to_string()).collect::<Vec<_>>())
+        let of = |all: &[Relationship]| -> Vec<Reference> {
+            all.iter().filter(|related| related.kind == kind).map(|to| to.target).collect()
         };
-        let targets = of(relationships);
-        if targets != of(&item.relationships) {
+        let new = of(relationships);
+        if new != of(&item.relationships) {
+            let targets = file.targets(kind, &new, renumbered);
             let value = Some(targets).filter(|targets| !targets.is_empty()).map(Value::List);
             sets.0.push(Set { key: kind.name(), value });
         }
@@ -251,8 +260,8 @@ impl File {
     /// What an edit makes different, links aside.
     fn fields(&self, item: &Item, edit: &Edit) -> Sets {
         let mut sets = Sets::default();
-        let title = edit.title.as_deref().map(str::trim);
-        sets.text("title", title.filter(|title| *title != item.title));
+        let title = edit.title.as_deref().map(one_line);
+        sets.text("title", title.filter(|title| *title != item.title).as_deref());
         let read = |text: &str| by_name(item.kind.statuses(), Status::name, text);
         let is_new = |to: &Status| self.says("status", read, item.status) != Some(*to);
         sets.text("status", edit.status.filter(is_new).map(Status::name));
@@ -291,6 +300,33 @@ impl File {
             Some(text) => read(text),
             None => unsaid,
         }
+    }
+
+    /// What the key of these relationships shall say. What stays keeps its spelling and place, and
+    /// what is no reference is a person's to mend.
+    fn targets(&self, kind: RelationshipType, old: &[Reference], new: &[Reference]) -> Vec<String> {
+        let mut named = Vec::new();
+        let mut texts = Vec::new();
+        let items = self.node(kind.name()).map(Node::items).unwrap_or_default();
+        for text in items.iter().filter_map(Node::text) {
+            let Some(target) = Reference::parse(text) else {
+                texts.push(text.to_owned());
+                continue;
+            };
+            let moved = renumbered.filter(|(from, _)| *from == target).map(|(_, to)| to);
+            let next = moved.unwrap_or(target);
+            if new.contains(&next) && !named.contains(&next) {
+                texts.push(moved.map_or_else(|| text.to_owned(), |to| to.to_string()));
+                named.push(next);
+            }
+        }
+        for target in new {
+            if !named.contains(target) {
+                texts.push(target.to_string());
+                named.push(*target);
+            }
+        }
+        texts
     }
 
     /// Tags are kept under `tags`, or under `labels` in a file that has only those.

@@ -1,14 +1,10 @@
 //! Edits of front matter that change the keys they are told and no other byte.
 //!
-//! `yaml-edit` only tells where keys and values stand; the text between stays untouched by
-//! construction. The trap is what YAML means: a value may end a block that nobody thought of, so
-//! the result is read again, and an edit that changes more than was asked is refused.
+//! What is not replaced stays untouched by construction. The trap is what YAML makes of it: a new
+//! value may end a block or swallow a line, so the result is read again, and an edit that changes
+//! more than was asked is refused.
 
-use std::ops::Range;
-use std::str::FromStr;
-
-use yaml_edit::{MappingEntry, YamlFile, YamlKind};
-
+use super::place::{Splice, Tree};
 use super::render::{Value, scalar};
 use super::{Parts, read, split};
 use crate::yaml::{self, Map, Node};
@@ -118,29 +114,25 @@ fn in_front(text: &str, body: &str, sets: &[&Set<'_>]) -> String {
     format!("{mark}---{end}{lines}---{end}{gap}{body}")
 }
 
-/// Something to be put in the place of a part of the text.
-struct Splice {
-    part: Range<usize>,
-    text: String,
-}
-
 fn within(text: &str, yaml: &str, before: &Map, sets: &[&Set<'_>]) -> Result<String, String> {
     let end = line_end(text);
-    let entries = entries(yaml, before)?;
-    let indent = entries.first().map_or(0, |entry| column(yaml, start(entry)));
+    let names: Vec<&str> = before.entries.iter().map(|(name, _)| name.as_str()).collect();
+    let tree = Tree::read(yaml, &names, end).map_err(|reason| refusal(&reason))?;
     let mut splices = Vec::new();
     let mut added = String::new();
     for set in sets {
-        let entry = before.entries.iter().position(|(name, _)| name == set.key);
-        match (entry.and_then(|at| entries.get(at)), &set.value) {
-            (Some(entry), Some(value)) => splices.push(replaced(yaml, entry, set.key, value, end)?),
-            (Some(entry), None) => splices.push(removed(yaml, entry, set.key)?),
-            (None, Some(_)) => {
-                added.push_str(&" ".repeat(indent));
+        let at = names.iter().position(|name| *name == set.key);
+        let splice = match (at, &set.value) {
+            (Some(at), Some(value)) => tree.replace(at, value),
+            (Some(at), None) => tree.remove(at),
+            (None, _) => {
+                added.push_str(&tree.indent());
                 added.push_str(&line(set, end));
+                continue;
             }
-            (None, None) => {}
-        }
+        };
+        let odd = |what: String| refusal(&format!("`{}` has {what}", set.key));
+        splices.push(splice.map_err(odd)?);
     }
     splices.push(Splice { part: yaml.len()..yaml.len(), text: added });
     splices.sort_by_key(|splice| splice.part.start);
@@ -153,131 +145,12 @@ fn within(text: &str, yaml: &str, before: &Map, sets: &[&Set<'_>]) -> Result<Str
     Ok(edited)
 }
 
-/// The entries as `yaml-edit` sees them, if it sees the same as our reader.
-fn entries(yaml: &str, before: &Map) -> Result<Vec<MappingEntry>, String> {
-    if before.entries.is_empty() {
-        return Ok(Vec::new());
-    }
-    let file = YamlFile::from_str(yaml).map_err(|error| refusal(&error.to_string()))?;
-    let mapping = file.document().and_then(|document| document.as_mapping());
-    let mapping = mapping.filter(|mapping| !mapping.is_flow_style());
-    let Some(mapping) = mapping.filter(|_| file.to_string() == yaml) else {
-        return Err(refusal("its keys do not stand on lines of their own"));
-    };
-    let entries: Vec<MappingEntry> = mapping.entries().collect();
-    let name = |entry: &MappingEntry| Some(entry.key_node()?.as_scalar()?.as_string());
-    let names = before.entries.iter().map(|(name, _)| Some(name.clone()));
-    if !entries.iter().map(name).eq(names) {
-        return Err(refusal("it has keys that are not plain words"));
-    }
-    Ok(entries)
-}
-
-fn start(entry: &MappingEntry) -> usize {
-    usize::try_from(entry.byte_range().start).unwrap_or_default()
-}
-
-fn column(yaml: &str, at: usize) -> usize {
-    at - yaml[..at].rfind('\n').map_or(0, |end| end + 1)
-}
-
-/// Where an entry's parts are: the entry whole, behind its colon, its value.
-struct Place {
-    entry: Range<usize>,
-    colon: usize,
-    value: Range<usize>,
-    is_block_list: bool,
-}
-
-fn place(yaml: &str, entry: &MappingEntry, key: &str) -> Result<Place, String> {
-    let odd = |what: &str| Err(refusal(&format!("`{key}` has {what}")));
-    let range = |position: yaml_edit::TextPosition| {
-        let number = |at: u32| usize::try_from(at).unwrap_or_default();
-        number(position.start)..number(position.end)
-    };
-    let (Some(name), Some(value)) = (entry.key_node(), entry.value_node()) else {
-        return odd("no value that could be found");
-    };
-    if !matches!(value.kind(), YamlKind::Scalar | YamlKind::Sequence | YamlKind::Mapping) {
-        return odd("a tag or an alias");
-    }
-    let value_is_list = value.is_sequence();
-    let (whole, name, mut value) =
-        (range(entry.byte_range()), range(name.byte_range()), range(value.byte_range()));
-    let behind = yaml.get(name.end..whole.end).unwrap_or_default();
-    let colon = name.end + behind.len() - behind.trim_start().len() + 1;
-    if whole.start != name.start || yaml.get(colon - 1..colon) != Some(":") {
-        return odd("a form of key that is not `key: value`");
-    }
-    if value.is_empty() || value.start < colon {
-        value = colon..colon;
-    }
-    let (Some(between), Some(text)) = (yaml.get(colon..value.start), yaml.get(value.clone()))
-    else {
-        return odd("no value that could be found");
-    };
-    let comment = between.trim_start();
-    if !comment.is_empty() && !comment.starts_with('#') {
-        return odd("an anchor or a tag");
-    }
-    // Blank lines behind it are nobody's.
-    value.end = value.start + text.trim_end_matches([' ', '\t', '\r', '\n']).len();
-    let is_block_list = text.starts_with('-') && value_is_list;
-    Ok(Place { entry: whole, colon, value, is_block_list })
-}
-
-fn replaced(
-    yaml: &str,
-    entry: &MappingEntry,
-    key: &str,
-    value: &Value,
-    end: &str,
-) -> Result<Splice, String> {
-    let place = place(yaml, entry, key)?;
-    let old = &yaml[place.value.clone()];
-    if let (Value::List(items), true) = (value, place.is_block_list) {
-        let indent = " ".repeat(column(yaml, place.value.start));
-        let items: Vec<String> =
-            items.iter().map(|item| format!("- {}", scalar(item, false))).collect();
-        return Ok(Splice { part: place.value, text: items.join(&format!("{end}{indent}")) });
-    }
-    let rendered = value.render();
-    if old.is_empty() {
-        return Ok(Splice { part: place.value, text: format!(" {rendered}") });
-    }
-    let between = &yaml[place.colon..place.value.start];
-    if between.contains('\n') {
-        // A block below its key: the value goes up to the key, before its comment.
-        let comment = between.lines().next().unwrap_or_default().trim_end();
-        let text = format!(" {rendered}{comment}");
-        return Ok(Splice { part: place.colon..place.value.end, text });
-    }
-    let comment = if old.starts_with(['|', '>']) { header_comment(old) } else { "" };
-    Ok(Splice { part: place.value, text: format!("{rendered}{comment}") })
-}
-
-/// The comment behind a block scalar's `|` or `>`, with the space before it.
-fn header_comment(block: &str) -> &str {
-    let header = block.lines().next().unwrap_or_default().trim_end();
-    header.find([' ', '\t']).map_or("", |at| &header[at..])
-}
-
-fn removed(yaml: &str, entry: &MappingEntry, key: &str) -> Result<Splice, String> {
-    let place = place(yaml, entry, key)?;
-    let last = place.value.end.max(place.colon);
-    let line = yaml[last..].find('\n').map_or(yaml.len(), |at| last + at + 1);
-    let first = place.entry.start - column(yaml, place.entry.start);
-    Ok(Splice { part: first..line, text: String::new() })
-}
-
 /// Reads what was edited: the keys say what they were told, and nothing else is different.
 fn prove(edited: &str, old: Parts<'_>, before: &Map, sets: &[&Set<'_>]) -> Result<(), String> {
     let parts = split(edited);
     let after = map(parts)?;
-    let body =
-        if old.yaml.is_some() { parts.body } else { parts.body.trim_start_matches(['\r', '\n']) };
-    let old_body =
-        if old.yaml.is_some() { old.body } else { old.body.trim_start_matches(['\r', '\n']) };
+    // A new front matter is parted from its body by a blank line.
+    let edges: &[char] = if old.yaml.is_some() { &[] } else { &['\r', '\n'] };
     let is_other = |(name, _): &&(String, Node)| sets.iter().all(|set| set.key != name);
     let others = |map: &Map| -> Vec<(String, Node)> {
         map.entries.iter().filter(is_other).cloned().collect()
@@ -285,7 +158,8 @@ fn prove(edited: &str, old: Parts<'_>, before: &Map, sets: &[&Set<'_>]) -> Resul
     let (was, is) = (others(before), others(&after));
     let kept = was.len() == is.len()
         && was.iter().zip(&is).all(|(was, is)| was.0 == is.0 && alike(&was.1, &is.1));
-    if body != old_body || !kept || !sets.iter().all(|set| is_set(&after, set)) {
+    let same_body = parts.body.trim_start_matches(edges) == old.body.trim_start_matches(edges);
+    if !same_body || !kept || !sets.iter().all(|set| is_set(&after, set)) {
         return Err(refusal("more would change than was asked"));
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! The trap: a text whose front matter does not end has none, so what looks like keys is its body.
 
 mod edit;
+mod place;
 mod render;
 
 pub use edit::{Set, edit, new, with_body};
@@ -69,6 +70,9 @@ fn after_line(text: &str, at: usize) -> Option<usize> {
 fn is_fence(line: &str, fence: &str) -> bool {
     line.trim_end() == fence
 }
+
+#[cfg(test)]
+mod edits;
 
 #[cfg(test)]
 mod tests {

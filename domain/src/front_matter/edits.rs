@@ -1,0 +1,201 @@
+//! What edits of front matter leave and what they refuse.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn set(key: &'static str, value: impl Into<Value>) -> Set<'static> {
+    Set { key, value: Some(value.into()) }
+}
+
+fn list(items: &[&str]) -> Value {
+    Value::List(items.iter().map(|item| (*item).to_owned()).collect())
+}
+
+fn remove(key: &'static str) -> Set<'static> {
+    Set { key, value: None }
+}
+
+#[test]
+fn a_value_is_replaced_in_its_place_and_nothing_else() {
+    for (before, value, after) in [
+        ("k: old\n", Value::from("new"), "k: new\n"),
+        ("k: old # why\n", "new".into(), "k: new # why\n"),
+        ("k:   'old'   # why\n", "new".into(), "k:   new   # why\n"),
+        ("\"k\" : \"old\"\n", "new".into(), "\"k\" : new\n"),
+        ("k:\n", "new".into(), "k: new\n"),
+        ("k: # none yet\n", "new".into(), "k: new # none yet\n"),
+        ("k: ~\n", "null".into(), "k: \"null\"\n"),
+        ("k: two\n  lines\n", "new".into(), "k: new\n"),
+        ("k:\n  below # why\n", "new".into(), "k: new # why\n"),
+        ("k: |\n  a\n\n  b\n\n", "new".into(), "k: new\n\n"),
+        ("k: >- # folded\n  a\n", "new".into(), "k: new # folded\n"),
+        ("k: [a,\n  b] # two\n", list(&["c", "d, e"]), "k: [c, \"d, e\"] # two\n"),
+        ("k: # two\n  - a\n  - b\n", "new".into(), "k: new # two\n"),
+        ("k:\n  a: b\n", Value::Map(vec![("US-001".into(), "12".into())]), "k: {US-001: \"12\"}\n"),
+        ("k: old\n", Value::Number(3), "k: 3\n"),
+        ("k: old\n", list(&[]), "k: []\n"),
+    ] {
+        for end in ["\n", "\r\n"] {
+            for mark in ["", "\u{feff}"] {
+                let text = |yaml: &str| {
+                    let text = "---\n# first\na: 010   # odd\n\n".to_owned()
+                        + yaml
+                        + "# then\nz: {x: [1, 2]}\nblock: |\n  k: no\n---\n\nk: old\n\n---\n";
+                    mark.to_owned() + &text.replace('\n', end)
+                };
+                let edited = edit(&text(before), &[set("k", value.clone())]);
+                assert_eq!(edited.as_deref(), Ok(text(after).as_str()), "{before:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn items_of_a_list_keep_their_lines() {
+    let text = "---\nk: # all\n- a # one\n# between\n- 'b' # two\n# behind\nz: 1\n---\n";
+    for (items, lines) in [
+        (&["a", "b", "c"][..], "- a # one\n# between\n- 'b' # two\n- c\n# behind\n"),
+        (&["b"], "# between\n- 'b' # two\n# behind\n"),
+        (&["a"], "- a # one\n# between\n# behind\n"),
+        (&["b", "x: y"], "# between\n- 'b' # two\n- \"x: y\"\n# behind\n"),
+        (&["c", "b"], "- c # one\n# between\n- 'b' # two\n# behind\n"),
+        (&["a", "c"], "- a # one\n# between\n- c\n# behind\n"),
+    ] {
+        let edited = edit(text, &[set("k", list(items))]).unwrap();
+        assert_eq!(edited, format!("---\nk: # all\n{lines}z: 1\n---\n"), "{items:?}");
+    }
+    let nested = "---\nk:\n  - a\n  - - b\n---\n";
+    assert_eq!(edit(nested, &[set("k", list(&["c"]))]).unwrap(), "---\nk: [c]\n---\n");
+}
+
+#[test]
+fn a_new_key_comes_last_and_a_removed_one_takes_its_lines() {
+    for (before, sets, after) in [
+        ("---\na: 1\n---\nb", vec![set("k", "v")], "---\na: 1\nk: v\n---\nb"),
+        ("---\na: 1\n...", vec![set("k", "v"), set("l", "w")], "---\na: 1\nk: v\nl: w\n..."),
+        ("---\n  a: 1\n---\n", vec![set("k", "v")], "---\n  a: 1\n  k: v\n---\n"),
+        ("---\n# only\n---\n", vec![set("k", "v")], "---\n# only\nk: v\n---\n"),
+        ("---\n---\n", vec![set("k", "v")], "---\nk: v\n---\n"),
+        ("", vec![set("k", "v")], "---\nk: v\n---\n"),
+        ("\u{feff}Text\r\n", vec![set("k", "v")], "\u{feff}---\r\nk: v\r\n---\r\n\r\nText\r\n"),
+        ("---\n\nA rule.\n", vec![set("k", "v")], "---\nk: v\n---\n\n---\n\nA rule.\n"),
+        ("---\na: 1\nk: v # x\n# y\n---\n", vec![remove("k")], "---\na: 1\n# y\n---\n"),
+        ("---\nk:\n- v\n\na: 1\n---\n", vec![remove("k")], "---\n\na: 1\n---\n"),
+        ("---\nk:\n---\n", vec![remove("k"), remove("l")], "---\n---\n"),
+        ("---\nk: 1\nl: 2\n---\n", vec![remove("l"), set("k", "v")], "---\nk: v\n---\n"),
+        ("no front matter", vec![remove("k")], "no front matter"),
+    ] {
+        assert_eq!(edit(before, &sets).as_deref(), Ok(after), "{before:?}");
+    }
+}
+
+#[test]
+fn what_can_t_be_proved_is_refused_with_the_way_out() {
+    for (yaml, reason) in [
+        ("k: 1\nk: 2\n", "line 3: the key \"k\" is there twice"),
+        ("a: {b: 1, b: 2}\n", "is there twice"),
+        ("k: &x 1\na: *x\n", "`k` has an anchor"),
+        ("k: &x\na: 1\n", "`k` has an anchor"),
+        ("a: &x 1\nk: *x\n", "`k` has a tag or an alias"),
+        ("k: !t 1\n", "`k` has a tag or an alias"),
+        ("&x k: 1\n", "`k` has a form of key"),
+        ("? k\n: 1\n", "`k` has a form of key"),
+        ("{k: 1}\n", "lines of their own"),
+        ("{}\n", ""),
+        ("k: [\n", "line "),
+        ("- k\n", "keys with values"),
+        ("<<: {b: 1}\na: 1\n", ""),
+    ] {
+        let text = format!("---\n{yaml}---\nBody\n");
+        let refused = edit(&text, &[set("k", "new")]).unwrap_err();
+        assert!(refused.contains(reason), "{yaml:?}: {refused}");
+        assert!(refused.starts_with("the front matter can't be edited safely: "), "{refused}");
+        assert!(refused.ends_with("; edit the file by hand"), "{refused}");
+    }
+    let unended = edit("---\ntitle: T\n\nBody\n", &[set("k", "v")]).unwrap_err();
+    assert!(unended.contains("no second line like that"), "{unended}");
+    // Elsewhere they are nobody's business.
+    let text = "---\na: &x [1]\nb: *x\nc: !t v\n? d\n: 1\nk: 1\n---\n";
+    assert_eq!(edit(text, &[set("k", "2")]).unwrap(), text.replace("k: 1", "k: \"2\""));
+}
+
+#[test]
+fn a_description_stands_behind_one_blank_line() {
+    for (before, description, after) in [
+        ("---\na: 1\n---\n\n\nold\n\n", "new", "---\na: 1\n---\n\nnew\n"),
+        ("---\r\na: 1\r\n---\r\nold", "a\nb\r\n", "---\r\na: 1\r\n---\r\n\r\na\nb\r\n"),
+        ("---\na: 1\n---", "\n\nnew", "---\na: 1\n---\n\nnew\n"),
+        ("---\na: 1\n---\n\nold\n", "\r\n", "---\na: 1\n---\n"),
+        ("---\na: 1\n---\n", "---\nb: 2\n---", "---\na: 1\n---\n\n---\nb: 2\n---\n"),
+        ("\u{feff}old", "new", "\u{feff}new\n"),
+    ] {
+        assert_eq!(with_body(before, description), after, "{before:?}");
+    }
+}
+
+/// A scalar, a block or a list as people write them, and lines that mean nothing.
+fn entry() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z]{1,3}: [a-zA-Z0-9 ]{0,8}( # [a-z]{0,4})?",
+        "[a-z]{1,3}: [ -~]{0,12}",
+        "[a-z]{1,3}: \"[^\"\\\\\\p{C}]{0,8}\"",
+        "'[a-z]{1,3}' : '[^'\\p{C}]{0,8}'",
+        "[a-z]{1,3}: [|>][+-]?\n( {2}[a-z]{1,3}\n| *\n){1,3}",
+        "[a-z]{1,3}:( # [a-z]{1,3})?\n( {0,2}- [a-z0-9]{1,3}( # [a-z]{1,3})?\n){1,3}",
+        "[a-z]{1,3}: \\[[a-z, ]{0,6}\\]",
+        "[a-z]{1,3}:\n  [a-z]: [a-z]\n  [a-z]: \\{[a-z]: 1\\}",
+        "[a-z]{1,3}: [&*!]?[a-z] [a-z]",
+        "# .{0,8}",
+        " *",
+        "\\PC{0,12}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_written_so_that_it_reads_the_same(
+        text in "(\\PC|[\t\u{85}\u{2028}\u{feff}#:,\\[\\]{}'\"\\\\ &*!|>%@`~?-]){0,12}",
+        key in "[a-z]{1,4}",
+    ) {
+        let pairs = [
+            set("text", text.as_str()),
+            set("list", Value::List(vec![text.clone(), text.clone()])),
+            set("map", Value::Map(vec![(key, text.clone())])),
+            set("last", "x"),
+        ];
+        let new = edit("", &pairs).unwrap();
+        prop_assert_eq!(new.lines().count(), 6, "{}", new);
+    }
+
+    #[test]
+    fn any_edit_leaves_all_other_lines_or_is_refused(
+        entries in prop::collection::vec(entry(), 0..6),
+        body in "(\\PC|\r?\n){0,20}",
+        is_crlf in any::<bool>(),
+        value in prop_oneof![
+            "[ -~]{0,8}".prop_map(|text| Value::from(text.as_str())),
+            prop::collection::vec("[a-z]{1,3}", 0..3).prop_map(Value::List),
+        ],
+        at in any::<prop::sample::Index>(),
+    ) {
+        let lines = |entry: &String| format!("{}\n", entry.trim_end_matches('\n'));
+        let yaml: String = entries.iter().map(lines).collect();
+        let longest = 2 * entries.iter().map(String::len).max().unwrap_or_default() + 2;
+        let yaml = if is_crlf { yaml.replace('\n', "\r\n") } else { yaml };
+        let text = format!("---\n{yaml}---\n{body}");
+        let parts = split(&text);
+        let Ok(before) = read(parts) else { return Ok(()) };
+        let keys: Vec<&str> = before.entries.iter().map(|(key, _)| key.as_str()).collect();
+        let key = if keys.is_empty() { "new" } else { keys[at.index(keys.len())] };
+        for value in [Some(value), None] {
+            let Ok(edited) = edit(&text, &[Set { key, value }]) else { continue };
+            prop_assert_eq!(split(&edited).body, parts.body);
+            // At most the lines of one entry are not the same in front and behind.
+            let same = |(a, b): &(u8, u8)| a == b;
+            let lead = text.bytes().zip(edited.bytes()).take_while(same).count();
+            let trail = text.bytes().rev().zip(edited.bytes().rev()).take_while(same).count();
+            prop_assert!(lead + trail + longest >= text.len(), "{text}\n{edited}");
+        }
+    }
+}
