@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use reqlore_domain::docsets::Configuration;
-use reqlore_domain::front_matter;
+use reqlore_domain::front_matter::{self, Set, Value};
 use reqlore_domain::knowledge::Entity;
 
 const FOLDER: &str = "/home/me/app";
@@ -14,6 +14,14 @@ const FOLDER: &str = "/home/me/app";
 fuzz_target!(|text: &str| {
     let parts = front_matter::split(text);
     assert!(text.ends_with(parts.body), "the body is the end of the text");
+    let keys = front_matter::read(parts).map_or_else(|_| Vec::new(), |map| map.entries);
+    for (key, _) in keys.iter().take(3) {
+        for value in [None, Some(Value::from("a: b")), Some(Value::List(vec!["x".to_owned()]))] {
+            if let Ok(edited) = front_matter::edit(text, &[Set { key, value }]) {
+                assert_eq!(front_matter::split(&edited).body, parts.body);
+            }
+        }
+    }
     let (entity, fault) = Entity::read("decisions/dec-1d2c8f", text);
     assert!(!entity.id.is_empty() && !entity.id.chars().any(char::is_control), "{:?}", entity.id);
     assert!(!entity.title.contains('\n'), "{:?}", entity.title);

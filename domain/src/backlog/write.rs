@@ -4,6 +4,8 @@
 //! file leaves unsaid. A missing `status` already reads as the default, so setting it to that
 //! changes nothing, and the time of a file without `created_at` would be lost by the first edit.
 
+use std::collections::BTreeSet;
+
 use super::read::one_line;
 use super::values::by_name;
 use super::{
@@ -167,8 +169,7 @@ pub fn relink(
     front_matter::edit(text, &sets.0).map(Some)
 }
 
-/// The keys that relationships and marks are kept under.
-/// `renumbered` is a target and what it is called now.
+/// The keys that relationships and marks are kept under. `renumbered` is a target and what it is called now.
 fn links(
     item: &Item,
     file: &File,
@@ -181,7 +182,7 @@ fn links(
     }
     let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
     for kind in RelationshipType::ALL {
-        let of = |all: &[Relationship]| -> Vec<Reference> {
+        let of = |all: &[Relationship]| -> BTreeSet<Reference> {
             all.iter().filter(|related| related.kind == kind).map(|to| to.target).collect()
         };
         let new = of(relationships);
@@ -304,12 +305,18 @@ impl File {
 
     /// What the key of these relationships shall say. What stays keeps its spelling and place, and
     /// what is no reference is a person's to mend.
-    fn targets(&self, kind: RelationshipType, old: &[Reference], new: &[Reference]) -> Vec<String> {
+    fn targets(
+        &self,
+        kind: RelationshipType,
+        new: &BTreeSet<Reference>,
+        renumbered: Option<(Reference, Reference)>,
+    ) -> Vec<String> {
         let mut named = Vec::new();
         let mut texts = Vec::new();
         let items = self.node(kind.name()).map(Node::items).unwrap_or_default();
         for text in items.iter().filter_map(Node::text) {
-            let Some(target) = Reference::parse(text) else {
+            let target = Reference::parse(text);
+            let Some(target) = target.filter(|to| to.kind == ItemKind::Requirement) else {
                 texts.push(text.to_owned());
                 continue;
             };

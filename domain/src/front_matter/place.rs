@@ -38,7 +38,8 @@ impl<'a> Tree<'a> {
         if names.is_empty() {
             return Ok(Self { yaml, entries: Vec::new(), line_end });
         }
-        let file = YamlFile::from_str(yaml).map_err(|error| error.to_string())?;
+        let file = YamlFile::from_str(yaml)
+            .map_err(|_| "it has a form that can be read and not edited".to_owned())?;
         let mapping = file.document().and_then(|document| document.as_mapping());
         let mapping = mapping.filter(|mapping| !mapping.is_flow_style());
         let Some(mapping) = mapping.filter(|_| file.to_string() == yaml) else {

@@ -146,7 +146,7 @@ const BY_HAND: &str = "\u{feff}---\r\n\
     depends_on:\r\n\
     \x20 - REQ-2   # needs its table\r\n\
     \x20 - 'REQ-3'\r\n\
-    \x20 - the mail server\r\n\
+    \x20 - US-4\r\n\
     notes: |\r\n\
     \x20 status: Draft\r\n\
     \r\n\
@@ -186,7 +186,7 @@ fn links_that_stay_keep_their_lines_and_those_that_go_take_their_marks() {
     };
     let expected = BY_HAND
         .replace("  - 'REQ-3'\r\n", "")
-        .replace("mail server\r\n", "mail server\r\n  - REQ-005\r\n")
+        .replace("US-4\r\n", "US-4\r\n  - REQ-005\r\n")
         .replace("REQ-2: 0c44d2, REQ-3: aa11bb", "REQ-002: 0c44d2, REQ-005: 55eeff")
         .replace(
             "reviewed: yes\r\n",
