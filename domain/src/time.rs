@@ -32,12 +32,11 @@ impl Timestamp {
 
     /// Reads a time of RFC 3339 at any offset, or a day, which begins at midnight in UTC.
     pub fn parse(text: &str) -> Option<Self> {
-        let time = match OffsetDateTime::parse(text, &Rfc3339) {
-            Ok(time) => time,
-            Err(_) => {
-                let day = time::macros::format_description!("[year]-[month]-[day]");
-                Date::parse(text, day).ok()?.midnight().assume_utc()
-            }
+        let time = if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
+            time
+        } else {
+            let day = time::macros::format_description!("[year]-[month]-[day]");
+            Date::parse(text, day).ok()?.midnight().assume_utc()
         };
         i64::try_from(time.unix_timestamp_nanos()).ok().map(Self)
     }

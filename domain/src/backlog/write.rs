@@ -107,7 +107,7 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
     if sets.0.is_empty() && described.is_none() {
         return Ok(None);
     }
-    if file.node("created_at").is_none() {
+    if file.node("created_at").and_then(Node::text).is_none() {
         sets.add("created_at", Value::Time(item.created_at));
     }
     sets.add("updated_at", Value::Time(at));
