@@ -57,7 +57,11 @@ impl Endpoint for Application {
     }
 
     fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
-        if self.has_backlog() { resources::TEMPLATES.iter().collect() } else { Vec::new() }
+        if self.has_backlog() {
+            resources::TEMPLATES.iter().map(|form| &form.spec).collect()
+        } else {
+            Vec::new()
+        }
     }
 
     async fn read(&self, asked: Asked) -> Result<Content> {

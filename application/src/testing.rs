@@ -9,7 +9,10 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{
     Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
 };
-use reqlore_domain::ports::endpoint::{Call, Endpoint, Reply, Unobserved};
+use reqlore_domain::ports::endpoint::{
+    ArgumentOf, Asked, Begun, Call, Completion, Content, Endpoint, Prompt, Reply, Resources,
+    Unobserved,
+};
 use reqlore_domain::ports::ids::{CountedIds, Ids};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project::ProjectKey;
@@ -123,5 +126,40 @@ impl Testing {
         let found = self.store.get(&ProjectKey::default(), &[id]).await.unwrap();
         let document = found.into_iter().next().flatten()?;
         Some(String::from_utf8(document.body.to_vec()).unwrap())
+    }
+
+    fn caller(&self) -> Caller {
+        Caller { name: "tester".to_owned(), access: self.access }
+    }
+
+    fn asked(&self, name: &str, arguments: &Value) -> Asked {
+        Asked {
+            caller: self.caller(),
+            correlation_id: "test".to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) async fn read(&self, uri: &str) -> Result<Content> {
+        self.application().read(self.asked(uri, &Value::Null)).await
+    }
+
+    pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<Resources> {
+        self.application().resources(&self.caller(), cursor.map(str::to_owned)).await
+    }
+
+    pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<Prompt> {
+        self.application().prompt(self.asked(name, &arguments)).await
+    }
+
+    pub(crate) async fn complete(
+        &self,
+        of: ArgumentOf,
+        argument: &str,
+        value: &str,
+    ) -> Result<Completion> {
+        let begun = Begun { of, argument: argument.to_owned(), value: value.to_owned() };
+        self.application().complete(&self.caller(), begun).await
     }
 }

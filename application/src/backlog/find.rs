@@ -134,7 +134,8 @@ pub(crate) async fn all(ports: &Ports, kind: ItemKind) -> Result<Vec<Arc<Head>>>
     Ok(heads)
 }
 
-fn sort(heads: &mut [Arc<Head>]) {
+/// Into the one order.
+pub(crate) fn sort(heads: &mut [Arc<Head>]) {
     heads.sort_by(|a, b| match (item(a), item(b)) {
         (Some(one), Some(other)) => order(one, other).then_with(|| a.id.cmp(&b.id)),
         _ => a.id.cmp(&b.id),

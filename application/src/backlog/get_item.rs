@@ -7,10 +7,11 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::around::{self, Brief, Related};
+use super::brief::Brief;
 use super::find;
 use super::given::{Any, Given};
 use super::record::Record;
+use super::surroundings::{Links, Related, Relationships, Surroundings};
 use crate::Context;
 use crate::arguments::decode;
 use crate::tool::{Tool, reply, schema};
@@ -30,9 +31,9 @@ struct Answer {
     item: Record,
     /// What belongs to it.
     children: Vec<Brief>,
-    /// Of a requirement.
-    relationships: Vec<Related>,
-    /// What a person should mend in it.
+    relationships: Relationships,
+    links: Links,
+    /// What a person should mend in its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     fault: Option<String>,
@@ -45,7 +46,7 @@ impl Tool for GetItem {
             name: "get_item",
             title: "Read an item",
             description: "Reads an epic, user story, requirement or acceptance criterion by its \
-                          reference, with its children and relationships.",
+                          reference, with its children, its relationships, and who speaks of whom.",
             input_schema: schema::<Arguments>(),
             output_schema: schema::<Answer>(),
             access: Access::Read,
@@ -62,16 +63,12 @@ impl Tool for GetItem {
         let named = |error: reqlore_domain::error::Error| error.field("reference");
         let head = find::head(ports, reference).await.map_err(named)?;
         let document = find::document(ports, &head).await?;
-        let children = around::children(ports, reference).await?;
-        let children = children.iter().filter_map(|head| Some(Brief::of(head, find::item(head)?)));
-        let relationships = match find::item(&head) {
-            Some(item) => around::relationships(ports, item).await?,
-            None => Vec::new(),
-        };
+        let around = Surroundings::of(ports, reference, &head).await?;
         let answer = Answer {
             item: Record::of(&head, &document)?,
-            children: children.collect(),
-            relationships,
+            children: Brief::all(&around.children),
+            relationships: around.relationships,
+            links: around.links,
             fault: head.fault.as_ref().map(|fault| fault.reason.clone()),
         };
         reply(text(&answer), &answer)
@@ -80,7 +77,7 @@ impl Tool for GetItem {
 
 /// The sentence, the description, and what stands around it.
 fn text(answer: &Answer) -> String {
-    let Answer { item, children, relationships, .. } = answer;
+    let Answer { item, children, relationships, fault, .. } = answer;
     let said = [
         item.status.map(|status| format!("Status: {status}")),
         item.priority.map(|priority| format!("Priority: {priority}")),
@@ -96,14 +93,15 @@ fn text(answer: &Answer) -> String {
         item.description.clone(),
     ];
     parts.extend(children.iter().map(|child| format!("- {}: {}", child.reference_id, child.title)));
-    parts.extend(relationships.iter().map(|related| {
-        let title = related.title.as_deref().unwrap_or("not there");
-        let other = format!("{}: {title}", related.reference_id);
-        match related.direction {
-            "to" => format!("- {} {other}", related.kind),
-            _ => format!("- {other} {} this", related.kind),
-        }
-    }));
+    parts.extend(relationships.outgoing.iter().map(|to| format!("- {} {}", to.kind, end(to))));
+    parts.extend(
+        relationships.incoming.iter().map(|from| format!("- {} {} it", end(from), from.kind)),
+    );
+    parts.extend(fault.iter().map(|fault| format!("To be mended: {fault}")));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
+}
+
+fn end(related: &Related) -> String {
+    format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("not there"))
 }

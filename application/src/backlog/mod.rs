@@ -1,7 +1,7 @@
 //! The backlog (S2; S5 6 to 8): tools, resources and prompts over epics, user stories, requirements
 //! and acceptance criteria.
 
-mod around;
+pub(crate) mod brief;
 mod change;
 pub(crate) mod changed;
 mod choice;
@@ -16,12 +16,14 @@ pub(crate) mod find;
 mod get_item;
 mod get_user_story_requirements;
 pub(crate) mod given;
+pub(crate) mod hierarchy;
 mod make;
 pub(crate) mod prompts;
 pub(crate) mod record;
 mod relationship;
 pub mod renumber;
 pub(crate) mod resources;
+pub(crate) mod surroundings;
 #[cfg(test)]
 mod tests;
 mod update_acceptance_criteria;

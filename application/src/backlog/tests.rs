@@ -298,12 +298,12 @@ async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself()
         assert!(error.message.contains(says), "{error}");
     }
     let reply = testing.call("get_item", json!({ "reference": "REQ-001" })).await.unwrap();
-    let related = json!([
-        { "type": "depends_on", "direction": "to", "reference_id": "REQ-002", "title": "B" },
-        { "type": "relates_to", "direction": "to", "reference_id": "REQ-002", "title": "B" },
-        { "type": "depends_on", "direction": "from", "reference_id": "REQ-002", "title": "B" },
-    ]);
-    assert_eq!(reply.data["relationships"], related);
+    let kinds = |way: &str| -> Vec<String> {
+        let related = reply.data["relationships"][way].as_array().unwrap();
+        related.iter().map(|to| format!("{} {}", to["type"], to["reference_id"])).collect()
+    };
+    assert_eq!(kinds("outgoing"), ["\"depends_on\" \"REQ-002\"", "\"relates_to\" \"REQ-002\""]);
+    assert_eq!(kinds("incoming"), ["\"depends_on\" \"REQ-002\""]);
     let ended = relate("REQ-001", "REQ-002", "depends_on");
     testing.data("delete_relationship", ended.clone()).await;
     let error = testing.error("delete_relationship", ended).await;

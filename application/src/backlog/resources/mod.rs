@@ -1,20 +1,41 @@
 //! What can be read by URI (S5 6; rulings 3).
 
+mod collection;
+mod complete;
+mod content;
+mod item;
+mod list;
+#[cfg(test)]
+mod tests;
+pub(crate) mod uri;
+
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::{Begun, Completion, Content, Resources, TemplateSpec};
+use reqlore_domain::ports::endpoint::{Begun, Completion, Content, Resources};
+
+pub(crate) use uri::TEMPLATES;
+use uri::Uri;
 
 use crate::Context;
 
-pub(crate) const TEMPLATES: [TemplateSpec; 0] = [];
-
-pub(crate) async fn list(_: &Context, _: Option<String>) -> Result<Resources> {
-    Ok(Resources::default())
+pub(crate) async fn list(context: &Context, cursor: Option<String>) -> Result<Resources> {
+    list::page(&context.ports, cursor.as_deref()).await
 }
 
-pub(crate) async fn read(_: &Context, _: bool, uri: &str) -> Result<Content> {
-    Err(Error::new(ErrorKind::NotFound, format!("There is no resource {uri:?}.")).reference(uri))
+/// `is_on`: does this server have a backlog at all?
+pub(crate) async fn read(context: &Context, is_on: bool, uri: &str) -> Result<Content> {
+    let found = uri::read(uri)?;
+    if !is_on {
+        let message = format!(
+            "There is no resource {uri}: this server runs without the backlog (`--toolsets`)."
+        );
+        return Err(Error::new(ErrorKind::NotFound, message).reference(uri));
+    }
+    match found {
+        Uri::Item(reference, view) => item::content(&context.ports, reference, view).await,
+        Uri::Collection(collection) => collection::content(&context.ports, collection).await,
+    }
 }
 
-pub(crate) async fn complete(_: &Context, _: &Begun) -> Result<Completion> {
-    Ok(Completion::default())
+pub(crate) async fn complete(context: &Context, begun: &Begun) -> Result<Completion> {
+    complete::complete(&context.ports, begun).await
 }

@@ -1,0 +1,239 @@
+//! What a prompt tells of its item: itself, its parents, its siblings, its children, its
+//! relationships, and what the knowledge graph says of it.
+//!
+//! Long lists and texts are cut, and say so where they are cut. A parent that is gone is no error;
+//! the item itself is.
+
+use std::sync::Arc;
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::Head;
+use reqlore_domain::error::{ErrorKind, Result};
+use serde::Serialize;
+
+use crate::Ports;
+use crate::backlog::brief::Brief;
+use crate::backlog::find;
+use crate::backlog::record::Record;
+use crate::backlog::resources::uri::{View, uri};
+use crate::backlog::surroundings::{Links, Relationships, Surroundings};
+
+/// The longest list.
+const MOST: usize = 50;
+
+/// So much of a list comes with its whole text, in bytes.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// The longest description of the item itself, and of others, in characters.
+const LONGEST: (usize, usize) = (50_000, 4_000);
+
+/// An item and what stands around it. What its kind does not have is left out.
+#[derive(Default, Serialize)]
+pub(super) struct Stored {
+    /// The item's; for `if_version`.
+    #[serde(skip)]
+    pub(super) version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requirement: Option<Record>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_story: Option<Record>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epic: Option<Record>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_stories: Option<Part<Record>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requirements: Option<Part<Record>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acceptance_criteria: Option<Part<Record>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sibling_user_stories: Option<Part<Brief>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sibling_requirements: Option<Part<Brief>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relationships: Option<Relationships>,
+    links: Links,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// The first of a list, and how many there are.
+#[derive(Serialize)]
+struct Part<T> {
+    count: usize,
+    items: Vec<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<String>,
+}
+
+impl<T> Part<T> {
+    fn new(items: Vec<T>, count: usize, whole: &str) -> Self {
+        let more = count.saturating_sub(items.len());
+        let left_out = (more > 0).then(|| format!("{more} more; they stand in {whole}"));
+        Self { count, items, left_out }
+    }
+}
+
+impl Stored {
+    pub(super) async fn of(ports: &Ports, reference: Reference) -> Result<Self> {
+        let (head, mut record) = found(ports, reference).await?;
+        let mut stored = Self::default();
+        stored.version = record.version.clone();
+        stored.cut(&mut record, LONGEST.0);
+        let around = Surroundings::of(ports, reference, &head).await?;
+        let parent = find::item(&head).and_then(|item| item.parent);
+        match reference.kind {
+            ItemKind::Epic => {
+                stored.epic = Some(record);
+                let heads = around.of_kind(ItemKind::UserStory);
+                stored.user_stories = Some(stored.children(ports, reference, &heads).await?);
+            }
+            ItemKind::UserStory => {
+                stored.user_story = Some(record);
+                let heads = around.of_kind(ItemKind::Requirement);
+                stored.requirements = Some(stored.children(ports, reference, &heads).await?);
+                let heads = around.of_kind(ItemKind::AcceptanceCriteria);
+                stored.acceptance_criteria = Some(stored.children(ports, reference, &heads).await?);
+            }
+            ItemKind::Requirement | ItemKind::AcceptanceCriteria => {
+                stored.requirement = Some(record);
+                let heads = match parent {
+                    Some(story) => {
+                        find::children(ports, story, ItemKind::AcceptanceCriteria).await?
+                    }
+                    None => Vec::new(),
+                };
+                let story = parent.unwrap_or(reference);
+                stored.acceptance_criteria = Some(stored.children(ports, story, &heads).await?);
+                stored.relationships = Some(stored.few_related(around.relationships));
+            }
+        }
+        stored.links = stored.few_links(around.links);
+        stored.siblings(ports, reference, parent).await?;
+        stored.parents(ports, reference, parent).await?;
+        Ok(stored)
+    }
+
+    /// The item's parent, and that one's.
+    async fn parents(
+        &mut self,
+        ports: &Ports,
+        child: Reference,
+        parent: Option<Reference>,
+    ) -> Result<()> {
+        let (mut child, mut parent) = (child, parent);
+        while let Some(reference) = parent {
+            let (head, mut record) = match found(ports, reference).await {
+                Ok(found) => found,
+                Err(error) if is_gone(error.kind) => {
+                    self.notes.push(format!("parent of {child}: {}", error.message));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
+            self.cut(&mut record, LONGEST.1);
+            match reference.kind {
+                ItemKind::Epic => self.epic = Some(record),
+                _ => self.user_story = Some(record),
+            }
+            child = reference;
+            parent = find::item(&head).and_then(|item| item.parent);
+        }
+        if let Some(kind) = child.kind.parent() {
+            self.notes.push(format!("{child} belongs to no {}", kind.noun().to_lowercase()));
+        }
+        Ok(())
+    }
+
+    /// Others of the same parent.
+    async fn siblings(
+        &mut self,
+        ports: &Ports,
+        reference: Reference,
+        parent: Option<Reference>,
+    ) -> Result<()> {
+        let Some(parent) = parent else { return Ok(()) };
+        let mut heads = find::children(ports, parent, reference.kind).await?;
+        heads.retain(|head| find::item(head).is_some_and(|it| it.reference != Some(reference)));
+        let count = heads.len();
+        heads.truncate(MOST);
+        let whole = uri(parent, View::Children(reference.kind));
+        let part = Some(Part::new(Brief::all(&heads), count, &whole));
+        match reference.kind {
+            ItemKind::UserStory => self.sibling_user_stories = part,
+            ItemKind::Requirement => self.sibling_requirements = part,
+            ItemKind::Epic | ItemKind::AcceptanceCriteria => {}
+        }
+        Ok(())
+    }
+
+    /// Items with their texts, the first ones.
+    async fn children(
+        &mut self,
+        ports: &Ports,
+        parent: Reference,
+        heads: &[Arc<Head>],
+    ) -> Result<Part<Record>> {
+        let kind = heads.first().and_then(|head| find::item(head)).map(|item| item.kind);
+        let whole = kind.map_or_else(String::new, |kind| uri(parent, View::Children(kind)));
+        let first: Vec<&Head> = heads.iter().take(MOST).map(|head| &**head).collect();
+        let documents = find::documents(ports, &first).await?;
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        for (head, document) in first.into_iter().zip(documents) {
+            let Some(document) = document else { continue };
+            let mut record = match Record::of(head, &document) {
+                Ok(record) => record,
+                Err(error) => {
+                    self.notes.push(error.message);
+                    continue;
+                }
+            };
+            self.cut(&mut record, LONGEST.1);
+            bytes += record.description.len();
+            if bytes > MOST_BYTES {
+                break;
+            }
+            records.push(record);
+        }
+        Ok(Part::new(records, heads.len(), &whole))
+    }
+
+    fn cut(&mut self, record: &mut Record, most: usize) {
+        let Some((at, _)) = record.description.char_indices().nth(most) else { return };
+        record.description.truncate(at);
+        let reference = &record.reference_id;
+        self.notes.push(format!(
+            "the description of {reference} ends here after {most} characters; get_item reads all"
+        ));
+    }
+
+    fn few_related(&mut self, mut all: Relationships) -> Relationships {
+        self.few("relationships.outgoing", &mut all.outgoing);
+        self.few("relationships.incoming", &mut all.incoming);
+        all
+    }
+
+    fn few_links(&mut self, mut all: Links) -> Links {
+        self.few("links.outgoing", &mut all.outgoing);
+        self.few("links.incoming", &mut all.incoming);
+        all
+    }
+
+    fn few<T>(&mut self, name: &str, list: &mut Vec<T>) {
+        if list.len() > MOST {
+            self.notes.push(format!("{name}: the first {MOST} of {}", list.len()));
+            list.truncate(MOST);
+        }
+    }
+}
+
+/// Nothing that a prompt on another item could not do without.
+fn is_gone(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
+}
+
+async fn found(ports: &Ports, reference: Reference) -> Result<(Arc<Head>, Record)> {
+    let head = find::head(ports, reference).await?;
+    let document = find::document(ports, &head).await?;
+    let record = Record::of(&head, &document)?;
+    Ok((head, record))
+}

@@ -1,0 +1,1 @@
+//! Prompts on the memory store.

@@ -1,0 +1,120 @@
+//! What an item's resources say.
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::endpoint::Content;
+use serde::Serialize;
+
+use super::content::{Name, Records, short};
+use super::uri::{View, uri};
+use crate::Ports;
+use crate::backlog::brief::Brief;
+use crate::backlog::find;
+use crate::backlog::hierarchy::hierarchy;
+use crate::backlog::record::Record;
+use crate::backlog::surroundings::{Links, Relationships, Surroundings};
+
+/// An item with what belongs to it.
+#[derive(Serialize)]
+struct Whole {
+    #[serde(flatten)]
+    record: Record,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_stories: Option<Vec<Brief>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requirements: Option<Vec<Brief>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acceptance_criteria: Option<Vec<Brief>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relationships: Option<Relationships>,
+    links: Links,
+}
+
+#[derive(Serialize)]
+struct Related {
+    count: usize,
+    relationships: Relationships,
+}
+
+pub(super) async fn content(ports: &Ports, reference: Reference, view: View) -> Result<Content> {
+    match view {
+        View::Item => whole(ports, reference).await,
+        View::Hierarchy => {
+            let hierarchy = hierarchy(ports, reference).await?;
+            let what = "with everything below it";
+            name(reference, view, &hierarchy.epic.title, what).content(&hierarchy)
+        }
+        View::Children(kind) => children(ports, reference, kind).await,
+        View::Relationships => {
+            let head = find::head(ports, reference).await?;
+            let around = Surroundings::of(ports, reference, &head).await?;
+            let relationships = around.relationships;
+            let count = relationships.outgoing.len() + relationships.incoming.len();
+            let title = find::item(&head).map_or("", |item| &item.title);
+            let what = "its relationships to other requirements";
+            name(reference, view, title, what).content(&Related { count, relationships })
+        }
+    }
+}
+
+async fn whole(ports: &Ports, reference: Reference) -> Result<Content> {
+    let head = find::head(ports, reference).await?;
+    let document = find::document(ports, &head).await?;
+    let record = Record::of(&head, &document)?;
+    let around = Surroundings::of(ports, reference, &head).await?;
+    let of = |kind: ItemKind| {
+        (kind.parent() == Some(reference.kind)).then(|| Brief::all(&around.of_kind(kind)))
+    };
+    let (user_stories, requirements) = (of(ItemKind::UserStory), of(ItemKind::Requirement));
+    let acceptance_criteria = of(ItemKind::AcceptanceCriteria);
+    let is_requirement = reference.kind == ItemKind::Requirement;
+    let relationships = is_requirement.then_some(around.relationships);
+    let links = around.links;
+    let name = name(reference, View::Item, &record.title, contains(reference.kind));
+    let whole =
+        Whole { record, user_stories, requirements, acceptance_criteria, relationships, links };
+    name.described(&whole)
+}
+
+/// What an item's own resource has beside it.
+fn contains(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Epic => "with its user stories",
+        ItemKind::UserStory => "with its requirements and acceptance criteria",
+        ItemKind::Requirement => "with its relationships and links",
+        ItemKind::AcceptanceCriteria => "with its links",
+    }
+}
+
+async fn children(ports: &Ports, reference: Reference, kind: ItemKind) -> Result<Content> {
+    let head = find::head(ports, reference).await?;
+    let heads = find::children(ports, reference, kind).await?;
+    let hint = "search_requirements and search_global find the others, get_item reads one";
+    let (key, what) = match kind {
+        ItemKind::Epic => ("epics", "its epics"),
+        ItemKind::UserStory => ("user_stories", "its user stories"),
+        ItemKind::Requirement => ("requirements", "its requirements"),
+        ItemKind::AcceptanceCriteria => ("acceptance_criteria", "its acceptance criteria"),
+    };
+    let records = Records::of(ports, &heads, key, hint).await?;
+    let title = find::item(&head).map_or("", |item| &item.title);
+    name(reference, View::Children(kind), title, what).content(&records)
+}
+
+fn name(reference: Reference, view: View, title: &str, what: &str) -> Name {
+    Name {
+        uri: uri(reference, view),
+        name: reference.to_string(),
+        description: described(reference, title, what),
+    }
+}
+
+/// One sentence on an item.
+pub(super) fn described(reference: Reference, title: &str, what: &str) -> String {
+    format!("{} {reference}: {}, {what}", reference.kind.noun(), short(title))
+}
+
+/// One sentence on an item in a list.
+pub(super) fn listed(reference: Reference, title: &str) -> String {
+    described(reference, title, contains(reference.kind))
+}

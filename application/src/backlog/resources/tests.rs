@@ -1,0 +1,388 @@
+//! Resources on the memory store.
+
+use std::collections::BTreeSet;
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
+use reqlore_domain::ports::endpoint::ArgumentOf;
+use serde_json::{Value, json};
+
+use crate::testing::Testing;
+
+fn id(name: &str) -> DocumentId {
+    let kind = Reference::of_name(name).unwrap().kind;
+    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+}
+
+/// An epic with two stories; the first has three requirements and a criterion.
+async fn project() -> Testing {
+    let testing = Testing::new();
+    for (name, text) in [
+        ("EP-001-aaaaaa", "---\ntitle: Shop\npriority: 2\n---\n\nSell things.\n"),
+        ("US-001-bbbbbb", "---\ntitle: Pay\nepic: EP-001\npriority: 1\n---\nAs dec-1d2c8f says.\n"),
+        ("US-002", "---\ntitle: Return goods\nepic: EP-1\nstatus: Done\n---\n"),
+        (
+            "REQ-001",
+            "---\nuid: u-1\ntitle: By card\nuser_story: US-001\npriority: 2\nstatus: Active\n\
+             depends_on: [REQ-2, REQ-77]\n---\n\nLike REQ-003; see dec-1d2c8f and EP-999.\n",
+        ),
+        ("REQ-002", "---\ntitle: By bill\nuser_story: US-001\npriority: 1\n---\n"),
+        ("REQ-003", "---\ntitle: By cash\nuser_story: US-001\nblocks: REQ-001\n---\nREQ-001!\n"),
+        ("AC-001", "---\nuser_story: US-001\n---\n\nGiven a card\nThen it is charged\n"),
+    ] {
+        testing.write(id(name), text).await;
+    }
+    let decision = "---\nid: dec-1d2c8f\ntitle: Cards first\nimplements: REQ-1\n---\n";
+    testing.write(DocumentId::entity("decisions/dec-1d2c8f"), decision).await;
+    testing
+}
+
+async fn json(testing: &Testing, uri: &str) -> Value {
+    serde_json::from_str(&testing.read(uri).await.unwrap().text).unwrap()
+}
+
+async fn error(testing: &Testing, uri: &str) -> Error {
+    testing.read(uri).await.expect_err(uri)
+}
+
+fn references(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["reference_id"].as_str().unwrap()).collect()
+}
+
+// S5: 6.2, 6.3, 6.6
+#[tokio::test]
+async fn an_item_s_resource_is_its_record_with_what_belongs_to_it() {
+    let testing = project().await;
+    let content = testing.read("user-story://US-1").await.unwrap();
+    assert_eq!((content.uri.as_str(), content.name.as_str()), ("user-story://US-001", "US-001"));
+    assert_eq!(content.mime_type, "application/json");
+    let said = "User story US-001: Pay, with its requirements and acceptance criteria";
+    assert_eq!(content.description, said);
+    let story: Value = serde_json::from_str(&content.text).unwrap();
+    assert_eq!((&story["uri"], &story["name"]), (&json!(content.uri), &json!("US-001")));
+    assert_eq!((&story["title"], &story["epic"]), (&json!("Pay"), &json!("EP-001")));
+    assert_eq!(story["description"], "As dec-1d2c8f says.");
+    assert_eq!(references(&story["requirements"]), ["REQ-002", "REQ-001", "REQ-003"]);
+    assert_eq!(story["acceptance_criteria"][0]["title"], "Given a card");
+    let linked = json!([{ "relation": "mentions", "id": "dec-1d2c8f", "kind": "decision",
+                          "title": "Cards first" }]);
+    assert_eq!(story["links"]["outgoing"], linked);
+
+    let epic = json(&testing, "epic://EP-001").await;
+    assert_eq!(references(&epic["user_stories"]), ["US-001", "US-002"]);
+    assert_eq!(epic["description"], "Sell things.");
+    let criteria = json(&testing, "acceptance-criteria://AC-001").await;
+    assert_eq!(criteria["user_story"], "US-001");
+    assert_eq!(criteria["description"], "Given a card\nThen it is charged");
+}
+
+// S5: 6.2, 6.3
+#[tokio::test]
+async fn a_requirement_tells_its_relationships_and_who_speaks_of_it() {
+    let testing = project().await;
+    let requirement = json(&testing, "requirement://REQ-001").await;
+    let relationships = json!({
+        "outgoing": [
+            { "type": "depends_on", "reference_id": "REQ-002", "title": "By bill",
+              "status": "Draft" },
+            { "type": "depends_on", "reference_id": "REQ-077" },
+        ],
+        "incoming": [{ "type": "blocks", "reference_id": "REQ-003", "title": "By cash",
+                       "status": "Draft" }],
+    });
+    assert_eq!(requirement["relationships"], relationships);
+    let links = json!({
+        "outgoing": [
+            { "relation": "mentions", "id": "REQ-003", "kind": "requirement", "title": "By cash" },
+            { "relation": "mentions", "id": "dec-1d2c8f", "kind": "decision",
+              "title": "Cards first" },
+            { "relation": "mentions", "id": "EP-999", "kind": "epic" },
+        ],
+        "incoming": [
+            { "relation": "mentions", "id": "REQ-003", "kind": "requirement", "title": "By cash" },
+            { "relation": "implements", "id": "dec-1d2c8f", "kind": "decision",
+              "title": "Cards first" },
+        ],
+    });
+    let sorted = |links: &Value| -> BTreeSet<String> {
+        links.as_array().unwrap().iter().map(ToString::to_string).collect()
+    };
+    for side in ["outgoing", "incoming"] {
+        assert_eq!(sorted(&requirement["links"][side]), sorted(&links[side]), "{side}");
+    }
+    let only = json(&testing, "requirement://REQ-1/relationships").await;
+    assert_eq!((&only["count"], &only["relationships"]), (&json!(3), &relationships));
+    assert_eq!(only["name"], "REQ-001");
+}
+
+// S5: 6.5
+#[tokio::test]
+async fn a_hierarchy_has_everything_below_the_epic_in_the_one_order() {
+    let testing = project().await;
+    let hierarchy = json(&testing, "epic://EP-1/hierarchy").await;
+    assert_eq!(hierarchy["epic"]["title"], "Shop");
+    assert_eq!(references(&hierarchy["user_stories"]), ["US-001", "US-002"]);
+    let first = &hierarchy["user_stories"][0];
+    assert_eq!(references(&first["requirements"]), ["REQ-002", "REQ-001", "REQ-003"]);
+    let requirement = json!({ "reference_id": "REQ-001", "title": "By card", "status": "Active",
+                              "priority": 2, "type_name": "Functional" });
+    assert_eq!(first["requirements"][1], requirement);
+    assert_eq!(references(&first["acceptance_criteria"]), ["AC-001"]);
+    assert_eq!(hierarchy["user_stories"][1]["requirements"], json!([]));
+    let counts = json!({ "user_stories": 2, "requirements": 3, "acceptance_criteria": 1 });
+    assert_eq!(hierarchy["counts"], counts);
+}
+
+// S5: 6.3, 6.5, 6.6
+#[tokio::test]
+async fn children_and_collections_are_records_with_their_number() {
+    let testing = project().await;
+    for (uri, key, expected) in [
+        ("epic://EP-001/user-stories", "user_stories", &["US-001", "US-002"][..]),
+        (
+            "user-story://US-001/requirements",
+            "requirements",
+            &["REQ-002", "REQ-001", "REQ-003"][..],
+        ),
+        ("user-story://US-002/requirements", "requirements", &[][..]),
+        ("user-story://US-001/acceptance-criteria", "acceptance_criteria", &["AC-001"][..]),
+        ("requirements://epics", "epics", &["EP-001"][..]),
+        ("requirements://user-stories", "user_stories", &["US-001", "US-002"][..]),
+        ("requirements://requirements", "requirements", &["REQ-002", "REQ-001", "REQ-003"][..]),
+    ] {
+        let content = testing.read(uri).await.unwrap();
+        let found: Value = serde_json::from_str(&content.text).unwrap();
+        assert_eq!(references(&found[key]), expected, "{uri}");
+        assert_eq!(found["count"], expected.len(), "{uri}");
+        assert_eq!(found["uri"], content.uri, "{uri}");
+        assert_eq!(found["name"], content.name, "{uri}");
+        assert_eq!(found["description"], content.description, "{uri}");
+        assert_eq!(found.get("truncated"), None, "{uri}");
+    }
+    let types = json(&testing, "requirements://requirements-types").await;
+    assert_eq!((&types["count"], &types["name"]), (&json!(5), &json!("requirements-types")));
+    assert_eq!(types["requirement_types"][1]["name"], "Non-Functional");
+    let types = json(&testing, "requirements://relationship-types").await;
+    assert_eq!(types["relationship_types"][0]["name"], "depends_on");
+    assert!(types["relationship_types"][4]["description"].is_string());
+}
+
+// S5: 6.4, 6.7
+#[tokio::test]
+async fn what_is_not_there_is_not_found_and_a_deleted_item_says_since_when() {
+    let testing = project().await;
+    let tomb = "---\ntitle: Gone\ndeleted_at: 2026-11-22T07:48:05Z\ndeleted_username: ann\n---\n";
+    testing.write(DocumentId { kind: Kind::Deleted, name: "US-009-ffffff".to_owned() }, tomb).await;
+    for (uri, says) in [
+        ("epic://EP-999", "Epic not found: EP-999"),
+        ("epic://EP-999/hierarchy", "Epic not found: EP-999"),
+        ("epic://EP-999/user-stories", "Epic not found: EP-999"),
+        ("user-story://US-999", "User story not found: US-999"),
+        ("user-story://US-999/requirements", "User story not found: US-999"),
+        ("requirement://REQ-999/relationships", "Requirement not found: REQ-999"),
+        ("acceptance-criteria://AC-999", "Acceptance criteria not found: AC-999"),
+    ] {
+        let error = error(&testing, uri).await;
+        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::NotFound, says));
+        assert!(error.reference.is_some_and(|found| says.ends_with(&found)), "{uri}");
+    }
+    for uri in ["user-story://US-9", "user-story://US-009/acceptance-criteria"] {
+        let error = error(&testing, uri).await;
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        let says = "User story not found: US-009 (it was deleted on 2026-11-22T07:48:05Z by ann)";
+        assert_eq!(error.message, says);
+    }
+    let foreign = error(&testing, "file:///etc/passwd").await;
+    assert_eq!(foreign.kind, ErrorKind::InvalidArgument);
+}
+
+// S5: 6.7
+#[tokio::test]
+async fn a_storage_that_fails_is_no_missing_item() {
+    let mut store = MockDocumentRepository::new();
+    store.expect_named().returning(|_, _, _| {
+        let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { place, reason, source: None })
+    });
+    let error = error(&Testing::on(store), "epic://EP-001").await;
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn two_files_of_one_reference_are_told_apart_by_nobody() {
+    let testing = project().await;
+    testing.write(id("EP-001-cccccc"), "---\ntitle: Twin\n---\n").await;
+    let error = error(&testing, "epic://EP-001").await;
+    assert_eq!(error.kind, ErrorKind::Refused);
+    assert!(error.message.contains("check --fix"), "{}", error.message);
+    let listed = testing.resources(None).await.unwrap().resources;
+    assert_eq!(listed.iter().filter(|found| found.uri == "epic://EP-001").count(), 1);
+}
+
+#[tokio::test]
+async fn a_long_collection_is_cut_and_says_so() {
+    let testing = Testing::new();
+    for number in 1..=30 {
+        let text = format!("---\ntitle: T\n---\n{}", "x".repeat(50_000));
+        testing.write(id(&format!("REQ-{number:03}")), text).await;
+    }
+    let content = testing.read("requirements://requirements").await.unwrap();
+    assert!(content.text.len() < 1024 * 1024 + 1_000, "{}", content.text.len());
+    let found: Value = serde_json::from_str(&content.text).unwrap();
+    let here = found["requirements"].as_array().unwrap().len();
+    assert_eq!((here, &found["count"], &found["truncated"]), (20, &json!(30), &json!(true)));
+    let hint = found["hint"].as_str().unwrap();
+    assert!(hint.starts_with("the first 20 of 30 are here; use search_requirements"), "{hint}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_text_harms_no_other() {
+    let testing = project().await;
+    testing.write(id("EP-002"), &b"\xff\xfe"[..]).await;
+    let found = json(&testing, "requirements://epics").await;
+    assert_eq!(references(&found["epics"]), ["EP-001", "EP-002"]);
+    let warning = found["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with(".reqlore/backlog/epics/EP-002.md: "), "{warning}");
+    assert_eq!(error(&testing, "epic://EP-002").await.kind, ErrorKind::Unreadable);
+}
+
+// S5: 6.6
+#[tokio::test]
+async fn the_list_pages_through_everything_once() {
+    let testing = Testing::new();
+    let mut expected = BTreeSet::new();
+    for (prefix, scheme, many) in [
+        ("EP", "epic", 95),
+        ("US", "user-story", 7),
+        ("REQ", "requirement", 140),
+        ("AC", "acceptance-criteria", 8),
+    ] {
+        for number in 1..=many {
+            let name = format!("{prefix}-{number:03}");
+            testing.write(id(&name), format!("---\ntitle: Title of {name}\n---\n")).await;
+            expected.insert(format!("{scheme}://{name}"));
+        }
+    }
+    let (mut found, mut pages, mut cursor) = (Vec::new(), Vec::new(), None::<String>);
+    loop {
+        let page = testing.resources(cursor.as_deref()).await.unwrap();
+        pages.push(page.resources.len());
+        found.extend(page.resources);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    // The first page ends where the epics do.
+    assert_eq!(pages, [100, 100, 55]);
+    let collections: Vec<&str> = found[..5].iter().map(|found| found.uri.as_str()).collect();
+    assert_eq!(collections[3], "requirements://requirements-types");
+    let uris: BTreeSet<String> = found[5..].iter().map(|found| found.uri.clone()).collect();
+    assert_eq!((found.len(), uris), (255, expected));
+    let epic = &found[5];
+    assert_eq!((epic.name.as_str(), epic.title.as_str()), ("EP-001", "Title of EP-001"));
+    assert_eq!(epic.description, "Epic EP-001: Title of EP-001, with its user stories");
+    for listed in [&found[0], epic, &found[254]] {
+        assert_eq!(listed.mime_type, "application/json");
+        assert!(testing.read(&listed.uri).await.is_ok(), "{}", listed.uri);
+    }
+}
+
+#[tokio::test]
+async fn a_full_page_with_nothing_behind_it_is_the_last() {
+    let testing = Testing::new();
+    for number in 1..=95 {
+        testing.write(id(&format!("EP-{number:03}")), "---\ntitle: T\n---\n").await;
+    }
+    let page = testing.resources(None).await.unwrap();
+    assert_eq!((page.resources.len(), page.next_cursor), (100, None));
+}
+
+#[tokio::test]
+async fn a_cursor_of_somebody_else_is_refused() {
+    let testing = Testing::new();
+    for number in 1..=101 {
+        testing.write(id(&format!("EP-{number:03}")), "---\ntitle: T\n---\n").await;
+    }
+    let good = testing.resources(None).await.unwrap().next_cursor.unwrap();
+    assert!(testing.resources(Some(&good)).await.is_ok());
+    let changed = format!("{}A", &good[..good.len() - 1]);
+    let (long, half) = ("A".repeat(100_000), &good[..10]);
+    for bad in ["", "1", "EP-050", "ZXBpYwpFUC0wNTA", "\u{e9}\u{e9}", half, &changed, &long] {
+        let error = testing.resources(Some(bad)).await.expect_err(bad);
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{bad}");
+        assert_eq!(error.field.as_deref(), Some("cursor"), "{bad}");
+        assert!(error.message.len() < 500);
+    }
+}
+
+async fn completed(testing: &Testing, template: &str, value: &str) -> Vec<String> {
+    let of = ArgumentOf::Template(template.to_owned());
+    testing.complete(of, "reference", value).await.unwrap().values
+}
+
+#[tokio::test]
+async fn completion_knows_references_numbers_and_words_of_titles() {
+    let testing = Testing::new();
+    for (number, title) in [
+        (1, "Login by password"),
+        (4, "Log of logins"),
+        (40, "Password rules"),
+        (48, "Audit trail"),
+        (148, "Reset a password"),
+        (481, "Größe"),
+    ] {
+        testing.write(id(&format!("REQ-{number:03}")), format!("---\ntitle: {title}\n---\n")).await;
+    }
+    let template = "requirement://{reference}/relationships";
+    for (typed, expected) in [
+        ("REQ-04", &["REQ-040", "REQ-048"][..]),
+        ("req-4", &["REQ-004", "REQ-040", "REQ-048", "REQ-481"][..]),
+        ("48", &["REQ-048", "REQ-481"][..]),
+        ("048", &["REQ-048"][..]),
+        (" pass log ", &["REQ-001"][..]),
+        ("PASSWORD", &["REQ-148", "REQ-040", "REQ-001"][..]),
+        ("größ", &["REQ-481"][..]),
+        ("US-", &[][..]),
+        ("-", &[][..]),
+        ("nothing like it", &[][..]),
+    ] {
+        assert_eq!(completed(&testing, template, typed).await, expected, "{typed:?}");
+    }
+    assert_eq!(completed(&testing, template, "").await.len(), 6);
+    let long = "x".repeat(1_000_000);
+    assert!(completed(&testing, template, &long).await.is_empty());
+}
+
+#[tokio::test]
+async fn completion_gives_a_hundred_and_the_true_number() {
+    let testing = Testing::new();
+    for number in 1..=130 {
+        testing.write(id(&format!("US-{number:03}")), "---\ntitle: T\n---\n").await;
+    }
+    let of = ArgumentOf::Prompt("suggest_acceptance_criteria".to_owned());
+    let found = testing.complete(of, "user_story", "US-").await.unwrap();
+    assert_eq!((found.values.len(), found.total), (100, 130));
+    assert_eq!((found.values[0].as_str(), found.values[99].as_str()), ("US-001", "US-100"));
+}
+
+#[tokio::test]
+async fn what_nobody_knows_has_no_completion() {
+    let testing = project().await;
+    for (of, argument) in [
+        (ArgumentOf::Template("epic://{id}".to_owned()), "reference"),
+        (ArgumentOf::Template("epic://{reference}".to_owned()), "epic"),
+        (ArgumentOf::Prompt("nobody".to_owned()), "epic"),
+        (ArgumentOf::Prompt("decompose_epic".to_owned()), "requirement"),
+        (ArgumentOf::Prompt("generate_user_story".to_owned()), "idea"),
+    ] {
+        let found = testing.complete(of.clone(), argument, "").await.unwrap();
+        assert_eq!((found.values.len(), found.total), (0, 0), "{of:?} {argument}");
+    }
+    for kind in ItemKind::ALL {
+        let template = format!("{}://{{reference}}", kind.name().replace('_', "-"));
+        assert!(!completed(&testing, &template, "").await.is_empty(), "{template}");
+    }
+}
