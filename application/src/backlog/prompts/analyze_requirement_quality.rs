@@ -61,9 +61,9 @@ Use these headings in this order, and nothing before the first.
 One of `ready`, `ready after small changes`, `rework`, `split`, `drop`; then one sentence on why.
 
 ### Findings
-The worst first: | # | Criterion | Severity | Words | Consequence | Change |. Severity is high (wrong
-things get built), medium (rework or dispute) or low (wording). Quote the words exactly; for what is
-missing write \"missing\". No findings: say so instead of a table.
+A table, the worst first, with the columns #, Criterion, Severity, Words, Consequence and Change.
+Severity is high (wrong things get built), medium (rework or dispute) or low (wording). Quote the
+words exactly; for what is missing write \"missing\". No findings: say so instead of a table.
 
 ### Rewritten
 The whole requirement in the pattern that fits, with the pattern's name. If it must be split, one

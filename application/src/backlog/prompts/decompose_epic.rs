@@ -69,29 +69,30 @@ Use these headings in this order, and nothing before the first.
 Users, outcome, and what is out of scope, in at most five sentences.
 
 ### Existing stories
-| Reference | Keep, change, split or drop | Why |. Leave the section out when there are none.
+A table with the columns Reference, Keep or change or split or drop, and Why. Leave the section out
+when there are none.
 
 ### Stories
-In the order of building: | # | Title | As a … I want … so that … | Priority | Cut by | Comes after |.
-Priority is 1 Critical, 2 High, 3 Medium or 4 Low; \"comes after\" has references or numbers of this
-table. Existing stories stand in it by their reference. Three to twelve as a rule; if it takes more,
-propose to divide the epic.
+A table in the order of building, with the columns #, Title, Story (As a … I want … so that …),
+Priority (1 Critical, 2 High, 3 Medium, 4 Low), Cut by, and Comes after (references, or numbers of
+this table). Existing stories stand in it by their reference. Three to twelve as a rule; if it takes
+more, propose to divide the epic.
 
 ### Each new story
 For each new row: what is in, what is out, two to four acceptance criteria in a line each (one of
 them a limit or a failure), and the risk or unknown if there is one.
 
 ### Coverage
-| What the epic promises (quoted) | Stories |. A promise without a story is a gap, a story without a
-promise goes out or becomes a question.
+A table with the columns Promise (quoted from the epic) and Stories. A promise without a story is a
+gap; a story without a promise goes out or becomes a question.
 
 ### First release
 The fewest stories that give a user something of worth, and what they leave out.
 
 ### Questions
-What the epic leaves open, what depends on it, and which story waits for it. Ask instead of inventing
-users, numbers or rules; mark an assumption [ASSUMED: …]. If the goal or the users are unknown, ask
-that first and divide no further.
+What the epic leaves open, what depends on it, and which story waits for it. Ask instead of
+inventing users, numbers or rules; mark an assumption [ASSUMED: …]. If the goal or the users are
+unknown, ask that first and divide no further.
 
 ## Storing it
 
@@ -108,4 +109,5 @@ Show the answer first and store nothing before the user has chosen. Then, in the
   `if_version` \"{version}\".
 Requirements come later, story by story, with `create_requirement`. On a conflict read the item with
 `get_item`, show the difference and ask again. If a call fails, say what is stored and what is not
-before you go on, and never create the same story twice. Say at the end which references you wrote.";
+before you go on, and never create the same story twice. Say at the end which references you
+wrote.";

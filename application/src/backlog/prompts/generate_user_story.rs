@@ -63,8 +63,8 @@ Use these headings in this order, and nothing before the first.
 
 ### Story
 - **Title**: a short phrase with a verb, from the user's side, under 80 characters
-- **Description**: As a *role*, I want *ability*, so that *benefit*. Below it the context that a team
-  needs, in at most two paragraphs, and what is out of scope.
+- **Description**: As a *role*, I want *ability*, so that *benefit*. Below it the context that a
+  team needs, in at most two paragraphs, and what is out of scope.
 - **Priority**: 1 Critical, 2 High, 3 Medium or 4 Low, with the reason
 - **Why now**: what of the epic it delivers, in a sentence
 
@@ -77,9 +77,9 @@ Two to six statements in patterns of EARS, each with title, type (Functional, No
 Business Rule, Interface, Data) and priority, and the criterion that checks it.
 
 ### Fit
-| Story | How it relates | What to do |, for each existing story that overlaps, comes before or
-comes after; and how the new one stands against the six properties, naming only those that it does
-not have in full.
+A table with the columns Story, How it relates and What to do: each existing story that overlaps,
+comes before or comes after. Below it, those of the six properties that the new story does not have
+in full.
 
 ### Questions
 What the epic and the idea leave open, and what depends on it. Ask instead of inventing users,
@@ -89,8 +89,8 @@ or the benefit is unknown, ask before you write the rest.
 ## Storing it
 
 Show the answer first and store nothing before the user agrees. Then, in this order:
-1. `create_user_story` with `epic` \"{reference}\", `title`, `description` and `priority`. Its answer
-   has the new reference, which the next calls need.
+1. `create_user_story` with `epic` \"{reference}\", `title`, `description` and `priority`. Its
+   answer has the new reference, which the next calls need.
 2. For each agreed criterion `create_acceptance_criteria` with `user_story` (the new reference) and
    `description` (the title on its first line).
 3. For each agreed requirement `create_requirement` with `user_story` (the new reference), `title`,

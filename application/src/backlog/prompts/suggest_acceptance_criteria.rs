@@ -62,7 +62,8 @@ Use these headings in this order, and nothing before the first.
 Who wants what, and why, in two sentences. If the story does not say, that is the first question.
 
 ### Existing criteria
-| Reference | Keep, change or drop | Why | New words |. Leave the section out when there are none.
+A table with the columns Reference, Keep or change or drop, Why, and New words. Leave the section
+out when there are none.
 
 ### New criteria
 The most important first, numbered, each like this:
@@ -75,8 +76,8 @@ The most important first, numbered, each like this:
 Name the requirements that it checks; \"story\" where none says it.
 
 ### Coverage
-| Requirement | Criteria | Gap |, with every requirement of the story; then criteria that no
-requirement carries.
+A table with the columns Requirement, Criteria and Gap: every requirement of the story. Below it the
+criteria that no requirement asks for.
 
 ### Questions
 What the stored text leaves open and what depends on it. Ask instead of inventing limits, roles or

@@ -66,10 +66,10 @@ The requirement in its parts, a line each; unclear parts are marked with the num
 question.
 
 ### Scenarios
-The most valuable first: | # | Title | Kind | Level | Given | When | Then | Catches |. Kind is main,
-class, boundary, negative, state, failure or quality. \"Catches\" names the mistake that this
-scenario and no other would find. Have at least one boundary and one negative scenario, or say why
-there can be none.
+A table, the most valuable first, with the columns #, Title, Kind, Level, Given, When, Then and
+Catches. Kind is main, class, boundary, negative, state, failure or quality. Catches names the
+mistake that this scenario and no other would find. Have at least one boundary and one negative
+scenario, or say why there can be none.
 
 ### Coverage
 Each part of the requirement and each acceptance criterion of its story, with the numbers of the
