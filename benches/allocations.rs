@@ -95,6 +95,7 @@ async fn application(size: usize) -> Application {
     Application::new(Ports {
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(Timestamp::default()),
+        ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
         documents: Arc::new(store),
         tree: None,
         projects: Arc::new(NamedProjects),

@@ -12,6 +12,7 @@ mod edit;
 mod endpoint;
 pub mod finding;
 mod knowledge;
+mod paging;
 mod read_model;
 pub mod sections;
 #[cfg(test)]

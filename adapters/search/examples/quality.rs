@@ -46,6 +46,7 @@ async fn run(data: &Value) -> Result<String, Box<dyn Error>> {
                 text: text(document, "text"),
                 tags: Vec::new(),
                 links: Vec::new(),
+                facets: Vec::new(),
             }],
         });
         index.apply(&key, projections.collect()).await?;
@@ -54,6 +55,7 @@ async fn run(data: &Value) -> Result<String, Box<dyn Error>> {
         text,
         documents: Vec::new(),
         kinds: Vec::new(),
+        facets: Vec::new(),
         offset: 0,
         limit: 100,
         meaning: Meaning::Best,

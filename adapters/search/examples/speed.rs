@@ -13,7 +13,7 @@ use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Profile, Role};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::project::ProjectKey;
-use reqlore_domain::search::{Item, Meaning, Projection, Query};
+use reqlore_domain::search::{Facet, Item, Meaning, Projection, Query};
 use reqlore_search::{Config, Index};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -105,7 +105,8 @@ async fn searches(
 
 fn query(text: String) -> Query {
     let (documents, kinds, meaning) = (Vec::new(), Vec::new(), Meaning::Best);
-    Query { text, documents, kinds, offset: 0, limit: 10, meaning }
+    let facets = Vec::new();
+    Query { text, documents, kinds, facets, offset: 0, limit: 10, meaning }
 }
 
 fn middle(mut times: Vec<Duration>) -> String {
@@ -145,6 +146,10 @@ impl Random {
             text: text.clone(),
             tags: Vec::new(),
             links: Vec::new(),
+            facets: vec![
+                Facet::new(Facet::PRIORITY, number % 4 + 1),
+                Facet::new(Facet::PARENT, number / 10),
+            ],
         };
         let document = DocumentId::entity(format!("e/{number}"));
         Projection { document, version: Some(Version::of(text.as_bytes())), items: vec![item] }

@@ -3,14 +3,21 @@
 //! The trap: bytes come from a file, so what does not fit is `None`, never a panic; and a change of
 //! the form needs another version where the file's form is named.
 
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
 
+/// A number stays what it is; a new kind gets the next one.
 fn kind_byte(kind: Kind) -> u8 {
     match kind {
         Kind::Instructions => 0,
         Kind::Section => 1,
         Kind::Docsets => 2,
         Kind::Entity => 3,
+        Kind::Item(ItemKind::Epic) => 4,
+        Kind::Item(ItemKind::UserStory) => 5,
+        Kind::Item(ItemKind::Requirement) => 6,
+        Kind::Item(ItemKind::AcceptanceCriteria) => 7,
+        Kind::Deleted => 8,
     }
 }
 

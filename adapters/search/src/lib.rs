@@ -10,6 +10,7 @@ mod bytes;
 mod checked;
 mod checkpoints;
 mod chunk;
+mod facets;
 mod few;
 mod folder;
 mod meaning;

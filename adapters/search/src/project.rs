@@ -16,6 +16,7 @@ use crate::analyzer::Analyzer;
 use crate::bounded::beginning;
 use crate::checkpoints::Checkpoints;
 use crate::chunk;
+use crate::facets::Filter;
 use crate::folder::Folder;
 use crate::meaning::{self, Batch, Found, Meaning};
 use crate::rank::{self, Page};
@@ -127,6 +128,9 @@ impl Project {
             let document = self.table.know(projection.document.clone(), version);
             for item in &projection.items {
                 let chunks = chunk::split(&item.title, &item.text);
+                let facets = item.facets.iter();
+                let numbers = facets.map(|facet| self.table.facets.number(facet.as_str()));
+                let numbers: Box<[u32]> = numbers.collect();
                 let entry = Entry {
                     document: Arc::clone(&document),
                     reference: item.reference.as_str().into(),
@@ -134,6 +138,7 @@ impl Project {
                     title: item.title.as_str().into(),
                     script: Script::of(&[&item.title, &item.text]),
                     chunks: chunks.iter().map(|chunk| chunk.hash).collect(),
+                    facets: numbers,
                 };
                 unread.extend(chunks);
                 self.meaning.hold(&entry.chunks);
@@ -214,16 +219,8 @@ impl Project {
 
     fn try_search(&mut self, query: &Query, plan: &Plan) -> tantivy::Result<Hits> {
         let Self { words, table, meaning, analyzers, .. } = self;
-        let unfiltered = query.documents.is_empty() && query.kinds.is_empty();
-        let fits = |slot| {
-            unfiltered
-                || table.item(slot).is_some_and(|entry| {
-                    let document = &entry.document;
-                    (query.documents.is_empty() || query.documents.contains(&document.kind))
-                        && (query.kinds.is_empty()
-                            || query.kinds.iter().any(|kind| **kind == *entry.kind))
-                })
-        };
+        let filter = Filter::of(query, &table.facets);
+        let fits = |slot| filter.fits(table, slot);
         let sought = expand::words(words.view(), &analyzers.asking, &query.text)?;
         let mut scores = score::scores(words.view(), &sought, table.items(), table.width())?;
         for (slot, score) in (0..).zip(&mut scores).filter(|(_, score)| **score > 0.0) {
@@ -274,6 +271,7 @@ impl Project {
                 reference: entry.reference.to_string(),
                 kind: entry.kind.to_string(),
                 title: entry.title.to_string(),
+                facets: self.table.facets.of(entry),
                 score: found.score,
                 snippet,
             });

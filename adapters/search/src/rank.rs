@@ -166,7 +166,8 @@ mod tests {
             let reference = format!("{:04}", items - number).into();
             let (kind, title, chunks) = ("".into(), "".into(), [].into());
             let script = Script::None;
-            table.add(Entry { document, reference, kind, title, chunks, script });
+            let facets = [].into();
+            table.add(Entry { document, reference, kind, title, chunks, script, facets });
         }
         table
     }

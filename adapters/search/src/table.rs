@@ -12,11 +12,12 @@ use reqlore_domain::document::{DocumentId, Version};
 
 use crate::bytes::{Reader, put, put_document, put_length};
 use crate::chunk::Hash;
+use crate::facets::Facets;
 use crate::few::Few;
 use crate::script::Script;
 
 /// A table of another version is built anew.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -27,6 +28,7 @@ pub(crate) struct Table {
     references: HashMap<u64, Few, RandomState>,
     /// Each once: there are few of them.
     kinds: BTreeSet<Arc<str>>,
+    pub(crate) facets: Facets,
     items: usize,
     scripts: [usize; Script::COUNT],
     changes: u64,
@@ -40,6 +42,8 @@ pub(crate) struct Entry {
     pub(crate) kind: Arc<str>,
     pub(crate) title: Box<str>,
     pub(crate) chunks: Box<[Hash]>,
+    /// Numbers of the table's [`Facets`].
+    pub(crate) facets: Box<[u32]>,
     pub(crate) script: Script,
 }
 
@@ -179,6 +183,8 @@ impl Table {
                 bytes.push(entry.script.byte());
                 put_length(&mut bytes, entry.chunks.len());
                 bytes.extend(entry.chunks.as_flattened());
+                put_length(&mut bytes, entry.facets.len());
+                entry.facets.iter().for_each(|facet| put(&mut bytes, self.facets.text(*facet)));
             }
         }
         bytes
@@ -223,7 +229,12 @@ impl Table {
         let length = reader.length()?.checked_mul(size_of::<Hash>())?;
         let chunks = reader.take(length)?.as_chunks().0.into();
         let document = Arc::clone(document);
-        Some((slot, Entry { document, reference, kind, title, chunks, script }))
+        let mut facets = Vec::new();
+        for _ in 0..reader.length()? {
+            facets.push(self.facets.number(reader.text()?));
+        }
+        let facets = facets.into();
+        Some((slot, Entry { document, reference, kind, title, chunks, script, facets }))
     }
 }
 
@@ -236,7 +247,7 @@ pub(crate) fn index(slot: u32) -> usize {
 mod tests {
     use super::*;
 
-    fn entry(document: &Arc<DocumentId>, reference: &str) -> Entry {
+    fn entry(document: &Arc<DocumentId>, reference: &str, facet: u32) -> Entry {
         Entry {
             document: Arc::clone(document),
             reference: reference.into(),
@@ -244,6 +255,7 @@ mod tests {
             title: "Заголовок".into(),
             chunks: [[1; 16], [2; 16]].into(),
             script: Script::Cyrillic,
+            facets: [facet].into(),
         }
     }
 
@@ -253,7 +265,8 @@ mod tests {
         for name in ["a", "b", "c"] {
             let document = table.know(DocumentId::entity(name), Version::of(name.as_bytes()));
             for reference in ["x", "Y"] {
-                table.add(entry(&document, &format!("{name}:{reference}")));
+                let facet = table.facets.number(reference);
+                table.add(entry(&document, &format!("{name}:{reference}"), facet));
             }
         }
         table.remove(&DocumentId::entity("b"));
@@ -262,6 +275,7 @@ mod tests {
         let read = Table::parse(&bytes).unwrap();
         assert_eq!(read.versions(), table.versions());
         assert!(read.all().eq(table.all()));
+        assert_eq!(read.facets.text(read.all().next().unwrap().1.facets[0]), "x");
         assert_eq!((read.items(), read.script()), (4, Script::Cyrillic));
         assert_eq!(read.named("C:y").len(), 1);
         assert_eq!(read.free.len(), 2);

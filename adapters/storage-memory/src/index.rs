@@ -60,6 +60,7 @@ impl SearchIndex for MemoryIndex {
             let items = documents.flat_map(|(id, (_, items))| items.iter().map(move |i| (id, i)));
             let items =
                 items.filter(|(_, i)| query.kinds.is_empty() || query.kinds.contains(&i.kind));
+            let items = items.filter(|(_, i)| has_facets(i, query));
             items.filter_map(|(id, item)| hit(id, item, &words)).collect::<Vec<Hit>>()
         });
         let order = |hit: &Hit| (std::cmp::Reverse(hit.score.to_bits()), hit.reference.clone());
@@ -86,6 +87,10 @@ impl SearchIndex for MemoryIndex {
     }
 }
 
+fn has_facets(item: &Item, query: &Query) -> bool {
+    query.facets.iter().all(|wanted| wanted.iter().any(|facet| item.facets.contains(facet)))
+}
+
 fn hit(document: &DocumentId, item: &Item, words: &[String]) -> Option<Hit> {
     let text = format!("{} {} {}", item.reference, item.title, item.text).to_lowercase();
     let found = words.iter().filter(|word| text.contains(*word)).count();
@@ -94,6 +99,7 @@ fn hit(document: &DocumentId, item: &Item, words: &[String]) -> Option<Hit> {
         reference: item.reference.clone(),
         kind: item.kind.clone(),
         title: item.title.clone(),
+        facets: item.facets.clone(),
         #[expect(clippy::cast_precision_loss, reason = "a few words")]
         score: found as f32 / words.len() as f32,
         snippet: item.text.lines().find(|line| !line.is_empty()).unwrap_or_default().to_owned(),

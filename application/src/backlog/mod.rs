@@ -4,6 +4,7 @@
 pub(crate) mod brief;
 mod change;
 pub(crate) mod changed;
+pub(crate) mod check;
 mod choice;
 mod create_acceptance_criteria;
 mod create_epic;
@@ -12,17 +13,22 @@ mod create_requirement;
 mod create_user_story;
 mod delete_item;
 mod delete_relationship;
+mod epic_hierarchy;
 pub(crate) mod find;
+mod found;
 mod get_item;
 mod get_user_story_requirements;
 pub(crate) mod given;
 pub(crate) mod hierarchy;
+mod list_epics;
 mod make;
 pub(crate) mod prompts;
 pub(crate) mod record;
 mod relationship;
 pub mod renumber;
 pub(crate) mod resources;
+mod search_global;
+mod search_requirements;
 pub(crate) mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -54,6 +60,10 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(delete_relationship::DeleteRelationship),
         Box::new(get_item::GetItem),
         Box::new(delete_item::DeleteItem),
+        Box::new(list_epics::ListEpics),
+        Box::new(epic_hierarchy::EpicHierarchy),
+        Box::new(search_global::SearchGlobal),
+        Box::new(search_requirements::SearchRequirements),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! What a person should mend in the knowledge graph; `reqlore check` prints it.
 
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
@@ -9,6 +10,7 @@ use reqlore_domain::ports::documents::{Filter, Look, Revision};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
+use crate::backlog::check::Backlog;
 use crate::finding::Finding;
 
 /// Everything there is to mend in a project's entities, file by file.
@@ -19,6 +21,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
     let graph = &mut Graph::default();
     heads.iter().filter_map(|head| Node::of(head)).for_each(|node| graph.put(node));
     let graph = &*graph;
+    let backlog = &Backlog::read(ports, project).await?;
     let mut findings = Vec::new();
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
@@ -26,7 +29,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
         if let Some(fault) = &node.fault {
             found.push((fault.line, fault.reason.clone()));
         }
-        let broken = broken_links(graph, node);
+        let broken = broken_links(graph, backlog, node);
         let claimed_once = matches!(graph.find(&node.entity.id), Found::One(_));
         let misnamed = misnamed(node).filter(|_| claimed_once);
         let twice = twice_claimed(graph, node);
@@ -50,11 +53,13 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
     Ok(findings)
 }
 
-/// Links to entities that are not there.
-fn broken_links<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a str, String)> {
+/// Links to entities and items that are not there. A project without a backlog may mean items of
+/// another one.
+fn broken_links<'a>(graph: &'a Graph, backlog: &Backlog, node: &'a Node) -> Vec<(&'a str, String)> {
     let outgoing = graph.outgoing(node);
-    let edges = outgoing.iter().flat_map(|links| links.targets.iter().map(|e| (links.relation, e)));
-    let broken = edges.filter(|(_, edge)| edge.node.is_none() && names_entity(edge.id));
+    let edges =
+        || outgoing.iter().flat_map(|links| links.targets.iter().map(|e| (links.relation, e)));
+    let broken = edges().filter(|(_, edge)| edge.node.is_none() && names_entity(edge.id));
     let message = |(relation, Edge { id, .. }): (&str, &Edge<'a>)| match graph.find(id) {
         Found::Several(names) => {
             format!("{relation} leads to {id}, which {} claim", names.join(" and "))
@@ -66,7 +71,13 @@ fn broken_links<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a str, String)> 
             None => format!("{relation} leads to {id}, which is not there; mend or remove it"),
         },
     };
-    broken.map(|(relation, edge)| (edge.id, message((relation, edge)))).collect()
+    let broken = broken.map(|(relation, edge)| (edge.id, message((relation, edge))));
+    let items = edges().filter(|(_, edge)| edge.node.is_none() && !backlog.is_empty());
+    let items = items.filter_map(|(relation, edge)| {
+        let why = backlog.why_broken(Reference::parse(edge.id)?)?;
+        Some((edge.id, format!("{relation} leads to {why}")))
+    });
+    broken.chain(items).collect()
 }
 
 /// A file that is called otherwise than its entity is hard to find.

@@ -5,7 +5,6 @@ use reqlore_domain::document::Kind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::number::Whole;
-use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use reqlore_domain::search::{Hits, Meaning, Query};
 use reqlore_domain::text::Bounded;
@@ -116,18 +115,13 @@ impl Tool for Search {
             text: arguments.query.into_string(),
             documents,
             kinds: arguments.kind.iter().map(|kind| kind.as_str().to_lowercase()).collect(),
+            facets: Vec::new(),
             offset: arguments.offset.map_or(0, Whole::get),
             limit: arguments.limit.map_or(DEFAULT_LIMIT, Whole::get),
             meaning: if arguments.words_only { Meaning::Off } else { Meaning::Best },
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let models = &context.models;
-        models.update_index(ports, &project, Look::Changed, observer).await?;
-        let mut found = ports.search.search(&project, &query).await?;
-        if models.index_was_lost(ports, &project).await? {
-            models.update_index(ports, &project, Look::Changed, observer).await?;
-            found = ports.search.search(&project, &query).await?;
-        }
+        let found = context.models.search(ports, &project, &query, observer).await?;
         reply(&found, arguments.max_tokens)
     }
 }

@@ -1,6 +1,6 @@
 //! The search index of a project, kept true.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use reqlore_domain::document::{DocumentId, Head, Kind, Version};
@@ -18,11 +18,17 @@ use crate::Ports;
 /// others see the inventory.
 const BATCH: usize = 256;
 
+/// What is searched beside entities, of which the inventory knows.
+const LISTED: [Kind; 5] = {
+    let [epics, stories, requirements, criteria] = Kind::ITEMS;
+    [Kind::Section, epics, stories, requirements, criteria]
+};
+
 /// What the index must still take in.
 #[derive(Default)]
 pub(super) struct Index {
-    /// Up to which revision sections were looked at.
-    sections: Option<Revision>,
+    /// Up to which revision documents of each of [`LISTED`] were looked at.
+    revisions: HashMap<Kind, Revision>,
     stale: Stale,
     /// How often the index had been emptied by a fault when it was last compared.
     losses: u64,
@@ -39,6 +45,29 @@ impl Index {
         Ok(lost)
     }
 
+    /// Notes what changed among the documents of a kind.
+    async fn look_at(
+        &mut self,
+        ports: &Ports,
+        project: &ProjectKey,
+        kind: Kind,
+        look: Look,
+    ) -> Result<()> {
+        let known = self.revisions.get(&kind).copied();
+        let since = known.unwrap_or_default();
+        match ports.documents.changes(project, kind, since, look).await? {
+            Changes::Since { revision, ids } if known.is_some() => {
+                self.stale.add(ids);
+                self.revisions.insert(kind, revision);
+            }
+            Changes::Since { revision, .. } | Changes::Reset { revision } => {
+                self.stale = Stale::Unknown;
+                self.revisions.insert(kind, revision);
+            }
+        }
+        Ok(())
+    }
+
     pub(super) async fn update(
         &mut self,
         ports: &Ports,
@@ -52,17 +81,8 @@ impl Index {
             entities.update(ports, project, look).await?;
             self.stale.merge(entities.take_news());
         }
-        let since = self.sections.unwrap_or_default();
-        let changes = ports.documents.changes(project, Kind::Section, since, look).await?;
-        match changes {
-            Changes::Since { revision, ids } if self.sections.is_some() => {
-                self.stale.add(ids);
-                self.sections = Some(revision);
-            }
-            Changes::Since { revision, .. } | Changes::Reset { revision } => {
-                self.stale = Stale::Unknown;
-                self.sections = Some(revision);
-            }
+        for kind in LISTED {
+            self.look_at(ports, project, kind, look).await?;
         }
         self.was_lost(ports, project).await?;
         // Who asks for a look at everything wants the index compared as well.
@@ -98,9 +118,11 @@ async fn compare(
     entities: &tokio::sync::Mutex<Entities>,
 ) -> Result<BTreeSet<DocumentId>> {
     let indexed = ports.search.indexed(project).await?;
-    let sections = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
     let mut now = entities.lock().await.inventory.versions();
-    now.extend(sections.heads.iter().map(|head| (head.id.clone(), head.version)));
+    for kind in LISTED {
+        let listed = ports.documents.find(project, &Filter::all(kind)).await?;
+        now.extend(listed.heads.iter().map(|head| (head.id.clone(), head.version)));
+    }
     let differs = now.iter().filter(|(id, version)| indexed.get(id) != Some(version));
     let mut stale: BTreeSet<DocumentId> = differs.map(|(id, _)| id.clone()).collect();
     stale.extend(indexed.into_keys().filter(|id| !now.contains_key(id)));
@@ -113,10 +135,17 @@ async fn heads(
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Arc<Head>>>> {
-    let words: Vec<String> = ids.iter().map(|id| id.name.clone()).collect();
-    let named = ports.documents.named(project, Kind::Entity, &words).await?;
-    let own = |(id, heads): (&DocumentId, Vec<Arc<Head>>)| heads.into_iter().find(|h| h.id == *id);
-    Ok(ids.iter().zip(named).map(own).collect())
+    let entities = ids.iter().filter(|id| id.kind == Kind::Entity);
+    let words: Vec<String> = entities.map(|id| id.name.clone()).collect();
+    if words.is_empty() {
+        return Ok(vec![None; ids.len()]);
+    }
+    let mut named = ports.documents.named(project, Kind::Entity, &words).await?.into_iter();
+    let own = |id: &DocumentId| {
+        let heads = if id.kind == Kind::Entity { named.next() } else { None };
+        heads?.into_iter().find(|head| head.id == *id)
+    };
+    Ok(ids.iter().map(own).collect())
 }
 
 /// What the search knows of a document.

@@ -18,6 +18,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::Observer;
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::search::{Hits, Query};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::Ports;
@@ -67,8 +68,25 @@ impl Models {
         index.update(ports, project, &entities, look, observer).await
     }
 
+    /// The best items as everything is now.
+    pub(crate) async fn search(
+        &self,
+        ports: &Ports,
+        project: &ProjectKey,
+        query: &Query,
+        observer: &dyn Observer,
+    ) -> Result<Hits> {
+        self.update_index(ports, project, Look::Changed, observer).await?;
+        let found = ports.search.search(project, query).await?;
+        if !self.index_was_lost(ports, project).await? {
+            return Ok(found);
+        }
+        self.update_index(ports, project, Look::Changed, observer).await?;
+        ports.search.search(project, query).await
+    }
+
     /// Did a fault empty the index since it was last brought up to date?
-    pub(crate) async fn index_was_lost(&self, ports: &Ports, project: &ProjectKey) -> Result<bool> {
+    async fn index_was_lost(&self, ports: &Ports, project: &ProjectKey) -> Result<bool> {
         self.of(project).index.lock_owned().await.was_lost(ports, project).await
     }
 

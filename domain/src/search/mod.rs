@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use crate::document::{DocumentId, Kind, Version};
 
-/// One thing that can be found: a knowledge entity, a requirement of a section.
+/// One thing that can be found: an item of the backlog, a knowledge entity, a requirement of a
+/// section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// What answers call it and people type: `dec-1d2c8f`, `general:2.1`, `REQ-048`.
@@ -23,6 +24,41 @@ pub struct Item {
     pub tags: Vec<String>,
     /// Ids of what it links to; found as words, not shown.
     pub links: Vec<String>,
+    /// What queries filter by and hits show.
+    pub facets: Vec<Facet>,
+}
+
+/// A property that is compared as a whole: `status:In Progress`, `parent:US-001`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Facet(String);
+
+impl Facet {
+    /// An item's or an entity's status, by its name.
+    pub const STATUS: &'static str = "status";
+    /// A priority's number.
+    pub const PRIORITY: &'static str = "priority";
+    /// A requirement's type, by its name.
+    pub const TYPE: &'static str = "type";
+    /// The reference of what an item belongs to.
+    pub const PARENT: &'static str = "parent";
+
+    pub fn new(name: &str, value: impl std::fmt::Display) -> Self {
+        Self(format!("{name}:{value}"))
+    }
+
+    /// The facet of a text that [`Facet::as_str`] gave.
+    pub fn from_text(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its value, if this is its name.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.0.strip_prefix(name)?.strip_prefix(':')
+    }
 }
 
 /// What a document is to the search at one version; it takes the place of what was known of it.
@@ -43,6 +79,8 @@ pub struct Query {
     pub documents: Vec<Kind>,
     /// Only items of these kinds; empty for all.
     pub kinds: Vec<String>,
+    /// Only items that have one of each of these lists; one of an empty list nothing has.
+    pub facets: Vec<Vec<Facet>>,
     /// Skip so many of the best.
     pub offset: usize,
     pub limit: usize,
@@ -79,6 +117,7 @@ pub struct Hit {
     pub reference: String,
     pub kind: String,
     pub title: String,
+    pub facets: Vec<Facet>,
     /// From 0 to 1, within one answer.
     pub score: f32,
     /// The part of the text that shows why it matched, on one line, at most some 240 characters.

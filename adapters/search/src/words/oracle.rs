@@ -14,7 +14,7 @@ fn item(slot: usize, title: &str, text: &str) -> Item {
     let (title, text) = (title.to_owned(), text.to_owned());
     let (kind, tags) = ("note".to_owned(), vec!["tag".to_owned()]);
     let links = vec!["dec-1d2c8f".to_owned()];
-    Item { reference: format!("N-{slot}"), kind, title, text, tags, links }
+    Item { reference: format!("N-{slot}"), kind, title, text, tags, links, facets: Vec::new() }
 }
 
 fn tokens(analyzer: &Analyzer, item: &Item) -> Vec<String> {

@@ -5,14 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::search::{Difference, Projection};
+use reqlore_domain::search::{Difference, Facet, Item, Projection};
 
-use crate::support::{Tester, Toy, document, gone, holding, query};
+use crate::support::{Tester, Toy, document, gone, holding, item, query};
 
 fn books() -> Vec<Projection> {
     let mut books: Vec<_> = (0..40)
         .map(|i| document(&format!("b-{i}"), &format!("Book {i}"), &format!("alpha beta cat {i}")))
         .collect();
+    let facets = vec![Facet::new(Facet::STATUS, "Draft"), Facet::new(Facet::PRIORITY, 1)];
+    books.push(holding("faceted", vec![Item { facets, ..item("faceted", "", "alpha") }]));
     books.push(holding("nothing", Vec::new()));
     books
 }

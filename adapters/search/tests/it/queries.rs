@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::search::{Projection, Query};
+use reqlore_domain::search::{Facet, Item, Projection, Query};
 
-use crate::support::{Tester, document, holding, item, query};
+use crate::support::{Tester, Toy, document, holding, item, query};
 
 fn library() -> Tester {
     let index = Tester::in_memory();
@@ -88,6 +88,34 @@ fn filters_hold_for_hits_and_totals() {
     assert_eq!(hits.hits[0].title, "Storage engine");
     let other = Query { kinds: vec!["issue".to_owned()], ..query("dec-1d2c8f") };
     assert_eq!(index.search(&other).total, 0);
+}
+
+#[test]
+fn an_item_has_one_facet_of_each_list() {
+    let index = Tester::new(None, vec![Toy::instant()]);
+    let facet = |name: &str, value: &str| Facet::new(name, value);
+    let of = |reference: &str, status: &str, parent: &str| {
+        let facets = vec![facet(Facet::STATUS, status), facet(Facet::PARENT, parent)];
+        holding(reference, vec![Item { facets, ..item(reference, "", "car") }])
+    };
+    let items = [("a", "Draft", "US-001"), ("b", "Active", "US-001"), ("c", "Draft", "US-002")];
+    index.apply(items.map(|(reference, status, parent)| of(reference, status, parent)).into());
+    let draft = vec![facet(Facet::STATUS, "Draft")];
+    let stories = vec![facet(Facet::PARENT, "US-002"), facet(Facet::PARENT, "US-003")];
+    for (facets, expected) in [
+        (vec![draft.clone()], vec!["a", "c"]),
+        (vec![draft.clone(), stories.clone()], vec!["c"]),
+        (vec![vec![facet(Facet::STATUS, "Dra")]], vec![]),
+        (vec![Vec::new()], vec![]),
+    ] {
+        for text in ["car", "auto"] {
+            let found = index.search(&Query { facets: facets.clone(), ..query(text) });
+            let hits: Vec<&str> = found.hits.iter().map(|hit| &*hit.reference).collect();
+            assert_eq!((hits, found.total), (expected.clone(), expected.len()), "{text}");
+        }
+    }
+    let hit = &index.search(&query("b")).hits[0];
+    assert_eq!(hit.facets.iter().find_map(|f| f.value(Facet::STATUS)), Some("Active"));
 }
 
 #[test]

@@ -74,6 +74,7 @@ pub(crate) fn query(text: &str) -> Query {
         text: text.to_owned(),
         documents: Vec::new(),
         kinds: Vec::new(),
+        facets: Vec::new(),
         offset: 0,
         limit: 1000,
         meaning: Meaning::Best,
@@ -88,6 +89,7 @@ pub(crate) fn item(reference: &str, title: &str, text: &str) -> Item {
         text: text.to_owned(),
         tags: Vec::new(),
         links: Vec::new(),
+        facets: Vec::new(),
     }
 }
 

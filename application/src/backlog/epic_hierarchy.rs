@@ -1,0 +1,77 @@
+//! `epic_hierarchy`: an epic with everything below it.
+
+use std::fmt::Write;
+
+use async_trait::async_trait;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::brief::Brief;
+use super::given::{Epic, Given};
+use super::hierarchy::{Hierarchy, hierarchy};
+use crate::Context;
+use crate::arguments::decode;
+use crate::tool::{Tool, reply, schema};
+
+pub(crate) struct EpicHierarchy;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    epic: Given<Epic>,
+}
+
+#[async_trait]
+impl Tool for EpicHierarchy {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "epic_hierarchy",
+            title: "See all of an epic",
+            description: "Reads an epic with its user stories, each with its requirements and \
+                          acceptance criteria: references, titles, states.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Hierarchy>(),
+            access: Access::Read,
+            may_change: false,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let epic = given.epic.reference("epic")?;
+        let found = hierarchy(&context.ports, epic).await.map_err(|error| error.field("epic"))?;
+        reply(text(&found), &found)
+    }
+}
+
+/// An indented list.
+fn text(found: &Hierarchy) -> String {
+    let Hierarchy { epic, user_stories, counts } = found;
+    let mut text = format!(
+        "{}: {} has {} user stories, {} requirements and {} acceptance criteria.",
+        epic.reference_id,
+        epic.title,
+        counts.user_stories,
+        counts.requirements,
+        counts.acceptance_criteria
+    );
+    for story in user_stories {
+        line(&mut text, "", &story.reference_id, &story.title, story.status);
+        for below in story.requirements.iter().chain(&story.acceptance_criteria) {
+            let Brief { reference_id, title, status, .. } = below;
+            line(&mut text, "  ", reference_id, title, *status);
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, indent: &str, reference: &str, title: &str, status: Option<&str>) {
+    // Writing to a string does not fail.
+    let _ = write!(text, "\n{indent}- {reference}: {title}");
+    let _ = status.map(|status| write!(text, " ({status})"));
+}

@@ -1,0 +1,139 @@
+//! What searches answer: results in parts, with the true total (rulings 3).
+
+use reqlore_domain::document::Kind;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::endpoint::Reply;
+use reqlore_domain::search::{Facet, Hit, Hits};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::paging::Pages;
+use crate::tool;
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Answer {
+    /// How many match in all, on whatever page.
+    pub(super) total: usize,
+    /// The best first; without a query by priority, then the newest.
+    pub(super) results: Vec<Found>,
+    /// Give it as cursor to see the next ones; left out when there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    pub(super) next_cursor: Option<String>,
+    /// What ranked: "words", and "meaning:" with the model's name.
+    pub(super) signals: Vec<String>,
+    /// How many texts still await embedding; until then their meaning does not rank.
+    pub(super) pending: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Found {
+    /// What other tools take: "REQ-048"; the id of an entity of the knowledge graph; section and
+    /// index of a section's requirement, as in "general:2.1".
+    pub(super) reference_id: String,
+    /// epic, user_story, requirement, acceptance_criteria, section or knowledge.
+    #[serde(rename = "type")]
+    pub(super) found_in: &'static str,
+    /// Of knowledge: decision, issue, idea, or another word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    pub(super) kind: Option<String>,
+    pub(super) title: String,
+    /// Null for what has no status.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    pub(super) status: Option<String>,
+    /// From 0 to 1, comparable within one answer only; null where no query ranked.
+    #[schemars(required, extend("type" = ["number", "null"]))]
+    pub(super) score: Option<f64>,
+    /// The part of the text that matched; without a query its beginning.
+    pub(super) snippet: String,
+}
+
+impl Answer {
+    /// The part of all hits that begins at `offset`.
+    pub(super) fn of(found: Hits, offset: usize, pages: &Pages) -> Self {
+        let Hits { hits, total, signals, pending } = found;
+        let next_cursor = pages.next(offset + hits.len(), total);
+        let results = hits.into_iter().map(Found::of).collect();
+        Self { total, results, next_cursor, signals, pending }
+    }
+
+    /// A sentence, and a line for each result.
+    pub(super) fn reply(self, offset: usize) -> Result<Reply> {
+        let mut lines = vec![self.sentence(offset)];
+        lines.extend(self.results.iter().map(Found::line));
+        lines.extend(self.next_cursor.iter().map(|next| format!("More with cursor {next}")));
+        tool::reply(lines.join("\n"), &self)
+    }
+
+    fn sentence(&self, offset: usize) -> String {
+        let (total, shown) = (self.total, self.results.len());
+        let items = if total == 1 { "item" } else { "items" };
+        let showing = match (offset, shown) {
+            _ if shown == total => String::new(),
+            (_, 0) => ", showing none".to_owned(),
+            (0, _) => format!(", showing {shown}"),
+            _ => format!(", showing {} to {}", offset + 1, offset + shown),
+        };
+        format!("Found {total} {items}{showing}")
+    }
+}
+
+impl Found {
+    fn of(hit: Hit) -> Self {
+        let found_in = match hit.document.kind {
+            Kind::Section => "section",
+            Kind::Entity => "knowledge",
+            kind => kind.name(),
+        };
+        let status = hit.facets.iter().find_map(|facet| facet.value(Facet::STATUS));
+        Self {
+            status: status.map(str::to_owned),
+            kind: (hit.document.kind == Kind::Entity).then_some(hit.kind),
+            reference_id: hit.reference,
+            found_in,
+            title: hit.title,
+            score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
+            snippet: hit.snippet,
+        }
+    }
+
+    fn line(&self) -> String {
+        let what = self.kind.as_deref().unwrap_or(self.found_in);
+        let status = self.status.iter().map(|status| format!(", {status}")).collect::<String>();
+        format!("{} ({what}{status}): {}", self.reference_id, self.title)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_tells_which_part_it_is() {
+        for (total, offset, shown, expected) in [
+            (0, 0, 0, "Found 0 items"),
+            (1, 0, 1, "Found 1 item"),
+            (12, 0, 12, "Found 12 items"),
+            (12, 0, 10, "Found 12 items, showing 10"),
+            (12, 10, 2, "Found 12 items, showing 11 to 12"),
+            (12, 20, 0, "Found 12 items, showing none"),
+        ] {
+            let result = || Found {
+                reference_id: String::new(),
+                found_in: "epic",
+                kind: None,
+                title: String::new(),
+                status: None,
+                score: None,
+                snippet: String::new(),
+            };
+            let results = (0..shown).map(|_| result()).collect();
+            let (next_cursor, signals, pending) = (None, Vec::new(), 0);
+            let answer = Answer { total, results, next_cursor, signals, pending };
+            assert_eq!(answer.sentence(offset), expected);
+        }
+    }
+}

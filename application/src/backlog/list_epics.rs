@@ -1,0 +1,104 @@
+//! `list_epics`: the epics in the one order, a part at a time.
+
+use std::fmt::Write;
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::brief::Brief;
+use super::choice::{One, WorkStatuses};
+use super::find;
+use crate::Context;
+use crate::arguments::{decode, present};
+use crate::paging::{Cursor, Limit, Pages, limit};
+use crate::tool::{Tool, reply, schema};
+
+pub(crate) struct ListEpics;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "One<WorkStatuses>")]
+    status: Option<One<WorkStatuses>>,
+    /// 50 when left out.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Limit")]
+    limit: Option<Limit>,
+    /// next_cursor of the answer before.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Cursor")]
+    cursor: Option<Cursor>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    /// By priority, then the newest first.
+    epics: Vec<Brief>,
+    total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    next_cursor: Option<String>,
+}
+
+#[async_trait]
+impl Tool for ListEpics {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "list_epics",
+            title: "List the epics",
+            description: "Lists the epics of the backlog.",
+            input_schema: schema::<Arguments>(),
+            output_schema: schema::<Answer>(),
+            access: Access::Read,
+            may_change: false,
+            destructive: false,
+            idempotent: true,
+        }
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let status = given.status.map(|status| status.0);
+        let pages = Pages::of(&(spec.name, status));
+        let offset = pages.offset(given.cursor.as_ref())?;
+        let mut heads = find::all(&context.ports, ItemKind::Epic).await?;
+        let fits = |wanted| move |item: &reqlore_domain::backlog::Item| item.status == Some(wanted);
+        if let Some(status) = status {
+            heads.retain(|head| find::item(head).is_some_and(fits(status)));
+        }
+        let total = heads.len();
+        let end = (offset + limit(given.limit)).min(total);
+        let epics = Brief::all(heads.get(offset..end).unwrap_or_default());
+        let answer = Answer { epics, total, next_cursor: pages.next(end, total) };
+        reply(text(&answer), &answer)
+    }
+}
+
+fn text(answer: &Answer) -> String {
+    let Answer { epics, total, next_cursor } = answer;
+    let mut text = format!("{total} epics");
+    if epics.len() < *total {
+        let _ = write!(text, ", {} of them here", epics.len());
+    }
+    for epic in epics {
+        let status = epic.status.unwrap_or_default();
+        let priority = epic.priority.unwrap_or_default();
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "\n- {}: {} (Priority: {priority}, Status: {status})",
+            epic.reference_id, epic.title
+        );
+    }
+    if let Some(cursor) = next_cursor {
+        let _ = write!(text, "\nThe list goes on with cursor {cursor}.");
+    }
+    text
+}

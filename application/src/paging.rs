@@ -1,0 +1,73 @@
+//! Lists in parts: how many at a time, and the cursor that goes on where a part ended.
+//!
+//! The trap: a cursor is a place in one list. With other arguments it would skip what nobody has
+//! seen, so it carries the fingerprint of those that it was given for.
+
+use reqlore_domain::document::Version;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::number::Whole;
+use reqlore_domain::text::Bounded;
+use serde::Serialize;
+
+/// At most so many of a list (rulings 3).
+pub(crate) type Limit = Whole<1, 100>;
+/// What [`Pages::next`] gave.
+pub(crate) type Cursor = Bounded<100>;
+
+const DEFAULT_LIMIT: usize = 50;
+
+pub(crate) fn limit(given: Option<Limit>) -> usize {
+    given.map_or(DEFAULT_LIMIT, Limit::get)
+}
+
+/// The parts of one list.
+pub(crate) struct Pages {
+    fingerprint: Version,
+}
+
+impl Pages {
+    /// `list` is what makes it this list: the tool's name, the query and the filters.
+    pub(crate) fn of(list: &impl Serialize) -> Self {
+        Self { fingerprint: Version::of(&serde_json::to_vec(list).unwrap_or_default()) }
+    }
+
+    /// How many come before the part that is asked for.
+    pub(crate) fn offset(&self, cursor: Option<&Cursor>) -> Result<usize> {
+        let Some(cursor) = cursor.map(Cursor::as_str) else { return Ok(0) };
+        let (offset, fingerprint) = cursor.split_once('.').unwrap_or_default();
+        let is_ours = Version::parse(fingerprint) == Some(self.fingerprint);
+        let offset = offset.parse::<u32>().ok().filter(|_| is_ours);
+        offset.and_then(|offset| usize::try_from(offset).ok()).ok_or_else(|| {
+            let message = "cursor: it belongs to no answer to these arguments. Give the \
+                           next_cursor of the answer before with its other arguments unchanged \
+                           (limit may change), or begin without a cursor.";
+            Error::new(ErrorKind::InvalidArgument, message).field("cursor")
+        })
+    }
+
+    /// The cursor of the part that begins at `end`, while there is one.
+    pub(crate) fn next(&self, end: usize, total: usize) -> Option<String> {
+        (end < total).then(|| format!("{end}.{}", self.fingerprint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_goes_on_in_its_own_list_only() {
+        let (pages, others) = (Pages::of(&("a", 1)), Pages::of(&("a", 2)));
+        let cursor = |text: &str| Cursor::try_from(text.to_owned()).unwrap();
+        let next = cursor(&pages.next(50, 51).unwrap());
+        assert_eq!(pages.offset(Some(&next)).unwrap(), 50);
+        assert_eq!(pages.offset(None).unwrap(), 0);
+        assert_eq!(pages.next(51, 51), None);
+        assert!(others.offset(Some(&next)).is_err());
+        let cut = &next.as_str()[1..];
+        for wrong in ["50", ".", "x", "-1.0", &format!("-{next}"), &format!("99999999999{cut}")] {
+            let error = pages.offset(Some(&cursor(wrong))).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some("cursor"), "{wrong}");
+        }
+    }
+}
