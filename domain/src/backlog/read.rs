@@ -166,18 +166,16 @@ impl Reader<'_> {
             for item in node.iter().flat_map(Node::items) {
                 let Some(text) = item.text() else { continue };
                 let target = Reference::parse(text);
-                match target.filter(|target| target.kind == ItemKind::Requirement) {
-                    Some(target) => {
-                        let relationship = Relationship { kind, target };
-                        if !found.contains(&relationship) {
-                            found.push(relationship);
-                        }
-                    }
-                    None => {
-                        let (key, text) = (kind.name(), shown(text));
-                        let reason = format!("{key} names {text}, and no reference like REQ-012");
-                        self.faulty(Some(item.line + 1), reason);
-                    }
+                let target = target.filter(|target| target.kind == ItemKind::Requirement);
+                let Some(target) = target else {
+                    let (key, text) = (kind.name(), shown(text));
+                    let reason = format!("{key} names {text}, and no reference like REQ-012");
+                    self.faulty(Some(item.line + 1), reason);
+                    continue;
+                };
+                let relationship = Relationship { kind, target };
+                if !found.contains(&relationship) {
+                    found.push(relationship);
                 }
             }
         }
