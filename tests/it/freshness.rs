@@ -113,6 +113,7 @@ fn application(root: PathBuf, cache: Option<PathBuf>) -> Application {
         projects: Arc::new(FsProjects::new(&config)),
         search: Arc::new(Index::new(Config::default())),
         clock: Arc::new(reqlore_domain::time::Timestamp::default()),
+        ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
         tree: None,
         settings: Settings::default(),
     })
