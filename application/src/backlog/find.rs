@@ -151,3 +151,10 @@ pub(crate) fn linked(reference: Reference, name: &str) -> Linked {
 pub(crate) fn item(head: &Head) -> Option<&Item> {
     head.item.as_deref()
 }
+
+/// What should be mended in an item's file, and where; what it says there reads as a default.
+pub(crate) fn fault(head: &Head) -> Option<String> {
+    let fault = head.fault.as_ref()?;
+    let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
+    Some(format!("{}{line}: {}", head.id, fault.reason))
+}

@@ -77,3 +77,32 @@ pub(crate) async fn hierarchy(ports: &Ports, reference: Reference) -> Result<Hie
     let user_stories = user_stories.collect();
     Ok(Hierarchy { epic, user_stories, counts })
 }
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::{DocumentId, Kind};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::testing::Testing;
+    use crate::tool::schema;
+
+    #[tokio::test]
+    async fn it_is_what_its_schema_says() {
+        let testing = Testing::new();
+        for (kind, name, text) in [
+            (ItemKind::Epic, "EP-001", "---\ntitle: E\n---\n"),
+            (ItemKind::UserStory, "US-001", "---\ntitle: S\nepic: EP-1\n---\n"),
+            (ItemKind::Requirement, "REQ-001", "---\ntitle: R\nuser_story: US-1\n---\n"),
+            (ItemKind::AcceptanceCriteria, "AC-001", "---\nuser_story: US-1\n---\nGiven\n"),
+        ] {
+            testing.write(DocumentId { kind: Kind::Item(kind), name: name.to_owned() }, text).await;
+        }
+        let epic = Reference { kind: ItemKind::Epic, number: 1 };
+        let hierarchy = hierarchy(&testing.ports(), epic).await.unwrap();
+        let hierarchy = serde_json::to_value(hierarchy).unwrap();
+        let schema = jsonschema::validator_for(&Value::Object(schema::<Hierarchy>())).unwrap();
+        assert!(schema.is_valid(&hierarchy), "{hierarchy:#}");
+        assert_eq!(hierarchy["counts"]["acceptance_criteria"], 1);
+    }
+}

@@ -27,6 +27,9 @@ const MOST_BYTES: usize = 64 * 1024;
 /// The longest description of the item itself, and of others, in characters.
 const LONGEST: (usize, usize) = (50_000, 4_000);
 
+/// The longest title, in characters; what tools write is no longer.
+const LONGEST_TITLE: usize = 500;
+
 /// An item and what stands around it. What its kind does not have is left out.
 #[derive(Default, Serialize)]
 pub(super) struct Stored {
@@ -76,8 +79,8 @@ impl<T> Part<T> {
 impl Stored {
     pub(super) async fn of(ports: &Ports, reference: Reference) -> Result<Self> {
         let (head, mut record) = found(ports, reference).await?;
-        let mut stored = Self::default();
-        stored.version = record.version.clone();
+        let mut stored = Self { version: record.version.clone(), ..Self::default() };
+        stored.notes.extend(find::fault(&head));
         stored.cut(&mut record, LONGEST.0);
         let around = Surroundings::of(ports, reference, &head).await?;
         let parent = find::item(&head).and_then(|item| item.parent);
@@ -157,7 +160,9 @@ impl Stored {
         let count = heads.len();
         heads.truncate(MOST);
         let whole = uri(parent, View::Children(reference.kind));
-        let part = Some(Part::new(Brief::all(&heads), count, &whole));
+        let mut briefs = Brief::all(&heads);
+        briefs.iter_mut().for_each(|brief| shorten(&mut brief.title));
+        let part = Some(Part::new(briefs, count, &whole));
         match reference.kind {
             ItemKind::UserStory => self.sibling_user_stories = part,
             ItemKind::Requirement => self.sibling_requirements = part,
@@ -198,6 +203,7 @@ impl Stored {
     }
 
     fn cut(&mut self, record: &mut Record, most: usize) {
+        shorten(&mut record.title);
         let Some((at, _)) = record.description.char_indices().nth(most) else { return };
         record.description.truncate(at);
         let reference = &record.reference_id;
@@ -223,6 +229,14 @@ impl Stored {
             self.notes.push(format!("{name}: the first {MOST} of {}", list.len()));
             list.truncate(MOST);
         }
+    }
+}
+
+/// A file made by hand may have a title of any length.
+fn shorten(title: &mut String) {
+    if let Some((at, _)) = title.char_indices().nth(LONGEST_TITLE) {
+        title.truncate(at);
+        title.push('…');
     }
 }
 

@@ -5,7 +5,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::endpoint::Content;
 use serde::Serialize;
 
-use super::content::{Name, Records};
+use super::content::{Label, Records};
 use super::uri::Collection;
 use crate::Ports;
 use crate::backlog::find;
@@ -29,7 +29,7 @@ struct RelationshipTypes {
 }
 
 pub(super) async fn content(ports: &Ports, collection: Collection) -> Result<Content> {
-    let name = Name {
+    let label = Label {
         uri: collection.uri(),
         name: collection.name().to_owned(),
         description: collection.description().to_owned(),
@@ -39,13 +39,13 @@ pub(super) async fn content(ports: &Ports, collection: Collection) -> Result<Con
             let all = RequirementType::ALL.map(|t| (t.name(), t.description()));
             let requirement_types = named(&all);
             let count = requirement_types.len();
-            return name.content(&RequirementTypes { requirement_types, count });
+            return label.content(&RequirementTypes { requirement_types, count });
         }
         Collection::RelationshipTypes => {
             let all = RelationshipType::ALL.map(|t| (t.name(), t.description()));
             let relationship_types = named(&all);
             let count = relationship_types.len();
-            return name.content(&RelationshipTypes { relationship_types, count });
+            return label.content(&RelationshipTypes { relationship_types, count });
         }
         Collection::Epics => {
             (ItemKind::Epic, "epics", "list_epics pages through all, search_global finds some")
@@ -63,7 +63,7 @@ pub(super) async fn content(ports: &Ports, collection: Collection) -> Result<Con
         ),
     };
     let heads = find::all(ports, kind).await?;
-    name.content(&Records::of(ports, &heads, key, hint).await?)
+    label.content(&Records::of(ports, &heads, key, hint).await?)
 }
 
 fn named(all: &[(&'static str, &'static str)]) -> Vec<Named> {

@@ -34,13 +34,13 @@ struct Envelope<'a, T> {
 }
 
 /// What tells a resource from others.
-pub(super) struct Name {
+pub(super) struct Label {
     pub(super) uri: String,
     pub(super) name: String,
     pub(super) description: String,
 }
 
-impl Name {
+impl Label {
     /// A resource of which the body tells no description.
     pub(super) fn content(self, body: &impl Serialize) -> Result<Content> {
         let description = self.description.clone();
@@ -74,7 +74,7 @@ pub(super) fn short(title: &str) -> String {
 /// Records under the plural name of their kind, with their true number.
 pub(super) struct Records {
     key: &'static str,
-    records: Vec<Record>,
+    items: Vec<Record>,
     count: usize,
     /// What to do where not all of them are here.
     hint: &'static str,
@@ -90,8 +90,8 @@ impl Records {
         key: &'static str,
         hint: &'static str,
     ) -> Result<Self> {
-        let (records, warnings) = Default::default();
-        let mut list = Self { key, records, count: heads.len(), hint, warnings };
+        let (items, warnings) = Default::default();
+        let mut list = Self { key, items, count: heads.len(), hint, warnings };
         let mut bytes = 0;
         for heads in heads.chunks(AT_ONCE) {
             let heads: Vec<&Head> = heads.iter().map(|head| &**head).collect();
@@ -107,7 +107,7 @@ impl Records {
                 if bytes > MOST_BYTES {
                     return Ok(list);
                 }
-                list.records.push(record);
+                list.items.push(record);
             }
         }
         Ok(list)
@@ -129,11 +129,11 @@ impl Records {
 impl Serialize for Records {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(self.key, &self.records)?;
+        map.serialize_entry(self.key, &self.items)?;
         map.serialize_entry("count", &self.count)?;
-        if self.records.len() < self.count {
+        if self.items.len() < self.count {
             map.serialize_entry("truncated", &true)?;
-            let (here, count) = (self.records.len(), self.count);
+            let (here, count) = (self.items.len(), self.count);
             let hint = format!("the first {here} of {count} are here; {}", self.hint);
             map.serialize_entry("hint", &hint)?;
         }

@@ -5,7 +5,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::endpoint::Content;
 use serde::Serialize;
 
-use super::content::{Name, Records, short};
+use super::content::{Label, Records, short};
 use super::uri::{View, uri};
 use crate::Ports;
 use crate::backlog::brief::Brief;
@@ -28,6 +28,9 @@ struct Whole {
     #[serde(skip_serializing_if = "Option::is_none")]
     relationships: Option<Relationships>,
     links: Links,
+    /// What should be mended in its file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -42,7 +45,7 @@ pub(super) async fn content(ports: &Ports, reference: Reference, view: View) -> 
         View::Hierarchy => {
             let hierarchy = hierarchy(ports, reference).await?;
             let what = "with everything below it";
-            name(reference, view, &hierarchy.epic.title, what).content(&hierarchy)
+            label(reference, view, &hierarchy.epic.title, what).content(&hierarchy)
         }
         View::Children(kind) => children(ports, reference, kind).await,
         View::Relationships => {
@@ -52,7 +55,7 @@ pub(super) async fn content(ports: &Ports, reference: Reference, view: View) -> 
             let count = relationships.outgoing.len() + relationships.incoming.len();
             let title = find::item(&head).map_or("", |item| &item.title);
             let what = "its relationships to other requirements";
-            name(reference, view, title, what).content(&Related { count, relationships })
+            label(reference, view, title, what).content(&Related { count, relationships })
         }
     }
 }
@@ -69,11 +72,16 @@ async fn whole(ports: &Ports, reference: Reference) -> Result<Content> {
     let acceptance_criteria = of(ItemKind::AcceptanceCriteria);
     let is_requirement = reference.kind == ItemKind::Requirement;
     let relationships = is_requirement.then_some(around.relationships);
-    let links = around.links;
-    let name = name(reference, View::Item, &record.title, contains(reference.kind));
-    let whole =
-        Whole { record, user_stories, requirements, acceptance_criteria, relationships, links };
-    name.described(&whole)
+    let label = label(reference, View::Item, &record.title, contains(reference.kind));
+    label.described(&Whole {
+        record,
+        user_stories,
+        requirements,
+        acceptance_criteria,
+        relationships,
+        links: around.links,
+        warnings: find::fault(&head).into_iter().collect(),
+    })
 }
 
 /// What an item's own resource has beside it.
@@ -98,11 +106,11 @@ async fn children(ports: &Ports, reference: Reference, kind: ItemKind) -> Result
     };
     let records = Records::of(ports, &heads, key, hint).await?;
     let title = find::item(&head).map_or("", |item| &item.title);
-    name(reference, View::Children(kind), title, what).content(&records)
+    label(reference, View::Children(kind), title, what).content(&records)
 }
 
-fn name(reference: Reference, view: View, title: &str, what: &str) -> Name {
-    Name {
+fn label(reference: Reference, view: View, title: &str, what: &str) -> Label {
+    Label {
         uri: uri(reference, view),
         name: reference.to_string(),
         description: described(reference, title, what),

@@ -248,6 +248,16 @@ async fn a_file_that_is_no_text_harms_no_other() {
     assert_eq!(error(&testing, "epic://EP-002").await.kind, ErrorKind::Unreadable);
 }
 
+#[tokio::test]
+async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
+    let testing = Testing::new();
+    testing.write(id("REQ-001"), "---\ntitle: T\nstatus: Doing\n---\n").await;
+    let found = json(&testing, "requirement://REQ-001").await;
+    assert_eq!(found["status"], "Draft");
+    let warning = found["warnings"][0].as_str().unwrap();
+    assert!(warning.starts_with(".reqlore/backlog/requirements/REQ-001.md:3: "), "{warning}");
+}
+
 // S5: 6.6
 #[tokio::test]
 async fn the_list_pages_through_everything_once() {
