@@ -1,12 +1,13 @@
 //! Resources on the memory store.
 
+mod complete;
+
 use std::collections::BTreeSet;
 
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
-use reqlore_domain::ports::endpoint::ArgumentOf;
 use serde_json::{Value, json};
 
 use crate::testing::Testing;
@@ -28,7 +29,7 @@ async fn project() -> Testing {
             "---\nuid: u-1\ntitle: By card\nuser_story: US-001\npriority: 2\nstatus: Active\n\
              depends_on: [REQ-2, REQ-77]\n---\n\nLike REQ-003; see dec-1d2c8f and EP-999.\n",
         ),
-        ("REQ-002", "---\ntitle: By bill\nuser_story: US-001\npriority: 1\n---\n"),
+        ("REQ-002", "---\ntitle: By bill\nuser_story: US-001\npriority: 1\n---\nFor US-1.\n"),
         ("REQ-003", "---\ntitle: By cash\nuser_story: US-001\nblocks: REQ-001\n---\nREQ-001!\n"),
         ("AC-001", "---\nuser_story: US-001\n---\n\nGiven a card\nThen it is charged\n"),
     ] {
@@ -69,6 +70,9 @@ async fn an_item_s_resource_is_its_record_with_what_belongs_to_it() {
     let linked = json!([{ "relation": "mentions", "id": "dec-1d2c8f", "kind": "decision",
                           "title": "Cards first" }]);
     assert_eq!(story["links"]["outgoing"], linked);
+    let linked = json!([{ "relation": "mentions", "id": "REQ-002", "kind": "requirement",
+                          "title": "By bill" }]);
+    assert_eq!(story["links"]["incoming"], linked, "a child may speak of its parent as well");
 
     let epic = json(&testing, "epic://EP-001").await;
     assert_eq!(references(&epic["user_stories"]), ["US-001", "US-002"]);
@@ -325,74 +329,5 @@ async fn a_cursor_of_somebody_else_is_refused() {
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{bad}");
         assert_eq!(error.field.as_deref(), Some("cursor"), "{bad}");
         assert!(error.message.len() < 500);
-    }
-}
-
-async fn completed(testing: &Testing, template: &str, value: &str) -> Vec<String> {
-    let of = ArgumentOf::Template(template.to_owned());
-    testing.complete(of, "reference", value).await.unwrap().values
-}
-
-#[tokio::test]
-async fn completion_knows_references_numbers_and_words_of_titles() {
-    let testing = Testing::new();
-    for (number, title) in [
-        (1, "Login by password"),
-        (4, "Log of logins"),
-        (40, "Password rules"),
-        (48, "Audit trail"),
-        (148, "Reset a password"),
-        (481, "Größe"),
-    ] {
-        testing.write(id(&format!("REQ-{number:03}")), format!("---\ntitle: {title}\n---\n")).await;
-    }
-    let template = "requirement://{reference}/relationships";
-    for (typed, expected) in [
-        ("REQ-04", &["REQ-040", "REQ-048"][..]),
-        ("req-4", &["REQ-004", "REQ-040", "REQ-048", "REQ-481"][..]),
-        ("48", &["REQ-048", "REQ-481"][..]),
-        ("048", &["REQ-048"][..]),
-        (" pass log ", &["REQ-001"][..]),
-        ("PASSWORD", &["REQ-148", "REQ-040", "REQ-001"][..]),
-        ("größ", &["REQ-481"][..]),
-        ("US-", &[][..]),
-        ("-", &[][..]),
-        ("nothing like it", &[][..]),
-    ] {
-        assert_eq!(completed(&testing, template, typed).await, expected, "{typed:?}");
-    }
-    assert_eq!(completed(&testing, template, "").await.len(), 6);
-    let long = "x".repeat(1_000_000);
-    assert!(completed(&testing, template, &long).await.is_empty());
-}
-
-#[tokio::test]
-async fn completion_gives_a_hundred_and_the_true_number() {
-    let testing = Testing::new();
-    for number in 1..=130 {
-        testing.write(id(&format!("US-{number:03}")), "---\ntitle: T\n---\n").await;
-    }
-    let of = ArgumentOf::Prompt("suggest_acceptance_criteria".to_owned());
-    let found = testing.complete(of, "user_story", "US-").await.unwrap();
-    assert_eq!((found.values.len(), found.total), (100, 130));
-    assert_eq!((found.values[0].as_str(), found.values[99].as_str()), ("US-001", "US-100"));
-}
-
-#[tokio::test]
-async fn what_nobody_knows_has_no_completion() {
-    let testing = project().await;
-    for (of, argument) in [
-        (ArgumentOf::Template("epic://{id}".to_owned()), "reference"),
-        (ArgumentOf::Template("epic://{reference}".to_owned()), "epic"),
-        (ArgumentOf::Prompt("nobody".to_owned()), "epic"),
-        (ArgumentOf::Prompt("decompose_epic".to_owned()), "requirement"),
-        (ArgumentOf::Prompt("generate_user_story".to_owned()), "idea"),
-    ] {
-        let found = testing.complete(of.clone(), argument, "").await.unwrap();
-        assert_eq!((found.values.len(), found.total), (0, 0), "{of:?} {argument}");
-    }
-    for kind in ItemKind::ALL {
-        let template = format!("{}://{{reference}}", kind.name().replace('_', "-"));
-        assert!(!completed(&testing, &template, "").await.is_empty(), "{template}");
     }
 }
