@@ -161,7 +161,9 @@ impl Stored {
         heads.truncate(MOST);
         let whole = uri(parent, View::Children(reference.kind));
         let mut briefs = Brief::all(&heads);
-        briefs.iter_mut().for_each(|brief| shorten(&mut brief.title));
+        for brief in &mut briefs {
+            shorten(&mut brief.title);
+        }
         let part = Some(Part::new(briefs, count, &whole));
         match reference.kind {
             ItemKind::UserStory => self.sibling_user_stories = part,

@@ -65,7 +65,7 @@ fn stored(text: &str) -> Value {
     let lines: Vec<&str> = text.split('\n').collect();
     let is_begin = |line: &&str| line.starts_with("<<<STORED CONTENT ");
     let is_end = |line: &&str| line.starts_with("<<<END OF STORED CONTENT ");
-    let begin = lines.iter().position(|line| is_begin(&line)).unwrap();
+    let begin = lines.iter().position(is_begin).unwrap();
     assert_eq!(lines.iter().filter(|line| is_begin(line)).count(), 1);
     assert_eq!(lines.iter().filter(|line| is_end(line)).count(), 1);
     assert!(is_end(&lines[begin + 2]), "one line of JSON stands between the markers");
