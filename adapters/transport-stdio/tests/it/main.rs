@@ -98,6 +98,18 @@ async fn what_was_subscribed_to_before_a_write_is_told_of_that_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_takes_a_subscription_back_at_once_is_not_subscribed() {
+    let stub = Stub::slow(1, 10, SOON);
+    let mut client = Client::new(&stub, 4096);
+    client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
+    client.send(2, "resources/unsubscribe", json!({ "uri": "epic://0" })).await;
+    assert_eq!(client.line().await["id"], 1);
+    assert_eq!(client.line().await["id"], 2);
+    stub.change();
+    assert!(timeout(100 * SOON, client.line()).await.is_err(), "nothing is told");
+}
+
+#[tokio::test(start_paused = true)]
 async fn for_a_client_that_does_not_read_changes_are_merged() {
     const URIS: usize = 50;
     let stub = Stub::new(URIS, 10);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -26,11 +27,17 @@ pub(crate) struct Stub {
     count: usize,
     /// How much each says.
     bytes: usize,
+    /// How long each takes to read.
+    takes: Duration,
     changes: AtomicU64,
 }
 
 impl Stub {
     pub(crate) fn new(count: usize, bytes: usize) -> Arc<Self> {
+        Self::slow(count, bytes, Duration::ZERO)
+    }
+
+    pub(crate) fn slow(count: usize, bytes: usize, takes: Duration) -> Arc<Self> {
         let tool = ToolSpec {
             name: "write",
             title: "Write",
@@ -42,7 +49,7 @@ impl Stub {
             destructive: false,
             idempotent: false,
         };
-        Arc::new(Self { tool, count, bytes, changes: AtomicU64::new(0) })
+        Arc::new(Self { tool, count, bytes, takes, changes: AtomicU64::new(0) })
     }
 
     pub(crate) fn change(&self) {
@@ -79,6 +86,9 @@ impl Endpoint for Stub {
             return Err(not_found(&asked.name));
         }
         let changes = self.changes.load(Ordering::Relaxed);
+        if !self.takes.is_zero() {
+            tokio::time::sleep(self.takes).await;
+        }
         Ok(Content {
             uri: asked.name,
             name: "epic".to_owned(),
