@@ -139,7 +139,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         (self.ends.is_some() && idle) || self.output.gone.load(Ordering::Relaxed)
     }
 
-    /// Takes no more input. Subscriptions end with their last answer, so that nobody waits for them.
+    /// Takes no more input. Subscriptions end with their last answer; nobody waits for them.
     fn end(&mut self) {
         self.ends = Some(Instant::now() + self.limits.drain);
         self.server.finish();
