@@ -272,8 +272,8 @@ impl Sequence {
 }
 
 fn check_project(project: &ProjectKey) -> Result<(), String> {
-    match project.is_plain() {
-        true => Ok(()),
-        false => Err("a project's key has 1 to 64 letters, digits, '-' and '_'".to_owned()),
+    if project.is_plain() {
+        return Ok(());
     }
+    Err("a project's key has 1 to 64 letters, digits, '-' and '_'".to_owned())
 }
