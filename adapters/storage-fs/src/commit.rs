@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use cap_std::fs::MetadataExt;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
@@ -27,7 +27,7 @@ use crate::lock::{self, Lock};
 use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
 use crate::replace::{Failed, Found, Replacement, is_temp};
-use crate::shared::{Shared, watched};
+use crate::shared::{Shared, locked, watched};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
@@ -60,9 +60,11 @@ pub(crate) fn run(
         step(Step::Decided)?;
         let catalog = shared.catalogs.of(project);
         let record = |changes: &[Change]| {
-            let mut catalog = catalog.lock().unwrap_or_else(PoisonError::into_inner);
-            let revision = catalog.record(changes, commit.act.at);
-            Marks::keep(root, catalog.marks(), changes);
+            let mut known = locked(&catalog);
+            let revision = known.record(changes, commit.act.at);
+            let marks = known.marks().clone();
+            drop(known);
+            Marks::keep(root, &marks, changes);
             Committed { revision, versions: changes.iter().map(Change::version).collect() }
         };
         if changes.is_empty() {

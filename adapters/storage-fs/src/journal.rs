@@ -109,6 +109,8 @@ pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<
     let local = match root.dir.open_dir(LOCAL) {
         Ok(local) => local,
         Err(error) if is_not_there(&error) => return Ok(()),
+        // Another user's, or a link out of the project: nobody who writes here left one there.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(failed(LOCAL, "open it", error)),
     };
     let bytes = match read(&local) {

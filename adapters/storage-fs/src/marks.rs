@@ -89,7 +89,9 @@ impl Marks {
     /// Keeps what a commit raised.
     pub(crate) fn keep(root: &Root, known: &Self, changes: &[Change]) {
         let mut raised = Self::default();
-        changes.iter().for_each(|change| raised.count(change.id()));
+        for change in changes {
+            raised.count(change.id());
+        }
         if raised.0.is_empty() {
             return;
         }

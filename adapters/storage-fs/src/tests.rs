@@ -1,10 +1,12 @@
 //! The contract on real files, and what only files can do wrong.
 
 mod attacks;
+mod backlog;
 mod copies;
 mod crash;
 mod disk;
 mod freshness;
+mod journal;
 mod vouching;
 
 use std::path::Path;

@@ -61,8 +61,8 @@ pub(crate) struct Watch {
     queue: OwnedFd,
     /// The root, and the same folder by the kernel's word.
     root: (PathBuf, Identity),
-    /// The area's top, which was not there if it has no identity.
-    top: (PathBuf, Option<Identity>),
+    /// The area's top, and what is there, if anything.
+    top: (PathBuf, Option<(Identity, FileType)>),
     /// What the root has of the way to the top.
     first: &'static str,
     /// The watched folders: the kind of their documents, and what these names begin with.
@@ -80,6 +80,13 @@ impl Watch {
             return None;
         }
         let root_identity = folder_identity(&root.dir)?;
+        let top = path.join(area.top());
+        let there = what_is(&top);
+        // What a link leads to comes and goes unseen.
+        if there.is_some_and(|(_, file_type)| file_type == FileType::Symlink) {
+            return None;
+        }
+        let top = (top, there);
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let events = WatchFlags::CREATE
             | WatchFlags::DELETE
@@ -93,7 +100,7 @@ impl Watch {
         Some(Self {
             queue,
             root: (path.to_owned(), root_identity),
-            top: (path.join(area.top()), None),
+            top,
             first: area.top().split('/').next().unwrap_or_default(),
             folders: HashMap::new(),
             root_number,
@@ -104,8 +111,8 @@ impl Watch {
     /// Watches one more folder; to be called before it is listed.
     pub(crate) fn add(&mut self, folder: &OwnedFd, what: &Folder<'_>) {
         if what.is_top {
-            self.top.1 = folder_identity(folder);
-            self.blind |= identity(&self.top.0, AtFlags::SYMLINK_NOFOLLOW) != self.top.1;
+            self.top.1 = folder_identity(folder).map(|identity| (identity, FileType::Directory));
+            self.blind |= what_is(&self.top.0) != self.top.1;
         }
         if self.blind || !is_local(folder) {
             self.blind = true;
@@ -138,9 +145,7 @@ impl Watch {
 
     /// Drains the queue.
     pub(crate) fn news(&mut self) -> News {
-        // A link in the place of the top is another thing, whatever it leads to.
-        let root = identity(&self.root.0, AtFlags::empty());
-        let top = identity(&self.top.0, AtFlags::SYMLINK_NOFOLLOW);
+        let (root, top) = (identity(&self.root.0), what_is(&self.top.0));
         if self.blind || root != Some(self.root.1) || top != self.top.1 {
             return News::Lost;
         }
@@ -198,8 +203,14 @@ fn proc_path(folder: &impl AsFd) -> String {
 }
 
 /// What a path leads to, if that is a folder.
-fn identity(path: &Path, flags: AtFlags) -> Option<Identity> {
-    of_folder(&rustix::fs::statat(CWD, path, flags).ok()?)
+fn identity(path: &Path) -> Option<Identity> {
+    of_folder(&rustix::fs::statat(CWD, path, AtFlags::empty()).ok()?)
+}
+
+/// What is there; a link is another thing than what it leads to.
+fn what_is(path: &Path) -> Option<(Identity, FileType)> {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some(((stat.st_dev, stat.st_ino), FileType::from_raw_mode(stat.st_mode)))
 }
 
 fn folder_identity(folder: impl AsFd) -> Option<Identity> {

@@ -144,7 +144,9 @@ impl Catalog {
             let list = self.lists.entry(*kind).or_default();
             let gone = list.entries.values().filter(|entry| entry.listing != listing);
             let gone: Vec<DocumentId> = gone.map(|entry| entry.head.id.clone()).collect();
-            gone.iter().for_each(|id| self.forget(id));
+            for id in gone {
+                self.forget(&id);
+            }
         }
     }
 

@@ -227,7 +227,9 @@ impl Catalog {
     /// How many documents of an area were read since the cache was last written, and how many there
     /// are.
     pub(crate) fn unsaved(&mut self, area: Area) -> (usize, usize) {
-        (self.ground(area).unsaved, self.entries(area).count())
+        let lists = area.kinds().iter().filter_map(|kind| self.lists.get(kind));
+        let all = lists.map(|list| list.entries.len()).sum();
+        (self.ground(area).unsaved, all)
     }
 
     /// The documents of an area whose stamps can be trusted by the next process.

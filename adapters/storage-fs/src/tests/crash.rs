@@ -82,20 +82,24 @@ fn run(
     decide: impl FnMut(Option<&Bytes>) -> Vec<Change> + Send + 'static,
 ) -> StoreResult<Committed> {
     let mut decide = decide;
+    let commit = Commit {
+        reads: Reads::of(vec![DocumentId::section("a"), DocumentId::instructions()]),
+        decide: Box::new(move |snapshot| {
+            Ok(decide(snapshot.documents[0].as_ref().map(|document| &document.body)))
+        }),
+        act: act(),
+    };
+    commit_here(root, commit)
+}
+
+/// The same of any commit.
+pub(super) fn commit_here(root: &Path, commit: Commit) -> StoreResult<Committed> {
     let store = FsStore::new(&config(root));
     let project = ProjectKey::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let taken = runtime.block_on(store.shared.turns.take(&project)).unwrap();
     let root = store.shared.open(&project).unwrap();
     let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("nobody else locks") };
-    let documents = vec![DocumentId::section("a"), DocumentId::instructions()];
-    let commit = Commit {
-        reads: Reads::of(documents),
-        decide: Box::new(move |snapshot| {
-            Ok(decide(snapshot.documents[0].as_ref().map(|document| &document.body)))
-        }),
-        act: act(),
-    };
     commit::run(&store.shared, &project, &root, commit, &lock)
 }
 

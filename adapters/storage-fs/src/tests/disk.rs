@@ -6,20 +6,28 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use reqlore_domain::document::{DocumentId, Kind, folder_of};
 use tempfile::TempDir;
 
 use crate::Config;
+use crate::area::Area;
 
-/// Folders and files below `.ixchel`; `x.md` is both.
-pub(super) const FOLDERS: [&str; 5] = ["", "a", "a/b", "c", "x.md"];
-pub(super) const FILES: [&str; 4] = ["p.md", "q.md", "x.md", ".hidden.md"];
+/// How many folders and files there are below the top of an area.
+pub(super) const FOLDERS: usize = 5;
+pub(super) const FILES: usize = 4;
+/// One of the folders could be a file as well.
+const NESTED: [&str; FOLDERS] = ["", "a", "a/b", "c", "x.md"];
+const FLAT: [&str; FOLDERS] =
+    ["requirements", "deleted", "requirements/b", "epics", "requirements/x.md"];
+const ENTITIES: [&str; FILES] = ["p.md", "q.md", "x.md", ".hidden.md"];
+const ITEMS: [&str; FILES] = ["REQ-001.md", "REQ-002-aaaaaa.md", "x.md", ".hidden.md"];
 /// The first three are of one length.
 pub(super) const TEXTS: [&str; 5] = [
-    "---\nid: dec-0001\n---\n# One\n",
-    "---\nid: dec-0002\n---\n# Two\n",
-    "---\nid: dec-0003\n---\n# Six\n",
+    "---\nid: dec-0001\nuser_story: US-001\n---\n# One\n",
+    "---\nid: dec-0002\nuser_story: US-002\n---\n# Two\n",
+    "---\nid: dec-0003\nuser_story: US-002\n---\n# Six\n",
     "---\nid: [\n---\nbroken",
-    "no front matter, and longer than the others are",
+    "no front matter, and longer than the others are, all of them, by some words",
 ];
 
 /// What happens on the disk.
@@ -50,7 +58,7 @@ pub(super) enum Edit {
 }
 
 pub(super) fn edits() -> impl Strategy<Value = Edit> {
-    let (d, f) = (mostly_first(FOLDERS.len()), mostly_first(FILES.len()));
+    let (d, f) = (mostly_first(FOLDERS), mostly_first(FILES));
     let t = 0..TEXTS.len();
     let file = (d.clone(), f.clone());
     let text = (d.clone(), f.clone(), t.clone());
@@ -86,19 +94,27 @@ pub(super) fn mostly_first(of: usize) -> impl Strategy<Value = usize> + Clone {
 /// A project's folder, and what lies beside it.
 pub(super) struct Disk {
     top: TempDir,
+    area: Area,
 }
 
 impl Disk {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(area: Area) -> Self {
         let top = tempfile::tempdir().unwrap();
-        for folder in ["repo/.ixchel", "repo/inside", "outside", "cache"] {
+        for folder in ["repo/inside", "outside", "cache"] {
             fs::create_dir_all(top.path().join(folder)).unwrap();
         }
-        Self { top }
+        let new = Self { top, area };
+        fs::create_dir_all(new.folder(0)).unwrap();
+        new
     }
 
     fn root(&self) -> PathBuf {
         self.top.path().join("repo")
+    }
+
+    /// The folder of all folders of the area.
+    fn all(&self) -> PathBuf {
+        self.root().join(self.area.top())
     }
 
     fn outside(&self) -> PathBuf {
@@ -110,12 +126,39 @@ impl Disk {
         Config { cache, ..super::config(&self.root()) }
     }
 
+    pub(super) fn kinds(&self) -> &'static [Kind] {
+        self.area.kinds()
+    }
+
+    fn names(&self) -> ([&'static str; FOLDERS], [&'static str; FILES]) {
+        match self.area {
+            Area::Knowledge => (NESTED, ENTITIES),
+            Area::Backlog => (FLAT, ITEMS),
+        }
+    }
+
+    /// The document that a file would be.
+    pub(super) fn id(&self, folder: usize, file: usize) -> DocumentId {
+        let (folders, files) = self.names();
+        let stem = files[file].trim_end_matches(".md");
+        let (kind, path) = match self.area {
+            Area::Knowledge => (Kind::Entity, folders[folder]),
+            Area::Backlog => {
+                let (first, rest) =
+                    folders[folder].split_once('/').unwrap_or((folders[folder], ""));
+                let kind = self.kinds().iter().find(|kind| folder_of(**kind) == first);
+                (*kind.unwrap(), rest)
+            }
+        };
+        DocumentId { kind, name: format!("{path}/{stem}").trim_matches('/').to_owned() }
+    }
+
     fn folder(&self, folder: usize) -> PathBuf {
-        self.root().join(".ixchel").join(FOLDERS[folder])
+        self.all().join(self.names().0[folder])
     }
 
     fn file(&self, folder: usize, file: usize) -> PathBuf {
-        self.folder(folder).join(FILES[file])
+        self.folder(folder).join(self.names().1[file])
     }
 
     /// What can't be done now is not done.
@@ -183,22 +226,23 @@ impl Disk {
         }
     }
 
-    /// What concerns `.ixchel` as a whole.
+    /// What concerns the area as a whole.
     fn attempt_on_all(&self, edit: &Edit) -> std::io::Result<()> {
-        let ixchel = self.root().join(".ixchel");
+        let all = self.all();
         let away = self.root().join("away");
         match edit {
-            Edit::MoveAway => fs::rename(ixchel, away),
-            Edit::MoveBack => fs::rename(away, ixchel),
+            Edit::MoveAway => fs::rename(all, away),
+            Edit::MoveBack => fs::rename(away, all),
             Edit::LinkAll => {
-                fs::rename(&ixchel, self.root().join("inside/all"))?;
-                symlink("inside/all", ixchel)
+                fs::rename(&all, self.root().join("inside/all"))?;
+                let up = "../".repeat(self.area.top().matches('/').count());
+                symlink(format!("{up}inside/all"), all)
             }
-            Edit::RemoveAll => fs::remove_dir_all(&ixchel).or_else(|_| fs::remove_file(ixchel)),
+            Edit::RemoveAll => fs::remove_dir_all(&all).or_else(|_| fs::remove_file(all)),
             _ => {
                 let aside = self.top.path().join("aside");
                 fs::rename(self.root(), &aside)?;
-                fs::create_dir_all(self.root().join(".ixchel"))?;
+                fs::create_dir_all(self.folder(0))?;
                 fs::write(self.file(0, 0), TEXTS[1])?;
                 fs::remove_dir_all(aside)?;
                 fs::create_dir_all(self.root().join("inside"))

@@ -8,12 +8,13 @@ use proptest::test_runner::TestCaseResult;
 use reqlore_contract::act;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, DocumentRepository, Filter, Look, Reads, Revision, StoreResult,
+    Change, Changes, Commit, DocumentRepository, Filter, Links, Look, Reads, Revision, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
 use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, mostly_first};
 use crate::FsStore;
+use crate::area::Area;
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -21,6 +22,7 @@ enum Ask {
     Changes,
     Everything,
     Find,
+    Linking,
     Get,
     Versions,
     Put(usize, usize, usize),
@@ -36,12 +38,13 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let (d, f) = (mostly_first(FOLDERS.len()), mostly_first(FILES.len()));
+    let (d, f) = (mostly_first(FOLDERS), mostly_first(FILES));
     let t = 0..TEXTS.len();
     let ask = prop_oneof![
         6 => Just(Ask::Changes),
         1 => Just(Ask::Everything),
         3 => Just(Ask::Find),
+        2 => Just(Ask::Linking),
         2 => Just(Ask::Get),
         1 => Just(Ask::Versions),
         1 => (d.clone(), f.clone(), t).prop_map(|(d, f, t)| Ask::Put(d, f, t)),
@@ -56,61 +59,77 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// All ids that any step may make.
-fn ids() -> Vec<DocumentId> {
-    let files = FILES.iter().filter(|file| !file.starts_with('.'));
-    let files = files.map(|file| file.trim_end_matches(".md"));
-    let folders = FOLDERS.iter().chain(&["a/b/b", "c/b"]);
-    let all = folders.flat_map(|folder| files.clone().map(move |file| (folder, file)));
-    all.map(|(folder, file)| DocumentId::entity(format!("{folder}/{file}").trim_matches('/')))
-        .collect()
+fn ids(disk: &Disk) -> Vec<DocumentId> {
+    let all = (0..FOLDERS).flat_map(|folder| (0..FILES - 1).map(move |file| (folder, file)));
+    let mut ids: Vec<DocumentId> = all.map(|(folder, file)| disk.id(folder, file)).collect();
+    if disk.kinds() == [Kind::Entity] {
+        ids.extend(["a/b/b/p", "a/b/b/q", "c/b/p", "c/b/x"].map(DocumentId::entity));
+    }
+    ids
 }
 
 const PROJECT: fn() -> ProjectKey = ProjectKey::default;
 
+type Heads = BTreeMap<DocumentId, Arc<Head>>;
+
 /// What a new store without a cache sees.
-async fn fresh(disk: &Disk) -> StoreResult<Vec<Arc<Head>>> {
-    find(&FsStore::new(&disk.config(false))).await
+async fn fresh(disk: &Disk) -> StoreResult<Heads> {
+    find(&FsStore::new(&disk.config(false)), disk.kinds()).await
 }
 
-async fn find(store: &FsStore) -> StoreResult<Vec<Arc<Head>>> {
-    Ok(store.find(&PROJECT(), &Filter::all(Kind::Entity)).await?.heads)
+async fn find(store: &FsStore, kinds: &[Kind]) -> StoreResult<Heads> {
+    let mut all = Heads::new();
+    for kind in kinds {
+        let page = store.find(&PROJECT(), &Filter::all(*kind)).await?;
+        all.extend(page.heads.into_iter().map(|head| (head.id.clone(), head)));
+    }
+    Ok(all)
 }
 
-fn by_name(heads: Vec<Arc<Head>>) -> BTreeMap<String, Arc<Head>> {
-    heads.into_iter().map(|head| (head.id.name.clone(), head)).collect()
+async fn linking(store: &FsStore, kinds: &[Kind]) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+    let targets = ["US-001", "US-002", "US-003"].map(String::from).to_vec();
+    store.linking(&PROJECT(), &Links { kinds: kinds.to_vec(), targets }).await
 }
 
 /// A store, and what somebody made of what it told.
 struct Reader {
     store: FsStore,
-    since: Revision,
-    mirror: BTreeMap<String, Arc<Head>>,
+    since: BTreeMap<Kind, Revision>,
+    mirror: Heads,
 }
 
 impl Reader {
     fn new(disk: &Disk) -> Self {
         let store = FsStore::new(&disk.config(true));
-        Self { store, since: Revision::default(), mirror: BTreeMap::new() }
+        Self { store, since: BTreeMap::new(), mirror: Heads::new() }
     }
 
     async fn ask(&mut self, disk: &Disk, ask: &Ask) -> TestCaseResult {
+        let kinds = disk.kinds();
         match ask {
             Ask::Changes => self.changes(disk, Look::Changed).await?,
             Ask::Everything => self.changes(disk, Look::Everything).await?,
-            Ask::Find => match (find(&self.store).await, fresh(disk).await) {
+            Ask::Find => match (find(&self.store, kinds).await, fresh(disk).await) {
                 (Ok(found), Ok(fresh)) => prop_assert_eq!(found, fresh),
                 (found, fresh) => prop_assert_eq!(found.is_err(), fresh.is_err()),
             },
+            Ask::Linking => {
+                let new = FsStore::new(&disk.config(false));
+                match (linking(&self.store, kinds).await, linking(&new, kinds).await) {
+                    (Ok(found), Ok(fresh)) => prop_assert_eq!(found, fresh),
+                    (found, fresh) => prop_assert_eq!(found.is_err(), fresh.is_err()),
+                }
+            }
             Ask::Get => {
                 let new = FsStore::new(&disk.config(false));
-                for id in ids() {
+                for id in ids(disk) {
                     let (ours, theirs) = (get(&self.store, &id).await, get(&new, &id).await);
                     prop_assert_eq!(ours, theirs, "{}", id);
                 }
             }
             Ask::Versions => {
                 let new = FsStore::new(&disk.config(false));
-                for id in ids() {
+                for id in ids(disk) {
                     let asked = std::slice::from_ref(&id);
                     let ours = self.store.versions(&PROJECT(), asked).await;
                     let theirs = get(&new, &id).await.map(|found| found.map(|d| d.version));
@@ -118,12 +137,10 @@ impl Reader {
                 }
             }
             Ask::Put(d, f, t) => {
-                let id = DocumentId::entity(entity(*d, *f));
-                commit(&self.store, Change::put(id, TEXTS[*t].as_bytes())).await?;
+                commit(&self.store, Change::put(disk.id(*d, *f), TEXTS[*t].as_bytes())).await?;
             }
             Ask::Delete(d, f) => {
-                let id = DocumentId::entity(entity(*d, *f));
-                commit(&self.store, Change::Delete { id }).await?;
+                commit(&self.store, Change::Delete { id: disk.id(*d, *f) }).await?;
             }
             Ask::Reopen => *self = Self::new(disk),
         }
@@ -131,37 +148,40 @@ impl Reader {
     }
 
     async fn changes(&mut self, disk: &Disk, look: Look) -> TestCaseResult {
-        let changes = self.store.changes(&PROJECT(), Kind::Entity, self.since, look).await;
+        for kind in disk.kinds() {
+            self.changes_of(*kind, disk, look).await?;
+        }
+        Ok(())
+    }
+
+    async fn changes_of(&mut self, kind: Kind, disk: &Disk, look: Look) -> TestCaseResult {
+        let since = self.since.get(&kind).copied().unwrap_or_default();
+        let changes = self.store.changes(&PROJECT(), kind, since, look).await;
         let (changes, mut now) = match (changes, fresh(disk).await) {
-            (Ok(changes), Ok(now)) => (changes, by_name(now)),
+            (Ok(changes), Ok(now)) => (changes, now),
             (changes, fresh) => {
                 prop_assert_eq!(changes.is_err(), fresh.is_err());
                 return Ok(());
             }
         };
-        match changes {
-            Changes::Reset { revision } => {
-                self.mirror = now;
-                self.since = revision;
+        now.retain(|id, _| id.kind == kind);
+        let known = std::mem::take(&mut self.mirror).into_iter();
+        let (mut known, others): (Heads, Heads) = known.partition(|(id, _)| id.kind == kind);
+        let (Changes::Since { revision, .. } | Changes::Reset { revision }) = changes;
+        self.since.insert(kind, revision);
+        if let Changes::Since { ids, .. } = changes {
+            for id in ids {
+                match now.get(&id) {
+                    Some(head) => known.insert(id, Arc::clone(head)),
+                    None => known.remove(&id),
+                };
             }
-            Changes::Since { revision, ids } => {
-                for id in &ids {
-                    match now.get(&id.name) {
-                        Some(head) => self.mirror.insert(id.name.clone(), head.clone()),
-                        None => self.mirror.remove(&id.name),
-                    };
-                }
-                prop_assert_eq!(&mut self.mirror, &mut now);
-                self.since = revision;
-            }
+            prop_assert_eq!(&known, &now);
         }
+        self.mirror = others;
+        self.mirror.extend(now);
         Ok(())
     }
-}
-
-fn entity(folder: usize, file: usize) -> String {
-    let path = format!("{}/{}", FOLDERS[folder], FILES[file]);
-    path.trim_matches('/').trim_end_matches(".md").to_owned()
 }
 
 async fn get(store: &FsStore, id: &DocumentId) -> Option<Option<Document>> {
@@ -181,10 +201,10 @@ async fn commit(store: &FsStore, change: Change) -> TestCaseResult {
     Ok(())
 }
 
-fn play(steps: &[Step]) -> TestCaseResult {
+fn play(area: Area, steps: &[Step]) -> TestCaseResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let disk = Disk::new();
+        let disk = Disk::new(area);
         let mut readers = [Reader::new(&disk), Reader::new(&disk)];
         for step in steps {
             match step {
@@ -205,6 +225,11 @@ proptest! {
 
     #[test]
     fn whatever_happens_on_disk_is_seen_by_the_next_call(steps in steps()) {
-        play(&steps)?;
+        play(Area::Knowledge, &steps)?;
+    }
+
+    #[test]
+    fn whatever_happens_to_items_is_seen_by_the_next_call(steps in steps()) {
+        play(Area::Backlog, &steps)?;
     }
 }
