@@ -2,10 +2,10 @@
 //!
 //! Under the lock: read, decide, stage every new file completely, then exchange each with its
 //! target and look at what came out. If that is not what was read, an editor saved in between: all
-//! is put back and decided anew. Several documents of their own go through the journal, so a process
-//! killed between two exchanges leaves the rest to the next one. AGENTS.md is derived from the
-//! sections: where it is the second, a killed process leaves a stale list, which the next commit
-//! heals.
+//! is put back and decided anew. Several documents of their own go through the journal, so a
+//! process killed between two exchanges leaves the rest to the next one. AGENTS.md is derived from
+//! the sections: where it is the second, a killed process leaves a stale list, which the next
+//! commit heals.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! A kernel watch over the folders of an area: it vouches for what was read, so that a call need not
-//! look at every file.
+//! A kernel watch over the folders of an area: it vouches for what was read, so that a call need
+//! not look at every file.
 //!
 //! The queue is drained before each answer, and an event is in it before the write that caused it
 //! returns; so nothing that happened before a call goes unseen. Where the kernel can't vouch

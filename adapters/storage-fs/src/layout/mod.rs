@@ -143,8 +143,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The file of a document of an area. As in the listing, links to folders are not followed; only
-    /// the area's top may be one, to a folder inside.
+    /// The file of a document of an area. As in the listing, links to folders are not followed;
+    /// only the area's top may be one, to a folder inside.
     fn within(&self, area: Area, id: &DocumentId) -> StoreResult<Option<Place>> {
         let Some((folders, name)) = path_within(id) else { return Ok(None) };
         let shown = id.to_string();

@@ -1,4 +1,5 @@
-//! A commit of several documents is whole after any death, and a journal is believed in nothing else.
+//! A commit of several documents is whole after any death, and nothing else of a journal is
+//! believed.
 
 use std::collections::BTreeMap;
 use std::fs;
