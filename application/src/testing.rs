@@ -109,7 +109,15 @@ impl Testing {
 
     /// Puts a document there, as a person with an editor would.
     pub(crate) async fn write(&self, id: DocumentId, body: impl Into<Bytes>) {
-        let put = Change::put(id.clone(), body);
+        self.change(Change::put(id, body)).await;
+    }
+
+    /// Takes a document away, as a person would.
+    pub(crate) async fn remove(&self, id: DocumentId) {
+        self.change(Change::Delete { id }).await;
+    }
+
+    async fn change(&self, change: Change) {
         let act = Act {
             caller: Caller { name: "editor".to_owned(), access: Access::Write },
             tool: "editor",
@@ -117,8 +125,8 @@ impl Testing {
             correlation_id: String::new(),
             at: Timestamp::default(),
         };
-        let reads = Reads::of(vec![id]);
-        let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
+        let reads = Reads::of(vec![change.id().clone()]);
+        let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act };
         self.store.commit(&ProjectKey::default(), commit).await.unwrap();
     }
 

@@ -118,3 +118,164 @@ impl Tool for SearchGlobal {
         Answer::of(found, offset, &pages).reply(offset)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::backlog::ItemKind;
+    use reqlore_domain::document::DocumentId;
+    use reqlore_domain::error::ErrorKind;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::Testing;
+
+    fn id(kind: ItemKind, name: &str) -> DocumentId {
+        DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+    }
+
+    async fn project() -> Testing {
+        let testing = Testing::new();
+        let title = |title: &str| format!("---\ntitle: {title}\n---\nAbout logging in.\n");
+        testing.write(id(ItemKind::Epic, "EP-001"), title("Accounts")).await;
+        testing.write(id(ItemKind::UserStory, "US-001"), title("Sign in")).await;
+        testing.write(id(ItemKind::Requirement, "REQ-001"), title("Password")).await;
+        testing.write(id(ItemKind::AcceptanceCriteria, "AC-001"), "logging in works\n").await;
+        let section = "# General\n\n**1.** logging is done in UTC.\n";
+        testing.write(DocumentId::section("general"), section).await;
+        let decision = "---\nid: dec-1d2c8f\nstatus: accepted\n---\n# logging\n\nTo stderr.\n";
+        testing.write(DocumentId::entity("dec-1d2c8f"), decision).await;
+        testing
+    }
+
+    async fn data(testing: &Testing, arguments: Value) -> Value {
+        Value::clone(&testing.call("search_global", arguments).await.unwrap().data)
+    }
+
+    fn references(data: &Value) -> Vec<&str> {
+        let results = data["results"].as_array().unwrap().iter();
+        results.map(|result| result["reference_id"].as_str().unwrap()).collect()
+    }
+
+    // S5: 7.7
+    #[tokio::test]
+    async fn everything_is_found_by_one_search_and_says_what_it_is() {
+        let testing = project().await;
+        let found = data(&testing, json!({ "query": "logging" })).await;
+        assert_eq!((&found["total"], found["results"].as_array().unwrap().len()), (&json!(6), 6));
+        assert_eq!((&found["signals"], &found["pending"]), (&json!(["words"]), &json!(0)));
+        assert_eq!(found.get("next_cursor"), None);
+        let of = |reference: &str| {
+            let mut results = found["results"].as_array().unwrap().iter();
+            results.find(|result| result["reference_id"] == reference).unwrap().clone()
+        };
+        assert_eq!(
+            of("US-001"),
+            json!({ "reference_id": "US-001", "type": "user_story", "title": "Sign in",
+                    "status": "Backlog", "score": 1.0, "snippet": "About logging in." })
+        );
+        assert_eq!(of("AC-001")["status"], Value::Null);
+        assert_eq!(of("general:1")["type"], "section");
+        let decision = of("dec-1d2c8f");
+        assert_eq!(
+            (&decision["type"], &decision["kind"]),
+            (&json!("knowledge"), &json!("decision"))
+        );
+        assert_eq!(decision["status"], "accepted");
+    }
+
+    // S5: 7.7
+    #[tokio::test]
+    async fn entity_types_choose_what_is_searched() {
+        let testing = project().await;
+        for (types, expected) in [
+            (json!(["requirement"]), vec!["REQ-001"]),
+            (json!(["section"]), vec!["general:1"]),
+            (json!(["knowledge", "epic", "epic"]), vec!["EP-001", "dec-1d2c8f"]),
+            (json!(["acceptance_criteria"]), vec!["AC-001"]),
+        ] {
+            let arguments = json!({ "query": "logging", "entity_types": types });
+            let found = data(&testing, arguments).await;
+            assert_eq!(references(&found), expected, "{types}");
+            assert_eq!(found["total"], expected.len());
+        }
+        let arguments = json!({ "query": "logging", "entity_types": ["bug"] });
+        let error = testing.error("search_global", arguments).await;
+        assert!(error.message.contains("acceptance_criteria"), "{}", error.message);
+    }
+
+    // S5: 7.7
+    #[tokio::test]
+    async fn an_edit_and_a_deletion_show_at_the_next_search() {
+        let testing = project().await;
+        let application = testing.application();
+        let search = async |query: &str| {
+            let arguments = json!({ "query": query, "entity_types": ["requirement"] });
+            let found = testing.call_on(&application, "search_global", arguments).await.unwrap();
+            references(&found.data).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(search("password").await, ["REQ-001"]);
+        let requirement = id(ItemKind::Requirement, "REQ-001");
+        testing.write(requirement.clone(), "---\ntitle: Passkey\n---\n").await;
+        assert_eq!(search("password").await, [""; 0]);
+        assert_eq!(search("passkey").await, ["REQ-001"]);
+        let tomb = DocumentId { kind: Kind::Deleted, name: "REQ-001".to_owned() };
+        let text = "---\ntitle: Passkey\ndeleted_at: 2026-01-31T23:59:59Z\n---\n";
+        testing.write(tomb, text).await;
+        testing.remove(requirement).await;
+        assert_eq!(search("passkey").await, [""; 0]);
+    }
+
+    // S5: 7.7
+    #[tokio::test]
+    async fn a_cursor_leads_through_all_results_of_one_query() {
+        let testing = project().await;
+        let whole = data(&testing, json!({ "query": "logging" })).await;
+        let mut pages = Vec::new();
+        let mut arguments = json!({ "query": "logging", "limit": 4 });
+        loop {
+            let reply = testing.call("search_global", arguments.clone()).await.unwrap();
+            pages.push((reply.text[0].clone(), references(&reply.data).join(" ")));
+            let Some(next) = reply.data.get("next_cursor") else { break };
+            arguments["cursor"] = next.clone();
+        }
+        let (texts, parts): (Vec<String>, Vec<String>) = pages.into_iter().unzip();
+        assert_eq!(parts.join(" "), references(&whole).join(" "));
+        assert!(texts[0].starts_with("Found 6 items, showing 4\n"), "{}", texts[0]);
+        assert!(texts[0].contains("\nEP-001 (epic, Backlog): Accounts\n"), "{}", texts[0]);
+        assert!(texts[1].starts_with("Found 6 items, showing 5 to 6\n"), "{}", texts[1]);
+        for other in [
+            json!({ "query": "logs", "cursor": arguments["cursor"] }),
+            json!({ "query": "logging", "entity_types": ["epic"], "cursor": arguments["cursor"] }),
+            json!({ "query": "logging", "cursor": "4" }),
+        ] {
+            let error = testing.error("search_global", other).await;
+            assert_eq!(error.field.as_deref(), Some("cursor"), "{}", error.message);
+            assert_eq!(error.kind, ErrorKind::InvalidArgument);
+        }
+    }
+
+    // Catalogue 48
+    #[tokio::test]
+    async fn any_query_is_answered_or_refused_by_its_bounds() {
+        let testing = project().await;
+        for tool in ["search_global", "search_requirements"] {
+            for query in ["\"", "*", "NEAR(", "a OR", "%_", "the of and", "🦀", "REQ-", "x: y)"] {
+                let found = testing.call(tool, json!({ "query": query })).await;
+                assert!(found.is_ok(), "{query}: {found:?}");
+            }
+            for (arguments, field) in [
+                (json!({ "query": "x".repeat(100_000) }), "query"),
+                (json!({ "query": " " }), "query"),
+                (json!({ "query": "a\0b" }), "query"),
+                (json!({ "query": "x", "limit": 0 }), "limit"),
+                (json!({ "query": "x", "limit": 101 }), "limit"),
+                (json!({ "query": "x", "cursor": "é".repeat(101) }), "cursor"),
+            ] {
+                let error = testing.error(tool, arguments).await;
+                assert_eq!(error.field.as_deref(), Some(field), "{}", error.message);
+            }
+        }
+        let error = testing.error("search_global", json!({})).await;
+        assert_eq!(error.field.as_deref(), Some("query"), "{}", error.message);
+    }
+}

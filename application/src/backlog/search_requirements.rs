@@ -216,3 +216,105 @@ fn listed(head: &Head, item: &Item, text: &str) -> Found {
         snippet: description.split_whitespace().collect::<Vec<_>>().join(" "),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::DocumentId;
+    use reqlore_domain::error::ErrorKind;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::Testing;
+
+    async fn project() -> Testing {
+        let testing = Testing::new();
+        let write = async |kind, name: &str, keys: &str| {
+            let id = DocumentId { kind: Kind::Item(kind), name: name.to_owned() };
+            let text = format!("---\ntitle: About {name}\n{keys}---\nA fast  answer.\n");
+            testing.write(id, text).await;
+        };
+        write(ItemKind::Epic, "EP-001", "").await;
+        write(ItemKind::Epic, "EP-002", "").await;
+        write(ItemKind::UserStory, "US-001", "epic: EP-001\n").await;
+        write(ItemKind::UserStory, "US-002", "epic: EP-001\n").await;
+        for (name, keys) in [
+            ("REQ-001", "user_story: US-001\nstatus: Active\npriority: 1\n"),
+            ("REQ-002", "user_story: US-002\nstatus: Active\npriority: 2\n"),
+            ("REQ-003", "user_story: US-002\ntype_name: Data\npriority: 1\n"),
+            ("REQ-004", ""),
+        ] {
+            write(ItemKind::Requirement, name, keys).await;
+        }
+        testing
+    }
+
+    fn references(data: &Value) -> Vec<&str> {
+        let results = data["results"].as_array().unwrap().iter();
+        results.map(|result| result["reference_id"].as_str().unwrap()).collect()
+    }
+
+    // S5: 7.7
+    #[tokio::test]
+    async fn filters_hold_with_a_query_and_without() {
+        let testing = project().await;
+        for (filters, expected) in [
+            (json!({}), vec!["REQ-001", "REQ-002", "REQ-003", "REQ-004"]),
+            (json!({ "status": "Active" }), vec!["REQ-001", "REQ-002"]),
+            (json!({ "status": "Draft", "type": "Functional" }), vec!["REQ-004"]),
+            (json!({ "priority": 1 }), vec!["REQ-001", "REQ-003"]),
+            (json!({ "type": "Data" }), vec!["REQ-003"]),
+            (json!({ "user_story": "US-2" }), vec!["REQ-002", "REQ-003"]),
+            (json!({ "epic": "EP-001" }), vec!["REQ-001", "REQ-002", "REQ-003"]),
+            (json!({ "epic": "EP-001", "user_story": "US-001" }), vec!["REQ-001"]),
+            (json!({ "epic": "EP-002" }), vec![]),
+            (json!({ "type": "Business Rule" }), vec![]),
+        ] {
+            let mut with_query = filters.clone();
+            with_query["query"] = json!("fast");
+            for arguments in [filters, with_query] {
+                let found = testing.call("search_requirements", arguments.clone()).await.unwrap();
+                let mut references = references(&found.data);
+                references.sort_unstable();
+                assert_eq!(references, expected, "{arguments}");
+                assert_eq!(found.data["total"], expected.len(), "{arguments}");
+            }
+        }
+    }
+
+    // S5: 7.7
+    #[tokio::test]
+    async fn without_a_query_it_is_a_list_in_the_one_order() {
+        let testing = project().await;
+        let first = testing.call("search_requirements", json!({ "limit": 3 })).await.unwrap();
+        assert_eq!(references(&first.data), ["REQ-003", "REQ-001", "REQ-002"]);
+        assert_eq!(first.text[0].lines().next(), Some("Found 4 items, showing 3"));
+        assert_eq!(
+            first.data["results"][0],
+            json!({ "reference_id": "REQ-003", "type": "requirement", "title": "About REQ-003",
+                    "status": "Draft", "score": null, "snippet": "A fast answer." })
+        );
+        let cursor = &first.data["next_cursor"];
+        let next = testing.call("search_requirements", json!({ "cursor": cursor })).await.unwrap();
+        assert_eq!(references(&next.data), ["REQ-004"]);
+        let other = json!({ "cursor": cursor, "priority": 1 });
+        let error = testing.error("search_requirements", other).await;
+        assert_eq!(error.field.as_deref(), Some("cursor"), "{}", error.message);
+    }
+
+    // S5: 7.7
+    #[tokio::test]
+    async fn a_filter_that_names_nothing_is_an_error_that_names_it() {
+        let testing = project().await;
+        for (arguments, field, kind) in [
+            (json!({ "epic": "EP-009" }), "epic", ErrorKind::NotFound),
+            (json!({ "user_story": "US-009" }), "user_story", ErrorKind::NotFound),
+            (json!({ "user_story": "EP-001" }), "user_story", ErrorKind::InvalidArgument),
+            (json!({ "status": "Done" }), "status", ErrorKind::InvalidArgument),
+            (json!({ "type": "functional" }), "type", ErrorKind::InvalidArgument),
+            (json!({ "priority": 5 }), "priority", ErrorKind::InvalidArgument),
+        ] {
+            let error = testing.error("search_requirements", arguments).await;
+            assert_eq!((error.field.as_deref(), error.kind), (Some(field), kind), "{error}");
+        }
+    }
+}

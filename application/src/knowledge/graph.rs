@@ -1,4 +1,4 @@
-//! `ixchel_graph` (S4 AC-002.4): where an entity's links lead.
+//! `ixchel_graph` (S4 AC-002.4): where an entity's links lead, and what links to it.
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
@@ -7,8 +7,9 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::OneEntity;
 use super::budget::Budget;
-use super::{Neighbours, OneEntity};
+use super::neighbours::{self, Neighbours};
 use crate::Context;
 use crate::arguments::decode;
 use crate::tool::{Tool, schema};
@@ -24,6 +25,8 @@ struct Answer<'a> {
     title: &'a str,
     /// Sorted by relation.
     outgoing: Vec<Outgoing<'a>>,
+    /// What links here, from the knowledge graph and from the backlog; sorted by relation.
+    incoming: Vec<Incoming<'a>>,
     /// Was something cut?
     truncated: bool,
     /// What was cut, in words.
@@ -44,9 +47,27 @@ struct Outgoing<'a> {
 #[serde(deny_unknown_fields)]
 struct Target<'a> {
     id: &'a str,
-    /// The target's title; null where there is no such entity.
+    /// The target's title; null where there is no such entity or item.
     #[schemars(required, extend("type" = ["string", "null"]))]
     title: Option<&'a str>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Incoming<'a> {
+    /// The relation: a front matter key of the source, the type of a map-style link, or
+    /// "mentions" where its text speaks of the entity.
+    rel: &'a str,
+    /// Sorted by id.
+    sources: Vec<Source<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Source<'a> {
+    /// An entity's id, or an item's reference.
+    id: String,
+    title: &'a str,
 }
 
 #[async_trait]
@@ -55,8 +76,9 @@ impl Tool for Graph {
         ToolSpec {
             name: "ixchel_graph",
             title: "Follow an entity's links",
-            description: "Returns the outgoing relationships of an entity: each relation with the \
-                          ids and titles that it leads to.",
+            description: "Returns the relationships of an entity: outgoing, each relation with \
+                          the ids and titles that it leads to, and incoming, each relation with \
+                          the entities and items of the backlog that it comes from.",
             input_schema: schema::<OneEntity>(),
             output_schema: schema::<Answer<'_>>(),
             access: Access::Read,
@@ -77,19 +99,25 @@ impl Tool for Graph {
             let mut targets: Vec<Target<'_>> = links
                 .targets
                 .iter()
-                .map(|edge| Target {
-                    id: edge.id,
-                    title: edge.node.map(|node| node.entity.title.as_str()),
-                })
+                .map(|edge| Target { id: edge.id, title: neighbours.title(edge) })
                 .collect();
             budget.keep(links.relation, &mut targets);
             outgoing.push(Outgoing { rel: links.relation, targets });
+        }
+        let linking = neighbours::Incoming::of(context, &project, &node).await?;
+        let mut incoming = Vec::new();
+        for (rel, sources) in linking.by_relation(&node) {
+            let sources = sources.into_iter().map(|(id, title)| Source { id, title });
+            let mut sources: Vec<Source<'_>> = sources.collect();
+            budget.keep(&format!("incoming {rel}"), &mut sources);
+            incoming.push(Incoming { rel, sources });
         }
         let cut = budget.into_cut();
         super::reply(&Answer {
             id: &node.entity.id,
             title: &node.entity.title,
             outgoing,
+            incoming,
             truncated: !cut.is_empty(),
             cut,
         })

@@ -5,17 +5,17 @@ pub(crate) mod check;
 pub(crate) mod context;
 pub(crate) mod graph;
 mod import;
+mod neighbours;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod sync;
 pub(crate) mod tags;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::document::{Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::{self, Found, Node, Outgoing};
+use reqlore_domain::knowledge::{Found, Node};
 use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::Reply;
 use reqlore_domain::ports::projects::Slice;
@@ -98,23 +98,6 @@ fn unknown(id: &str, similar: &[&str]) -> Error {
     let message =
         format!("There is no entity {shown:?} in this project.{meant} ixchel_search finds ids.");
     Error::new(ErrorKind::NotFound, message).field("id").reference(shown)
-}
-
-/// What the links of an entity lead to, as far as it is there.
-struct Neighbours(BTreeMap<String, Vec<Node>>);
-
-impl Neighbours {
-    async fn of(context: &Context, project: &ProjectKey, node: &Node) -> Result<Self> {
-        let targets: BTreeSet<&String> = node.entity.links.iter().map(|l| &l.target).collect();
-        let targets: Vec<String> = targets.into_iter().cloned().collect();
-        let nodes = named(context, project, &targets).await?;
-        Ok(Self(targets.into_iter().zip(nodes).collect()))
-    }
-
-    fn outgoing<'a>(&'a self, node: &'a Node) -> Vec<Outgoing<'a>> {
-        let nodes = |target| self.0.get(target).map_or(&[][..], Vec::as_slice);
-        knowledge::outgoing(&node.entity, |target| Found::among(target, nodes(target)))
-    }
 }
 
 /// Pretty JSON as text, and the same as data.
