@@ -167,7 +167,7 @@ mod tests {
             let (kind, title, chunks) = ("".into(), "".into(), [].into());
             let script = Script::None;
             let facets = [].into();
-            table.add(Entry { document, reference, kind, title, chunks, script, facets });
+            table.add(Entry { document, reference, kind, title, chunks, facets, script });
         }
         table
     }

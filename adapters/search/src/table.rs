@@ -234,7 +234,7 @@ impl Table {
             facets.push(self.facets.number(reader.text()?));
         }
         let facets = facets.into();
-        Some((slot, Entry { document, reference, kind, title, chunks, script, facets }))
+        Some((slot, Entry { document, reference, kind, title, chunks, facets, script }))
     }
 }
 

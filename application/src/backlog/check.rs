@@ -238,7 +238,8 @@ mod tests {
         testing.write(DocumentId::entity("dec-1d2c8f"), text).await;
         assert_eq!(shown(&testing).await, [""; 0], "there is no backlog");
         testing.write(id(ItemKind::Requirement, "REQ-048"), "---\ntitle: A\n---\n").await;
-        let expected = ".ixchel/dec-1d2c8f.md:3: implements leads to REQ-049, which is not there; mend or remove it";
+        let expected = ".ixchel/dec-1d2c8f.md:3: implements leads to REQ-049, which is not there; \
+                        mend or remove it";
         assert_eq!(shown(&testing).await, [expected]);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Found {
     pub(super) reference_id: String,
     /// epic, user_story, requirement, acceptance_criteria, section or knowledge.
     #[serde(rename = "type")]
-    pub(super) found_in: &'static str,
+    pub(super) belongs_to: &'static str,
     /// Of knowledge: decision, issue, idea, or another word.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", default)]
@@ -83,7 +83,7 @@ impl Answer {
 
 impl Found {
     fn of(hit: Hit) -> Self {
-        let found_in = match hit.document.kind {
+        let belongs_to = match hit.document.kind {
             Kind::Section => "section",
             Kind::Entity => "knowledge",
             kind => kind.name(),
@@ -93,7 +93,7 @@ impl Found {
             status: status.map(str::to_owned),
             kind: (hit.document.kind == Kind::Entity).then_some(hit.kind),
             reference_id: hit.reference,
-            found_in,
+            belongs_to,
             title: hit.title,
             score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
             snippet: hit.snippet,
@@ -101,8 +101,8 @@ impl Found {
     }
 
     fn line(&self) -> String {
-        let what = self.kind.as_deref().unwrap_or(self.found_in);
-        let status = self.status.iter().map(|status| format!(", {status}")).collect::<String>();
+        let what = self.kind.as_deref().unwrap_or(self.belongs_to);
+        let status = self.status.as_ref().map(|status| format!(", {status}")).unwrap_or_default();
         format!("{} ({what}{status}): {}", self.reference_id, self.title)
     }
 }
@@ -123,7 +123,7 @@ mod tests {
         ] {
             let result = || Found {
                 reference_id: String::new(),
-                found_in: "epic",
+                belongs_to: "epic",
                 kind: None,
                 title: String::new(),
                 status: None,

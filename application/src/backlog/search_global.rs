@@ -106,7 +106,7 @@ impl Tool for SearchGlobal {
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let query = Query {
             text: query.into_string(),
-            documents: types.iter().map(|found_in| found_in.documents()).collect(),
+            documents: types.iter().map(|entity_type| entity_type.documents()).collect(),
             kinds: Vec::new(),
             facets: Vec::new(),
             offset,

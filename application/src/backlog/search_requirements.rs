@@ -208,7 +208,7 @@ fn listed(head: &Head, item: &Item, text: &str) -> Found {
     let description = Item::description(text).chars().take(BEGINNING).collect::<String>();
     Found {
         reference_id: item.called(&head.id.name).into_owned(),
-        found_in: item.kind.name(),
+        belongs_to: item.kind.name(),
         kind: None,
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),

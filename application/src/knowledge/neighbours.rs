@@ -122,7 +122,9 @@ impl Incoming {
                 }
             }
         }
-        relations.values_mut().for_each(|sources| sources.sort());
+        for sources in relations.values_mut() {
+            sources.sort_unstable();
+        }
         relations
     }
 }
