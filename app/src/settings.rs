@@ -75,7 +75,7 @@ pub(crate) const SETTINGS: [Setting; 11] = [
         key: "toolsets",
         flag: Some("--toolsets"),
         variable: Some("REQLORE_TOOLSETS"),
-        default: "sections,docsets,knowledge",
+        default: "sections,backlog,docsets,knowledge",
         meaning: "Which tools are served, separated by commas: `sections`, `docsets`, `knowledge`.",
     },
     Setting {
@@ -130,7 +130,7 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "TRANSPORT")]
     pub(crate) transport: Option<String>,
 
-    /// Which tools are served: sections,docsets,knowledge
+    /// Which tools are served: sections,backlog,docsets,knowledge
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) toolsets: Option<String>,
 

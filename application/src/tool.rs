@@ -42,6 +42,28 @@ pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
     schema.as_object().cloned().unwrap_or_default()
 }
 
+/// The schema of a tool's answers. It refuses no further keys: a later version may say more.
+pub(crate) fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
+    fn lean(value: &mut Value) {
+        match value {
+            Value::Object(object) => {
+                object.remove("additionalProperties");
+                // Says of what may be missing that it is null then, which it is not.
+                if object.get("default").is_some_and(Value::is_null) {
+                    object.remove("default");
+                }
+                object.values_mut().for_each(lean);
+            }
+            Value::Array(items) => items.iter_mut().for_each(lean),
+            _ => {}
+        }
+    }
+    let mut schema = schema::<T>();
+    schema.values_mut().for_each(lean);
+    schema.remove("additionalProperties");
+    schema
+}
+
 /// An answer with one text block.
 pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<Reply> {
     let data = serde_json::to_value(data).map_err(|error| {

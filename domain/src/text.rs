@@ -54,7 +54,7 @@ impl<const MAX: usize> JsonSchema for Bounded<MAX> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX, "pattern": r"\S" })
+        json_schema!({ "type": "string", "maxLength": MAX, "pattern": r"\S" })
     }
 }
 

@@ -18,11 +18,12 @@ use serde_json::{Map, Value, json};
 pub const ERROR_META: &str = "reqlore/error";
 
 pub fn tool(spec: &ToolSpec) -> Tool {
-    let annotations = ToolAnnotations::with_title(spec.title)
-        .read_only(!spec.may_change)
-        .destructive(spec.destructive)
-        .idempotent(spec.idempotent)
-        .open_world(false);
+    let annotations = ToolAnnotations::new().read_only(!spec.may_change).open_world(false);
+    // Of a tool that only reads these say nothing, and models pay for each word.
+    let annotations = match spec.may_change {
+        true => annotations.destructive(spec.destructive).idempotent(spec.idempotent),
+        false => annotations,
+    };
     Tool::new(spec.name, spec.description, Arc::new(spec.input_schema.clone()))
         .with_title(spec.title)
         .with_raw_output_schema(Arc::new(spec.output_schema.clone()))

@@ -132,7 +132,12 @@ impl Backlog {
         let tomb = reference.and_then(|reference| self.deleted.get(&reference));
         let copy = uid.as_ref().and_then(|uid| others(self.uids.get(uid)));
         let messages = [
-            twin.map(|twin| format!("{twin} has the reference {called} as well")),
+            twin.map(|twin| {
+                format!(
+                    "{twin} has the reference {called} as well; `reqlore check --fix` gives the \
+                     younger a new one"
+                )
+            }),
             tomb.map(|tomb| format!("{called} was deleted, says {tomb}; remove one of the files")),
             copy.map(|copy| format!("{copy} has the same uid; remove the line from the copy")),
         ];

@@ -22,7 +22,7 @@ use super::find;
 use super::given::{Any, Given};
 use crate::arguments::{decode, present as given_value};
 use crate::edit::{act, edit};
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 use crate::{Context, Ports};
 
 pub(crate) struct DeleteItem;
@@ -70,7 +70,7 @@ impl Tool for DeleteItem {
                           or relate to it, unless cascade is true. Its reference is never given \
                           again.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Write,
             may_change: true,
             destructive: true,

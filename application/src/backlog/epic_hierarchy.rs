@@ -14,7 +14,7 @@ use super::given::{Epic, Given};
 use super::hierarchy::{Hierarchy, hierarchy};
 use crate::Context;
 use crate::arguments::decode;
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 
 pub(crate) struct EpicHierarchy;
 
@@ -33,7 +33,7 @@ impl Tool for EpicHierarchy {
             description: "Reads an epic with its user stories, each with its requirements and \
                           acceptance criteria: references, titles, states.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Hierarchy>(),
+            output_schema: answer_schema::<Hierarchy>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

@@ -13,41 +13,34 @@ use crate::tool;
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Answer {
-    /// How many match in all, on whatever page.
+    /// Of all pages.
     pub(super) total: usize,
-    /// The best first; without a query by priority, then the newest.
     pub(super) results: Vec<Found>,
-    /// Give it as cursor to see the next ones; left out when there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", default)]
     pub(super) next_cursor: Option<String>,
-    /// What ranked: "words", and "meaning:" with the model's name.
     pub(super) signals: Vec<String>,
-    /// How many texts still await embedding; until then their meaning does not rank.
+    /// Texts that still await embedding.
     pub(super) pending: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Found {
-    /// What other tools take: "REQ-048"; the id of an entity of the knowledge graph; section and
-    /// index of a section's requirement, as in "general:2.1".
+    /// "REQ-048", "dec-1d2c8f", or section and index, "general:2.1".
     pub(super) reference_id: String,
-    /// epic, user_story, requirement, acceptance_criteria, section or knowledge.
+    /// One of entity_types.
     #[serde(rename = "type")]
     pub(super) belongs_to: &'static str,
-    /// Of knowledge: decision, issue, idea, or another word.
+    /// Of knowledge: decision, issue, …
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", default)]
     pub(super) kind: Option<String>,
     pub(super) title: String,
-    /// Null for what has no status.
     #[schemars(required, extend("type" = ["string", "null"]))]
     pub(super) status: Option<String>,
-    /// From 0 to 1, comparable within one answer only; null where no query ranked.
     #[schemars(required, extend("type" = ["number", "null"]))]
     pub(super) score: Option<f64>,
-    /// The part of the text that matched; without a query its beginning.
     pub(super) snippet: String,
 }
 

@@ -6,6 +6,7 @@ use reqlore_domain::identity::Access;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::brief::Brief;
 use super::find;
@@ -14,7 +15,7 @@ use super::record::Record;
 use super::surroundings::{Links, Related, Relationships, Surroundings};
 use crate::Context;
 use crate::arguments::decode;
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 
 pub(crate) struct GetItem;
 
@@ -30,6 +31,7 @@ struct Arguments {
 struct Answer {
     item: Record,
     /// What belongs to it.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     children: Vec<Brief>,
     relationships: Relationships,
     links: Links,
@@ -48,7 +50,7 @@ impl Tool for GetItem {
             description: "Reads an epic, user story, requirement or acceptance criterion by its \
                           reference, with its children, its relationships, and who speaks of whom.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

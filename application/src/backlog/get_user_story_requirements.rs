@@ -16,7 +16,7 @@ use super::given::{Given, UserStory};
 use super::record::Record;
 use crate::Context;
 use crate::arguments::decode;
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply};
 
 pub(crate) struct GetUserStoryRequirements;
 
@@ -58,7 +58,7 @@ impl Tool for GetUserStoryRequirements {
             title: "Read a story's requirements",
             description: "Get all requirements linked to a specific user story",
             input_schema: input_schema(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

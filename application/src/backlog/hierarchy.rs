@@ -4,6 +4,7 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::brief::Brief;
 use super::find;
@@ -13,6 +14,7 @@ use crate::Ports;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hierarchy {
+    #[schemars(with = "Map<String, Value>")]
     pub(crate) epic: Brief,
     pub(crate) user_stories: Vec<Story>,
     /// How many there are below the epic.
@@ -36,7 +38,9 @@ pub(crate) struct Story {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     pub(crate) assignee_username: Option<String>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub(crate) requirements: Vec<Brief>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub(crate) acceptance_criteria: Vec<Brief>,
 }
 

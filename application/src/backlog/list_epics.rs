@@ -16,7 +16,7 @@ use super::find;
 use crate::Context;
 use crate::arguments::{decode, present};
 use crate::paging::{Cursor, Limit, Pages, limit};
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 
 pub(crate) struct ListEpics;
 
@@ -55,7 +55,7 @@ impl Tool for ListEpics {
             title: "List the epics",
             description: "Lists the epics of the backlog.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

@@ -42,8 +42,7 @@ use reqlore_domain::identity::Access;
 use reqlore_domain::ports::endpoint::ToolSpec;
 use schemars::JsonSchema;
 
-use crate::tool::{Tool, schema};
-use record::Record;
+use crate::tool::{Tool, answer_schema, schema};
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     vec![
@@ -67,6 +66,16 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     ]
 }
 
+/// What is promised of the answer to a change: the whole record, of which these tell what was
+/// written (rulings 1). Naming every key at each of nine tools would cost models more than it tells.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema")]
+struct Written {
+    project: String,
+    reference_id: String,
+    version: String,
+}
+
 /// A tool that makes or changes one item and answers with its record.
 fn writing<Arguments: JsonSchema>(
     name: &'static str,
@@ -78,7 +87,7 @@ fn writing<Arguments: JsonSchema>(
         title,
         description,
         input_schema: schema::<Arguments>(),
-        output_schema: schema::<Record>(),
+        output_schema: answer_schema::<Written>(),
         access: Access::Write,
         may_change: true,
         destructive: false,

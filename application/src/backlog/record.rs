@@ -1,8 +1,9 @@
 //! An item as answers and resources give it (rulings 3).
 
-use reqlore_domain::backlog::{Item, Priority, RequirementType, Status};
+use reqlore_domain::backlog::{Item, ItemKind, Priority, RequirementType, Status};
 use reqlore_domain::document::{Document, Head, Version};
 use reqlore_domain::error::Result;
+use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -61,17 +62,16 @@ impl Record {
         }
         let (kind, modified) = match head.item.as_deref() {
             Some(item) => (item.kind, item.updated_at),
-            None => (reqlore_domain::backlog::ItemKind::Requirement, Default::default()),
+            None => (ItemKind::Requirement, Timestamp::default()),
         };
         let (item, _) = Item::read(kind, name, text, modified);
         Ok(Self::new(&item, name, version, Item::description(text)))
     }
 
     pub(crate) fn new(item: &Item, name: &str, version: Version, description: &str) -> Self {
-        use reqlore_domain::backlog::ItemKind::UserStory;
         let parent = item.parent.map(|parent| parent.to_string());
         let (epic, user_story) =
-            if item.kind == UserStory { (parent, None) } else { (None, parent) };
+            if item.kind == ItemKind::UserStory { (parent, None) } else { (None, parent) };
         Self {
             project: find::project().to_string(),
             uid: item.uid.clone(),

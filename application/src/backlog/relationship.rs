@@ -1,10 +1,11 @@
 //! Making and ending a relationship: both change the source's file alone.
 
-use reqlore_domain::backlog::{Edit, Reference, Relationship, RelationshipType};
-use reqlore_domain::document::Version;
+use reqlore_domain::backlog::{Edit, Item, Reference, Relationship, RelationshipType};
+use reqlore_domain::document::{Document, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::time::Timestamp;
 
 use super::change::{Outcome, answer, changed, check_version, present, read};
 use super::find;
@@ -80,13 +81,9 @@ impl Relate {
     }
 }
 
-fn read_requirement(
-    reference: Reference,
-    document: &reqlore_domain::document::Document,
-) -> Result<Vec<Relationship>> {
-    use reqlore_domain::backlog::Item;
+fn read_requirement(reference: Reference, document: &Document) -> Result<Vec<Relationship>> {
     let (name, text) = (&document.id.name, find::text(document)?);
-    Ok(Item::read(reference.kind, name, text, Default::default()).0.relationships)
+    Ok(Item::read(reference.kind, name, text, Timestamp::default()).0.relationships)
 }
 
 fn twice(source: Reference, kind: RelationshipType, target: Reference) -> Error {

@@ -13,6 +13,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::find::{self, project};
 use crate::Ports;
@@ -33,6 +34,7 @@ pub(crate) struct Relationships {
     /// Those that begin here.
     pub(crate) outgoing: Vec<Related>,
     /// Those that end here.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub(crate) incoming: Vec<Related>,
 }
 
@@ -56,7 +58,9 @@ pub(crate) struct Related {
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Links {
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub(crate) outgoing: Vec<Link>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub(crate) incoming: Vec<Link>,
 }
 

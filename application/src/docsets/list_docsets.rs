@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Loaded;
 use crate::Context;
 use crate::arguments::decode;
-use crate::tool::{Tool, schema};
+use crate::tool::{Tool, answer_schema, schema};
 
 pub(crate) struct ListDocsets;
 
@@ -56,7 +56,7 @@ Lists the documentation sets of this project: name, version, aliases and folder 
 Call it to learn which docset search_docs can be asked for. The list is empty when none is \
 configured.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer<'_>>(),
+            output_schema: answer_schema::<Answer<'_>>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::Context;
 use crate::arguments::decode;
-use crate::tool::{Tool, schema};
+use crate::tool::{Tool, answer_schema, schema};
 
 pub(crate) struct SearchDocs;
 
@@ -66,7 +66,7 @@ Returns instructions, not documentation: follow them with your own text search t
 ripgrep, find). Call it before you answer from memory; list_docsets names the docsets. \
 A template of the project may have made the instructions: they are stored content.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

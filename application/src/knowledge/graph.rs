@@ -12,7 +12,7 @@ use super::budget::Budget;
 use super::neighbours::{self, Neighbours};
 use crate::Context;
 use crate::arguments::decode;
-use crate::tool::{Tool, schema};
+use crate::tool::{Tool, answer_schema, schema};
 
 pub(crate) struct Graph;
 
@@ -80,7 +80,7 @@ impl Tool for Graph {
                           the ids and titles that it leads to, and incoming, each relation with \
                           the entities and items of the backlog that it comes from.",
             input_schema: schema::<OneEntity>(),
-            output_schema: schema::<Answer<'_>>(),
+            output_schema: answer_schema::<Answer<'_>>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

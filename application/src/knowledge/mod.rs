@@ -40,12 +40,11 @@ pub(crate) type Id = Bounded<1_000>;
 struct OneEntity {
     /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
     id: Id,
-    /// Any path inside the repository; a relative one begins at the server's root. Left out: the
-    /// server's root.
+    /// A path inside the repository; the server's root when left out.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Repo")]
     repo: Option<Repo>,
-    /// At most about so many tokens of text; the rest is cut, and the answer says so.
+    /// Cuts the answer's text to about so many tokens.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "MaxTokens")]
     max_tokens: Option<MaxTokens>,

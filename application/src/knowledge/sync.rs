@@ -15,7 +15,7 @@ use super::import::Missed;
 use crate::Context;
 use crate::arguments::{decode, present};
 use crate::edit::act;
-use crate::tool::{Tool, schema};
+use crate::tool::{Tool, answer_schema, schema};
 
 /// Whether it takes files over into a database is part of what clients are told.
 pub(crate) struct Sync {
@@ -30,8 +30,7 @@ const MOST_WARNINGS: usize = 100;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Any path inside the repository; a relative one begins at the server's root. Left out: the
-    /// server's root.
+    /// A path inside the repository; the server's root when left out.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Repo")]
     repo: Option<Repo>,
@@ -62,11 +61,10 @@ impl Tool for Sync {
             title: "Rebuild the knowledge index",
             description: "Looks at every markdown file below .ixchel, brings the search index up \
                           to date, and counts what was added, modified and deleted since the last \
-                          sync. Edits show without it; call it to see what changed or what is \
-                          broken. Where documents are kept in a database, it takes the files \
-                          over. Long runs report progress and can be cancelled.",
+                          sync. Edits show without it; call it to see what changed or is broken, \
+                          and to take the files over into a database.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             // It changes no document but by taking files over, and then only for who may write.
             access: Access::Read,
             may_change: self.takes_over,

@@ -15,15 +15,14 @@ use serde::{Deserialize, Serialize};
 use super::Repo;
 use crate::Context;
 use crate::arguments::{decode, present};
-use crate::tool::{Tool, schema};
+use crate::tool::{Tool, answer_schema, schema};
 
 pub(crate) struct Tags;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// Any path inside the repository; a relative one begins at the server's root. Left out: the
-    /// server's root.
+    /// A path inside the repository; the server's root when left out.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Repo")]
     repo: Option<Repo>,
@@ -78,7 +77,7 @@ impl Tool for Tags {
             description: "Lists all tags of the knowledge graph with how often each is used, in \
                           alphabetical order; with untagged the entities that have none.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer<'_>>(),
+            output_schema: answer_schema::<Answer<'_>>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

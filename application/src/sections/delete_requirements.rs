@@ -17,7 +17,7 @@ use super::{OperationDescription, ProjectRoot};
 use crate::Context;
 use crate::arguments::{decode, present};
 use crate::edit::{act, edit};
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 
 pub(crate) struct DeleteRequirements;
 
@@ -33,8 +33,7 @@ struct Arguments {
     section: SectionKey,
     /// Requirement index to delete (e.g., "1", "2.1", "3").
     index: Index,
-    /// Delete only if the section is still at this version (16 hexadecimal digits, from an earlier
-    /// answer).
+    /// Delete only if the section is still at this version.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Version")]
     if_version: Option<Version>,
@@ -66,7 +65,7 @@ impl Tool for DeleteRequirements {
 Deletes a requirement with the specified index from a section.
 Returns the deleted requirement text, or an error if not found.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Write,
             may_change: true,
             destructive: true,

@@ -11,7 +11,7 @@ use super::{OperationDescription, ProjectRoot};
 use crate::Context;
 use crate::arguments::decode;
 use crate::edit::act;
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 
 pub(crate) struct GetInstructions;
 
@@ -46,7 +46,7 @@ CALL THIS BEFORE ANY CODE OPERATION (reading or writing).\x20
 Returns instructions on how to work with requirements.
 This MCP server is the single source of truth for everything related to requirements.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

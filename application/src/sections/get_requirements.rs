@@ -13,7 +13,7 @@ use super::{OperationDescription, ProjectRoot};
 use crate::Context;
 use crate::arguments::decode;
 use crate::edit::act;
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 
 pub(crate) struct GetRequirements;
 
@@ -52,7 +52,7 @@ impl Tool for GetRequirements {
             title: "Read a section",
             description: "Returns all requirements in the specified section.",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Read,
             may_change: false,
             destructive: false,

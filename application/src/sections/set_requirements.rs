@@ -18,7 +18,7 @@ use super::{OperationDescription, ProjectRoot};
 use crate::Context;
 use crate::arguments::{decode, present};
 use crate::edit::{act, edit};
-use crate::tool::{Tool, reply, schema};
+use crate::tool::{Tool, answer_schema, reply, schema};
 
 pub(crate) struct SetRequirements;
 
@@ -36,8 +36,7 @@ struct Arguments {
     index: Index,
     /// Requirement text.
     text: Bounded<MAX_TEXT>,
-    /// Write only if the section is still at this version (16 hexadecimal digits, from an earlier
-    /// answer).
+    /// Write only if the section is still at this version.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Version")]
     if_version: Option<Version>,
@@ -81,7 +80,7 @@ impl Tool for SetRequirements {
 Modifies a requirement in a section. To add a new requirement, specify a new index number.
 Returns the added/modified requirement (text or index may be adjusted according to policies).",
             input_schema: schema::<Arguments>(),
-            output_schema: schema::<Answer>(),
+            output_schema: answer_schema::<Answer>(),
             access: Access::Write,
             may_change: true,
             destructive: true,
