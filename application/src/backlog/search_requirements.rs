@@ -42,6 +42,7 @@ struct Arguments {
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "One<RequirementStatuses>")]
     status: Option<One<RequirementStatuses>>,
+    /// 1 Critical to 4 Low.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Whole<1, 4>")]
     priority: Option<Whole<1, 4>>,

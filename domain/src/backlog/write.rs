@@ -169,7 +169,8 @@ pub fn relink(
     front_matter::edit(text, &sets.0).map(Some)
 }
 
-/// The keys that relationships and marks are kept under. `renumbered` is a target and what it is called now.
+/// The keys that relationships and marks are kept under. `renumbered` is a target and what it is
+/// called now.
 fn links(
     item: &Item,
     file: &File,

@@ -218,9 +218,9 @@ pub struct Snapshot {
     pub heads: Vec<Arc<Head>>,
     /// As [`DocumentRepository::linking`] answers.
     pub links: Vec<Vec<Arc<Head>>>,
-    /// Greater than any number that an item or a tombstone of the kind has or had, as far as the
-    /// storage ever saw it (`a_number_is_never_given_twice`, `a_tombstone_keeps_its_number`),
-    /// also in other processes (`numbers_outlive_a_restart`) and where documents were put by name
+    /// Greater than any number that an item of the kind has or had, as far as the storage ever saw
+    /// it (`a_number_is_never_given_twice`), also in a tombstone (`a_tombstone_keeps_its_number`),
+    /// in another process (`numbers_outlive_a_restart`) and where documents were put by name
     /// (`a_number_put_by_name_counts`).
     pub numbers: Vec<u32>,
 }

@@ -19,6 +19,7 @@ impl Ids for CountedIds {
         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let millis = u64::try_from(at.0 / 1_000_000).unwrap_or_default() & 0xffff_ffff_ffff;
         let (high, low) = (millis >> 16, millis & 0xffff);
-        format!("{high:08x}-{low:04x}-7000-8000-{count:012x}")
+        // With a letter at the end, as most have: YAML takes digits alone for a number.
+        format!("{high:08x}-{low:04x}-7000-8000-{count:011x}f")
     }
 }

@@ -3,20 +3,19 @@
 //! Bytes are the truth, the [`Head`] is derived from them. A newcomer's trap: a document's *name*
 //! is not its place. The name is the same on every storage; only the files adapter knows folders.
 
-use std::borrow::Cow;
+mod head;
+mod version;
+
 use std::fmt;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::backlog::{Item, ItemKind, Reference};
-use crate::fault::Fault;
-use crate::knowledge::Entity;
-use crate::sections::{self, key::SectionKey};
-use crate::time::Timestamp;
+pub use head::Head;
+pub use version::Version;
+
+use crate::backlog::ItemKind;
+use crate::sections::key::SectionKey;
 
 /// What kind of document this is. Each slice adds its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -207,198 +206,10 @@ impl Document {
     }
 }
 
-/// An opaque token for a document's exact bytes: the same on every storage, true for edits by hand.
-///
-/// It is the first 16 hexadecimal digits of the SHA-256 of the bytes, so `sha256sum FILE` shows it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Version(u64);
-
-impl Version {
-    pub const LENGTH: usize = 16;
-    /// Stands for the version of what can't be read; no text that can be read has it.
-    pub const UNREAD: Self = Self(0);
-
-    pub fn of(bytes: &[u8]) -> Self {
-        let digest = Sha256::digest(bytes);
-        Self(digest.iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte)))
-    }
-
-    /// Reads what [`fmt::Display`] wrote; `None` for anything else.
-    pub fn parse(text: &str) -> Option<Self> {
-        let lower_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-        let well_formed = text.len() == Self::LENGTH && text.bytes().all(lower_hex);
-        well_formed.then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
-    }
-}
-
-impl Serialize for Version {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl TryFrom<String> for Version {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| {
-            format!("a version is {} hexadecimal digits, as an answer gave it", Self::LENGTH)
-        })
-    }
-}
-
-impl JsonSchema for Version {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Version".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 16, "maxLength": 16 })
-    }
-}
-
-impl fmt::Debug for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// What lists need of a document, derived from its bytes by [`Head::of`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
-    pub id: DocumentId,
-    /// The first heading, where there is one; an entity has a title of its own.
-    pub title: Option<String>,
-    pub version: Version,
-    /// What an entity of the knowledge graph says of itself; `None` for other kinds.
-    pub entity: Option<Arc<Entity>>,
-    /// What an item of the backlog, or its tombstone, says of itself; `None` for other kinds.
-    pub item: Option<Arc<Item>>,
-    /// Why the content can't be used, or not all of it. The document is listed all the same and
-    /// harms nobody.
-    pub fault: Option<Fault>,
-}
-
-impl Head {
-    /// Grows with every change of what [`Head::of`] makes of the same bytes. A storage that keeps
-    /// heads makes them anew when theirs were made by another one.
-    pub const FORMAT: u32 = 2;
-
-    /// What the document is called by others, beside its name: an entity's id, an item's
-    /// reference. Nothing keeps two documents from claiming the same.
-    pub fn reference(&self) -> Option<Cow<'_, str>> {
-        match (&self.entity, &self.item) {
-            (Some(entity), _) => Some(Cow::Borrowed(&entity.id)),
-            (_, Some(item)) => item.reference.map(|reference| Cow::Owned(reference.to_string())),
-            _ => None,
-        }
-    }
-
-    /// Where the document leads: relation and target, references in their one spelling.
-    pub fn links(&self) -> Vec<(&str, Cow<'_, str>)> {
-        if let Some(entity) = &self.entity {
-            let links = entity.links.iter();
-            let target = |target: &'_ str| Reference::parse(target).map(|found| found.to_string());
-            let links = links.map(|link| {
-                let spelled = target(&link.target).map_or(Cow::Borrowed(&*link.target), Cow::Owned);
-                (link.relation.as_str(), spelled)
-            });
-            return links.collect();
-        }
-        let links = self.item.iter().flat_map(|item| item.links());
-        links.map(|(relation, target)| (relation, Cow::Owned(target))).collect()
-    }
-
-    /// Never fails: an unreadable document has a head with a fault. `modified` is when the bytes
-    /// were last changed, for what does not say it itself.
-    pub fn of(document: &Document, modified: Timestamp) -> Self {
-        let Document { id, version, .. } = document;
-        let text = match document.text() {
-            Ok(text) => text,
-            Err(reason) => return Self::unread(id.clone(), *version, modified, reason),
-        };
-        let empty = Self::empty(id.clone(), *version);
-        match id.kind {
-            Kind::Entity => {
-                let (entity, fault) = Entity::read(&id.name, text);
-                Self { entity: Some(Arc::new(entity)), fault, ..empty }
-            }
-            Kind::Item(_) | Kind::Deleted => match item_kind(id) {
-                Some(kind) => {
-                    let (item, fault) = Item::read(kind, &id.name, text, modified);
-                    Self { item: Some(Arc::new(item)), fault, ..empty }
-                }
-                None => Self { fault: Some(no_tombstone()), ..empty },
-            },
-            Kind::Docsets => empty,
-            Kind::Instructions | Kind::Section => {
-                Self { title: sections::title(text).map(str::to_owned), ..empty }
-            }
-        }
-    }
-
-    /// The head of a document whose text can't be had.
-    pub fn unread(id: DocumentId, version: Version, modified: Timestamp, reason: String) -> Self {
-        let entity = (id.kind == Kind::Entity).then(|| Arc::new(Entity::unread(&id.name)));
-        let item = item_kind(&id).map(|kind| Arc::new(Item::unread(kind, &id.name, modified)));
-        let fault = Some(Fault { line: None, reason });
-        Self { entity, item, fault, ..Self::empty(id, version) }
-    }
-
-    fn empty(id: DocumentId, version: Version) -> Self {
-        Self { id, title: None, version, entity: None, item: None, fault: None }
-    }
-}
-
-/// A tombstone's name tells what the item was.
-fn item_kind(id: &DocumentId) -> Option<ItemKind> {
-    match id.kind {
-        Kind::Item(kind) => Some(kind),
-        Kind::Deleted => Reference::of(id).map(|reference| reference.kind),
-        _ => None,
-    }
-}
-
-fn no_tombstone() -> Fault {
-    let reason = "the file's name gives no reference, so it is nobody's tombstone; remove it";
-    Fault { line: None, reason: reason.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_version_is_sixteen_digits_of_sha256_and_reads_back() {
-        let version = Version::of(b"abc");
-        assert_eq!(version.to_string(), "ba7816bf8f01cfea");
-        assert_eq!(Version::parse("ba7816bf8f01cfea"), Some(version));
-        for wrong in
-            ["", "ba7816bf8f01cfe", "BA7816BF8F01CFEA", "+a7816bf8f01cfea", "ba7816bf8f01cfea0"]
-        {
-            assert_eq!(Version::parse(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn an_unreadable_document_has_a_head_with_a_fault() {
-        let head = Head::of(
-            &Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")),
-            Timestamp::default(),
-        );
-        assert!(head.fault.is_some_and(|fault| fault.reason.contains("UTF-8")));
-    }
     #[test]
     fn a_name_leads_nowhere_else() {
         let deep = "d/".repeat(32);
