@@ -38,11 +38,13 @@ impl ChangeItem {
         }
         let ports = &context.ports;
         let act = act(ports, call, spec, format!("a change of {}", self.item));
-        let head = find::head(ports, self.item).await?;
+        let field = self.item.kind.name();
+        let head = find::head(ports, self.item).await.map_err(|error| error.field(field))?;
         let mut ids = vec![head.id.clone()];
         let Self { item: reference, parent, edit: mut wanted, if_version } = self;
         if let Some(parent) = parent {
-            let found = find::head(ports, parent).await?;
+            let field = parent.kind.name();
+            let found = find::head(ports, parent).await.map_err(|error| error.field(field))?;
             wanted.parent = Some(find::linked(parent, &found.id.name));
             ids.push(found.id.clone());
         }
@@ -75,7 +77,7 @@ pub(crate) fn changed(
     at: Timestamp,
 ) -> Result<(Vec<Change>, Outcome)> {
     let text = find::text(document)?;
-    let item = read(head, document, text);
+    let item = find::read(head, document, text);
     let edited = reqlore_domain::backlog::edit(&item, text, wanted, at).map_err(|fault| {
         let message = format!("{}: {fault}. Nothing was changed.", document.id);
         Error::new(ErrorKind::Refused, message).reference(item.called(&document.id.name))
@@ -89,28 +91,20 @@ pub(crate) fn changed(
     Ok((vec![change], Outcome { document, is_changed: true }))
 }
 
-/// What a document says now; times that it does not say are those of its head.
-pub(crate) fn read(head: &Head, document: &Document, text: &str) -> Item {
-    let known = head.item.as_deref();
-    if let Some(item) = known.filter(|_| head.version == document.version) {
-        return item.clone();
-    }
-    let (kind, made) = known.map_or_else(
-        || (reqlore_domain::backlog::ItemKind::Requirement, Timestamp::default()),
-        |item| (item.kind, item.created_at),
-    );
-    Item::read(kind, &document.id.name, text, made).0
-}
-
 /// The record of what was changed, or was so already.
 pub(crate) fn answer(outcome: &Outcome, reference: Reference, at: Timestamp) -> Result<Reply> {
-    let Outcome { document, is_changed } = outcome;
+    let done = if outcome.is_changed { "Updated" } else { "Nothing to change in" };
+    let record = record(outcome, reference, at)?;
+    reply(sentence(done, reference.kind, &record), &record)
+}
+
+/// The record of an outcome.
+pub(crate) fn record(outcome: &Outcome, reference: Reference, at: Timestamp) -> Result<Record> {
+    let document = &outcome.document;
     let text = find::text(document)?;
     let (item, _) = Item::read(reference.kind, &document.id.name, text, at);
     let name = &document.id.name;
-    let record = Record::new(&item, name, document.version, Item::description(text));
-    let done = if *is_changed { "Updated" } else { "Nothing to change in" };
-    reply(sentence(done, reference.kind, &record), &record)
+    Ok(Record::new(&item, name, document.version, Item::description(text)))
 }
 
 /// A document that a decision needs; it may have gone since it was found.

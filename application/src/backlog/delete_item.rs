@@ -17,7 +17,7 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change::{changed, check_version, present, read};
+use super::change::{changed, check_version, present};
 use super::find;
 use super::given::{Any, Given};
 use crate::arguments::{decode, present as given_value};
@@ -140,12 +140,25 @@ impl Closure {
             }
             level = below;
         }
+        closure.check_unambiguous(ports).await?;
         // What relates to one part and belongs to another one goes.
         let deleted = closure.deleted_ids();
         closure.unlinked.retain(|(_, head)| !deleted.contains(&head.id));
         closure.unlinked.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
         closure.unlinked.dedup_by(|(_, a), (_, b)| a.id == b.id);
         Ok(closure)
+    }
+
+    /// Of two items of one reference nobody can say here whose children are whose.
+    async fn check_unambiguous(&self, ports: &Ports) -> Result<()> {
+        for kind in ItemKind::ALL {
+            let of_kind = self.deleted.iter().filter(|(reference, _)| reference.kind == kind);
+            let references: Vec<Reference> = of_kind.map(|(reference, _)| *reference).collect();
+            for found in find::heads(ports, &references).await? {
+                found?;
+            }
+        }
+        Ok(())
     }
 
     fn deleted_ids(&self) -> BTreeSet<DocumentId> {
@@ -210,7 +223,7 @@ impl Decide {
         let mut documents = snapshot.documents.iter();
         let first = present(snapshot.documents.first(), *reference)?;
         check_version(self.if_version, first, *reference)?;
-        let first = read(head, first, find::text(first)?);
+        let first = find::read(head, first, find::text(first)?);
         if !self.cascade && (!holders.is_empty() || !first.relationships.is_empty()) {
             return Err(held(*reference, &holders, &first));
         }
@@ -224,7 +237,7 @@ impl Decide {
                 continue;
             };
             let text = find::text(document)?;
-            let item = read(head, document, text);
+            let item = find::read(head, document, text);
             let kept = tombstone(&item, text, self.at, &self.by);
             changes.push(Change::put(tomb(&document.id), kept));
             changes.push(Change::Delete { id: document.id.clone() });
@@ -232,7 +245,7 @@ impl Decide {
         for ((_, head), document) in self.unlinked.iter().zip(documents) {
             // One that went meanwhile relates to nothing.
             let Some(document) = document else { continue };
-            let mut relationships = read(head, document, find::text(document)?).relationships;
+            let mut relationships = find::read(head, document, find::text(document)?).relationships;
             relationships.retain(|link| !gone.contains(&link.target));
             let wanted = Edit { relationships: Some(relationships), ..Edit::default() };
             changes.extend(changed(head, document, &wanted, self.at)?.0);
@@ -262,21 +275,23 @@ fn holds(head: &Head, gone: &BTreeSet<Reference>) -> bool {
 }
 
 fn held(reference: Reference, holders: &[&Arc<Head>], item: &Item) -> Error {
-    let by = holders.iter().filter_map(|head| Some((head, find::item(head)?)));
-    let mut by: Vec<String> =
-        by.map(|(head, item)| item.called(&head.id.name).into_owned()).collect();
-    let to = item.relationships.iter().map(|link| format!("{} {}", link.kind.name(), link.target));
-    by.extend(to);
+    let mut by = Vec::new();
+    for (head, holder) in holders.iter().filter_map(|head| Some((head, find::item(head)?))) {
+        let called = holder.called(&head.id.name);
+        let related = holder.relationships.iter().filter(|link| link.target == reference);
+        match related.map(|link| link.kind.name()).next() {
+            Some(kind) => by.push(format!("{called} {kind} it")),
+            None => by.push(format!("{called} belongs to it")),
+        }
+    }
+    let own = item.relationships.iter();
+    by.extend(own.map(|link| format!("it {} {}", link.kind.name(), link.target)));
     let all = by.len();
     by.truncate(NAMED);
     let more = if all > NAMED { format!(" and {} more", all - NAMED) } else { String::new() };
-    let what = match reference.kind {
-        ItemKind::Epic | ItemKind::UserStory => "belongs to it",
-        _ => "is related to it",
-    };
     let message = format!(
-        "{reference} can't be deleted while something {what}: {}{more}. Delete that first, or \
-         delete all with cascade: true. Nothing was deleted.",
+        "{reference} can't be deleted yet: {}{more}. Delete these, or end them with \
+         delete_relationship, or do all of that with cascade: true. Nothing was deleted.",
         by.join(", ")
     );
     Error::new(ErrorKind::Refused, message).field("cascade").reference(reference.to_string())

@@ -53,11 +53,11 @@ impl Tool for EpicHierarchy {
 fn text(found: &Hierarchy) -> String {
     let Hierarchy { epic, user_stories, counts } = found;
     let mut text = format!(
-        "{}: {} has {} user stories, {} requirements and {} acceptance criteria.",
+        "{}: {} ({}, {}, acceptance criteria: {})",
         epic.reference_id,
         epic.title,
-        counts.user_stories,
-        counts.requirements,
+        counted(counts.user_stories, "user story", "user stories"),
+        counted(counts.requirements, "requirement", "requirements"),
         counts.acceptance_criteria
     );
     for story in user_stories {
@@ -68,6 +68,10 @@ fn text(found: &Hierarchy) -> String {
         }
     }
     text
+}
+
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 fn line(text: &mut String, indent: &str, reference: &str, title: &str, status: Option<&str>) {

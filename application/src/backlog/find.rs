@@ -147,6 +147,21 @@ pub(crate) fn linked(reference: Reference, name: &str) -> Linked {
     Linked { reference, mark: reference::mark_of(name).map(str::to_owned) }
 }
 
+/// What a document says now; times that it does not say are those of its head.
+pub(crate) fn read(head: &Head, document: &Document, text: &str) -> Item {
+    let known = item(head);
+    if let Some(item) = known.filter(|_| head.version == document.version) {
+        return item.clone();
+    }
+    let modified = known.map(|item| item.created_at).unwrap_or_default();
+    // Whoever asks for an item has the id of one.
+    let kind = match document.id.kind {
+        Kind::Item(kind) => kind,
+        _ => known.map_or(ItemKind::Requirement, |item| item.kind),
+    };
+    Item::read(kind, &document.id.name, text, modified).0
+}
+
 /// What a head of the backlog says.
 pub(crate) fn item(head: &Head) -> Option<&Item> {
     head.item.as_deref()

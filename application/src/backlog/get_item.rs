@@ -71,7 +71,7 @@ impl Tool for GetItem {
             children: Brief::all(&around.children),
             relationships: around.relationships,
             links: around.links,
-            fault: head.fault.as_ref().map(|fault| fault.reason.clone()),
+            fault: find::fault(&head),
         };
         reply(text(&answer), &answer)
     }

@@ -73,13 +73,20 @@ impl Tool for GetUserStoryRequirements {
         find::head(ports, story).await.map_err(|error| error.field("user_story"))?;
         let heads = find::children(ports, story, ItemKind::Requirement).await?;
         let documents = find::documents(ports, &heads).await?;
-        let both = heads.iter().zip(documents);
-        let both = both.filter_map(|(head, document)| Some((head, document?)));
-        let requirements: Result<Vec<Record>> =
-            both.map(|(head, document)| Record::of(head, &document)).collect();
-        let requirements = requirements?;
+        let (mut requirements, mut faults) = (Vec::new(), Vec::new());
+        for (head, document) in heads.iter().zip(documents) {
+            faults.extend(find::fault(head));
+            // One bad file harms no other, and one that went meanwhile is none.
+            let Some(document) = document else { continue };
+            match Record::of(head, &document) {
+                Ok(record) => requirements.push(record),
+                Err(error) => faults.push(error.message),
+            }
+        }
         let text = text(story, &requirements);
-        reply(text, &Answer { user_story: story.to_string(), requirements })
+        let mut answer = reply(text, &Answer { user_story: story.to_string(), requirements })?;
+        answer.text.extend(faults.into_iter().map(|fault| format!("To be mended: {fault}")));
+        Ok(answer)
     }
 }
 

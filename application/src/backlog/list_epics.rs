@@ -83,7 +83,8 @@ impl Tool for ListEpics {
 
 fn text(answer: &Answer) -> String {
     let Answer { epics, total, next_cursor } = answer;
-    let mut text = format!("{total} epics");
+    let epics_word = if *total == 1 { "epic" } else { "epics" };
+    let mut text = format!("{total} {epics_word}");
     if epics.len() < *total {
         let _ = write!(text, ", {} of them here", epics.len());
     }

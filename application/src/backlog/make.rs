@@ -43,7 +43,10 @@ impl Make {
         let ports = &context.ports;
         let act = act(ports, call, spec, format!("a new {}", self.kind.name()));
         let parent = match self.parent {
-            Some(parent) => Some(find::head(ports, parent).await?),
+            Some(parent) => {
+                let field = parent.kind.name();
+                Some(find::head(ports, parent).await.map_err(|error| error.field(field))?)
+            }
             None => None,
         };
         let at = act.at.whole();

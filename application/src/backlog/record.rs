@@ -3,7 +3,6 @@
 use reqlore_domain::backlog::{Item, ItemKind, Priority, RequirementType, Status};
 use reqlore_domain::document::{Document, Head, Version};
 use reqlore_domain::error::Result;
-use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,17 +54,8 @@ impl Record {
     /// What a head and its document say; the document counts where it is newer.
     pub(crate) fn of(head: &Head, document: &Document) -> Result<Self> {
         let text = find::text(document)?;
-        let known = head.item.as_deref().filter(|_| head.version == document.version);
-        let (name, version) = (&document.id.name, document.version);
-        if let Some(item) = known {
-            return Ok(Self::new(item, name, version, Item::description(text)));
-        }
-        let (kind, modified) = match head.item.as_deref() {
-            Some(item) => (item.kind, item.updated_at),
-            None => (ItemKind::Requirement, Timestamp::default()),
-        };
-        let (item, _) = Item::read(kind, name, text, modified);
-        Ok(Self::new(&item, name, version, Item::description(text)))
+        let item = find::read(head, document, text);
+        Ok(Self::new(&item, &document.id.name, document.version, Item::description(text)))
     }
 
     pub(crate) fn new(item: &Item, name: &str, version: Version, description: &str) -> Self {

@@ -7,10 +7,11 @@ use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use reqlore_domain::time::Timestamp;
 
-use super::change::{Outcome, answer, changed, check_version, present, read};
+use super::change::{Outcome, changed, check_version, present, record};
 use super::find;
 use crate::Context;
 use crate::edit::{act, edit};
+use crate::tool::reply;
 
 /// A relationship that shall be there, or not any more.
 pub(crate) struct Relate {
@@ -51,7 +52,7 @@ impl Relate {
             let mut documents = snapshot.documents.iter();
             let document = present(documents.next(), source)?;
             check_version(if_version, document, source)?;
-            let item = read(&head, document, find::text(document)?);
+            let item = find::read(&head, document, find::text(document)?);
             let mut relationships = item.relationships;
             let is_there = relationships.contains(&wanted);
             if exists {
@@ -77,7 +78,10 @@ impl Relate {
             changed(&head, document, &wanted, at)
         };
         let (outcome, _) = edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
-        answer(&outcome, source, at)
+        let record = record(&outcome, source, at)?;
+        let done = if exists { "Related" } else { "Not related any more" };
+        let version = &record.version[..8];
+        reply(format!("{done}: {source} {} {target} (version {version})", kind.name()), &record)
     }
 }
 

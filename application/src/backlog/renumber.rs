@@ -13,7 +13,6 @@ use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Act, Change, Filter, Links, Reads, Snapshot};
 
-use super::change::read;
 use super::find;
 use crate::Ports;
 use crate::edit::edit;
@@ -144,7 +143,7 @@ fn relinked_change(
     to: &Linked,
 ) -> Result<Option<Change>> {
     let text = find::text(found)?;
-    let item: Item = read(holder, found, text);
+    let item: Item = find::read(holder, found, text);
     let text = relink(&item, text, from, to).map_err(|fault| {
         let message = format!("{}: {fault}. Nothing was renumbered.", found.id);
         Error::new(ErrorKind::Refused, message)

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::testing::Testing;
 
+mod deleting;
+
 const GET: &str = "get_user_story_requirements";
 
 /// An epic and a story.
@@ -311,47 +313,6 @@ async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself()
 }
 
 #[tokio::test]
-async fn what_others_hold_is_deleted_only_with_cascade_and_leaves_tombstones() {
-    let testing = story().await;
-    requirement(&testing, "A", 1).await;
-    let story = json!({ "epic": "EP-001", "title": "Other", "priority": 2 });
-    testing.data("create_user_story", story).await;
-    let other = json!({ "user_story": "US-002", "title": "B", "priority": 1, "type": "Data" });
-    testing.data("create_requirement", other).await;
-    let related = json!({ "source": "REQ-002", "target": "REQ-001", "type": "derives_from" });
-    testing.data("create_relationship", related).await;
-    for (reference, says) in [
-        ("EP-001", "US-001"),
-        ("US-001", "REQ-001"),
-        ("REQ-001", "REQ-002"),
-        ("REQ-002", "REQ-001"),
-    ] {
-        let error = testing.error("delete_item", json!({ "reference": reference })).await;
-        assert_eq!(error.kind, ErrorKind::Refused);
-        assert!(error.message.contains(says) && error.message.contains("cascade"), "{error}");
-    }
-    let given = json!({ "reference": "US-001", "cascade": true });
-    let reply = testing.call("delete_item", given).await.unwrap();
-    assert_eq!(reply.data["deleted"], json!(["US-001", "REQ-001"]));
-    assert_eq!(reply.data["unlinked"], json!(["REQ-002"]));
-    assert!(reply.text[0].starts_with("Deleted user story US-001: Log in (version "), "{reply:?}");
-    let error = testing.error("get_item", json!({ "reference": "REQ-001" })).await;
-    assert_eq!(error.kind, ErrorKind::NotFound);
-    assert!(error.message.starts_with("Requirement not found: REQ-001 (it was deleted on "));
-    assert!(error.message.ends_with(" by tester)"), "{error}");
-    let again = requirement_of(&testing, "US-002").await;
-    assert_eq!(again["reference_id"], "REQ-003", "a deleted reference is never given again");
-    let epic = json!({ "reference": "EP-001", "cascade": true });
-    let reply = testing.call("delete_item", epic).await.unwrap();
-    assert_eq!(reply.data["deleted"], json!(["EP-001", "US-002", "REQ-002", "REQ-003"]));
-}
-
-async fn requirement_of(testing: &Testing, story: &str) -> Value {
-    let given = json!({ "user_story": story, "title": "C", "priority": 1, "type": "Interface" });
-    testing.data("create_requirement", given).await
-}
-
-#[tokio::test]
 async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
     let testing = story().await;
     let caller = || reqlore_domain::identity::Caller { name: "t".into(), access: Access::Write };
@@ -395,4 +356,32 @@ async fn two_files_of_one_reference_are_named_and_nothing_is_changed() {
     for part in ["REQ-001-aaaaaa.md", "REQ-001-bbbbbb.md", "reqlore check --fix"] {
         assert!(error.message.contains(part), "{error}");
     }
+}
+
+// S2: 1.9, 4.1
+#[tokio::test]
+async fn type_names_are_those_of_the_resource() {
+    let testing = story().await;
+    let types = testing.read("requirements://requirements-types").await.unwrap();
+    let types: Value = serde_json::from_str(&types.text).unwrap();
+    let names: Vec<&str> = types["requirement_types"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    for name in &names {
+        let given = json!({ "user_story": "US-001", "title": name, "priority": 1, "type": name });
+        testing.data("create_requirement", given).await;
+    }
+    let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
+    let mut told: Vec<&str> = reply.data["requirements"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["type_name"].as_str().unwrap())
+        .collect();
+    told.reverse();
+    assert_eq!(told, names);
+    assert!(names.iter().all(|name| reply.text[0].contains(&format!("Type: {name},"))));
 }

@@ -10,7 +10,7 @@ use crate::front_matter::{self, Parts};
 use crate::knowledge::tags;
 use crate::sections;
 use crate::time::Timestamp;
-use crate::yaml::{Node, Value};
+use crate::yaml::{self, Node, Value};
 
 /// A title is cut there when the text has to lend it.
 const LENT_TITLE: usize = 120;
@@ -27,7 +27,7 @@ impl Item {
         let parts = front_matter::split(text);
         let (entries, fault) = match front_matter::read(parts) {
             Ok(map) => (map.entries, map.fault.map(from_yaml)),
-            Err(fault) => (Vec::new(), Some(from_yaml(fault))),
+            Err(fault) => (line_by_line(parts), Some(from_yaml(fault))),
         };
         let mut reader = Reader { kind, parts, entries, fault };
         let item = reader.item(name, modified.whole());
@@ -46,7 +46,24 @@ impl Item {
     }
 }
 
-fn from_yaml(fault: crate::yaml::Fault) -> Fault {
+/// What the lines say of which each can be read by itself: a colon too many in one of them must not
+/// part an item from its story.
+fn line_by_line(parts: Parts<'_>) -> Vec<(String, Node)> {
+    const MOST: usize = 200;
+    let lines = parts.yaml.unwrap_or_default().lines().enumerate().take(MOST);
+    let mut entries: Vec<(String, Node)> = Vec::new();
+    for (at, line) in lines.filter(|(_, line)| !line.starts_with([' ', '\t', '-', '#'])) {
+        let read = yaml::read_map(line).map(|map| map.entries).unwrap_or_default();
+        for (key, node) in read {
+            if entries.iter().all(|(known, _)| *known != key) {
+                entries.push((key, Node { line: at + 1, ..node }));
+            }
+        }
+    }
+    entries
+}
+
+fn from_yaml(fault: yaml::Fault) -> Fault {
     Fault { line: Some(fault.line), reason: fault.reason }
 }
 

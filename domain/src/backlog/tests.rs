@@ -76,6 +76,16 @@ fn what_can_t_be_used_is_a_fault_with_its_line_and_reads_as_the_default() {
 }
 
 #[test]
+fn a_colon_too_many_parts_no_item_from_its_story() {
+    let text = "---\ntitle: Pay: by card\nstatus: Active\nuser_story: US-7\nblocks: [REQ-2]\n---\n";
+    let (item, fault) = requirement("REQ-1", text);
+    assert_eq!(fault.unwrap().line, Some(2));
+    assert_eq!(item.title, "Pay: by card");
+    assert_eq!((item.status, item.parent), (Some(Status::Active), Reference::parse("US-7")));
+    assert_eq!(item.relationships.len(), 1);
+}
+
+#[test]
 fn criteria_borrow_their_title() {
     let text = "---\nuser_story: US-1\n---\n\nWHEN it rains\nTHEN it is wet\n";
     let (item, fault) = Item::read(ItemKind::AcceptanceCriteria, "AC-1", text, AT);

@@ -24,6 +24,17 @@ pub struct Linked {
     pub mark: Option<String>,
 }
 
+/// The keys that nobody reads for themselves: they come last.
+const BOOKKEEPING: [&str; 7] = [
+    "creator_username",
+    "created_at",
+    "updated_at",
+    "uid",
+    "linked",
+    "deleted_at",
+    "deleted_username",
+];
+
 /// What a new item says.
 #[derive(Debug, Clone)]
 pub struct New<'a> {
@@ -66,14 +77,14 @@ impl New<'_> {
         if !tags.is_empty() {
             sets.add("tags", Value::List(tags));
         }
-        if let Some((reference, Some(mark))) = self.parent.map(|to| (to.reference, &to.mark)) {
-            sets.add("linked", marks(&[(reference, mark.clone())]));
-        }
         sets.text("creator_username", Some(self.creator));
         sets.add("created_at", Value::Time(self.at));
         sets.add("updated_at", Value::Time(self.at));
         sets.text("uid", Some(self.uid));
-        let head = front_matter::edit("", &sets.0)?;
+        if let Some((reference, Some(mark))) = self.parent.map(|to| (to.reference, &to.mark)) {
+            sets.add("linked", marks(&[(reference, mark.clone())]));
+        }
+        let head = front_matter::edit("", &sets.0, &BOOKKEEPING)?;
         Ok(front_matter::with_body(&head, self.description))
     }
 }
@@ -101,17 +112,25 @@ pub struct Edit {
 pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Option<String>, String> {
     let file = File::read(text);
     let mut sets = file.fields(item, edit);
-    links(item, &file, edit, None, &mut sets);
+    let touches_links =
+        edit.parent.is_some() || edit.relationships.is_some() || !edit.linked.is_empty();
+    if touches_links {
+        links(item, &file, edit, None, &mut sets);
+    }
     let described = edit.description.as_deref().map(|text| text.trim_matches(['\r', '\n']));
     let described = described.filter(|description| *description != Item::description(text));
     if sets.0.is_empty() && described.is_none() {
         return Ok(None);
     }
+    if !touches_links {
+        // A person may have changed a link by hand; its mark goes with the next write.
+        links(item, &file, edit, None, &mut sets);
+    }
     if file.node("created_at").and_then(Node::text).is_none() {
         sets.add("created_at", Value::Time(item.created_at));
     }
     sets.add("updated_at", Value::Time(at));
-    let edited = front_matter::edit(text, &sets.0)?;
+    let edited = front_matter::edit(text, &sets.0, &BOOKKEEPING)?;
     Ok(Some(match described {
         Some(description) => front_matter::with_body(&edited, description),
         None => edited,
@@ -124,7 +143,7 @@ pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
     let mut sets = Sets::default();
     sets.add("deleted_at", Value::Time(at));
     sets.text("deleted_username", Some(by));
-    if let Ok(edited) = front_matter::edit(text, &sets.0) {
+    if let Ok(edited) = front_matter::edit(text, &sets.0, &BOOKKEEPING) {
         return edited;
     }
     let mut own = Sets::default();
@@ -166,7 +185,7 @@ pub fn relink(
     if !meant || sets.0.is_empty() {
         return Ok(None);
     }
-    front_matter::edit(text, &sets.0).map(Some)
+    front_matter::edit(text, &sets.0, &BOOKKEEPING).map(Some)
 }
 
 /// The keys that relationships and marks are kept under. `renumbered` is a target and what it is
@@ -178,9 +197,6 @@ fn links(
     renumbered: Option<(Reference, Reference)>,
     sets: &mut Sets,
 ) {
-    if edit.parent.is_none() && edit.relationships.is_none() && edit.linked.is_empty() {
-        return;
-    }
     let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
     for kind in RelationshipType::ALL {
         let of = |all: &[Relationship]| -> BTreeSet<Reference> {

@@ -18,9 +18,10 @@ pub struct Set<'a> {
 }
 
 /// Edits the front matter of a text. A key that is there gets its value in its place, a new one
-/// comes last, and a text without front matter gets one. Refused, with words for whoever can mend
+/// comes last, or before the `last` keys where those are at the end, which themselves come last; a
+/// text without front matter gets one. Refused, with words for whoever can mend
 /// the text, where the edit can't be proved to change nothing else.
-pub fn edit(text: &str, sets: &[Set<'_>]) -> Result<String, String> {
+pub fn edit(text: &str, sets: &[Set<'_>], last: &[&str]) -> Result<String, String> {
     let parts = split(text);
     let before = map(parts)?;
     let same = |set: &&Set<'_>| !is_set(&before, set);
@@ -29,7 +30,7 @@ pub fn edit(text: &str, sets: &[Set<'_>]) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     let edited = match parts.yaml {
-        Some(yaml) => within(text, yaml, &before, &sets)?,
+        Some(yaml) => within(text, yaml, &before, &sets, last)?,
         None if begins_unended(parts.body) => {
             return Err(refusal("it begins with `---` and has no second line like that"));
         }
@@ -114,20 +115,32 @@ fn in_front(text: &str, body: &str, sets: &[&Set<'_>]) -> String {
     format!("{mark}---{end}{lines}---{end}{gap}{body}")
 }
 
-fn within(text: &str, yaml: &str, before: &Map, sets: &[&Set<'_>]) -> Result<String, String> {
+fn within(
+    text: &str,
+    yaml: &str,
+    before: &Map,
+    sets: &[&Set<'_>],
+    last: &[&str],
+) -> Result<String, String> {
     let end = line_end(text);
     let names: Vec<&str> = before.entries.iter().map(|(name, _)| name.as_str()).collect();
     let tree = Tree::read(yaml, &names, end).map_err(|reason| refusal(&reason))?;
     let mut splices = Vec::new();
-    let mut added = String::new();
+    // A place that can't be told is the end.
+    let run = names.iter().rev().take_while(|name| last.contains(name)).count();
+    let early = tree.remove(names.len() - run).ok().filter(|_| run > 0);
+    let early = early.map(|splice| splice.part.start);
+    let (mut added, mut inserted) = (String::new(), String::new());
     for set in sets {
         let at = names.iter().position(|name| *name == set.key);
         let splice = match (at, &set.value) {
             (Some(at), Some(value)) => tree.replace(at, value),
             (Some(at), None) => tree.remove(at),
             (None, _) => {
-                added.push_str(&tree.indent());
-                added.push_str(&line(set, end));
+                let is_late = early.is_none() || last.contains(&set.key);
+                let lines = if is_late { &mut added } else { &mut inserted };
+                lines.push_str(&tree.indent());
+                lines.push_str(&line(set, end));
                 continue;
             }
         };
@@ -135,6 +148,8 @@ fn within(text: &str, yaml: &str, before: &Map, sets: &[&Set<'_>]) -> Result<Str
         splices.push(splice.map_err(odd)?);
     }
     splices.push(Splice { part: yaml.len()..yaml.len(), text: added });
+    let early = early.unwrap_or(yaml.len());
+    splices.push(Splice { part: early..early, text: inserted });
     splices.sort_by_key(|splice| splice.part.start);
     // Both are parts of one text.
     let offset = yaml.as_ptr().addr() - text.as_ptr().addr();

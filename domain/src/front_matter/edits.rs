@@ -4,6 +4,20 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Where nothing comes last.
+fn edit(text: &str, sets: &[Set<'_>]) -> Result<String, String> {
+    super::edit(text, sets, &[])
+}
+
+#[test]
+fn a_new_key_stands_before_what_comes_last() {
+    let text = "---\ntitle: T\n# when\ncreated_at: x\nuid: u\n---\n";
+    let sets = [set("tags", list(&["a"])), set("linked", "l")];
+    let edited = super::edit(text, &sets, &["created_at", "uid", "linked"]).unwrap();
+    let expected = "---\ntitle: T\n# when\ntags: [a]\ncreated_at: x\nuid: u\nlinked: l\n---\n";
+    assert_eq!(edited, expected);
+}
+
 fn set(key: &'static str, value: impl Into<Value>) -> Set<'static> {
     Set { key, value: Some(value.into()) }
 }

@@ -64,11 +64,11 @@ fn a_new_story_of_an_epic() {
          status: Backlog\n\
          priority: 1\n\
          epic: EP-001\n\
-         linked: {EP-001: 0c44d2}\n\
          creator_username: ann\n\
          created_at: 2026-11-22T08:10:43Z\n\
          updated_at: 2026-11-22T08:10:43Z\n\
          uid: 019a9b1e-22f4-7d3c-b8a1-5d0e3f3f9a1c\n\
+         linked: {EP-001: 0c44d2}\n\
          ---\n\
          \n\
          As a user I want a new password, so that I can work again.\n",
@@ -98,11 +98,11 @@ fn a_new_requirement_with_everything() {
          user_story: US-012\n\
          assignee_username: bob\n\
          tags: [auth, \"area: mail\"]\n\
-         linked: {US-012: \"123456\"}\n\
          creator_username: ann\n\
          created_at: 2026-11-22T08:10:43Z\n\
          updated_at: 2026-11-22T08:10:43Z\n\
          uid: 019a9b1e-22f4-7d3c-b8a1-5d0e3f3f9a1c\n\
+         linked: {US-012: \"123456\"}\n\
          ---\n\
          \n\
          ---\n\
@@ -264,7 +264,7 @@ fn a_tombstone_keeps_the_text() {
     let text = tombstone(&item, broken, AT, "ann: b");
     assert_eq!(
         text,
-        "---\ntitle: \"T: x\"\ndeleted_at: 2026-11-22T08:10:43Z\n\
+        "---\ntitle: \"T: x\"\nuid: u\ndeleted_at: 2026-11-22T08:10:43Z\n\
          deleted_username: \"ann: b\"\n---\n\n---\ntitle: T: x\nuid: u\ntags: [\n---\nText"
     );
     let deleted = read(ItemKind::Requirement, &text).deleted.unwrap();

@@ -1,0 +1,72 @@
+//! What a deletion takes away, what it leaves, and what it refuses.
+
+use super::*;
+
+#[tokio::test]
+async fn what_others_hold_is_deleted_only_with_cascade_and_leaves_tombstones() {
+    let testing = story().await;
+    requirement(&testing, "A", 1).await;
+    let story = json!({ "epic": "EP-001", "title": "Other", "priority": 2 });
+    testing.data("create_user_story", story).await;
+    let other = json!({ "user_story": "US-002", "title": "B", "priority": 1, "type": "Data" });
+    testing.data("create_requirement", other).await;
+    let related = json!({ "source": "REQ-002", "target": "REQ-001", "type": "derives_from" });
+    testing.data("create_relationship", related).await;
+    for (reference, says) in [
+        ("EP-001", "US-001"),
+        ("US-001", "REQ-001"),
+        ("REQ-001", "REQ-002"),
+        ("REQ-002", "REQ-001"),
+    ] {
+        let error = testing.error("delete_item", json!({ "reference": reference })).await;
+        assert_eq!(error.kind, ErrorKind::Refused);
+        assert!(error.message.contains(says) && error.message.contains("cascade"), "{error}");
+    }
+    let given = json!({ "reference": "US-001", "cascade": true });
+    let reply = testing.call("delete_item", given).await.unwrap();
+    assert_eq!(reply.data["deleted"], json!(["US-001", "REQ-001"]));
+    assert_eq!(reply.data["unlinked"], json!(["REQ-002"]));
+    assert!(reply.text[0].starts_with("Deleted user story US-001: Log in (version "), "{reply:?}");
+    let error = testing.error("get_item", json!({ "reference": "REQ-001" })).await;
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert!(error.message.starts_with("Requirement not found: REQ-001 (it was deleted on "));
+    assert!(error.message.ends_with(" by tester)"), "{error}");
+    let again = requirement_of(&testing, "US-002").await;
+    assert_eq!(again["reference_id"], "REQ-003", "a deleted reference is never given again");
+    let epic = json!({ "reference": "EP-001", "cascade": true });
+    let reply = testing.call("delete_item", epic).await.unwrap();
+    assert_eq!(reply.data["deleted"], json!(["EP-001", "US-002", "REQ-002", "REQ-003"]));
+}
+
+async fn requirement_of(testing: &Testing, story: &str) -> Value {
+    let given = json!({ "user_story": story, "title": "C", "priority": 1, "type": "Interface" });
+    testing.data("create_requirement", given).await
+}
+
+#[tokio::test]
+async fn a_cascade_takes_nothing_of_another_item_with_the_same_reference() {
+    let testing = Testing::new();
+    write(&testing, 0, "EP-001", "---\ntitle: A\n---\n").await;
+    write(&testing, 0, "EP-002", "---\ntitle: B\n---\n").await;
+    write(&testing, 1, "US-001-aaaaaa", "---\ntitle: Of A\nepic: EP-001\n---\n").await;
+    write(&testing, 1, "US-001-bbbbbb", "---\ntitle: Of B\nepic: EP-002\n---\n").await;
+    let child = "---\ntitle: C\nuser_story: US-001\nlinked: {US-001: bbbbbb}\n---\n";
+    write(&testing, 2, "REQ-001", child).await;
+    let given = json!({ "reference": "EP-001", "cascade": true });
+    let error = testing.error("delete_item", given).await;
+    assert!(error.message.contains("reqlore check --fix"), "{error}");
+    let reply = testing.call("get_item", json!({ "reference": "REQ-001" })).await;
+    assert!(reply.is_ok(), "nothing was deleted");
+}
+
+#[tokio::test]
+async fn one_bad_file_is_told_and_harms_no_other() {
+    let testing = story().await;
+    requirement(&testing, "Good", 1).await;
+    write(&testing, 2, "REQ-002", "---\ntitle: A: b\nuser_story: US-001\n---\n").await;
+    let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
+    assert!(reply.text[0].starts_with("Found 2 requirements"), "{reply:?}");
+    assert!(reply.text[1].contains("REQ-002.md:2"), "{reply:?}");
+    let error = testing.error("delete_item", json!({ "reference": "US-001" })).await;
+    assert!(error.message.contains("REQ-002 belongs to it"), "{error}");
+}
