@@ -1,8 +1,10 @@
 """The official Python clients, and how they start the server and connect to it."""
 
+import asyncio
 import contextlib
 import functools
 import logging
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,12 @@ from typing import Any
 import fastmcp
 import mcp
 from fastmcp.client.transports import StdioTransport
+from mcp import MCPDeprecationWarning
+from mcp.client.subscriptions import ResourceUpdated, Subscription, listen
+from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
+
+# Subscribing as the old era does is what is judged here.
+warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
 
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
@@ -48,25 +56,61 @@ class Connection:
     """What the clients name differently."""
 
     client: mcp.Client | fastmcp.Client
-    list_tools: Callable[[], Awaitable[Any]]
     call_tool: Callable[[str, dict[str, Any]], Awaitable[Any]]
+    heard: asyncio.Queue[Any]
+    suffix: str = ""
+
+    async def ask(self, method: str, *arguments: Any) -> Any:
+        """The answer as the protocol has it, whatever else the client would make of it."""
+        return await getattr(self.client, method + self.suffix)(*arguments)
+
+    @contextlib.asynccontextmanager
+    async def watching(self, uri: str) -> AsyncIterator[Callable[[], Awaitable[str]]]:
+        """Gives what waits for the next news of this URI or the list: the URI, or "list"."""
+        session = self.client.session
+        if self.client.protocol_version == MODERN:
+            wanted = {"resources_list_changed": True, "resource_subscriptions": [uri]}
+            async with listen(session, **wanted) as stream:
+                yield lambda: next_event(stream)
+        else:
+            await self.ask("list_resources")
+            await session.subscribe_resource(uri)
+            yield lambda: next_message(self.heard)
+            await session.unsubscribe_resource(uri)
+
+
+async def next_event(stream: Subscription) -> str:
+    event = await anext(stream)
+    return event.uri if isinstance(event, ResourceUpdated) else "list"
+
+
+async def next_message(heard: asyncio.Queue[Any]) -> str:
+    """What the old era tells outside of any stream, where progress comes too."""
+    while True:
+        match await heard.get():
+            case ResourceUpdatedNotification() as message:
+                return str(message.params.uri)
+            case ResourceListChangedNotification():
+                return "list"
 
 
 @contextlib.asynccontextmanager
 async def connect_mcp(server: Server, mode: str) -> AsyncIterator[Connection]:
     """The SDK itself holds structured content against the output schema, in every call."""
     transport = mcp.stdio_client(mcp.StdioServerParameters(**server.launch))
-    async with mcp.Client(transport, mode=mode) as client:
-        yield Connection(client, client.list_tools, client.call_tool)
+    heard = asyncio.Queue()
+    async with mcp.Client(transport, mode=mode, message_handler=heard.put) as client:
+        yield Connection(client, client.call_tool, heard)
 
 
 @contextlib.asynccontextmanager
 async def connect_fastmcp(server: Server, mode: str) -> AsyncIterator[Connection]:
     """FastMCP makes typed data of structured content besides, and logs an error where it cannot."""
     transport = StdioTransport(**server.launch, keep_alive=False)
-    async with fastmcp.Client(transport, mode=mode) as client:
+    heard = asyncio.Queue()
+    async with fastmcp.Client(transport, mode=mode, message_handler=heard.put) as client:
         call_tool = functools.partial(client.call_tool, raise_on_error=False)
-        yield Connection(client, client.list_tools_mcp, call_tool)
+        yield Connection(client, call_tool, heard, suffix="_mcp")
 
 
 @dataclass(frozen=True)

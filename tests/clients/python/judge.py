@@ -5,7 +5,6 @@ Usage: judge.py OBSERVE BINARY (see ../run). One line per check; exit code 1 if 
 
 import asyncio
 import contextlib
-import re
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,7 +14,11 @@ from typing import Any
 
 from mcp import MCPError
 
+import backlog
 from clients import CONTENDERS, Complaints, Connection, Contender, Server
+from expect import (
+    Mismatch, expect, expect_answer, expect_match, expect_tool_error, text_of, version_of,
+)
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -24,10 +27,26 @@ NOT_FOUND = -32002
 PARALLEL = 20
 PATIENCE_SECONDS = 20
 
-HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
+READING_HINTS = {"read_only_hint", "open_world_hint"}
+HINTS = READING_HINTS | {"destructive_hint", "idempotent_hint"}
+TYPING = {"type", "enum", "anyOf"}
 READING = {"project_root", "operation_description"}
 ONE = {"id", "repo", "max_tokens"}
+NEW = {"title", "priority", "description", "status", "assignee", "tags"}
+EDIT = NEW | {"if_version"}
+LINK = {"source", "target", "type", "if_version"}
+PAGE = {"limit", "cursor"}
 ARGUMENTS = {
+    "create_acceptance_criteria": {"user_story", "description"},
+    "create_epic": NEW,
+    "create_relationship": LINK,
+    "create_requirement": NEW | {"user_story", "type"},
+    "create_user_story": NEW | {"epic"},
+    "delete_item": {"reference", "cascade", "if_version"},
+    "delete_relationship": LINK,
+    "epic_hierarchy": {"epic"},
+    "get_item": {"reference"},
+    "get_user_story_requirements": {"user_story"},
     "ixchel_context": ONE,
     "ixchel_graph": ONE,
     "ixchel_search": {
@@ -37,13 +56,25 @@ ARGUMENTS = {
     "ixchel_sync": {"repo"},
     "ixchel_tags": {"repo", "kind", "untagged"},
     "list_docsets": set(),
+    "list_epics": PAGE | {"status"},
     "reqlix_delete_requirements": READING | {"section", "index", "if_version"},
     "reqlix_get_instructions": READING,
     "reqlix_get_requirements": READING | {"section"},
     "reqlix_set_requirements": READING | {"section", "index", "text", "if_version"},
     "search_docs": {"docset", "keywords", "generalized_keywords"},
+    "search_global": PAGE | {"query", "entity_types"},
+    "search_requirements": PAGE
+    | {"query", "status", "priority", "type", "user_story", "epic"},
+    "update_acceptance_criteria": {"acceptance_criteria", "description", "if_version"},
+    "update_epic": EDIT | {"epic"},
+    "update_requirement": EDIT | {"requirement", "type", "user_story"},
+    "update_user_story": EDIT | {"user_story", "epic"},
 }
-WRITING = {"reqlix_delete_requirements", "reqlix_set_requirements"}
+WRITING = {
+    name
+    for name in ARGUMENTS
+    if name.startswith(("create_", "update_", "delete_", "reqlix_delete_", "reqlix_set_"))
+}
 TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one'
 
 
@@ -68,55 +99,6 @@ class Session:
 
     async def delete(self, section: str, index: str) -> Any:
         return await self.call("reqlix_delete_requirements", section=section, index=index)
-
-
-# What is expected of an answer.
-
-
-class Mismatch(Exception):
-    """The server's answer is not what was expected."""
-
-
-def expect(what: str, actual: Any, wanted: Any) -> None:
-    if actual != wanted:
-        raise Mismatch(f"{what}: got {actual!r}, expected {wanted!r}")
-
-
-def expect_match(what: str, actual: Any, pattern: str) -> None:
-    if not isinstance(actual, str) or not re.search(pattern, actual):
-        raise Mismatch(f"{what}: got {actual!r}, expected a text like {pattern!r}")
-
-
-def text_of(result: Any) -> str:
-    expect("types of content", [block.type for block in result.content], ["text"])
-    return result.content[0].text
-
-
-def expect_answer(result: Any, text: str, data: dict[str, Any]) -> None:
-    expect("isError", result.is_error, False)
-    expect("text", text_of(result), text)
-    expect("structuredContent", result.structured_content, data)
-
-
-def expect_tool_error(result: Any, pattern: str, kind: str, code: int, field: str) -> None:
-    expect("isError", result.is_error, True)
-    expect_match("text", text_of(result), pattern)
-    expect("structuredContent", result.structured_content, None)
-    error = result.meta["reqlore/error"]
-    named = {"kind": kind, "code": code, "field": field, "message": text_of(result)}
-    expect("reqlore/error", {key: error.get(key) for key in named}, named)
-
-
-def version_of(result: Any) -> str:
-    version = result.structured_content["version"]
-    expect_match("version", version, r"^[0-9a-f]{16}$")
-    return version
-
-
-def expect_described(where: str, schema: dict[str, Any]) -> None:
-    expect(f"{where}: type", schema["type"], "object")
-    for name, value in schema["properties"].items():
-        expect_match(f"{where}: description of {name}", value.get("description"), r"\S")
 
 
 # The checks, in the order in which they run.
@@ -145,19 +127,31 @@ async def handshake(session: Session) -> None:
 
 @check("tools/list gives all tools, sorted and fully described")
 async def tools(session: Session) -> None:
-    listed = (await session.connection.list_tools()).tools
+    listed = (await session.connection.ask("list_tools")).tools
     expect("names", [tool.name for tool in listed], sorted(ARGUMENTS))
     for tool in listed:
         expect_match(f"{tool.name}: title", tool.title, r"\S")
         expect_match(f"{tool.name}: description", tool.description, r"\S")
         arguments = tool.input_schema["properties"].keys()
         expect(f"{tool.name}: arguments", set(arguments), ARGUMENTS[tool.name])
-        expect_described(f"{tool.name}: inputSchema", tool.input_schema)
-        expect_described(f"{tool.name}: outputSchema", tool.output_schema)
-        hints = {hint: type(getattr(tool.annotations, hint)) for hint in HINTS}
-        expect(f"{tool.name}: types of hints", hints, dict.fromkeys(HINTS, bool))
-        reads = tool.name not in WRITING
-        expect(f"{tool.name}: readOnlyHint", tool.annotations.read_only_hint, reads)
+        expect_typed(f"{tool.name}: inputSchema", tool.input_schema)
+        expect_typed(f"{tool.name}: outputSchema", tool.output_schema)
+        expect_hints(tool)
+
+
+def expect_typed(where: str, schema: dict[str, Any]) -> None:
+    expect(f"{where}: type", schema["type"], "object")
+    for name, value in schema["properties"].items():
+        expect(f"{where}: {name} says what it takes", bool(value.keys() & TYPING), True)
+
+
+def expect_hints(tool: Any) -> None:
+    """What only reads can't destroy, so its other hints would be words without meaning."""
+    reads = tool.name not in WRITING
+    hints = {hint: getattr(tool.annotations, hint) for hint in HINTS}
+    given = {hint for hint, value in hints.items() if isinstance(value, bool)}
+    expect(f"{tool.name}: hints", given, READING_HINTS if reads else HINTS)
+    expect(f"{tool.name}: readOnlyHint", hints["read_only_hint"], reads)
 
 
 @check("reqlix_get_instructions creates AGENTS.md and gives its text")
@@ -257,6 +251,9 @@ async def parallel_sets(session: Session) -> None:
     stored = "\n\n".join(f"**{index}.** Number {index}." for index in indices)
     data = {"project": "default", "section": "written", "version": version_of(result)}
     expect_answer(result, f"{stored}\n", data | {"count": PARALLEL})
+
+
+CHECKS.extend(backlog.CHECKS)
 
 
 @check("the SDK complains of nothing that it saw")

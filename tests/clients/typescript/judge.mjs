@@ -2,20 +2,14 @@
 //
 // Usage: judge.mjs OBSERVE BINARY (see ../run). One line per check; exit code 1 if any failed.
 
-import {
-  existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 
-import { Client } from '@modelcontextprotocol/client';
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { Client as ClientOfSdk } from '@modelcontextprotocol/sdk/client/index.js';
-import { StdioClientTransport as TransportOfSdk } from '@modelcontextprotocol/sdk/client/stdio.js';
-
-const LEGACY = '2025-11-25';
-const MODERN = '2026-07-28';
+import * as backlog from './backlog.mjs';
+import { CONTENDERS, Server, Session } from './clients.mjs';
+import {
+  Mismatch, expect, expectAnswer, expectMatch, expectToolError, textOf, versionOf,
+} from './expect.mjs';
 
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;
@@ -24,11 +18,26 @@ const NOT_FOUND = -32002;
 const PARALLEL = 20;
 const PATIENCE_MS = 20_000;
 
-const SELF = { name: 'reqlore-judge', version: '1.0.0' };
-const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
+const READING_HINTS = ['readOnlyHint', 'openWorldHint'];
+const HINTS = [...READING_HINTS, 'destructiveHint', 'idempotentHint'];
+const TYPING = ['type', 'enum', 'anyOf'];
 const READING = ['operation_description', 'project_root'];
 const ONE = ['id', 'repo', 'max_tokens'];
+const NEW = ['title', 'priority', 'description', 'status', 'assignee', 'tags'];
+const EDIT = [...NEW, 'if_version'];
+const LINK = ['source', 'target', 'type', 'if_version'];
+const PAGE = ['limit', 'cursor'];
 const ARGUMENTS = {
+  create_acceptance_criteria: ['user_story', 'description'],
+  create_epic: NEW,
+  create_relationship: LINK,
+  create_requirement: [...NEW, 'user_story', 'type'],
+  create_user_story: [...NEW, 'epic'],
+  delete_item: ['reference', 'cascade', 'if_version'],
+  delete_relationship: LINK,
+  epic_hierarchy: ['epic'],
+  get_item: ['reference'],
+  get_user_story_requirements: ['user_story'],
   ixchel_context: ONE,
   ixchel_graph: ONE,
   ixchel_search: [
@@ -38,137 +47,22 @@ const ARGUMENTS = {
   ixchel_sync: ['repo'],
   ixchel_tags: ['repo', 'kind', 'untagged'],
   list_docsets: [],
+  list_epics: [...PAGE, 'status'],
   reqlix_delete_requirements: [...READING, 'section', 'index', 'if_version'],
   reqlix_get_instructions: READING,
   reqlix_get_requirements: [...READING, 'section'],
   reqlix_set_requirements: [...READING, 'section', 'index', 'text', 'if_version'],
   search_docs: ['docset', 'keywords', 'generalized_keywords'],
+  search_global: [...PAGE, 'query', 'entity_types'],
+  search_requirements: [...PAGE, 'query', 'status', 'priority', 'type', 'user_story', 'epic'],
+  update_acceptance_criteria: ['acceptance_criteria', 'description', 'if_version'],
+  update_epic: [...EDIT, 'epic'],
+  update_requirement: [...EDIT, 'requirement', 'type', 'user_story'],
+  update_user_story: [...EDIT, 'user_story', 'epic'],
 };
-const WRITING = ['reqlix_delete_requirements', 'reqlix_set_requirements'];
+const WRITING = Object.keys(ARGUMENTS)
+  .filter((name) => /^(create|update|delete|reqlix_delete|reqlix_set)_/.test(name));
 const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';
-
-// The server, and the clients that talk to it. Both SDKs hold structured content against the
-// output schemas of the tools that were listed, so `tools/list` is among the first checks.
-
-/** How to start the server in a folder of its own, and how it ended there. */
-class Server {
-  constructor(observe, binary) {
-    this.folder = mkdtempSync(join(tmpdir(), 'reqlore-judge-'));
-    this.project = join(this.folder, 'project');
-    this.launch = { command: observe, args: [this.folder, binary], cwd: this.project };
-    mkdirSync(this.project);
-  }
-
-  read(file) {
-    const path = join(this.folder, file);
-    return existsSync(path) ? readFileSync(path, 'utf8') : '';
-  }
-
-  remove() {
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-}
-
-async function connectSdk(launch, complain) {
-  const transport = new TransportOfSdk(launch);
-  const connection = { client: new ClientOfSdk(SELF) };
-  connection.client.onerror = complain;
-  // This SDK tells the negotiated version to its transport only.
-  transport.setProtocolVersion = (version) => (connection.version = version);
-  await connection.client.connect(transport);
-  return connection;
-}
-
-const connectClient = (mode) => async (launch, complain) => {
-  const client = new Client(SELF, { versionNegotiation: { mode } });
-  client.onerror = complain;
-  await client.connect(new StdioClientTransport(launch));
-  return { client, version: client.getNegotiatedProtocolVersion() };
-};
-
-const CONTENDERS = [
-  { name: 'sdk legacy', connect: connectSdk, version: LEGACY },
-  { name: 'client legacy', connect: connectClient('legacy'), version: LEGACY },
-  { name: 'client modern', connect: connectClient('auto'), version: MODERN },
-  { name: 'client modern pinned', connect: connectClient({ pin: MODERN }), version: MODERN },
-];
-
-/** A connection as the checks see it, whichever client made it. */
-class Session {
-  constructor(contender, connection, project, complaints) {
-    Object.assign(this, connection, { expectedVersion: contender.version, project, complaints });
-  }
-
-  call(name, rest = {}) {
-    const common = { project_root: this.project, operation_description: 'Judge the server' };
-    return this.client.callTool({ name, arguments: { ...common, ...rest } });
-  }
-
-  get(section) {
-    return this.call('reqlix_get_requirements', { section });
-  }
-
-  set(section, index, text) {
-    return this.call('reqlix_set_requirements', { section, index, text });
-  }
-
-  delete(section, index) {
-    return this.call('reqlix_delete_requirements', { section, index });
-  }
-}
-
-// What is expected of an answer.
-
-class Mismatch extends Error {
-  constructor(what, actual, wanted) {
-    super(`${what}: got ${JSON.stringify(actual)}, expected ${wanted}`);
-  }
-}
-
-function expect(what, actual, wanted) {
-  if (!isDeepStrictEqual(actual, wanted)) {
-    throw new Mismatch(what, actual, JSON.stringify(wanted));
-  }
-}
-
-function expectMatch(what, actual, pattern) {
-  if (typeof actual !== 'string' || !pattern.test(actual)) {
-    throw new Mismatch(what, actual, `a text like ${pattern}`);
-  }
-}
-
-function textOf(result) {
-  expect('types of content', result.content.map((block) => block.type), ['text']);
-  return result.content[0].text;
-}
-
-function expectAnswer(result, text, data) {
-  expect('isError', result.isError ?? false, false);
-  expect('text', textOf(result), text);
-  expect('structuredContent', result.structuredContent, data);
-}
-
-function expectToolError(result, pattern, kind, code, field) {
-  expect('isError', result.isError, true);
-  expectMatch('text', textOf(result), pattern);
-  expect('structuredContent', result.structuredContent, undefined);
-  const error = result._meta['reqlore/error'];
-  const named = { kind: error.kind, code: error.code, field: error.field, message: error.message };
-  expect('reqlore/error', named, { kind, code, field, message: textOf(result) });
-}
-
-function versionOf(result) {
-  const { version } = result.structuredContent;
-  expectMatch('version', version, /^[0-9a-f]{16}$/);
-  return version;
-}
-
-function expectDescribed(where, schema) {
-  expect(`${where}: type`, schema.type, 'object');
-  for (const [name, value] of Object.entries(schema.properties)) {
-    expectMatch(`${where}: description of ${name}`, value.description, /\S/);
-  }
-}
 
 // The checks, in the order in which they run.
 
@@ -187,13 +81,25 @@ async function tools({ client }) {
     expectMatch(`${tool.name}: description`, tool.description, /\S/);
     const given = Object.keys(tool.inputSchema.properties).sort();
     expect(`${tool.name}: arguments`, given, [...ARGUMENTS[tool.name]].sort());
-    expectDescribed(`${tool.name}: inputSchema`, tool.inputSchema);
-    expectDescribed(`${tool.name}: outputSchema`, tool.outputSchema);
-    const hints = HINTS.map((hint) => typeof tool.annotations[hint]);
-    expect(`${tool.name}: types of hints`, hints, HINTS.map(() => 'boolean'));
-    const reads = !WRITING.includes(tool.name);
-    expect(`${tool.name}: readOnlyHint`, tool.annotations.readOnlyHint, reads);
+    expectTyped(`${tool.name}: inputSchema`, tool.inputSchema);
+    expectTyped(`${tool.name}: outputSchema`, tool.outputSchema);
+    expectHints(tool);
   }
+}
+
+function expectTyped(where, schema) {
+  expect(`${where}: type`, schema.type, 'object');
+  for (const [name, value] of Object.entries(schema.properties)) {
+    expect(`${where}: ${name} says what it takes`, TYPING.some((word) => word in value), true);
+  }
+}
+
+/** What only reads can't destroy, so its other hints would be words without meaning. */
+function expectHints({ name, annotations }) {
+  const reads = !WRITING.includes(name);
+  const given = HINTS.filter((hint) => typeof annotations[hint] === 'boolean');
+  expect(`${name}: hints`, given, reads ? READING_HINTS : HINTS);
+  expect(`${name}: readOnlyHint`, annotations.readOnlyHint, reads);
 }
 
 async function instructions(session) {
@@ -304,6 +210,7 @@ const CHECKS = [
   ['an unknown tool is the JSON-RPC error -32601', unknownTool],
   [`${PARALLEL} parallel gets are all answered`, parallelGets],
   [`${PARALLEL} parallel sets all land`, parallelSets],
+  ...backlog.CHECKS,
   ['the SDK complains of nothing that it saw', complained],
 ];
 

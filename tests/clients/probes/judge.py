@@ -1,0 +1,160 @@
+"""Probes that others wrote judge the real binary: the official inspector, a prober that calls every
+tool, and an audit of the recorded list of tools.
+
+Usage: judge.py NODE INSPECTOR OBSERVE BINARY (see ../run). One line per check; exit code 1 if any
+failed. Each check has a server and a project of its own, with a small backlog in it.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LOADER = HERE.parent.parent / "examples/load_backlog.py"
+PATIENCE_SECONDS = 60
+
+EPIC = '{"title": "Another", "priority": 4}'
+# What the inspector asks, in each era. It ends with another code than 0 on an error, on a result
+# that is one, and with --strict on a schema that some clients can't use.
+QUESTIONS = [
+    ["--method", "tools/list", "--strict"],
+    ["--method", "resources/list"],
+    ["--method", "resources/templates/list"],
+    ["--method", "prompts/list"],
+    ["--method", "tools/call", "--tool-name", "get_item", "--tool-arg", "reference=REQ-001"],
+    ["--method", "tools/call", "--tool-name", "create_epic", "--tool-args-json", EPIC],
+    ["--method", "resources/read", "--uri", "epic://EP-001/hierarchy"],
+    ["--method", "prompts/get", "--prompt-name", "decompose_epic", "--prompt-args", "epic=EP-001"],
+]
+FILES = {
+    ".ixchel/decisions/dec-1d2c8f.md": "---\nid: dec-1d2c8f\ntags: [storage]\n---\nFiles first.\n",
+    ".knowledge/config.yaml": "docsets: {react: {version: 18.2}}\n",
+    "docs/development/requirements/general.md": "**1.** To be deleted.\n\n**2.** To stay.\n",
+}
+
+
+class Failure(Exception):
+    """A probe is not content."""
+
+
+class Project:
+    """A project with something of everything, and how to start a server in it."""
+
+    def __init__(self, folder: Path, observe: str, binary: str) -> None:
+        self.folder = folder
+        self.root = folder / "project"
+        self.server = [observe, str(folder), binary, "--root", str(self.root)]
+        for path, text in FILES.items():
+            file = self.root / path
+            file.parent.mkdir(parents=True)
+            file.write_text(text, "utf-8")
+        self.run([sys.executable, str(LOADER), str(HERE / "backlog.json"), "--", *self.server])
+
+    def run(self, command: list[str], given: str = "") -> str:
+        """What the command prints, if it and the server that it started end well."""
+        done = subprocess.run(
+            command,
+            input=given,
+            env={**os.environ, "HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=PATIENCE_SECONDS,
+        )
+        if done.returncode:
+            words = f"{done.stdout}\n{done.stderr}".strip()
+            raise Failure(f"exit code {done.returncode}: {words}")
+        code = (self.folder / "exit").read_text().strip()
+        if code != "0":
+            raise Failure(f"the server's exit code, none if it was killed: {code!r}")
+        return done.stdout
+
+
+Check = Callable[[Project], None]
+
+
+def inspector(node: str, program: str, era: str, question: list[str]) -> Check:
+    """The inspector wants a home, where it keeps what it was told."""
+
+    def check(project: Project) -> None:
+        options = ["--format", "json", "--protocol-era", era, *question]
+        project.run([node, program, "--cli", *options, "--", *project.server])
+
+    return check
+
+
+def prober(project: Project, *options: str) -> str:
+    command = [sys.executable, "-m", "amagi_mcp_probe", "--allow-destructive", *options]
+    return project.run([*command, "--", *project.server])
+
+
+def fitting_calls(project: Project) -> None:
+    """With references to what there is, every tool has to do what it is for."""
+    arguments = (HERE / "arguments.json").read_text("utf-8")
+    file = project.folder / "arguments.json"
+    file.write_text(arguments.replace("{project}", str(project.root)), "utf-8")
+    report = prober(project, "--strict", "--args", str(file))
+    if not re.search(r"^(\d+) tools: \1 passed\b", report, re.MULTILINE):
+        raise Failure(f"not every tool was called: {report}")
+
+
+def generated_calls(project: Project) -> None:
+    """Arguments that fit the schemas but name nothing: no crash, no hang, no protocol error."""
+    prober(project, "--include-optional")
+
+
+def audit(project: Project) -> None:
+    client = {"name": "reqlore-judge", "version": "1.0.0"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    requests = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
+    ]
+    answers = project.run(project.server, "".join(f"{json.dumps(one)}\n" for one in requests))
+    sent = [{"direction": "request", **request} for request in requests]
+    got = [{"direction": "response", **json.loads(answer)} for answer in answers.splitlines()]
+    recording = project.folder / "recording.jsonl"
+    recording.write_text("".join(f"{json.dumps(one)}\n" for one in [*sent, *got]), "utf-8")
+    report = project.run([sys.executable, "-m", "mcp_schema_audit", str(recording)])
+    if len(got) != len(sent) or "ALL CLEAR" not in report:
+        raise Failure(report)
+
+
+def words(question: list[str]) -> str:
+    return " ".join(word for word in question if not word.startswith(("-", "{")))
+
+
+def checks(node: str, program: str) -> list[tuple[str, Check]]:
+    eras = ["legacy", "modern"]
+    return [
+        (f"inspector {era}: {words(question)}", inspector(node, program, era, question))
+        for era in eras
+        for question in QUESTIONS
+    ] + [
+        ("prober: every tool does what it is for, as its schemas say", fitting_calls),
+        ("prober: whatever fits the schemas is answered", generated_calls),
+        ("audit: no client has to drop a tool", audit),
+    ]
+
+
+def main(node: str, program: str, observe: str, binary: str) -> int:
+    failures = 0
+    for title, check in checks(node, program):
+        with tempfile.TemporaryDirectory(prefix="reqlore-judge-") as folder:
+            try:
+                check(Project(Path(folder), observe, binary))
+            except (Failure, OSError, subprocess.TimeoutExpired) as error:
+                failures += 1
+                print(f"FAILED probes {title}: {' '.join(str(error).split())}", flush=True)
+            else:
+                print(f"ok probes {title}", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,44 @@
+"""What is expected of an answer, and how a check says that it is not so."""
+
+import re
+from typing import Any
+
+
+class Mismatch(Exception):
+    """The server's answer is not what was expected."""
+
+
+def expect(what: str, actual: Any, wanted: Any) -> None:
+    if actual != wanted:
+        raise Mismatch(f"{what}: got {actual!r}, expected {wanted!r}")
+
+
+def expect_match(what: str, actual: Any, pattern: str) -> None:
+    if not isinstance(actual, str) or not re.search(pattern, actual):
+        raise Mismatch(f"{what}: got {actual!r}, expected a text like {pattern!r}")
+
+
+def text_of(result: Any) -> str:
+    expect("types of content", [block.type for block in result.content], ["text"])
+    return result.content[0].text
+
+
+def expect_answer(result: Any, text: str, data: dict[str, Any]) -> None:
+    expect("isError", result.is_error, False)
+    expect("text", text_of(result), text)
+    expect("structuredContent", result.structured_content, data)
+
+
+def expect_tool_error(result: Any, pattern: str, kind: str, code: int, field: str) -> None:
+    expect("isError", result.is_error, True)
+    expect_match("text", text_of(result), pattern)
+    expect("structuredContent", result.structured_content, None)
+    error = result.meta["reqlore/error"]
+    named = {"kind": kind, "code": code, "field": field, "message": text_of(result)}
+    expect("reqlore/error", {key: error.get(key) for key in named}, named)
+
+
+def version_of(result: Any) -> str:
+    version = result.structured_content["version"]
+    expect_match("version", version, r"^[0-9a-f]{16}$")
+    return version

@@ -1,0 +1,128 @@
+// The official TypeScript clients, and how they start the server and connect to it.
+
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { Client as ClientOfSdk } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport as TransportOfSdk } from '@modelcontextprotocol/sdk/client/stdio.js';
+import {
+  ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+
+export const LEGACY = '2025-11-25';
+export const MODERN = '2026-07-28';
+
+const SELF = { name: 'reqlore-judge', version: '1.0.0' };
+
+// Both SDKs hold structured content against the output schemas of the tools that were listed, so
+// `tools/list` is among the first checks.
+
+/** How to start the server in a folder of its own, and how it ended there. */
+export class Server {
+  constructor(observe, binary) {
+    this.folder = mkdtempSync(join(tmpdir(), 'reqlore-judge-'));
+    this.project = join(this.folder, 'project');
+    this.launch = { command: observe, args: [this.folder, binary], cwd: this.project };
+    mkdirSync(this.project);
+  }
+
+  read(file) {
+    const path = join(this.folder, file);
+    return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  }
+
+  remove() {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+async function connectSdk(launch, complain) {
+  const transport = new TransportOfSdk(launch);
+  const connection = { client: new ClientOfSdk(SELF) };
+  connection.client.onerror = complain;
+  // This SDK tells the negotiated version to its transport only.
+  transport.setProtocolVersion = (version) => (connection.version = version);
+  await connection.client.connect(transport);
+  connection.hear = (updated, listChanged) => {
+    connection.client.setNotificationHandler(ResourceUpdatedNotificationSchema, updated);
+    connection.client.setNotificationHandler(ResourceListChangedNotificationSchema, listChanged);
+  };
+  return connection;
+}
+
+const connectClient = (mode) => async (launch, complain) => {
+  const client = new Client(SELF, { versionNegotiation: { mode } });
+  client.onerror = complain;
+  await client.connect(new StdioClientTransport(launch));
+  const hear = (updated, listChanged) => {
+    client.setNotificationHandler('notifications/resources/updated', updated);
+    client.setNotificationHandler('notifications/resources/list_changed', listChanged);
+  };
+  return { client, hear, version: client.getNegotiatedProtocolVersion() };
+};
+
+// The newer SDK makes one error of the codes that both eras have for a resource that is not there.
+export const CONTENDERS = [
+  { name: 'sdk legacy', connect: connectSdk, version: LEGACY, notFound: -32002 },
+  { name: 'client legacy', connect: connectClient('legacy'), version: LEGACY },
+  { name: 'client modern', connect: connectClient('auto'), version: MODERN },
+  { name: 'client modern pinned', connect: connectClient({ pin: MODERN }), version: MODERN },
+];
+
+/** What was heard and not yet asked for. */
+class News {
+  heard = [];
+  waiting = [];
+
+  tell(what) {
+    const next = this.waiting.shift();
+    next ? next(what) : this.heard.push(what);
+  }
+
+  next() {
+    if (this.heard.length) return Promise.resolve(this.heard.shift());
+    return new Promise((resolve) => this.waiting.push(resolve));
+  }
+}
+
+/** A connection as the checks see it, whichever client made it. */
+export class Session {
+  constructor(contender, connection, project, complaints) {
+    const { version: expectedVersion, notFound = -32602 } = contender;
+    Object.assign(this, connection, { expectedVersion, notFound, project, complaints });
+  }
+
+  call(name, rest = {}) {
+    const common = { project_root: this.project, operation_description: 'Judge the server' };
+    return this.client.callTool({ name, arguments: { ...common, ...rest } });
+  }
+
+  /** Waits for news of this URI or the list; gives what waits for the next, and what ends it. */
+  async watch(uri) {
+    const news = new News();
+    this.hear(({ params }) => news.tell(params.uri), () => news.tell('list'));
+    if (this.version === LEGACY) {
+      await this.client.listResources();
+      await this.client.subscribeResource({ uri });
+      return { next: () => news.next(), end: () => this.client.unsubscribeResource({ uri }) };
+    }
+    const wanted = { resourcesListChanged: true, resourceSubscriptions: [uri] };
+    const stream = await this.client.listen(wanted);
+    return { next: () => news.next(), end: () => stream.close() };
+  }
+
+  get(section) {
+    return this.call('reqlix_get_requirements', { section });
+  }
+
+  set(section, index, text) {
+    return this.call('reqlix_set_requirements', { section, index, text });
+  }
+
+  delete(section, index) {
+    return this.call('reqlix_delete_requirements', { section, index });
+  }
+}
