@@ -31,6 +31,10 @@ pub(crate) fn schema<T: JsonSchema>() -> Map<String, Value> {
     });
     settings.transforms.push(Box::new(RecursiveTransform(|schema: &mut Schema| {
         schema.remove("format");
+        // What may be left out is not null then, and null is refused.
+        if schema.get("default").is_some_and(Value::is_null) {
+            schema.remove("default");
+        }
         if let Some(Value::String(description)) = schema.get_mut("description") {
             *description = description.replace('\n', " ");
         }
@@ -48,10 +52,6 @@ pub(crate) fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
         match value {
             Value::Object(object) => {
                 object.remove("additionalProperties");
-                // Says of what may be missing that it is null then, which it is not.
-                if object.get("default").is_some_and(Value::is_null) {
-                    object.remove("default");
-                }
                 object.values_mut().for_each(lean);
             }
             Value::Array(items) => items.iter_mut().for_each(lean),

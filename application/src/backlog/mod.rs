@@ -66,8 +66,9 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     ]
 }
 
-/// What is promised of the answer to a change: the whole record, of which these tell what was
-/// written (rulings 1). Naming every key at each of nine tools would cost models more than it tells.
+// What is promised of the answer to a change: the whole record, of which these tell what was
+// written (rulings 1). Naming every key at each of nine tools would cost models more than it tells.
+// Clients would read a doc comment.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema")]
 struct Written {

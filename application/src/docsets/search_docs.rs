@@ -35,7 +35,8 @@ struct Arguments {
     generalized_keywords: Keywords<0>,
 }
 
-/// The published schema of the structured answer, which is made by hand below.
+// The published schema of the structured answer, which is made by hand below. Clients would read a
+// doc comment.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Answer {

@@ -64,7 +64,7 @@ impl JsonSchema for Version {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 16, "maxLength": 16 })
+        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
     }
 }
 

@@ -104,8 +104,12 @@ def fitting_calls(project: Project) -> None:
 
 
 def generated_calls(project: Project) -> None:
-    """Arguments that fit the schemas but name nothing: no crash, no hang, no protocol error."""
-    prober(project, "--include-optional")
+    """Arguments that fit the schemas but name nothing: no crash, no hang, no protocol error, and no
+    refusal of their shape."""
+    report = prober(project, "--include-optional")
+    refused = [line for line in report.splitlines() if "Invalid arguments" in line]
+    if refused:
+        raise Failure(f"what fits the schema is refused: {refused}")
 
 
 def audit(project: Project) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 from mcp import MCPError
 
 import backlog
@@ -143,6 +144,10 @@ def expect_typed(where: str, schema: dict[str, Any]) -> None:
     expect(f"{where}: type", schema["type"], "object")
     for name, value in schema["properties"].items():
         expect(f"{where}: {name} says what it takes", bool(value.keys() & TYPING), True)
+        # Some clients send the default of what was left out.
+        if "default" in value:
+            taken = jsonschema.Draft202012Validator(value).is_valid(value["default"])
+            expect(f"{where}: {name} takes its default", taken, True)
 
 
 def expect_hints(tool: Any) -> None:
