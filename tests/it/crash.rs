@@ -158,15 +158,15 @@ fn check(case: Case, root: &Path, books: &mut [Book]) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long is told by whoever runs the tests")]
-fn variable(name: &str) -> Option<u64> {
+pub(crate) fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 /// xorshift64: numbers that a seed makes again.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

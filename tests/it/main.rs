@@ -2,6 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "this crate is tests")]
 
+mod backlog;
+mod backlog_crash;
+mod backlog_files;
+mod backlog_real;
+mod branches;
 mod client;
 mod commands;
 mod crash;
@@ -15,6 +20,7 @@ mod moving;
 mod schemas;
 mod stdio;
 mod storages;
+mod subscriptions;
 mod surface;
 mod tidy;
 mod transcripts;

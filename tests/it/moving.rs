@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::client::{DIRECTORY, project, reqlore};
 
 /// The end of a command in a folder: its code, and what it printed to where it belongs.
-fn run(folder: &Path, command: &str) -> (i32, String) {
+pub(crate) fn run(folder: &Path, command: &str) -> (i32, String) {
     let arguments = command.split(' ');
     let Output { status, stdout, stderr } =
         reqlore().current_dir(folder).args(arguments).output().unwrap();
@@ -21,7 +21,7 @@ fn run(folder: &Path, command: &str) -> (i32, String) {
     (status.code().unwrap(), shown + &told)
 }
 
-fn moved(folder: &Path, command: &str) -> String {
+pub(crate) fn moved(folder: &Path, command: &str) -> String {
     let (code, said) = run(folder, command);
     assert_eq!(code, 0, "{command}: {said}");
     said
@@ -53,10 +53,10 @@ fn write_project(root: &Path) {
 }
 
 /// Every file with its bytes and its time, below the folders that are documents.
-fn files(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
+pub(crate) fn files(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
     let mut found = BTreeMap::new();
     let mut folders: Vec<_> =
-        ["docs", ".knowledge", ".ixchel"].map(|name| root.join(name)).to_vec();
+        ["docs", ".knowledge", ".ixchel", ".reqlore/backlog"].map(|name| root.join(name)).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten() {
             let path = entry.unwrap().path();

@@ -15,10 +15,25 @@ fn caller() -> Caller {
     Caller { name: "tester".to_owned(), access: Access::Write }
 }
 
+/// One of each kind, so that what answers also holds something.
+const BACKLOG: [(&str, &str); 5] = [
+    ("epics/EP-001", "---\ntitle: Accounts\n---\n\nPeople have accounts.\n"),
+    ("stories/US-001", "---\ntitle: Log in\nepic: EP-001\nassignee: bob\ntags: [a]\n---\n"),
+    (
+        "requirements/REQ-001",
+        "---\ntitle: Lock\nuser_story: US-001\ndepends_on: [REQ-002]\n---\n\nSee AC-001.\n",
+    ),
+    ("requirements/REQ-002", "---\ntitle: Words\nuser_story: US-001\ntype: Data\n---\n"),
+    ("criteria/AC-001", "---\nuser_story: US-001\n---\n\nGIVEN a lock\n"),
+];
+
 fn application() -> Application {
     let store = MemoryStore::default();
     let docsets = "docsets:\n  react: {version: 18.2}\n  vue:\n";
     run(crate::transcripts::commit(&store, ".knowledge/config.yaml", docsets));
+    for (path, text) in BACKLOG {
+        run(crate::transcripts::commit(&store, &format!(".reqlore/backlog/{path}.md"), text));
+    }
     Application::new(Ports {
         documents: Arc::new(store),
         projects: Arc::new(NamedProjects),
@@ -30,6 +45,36 @@ fn application() -> Application {
     })
 }
 
+/// What arguments of the backlog take, and what only looks like it.
+const WORDS: [&str; 26] = [
+    "EP-001",
+    "EP-2",
+    "US-1",
+    "US-001",
+    "REQ-001",
+    "REQ-002",
+    "AC-001",
+    "REQ-",
+    "us-1",
+    "US-1\n",
+    "US-\u{661}",
+    "EP-99999999999999999999",
+    "US-0",
+    "Draft",
+    "Done",
+    "Active",
+    "In Progress",
+    "draft",
+    "Functional",
+    "Business Rule",
+    "depends_on",
+    "blocks",
+    "requirement",
+    "knowledge",
+    "lock",
+    "accounts words",
+];
+
 /// Values around every limit, and of every type.
 fn value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
@@ -38,6 +83,9 @@ fn value() -> impl Strategy<Value = Value> {
         Just("general".to_owned()),
         Just("1".to_owned()),
         Just("react".to_owned()),
+        prop::sample::select(WORDS.to_vec()).prop_map(str::to_owned),
+        (498..503_usize).prop_map(|n| "t".repeat(n)),
+        (49_998..50_003_usize).prop_map(|n| "d".repeat(n)),
         Just("/project".to_owned()),
         Just("0123456789abcdef".to_owned()),
         (95..105_usize).prop_map(|n| "é".repeat(n)),
@@ -51,7 +99,9 @@ fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         8 => text.prop_map(Value::from),
         1 => prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i32>().prop_map(Value::from)],
+        2 => (-1..102_i64).prop_map(Value::from),
         1 => Just(json!(["general"])),
+        1 => Just(json!(["requirement", "section"])),
         1 => (48..53_usize).prop_map(|n| json!(vec!["word"; n])),
         1 => prop::collection::vec((198..203_usize).prop_map(|n| "é".repeat(n)), 0..3)
             .prop_map(Value::from),
@@ -60,13 +110,23 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Arguments that mostly fit, so that single misfits show.
-fn arguments() -> impl Strategy<Value = Map<String, Value>> {
+/// What every tool takes that has such an argument.
+fn good() -> Map<String, Value> {
     let good = json!({
         "project_root": "/project", "operation_description": "x", "section": "general",
         "index": "1", "text": "text",
-        "docset": "react", "keywords": ["hooks"], "generalized_keywords": []
+        "docset": "react", "keywords": ["hooks"], "generalized_keywords": [],
+        "title": "Title", "priority": 2, "description": "GIVEN x", "status": "Draft",
+        "type": "Functional", "assignee": "bob", "tags": ["a"], "epic": "EP-001",
+        "user_story": "US-1", "requirement": "REQ-001", "acceptance_criteria": "AC-001",
+        "reference": "REQ-001", "source": "REQ-002", "target": "REQ-001", "query": "lock",
+        "limit": 10, "entity_types": ["requirement", "epic"]
     });
+    good.as_object().unwrap().clone()
+}
+
+/// Arguments that mostly fit, so that single misfits show.
+fn arguments() -> impl Strategy<Value = Map<String, Value>> {
     let names = [
         "project_root",
         "operation_description",
@@ -77,11 +137,30 @@ fn arguments() -> impl Strategy<Value = Map<String, Value>> {
         "docset",
         "keywords",
         "generalized_keywords",
+        "title",
+        "priority",
+        "description",
+        "status",
+        "type",
+        "assignee",
+        "tags",
+        "epic",
+        "user_story",
+        "requirement",
+        "acceptance_criteria",
+        "reference",
+        "cascade",
+        "source",
+        "target",
+        "query",
+        "limit",
+        "cursor",
+        "entity_types",
         "other",
     ];
     let change = (prop::sample::select(names.to_vec()), prop::option::of(value()));
-    prop::collection::vec(change, 0..4).prop_map(move |changes| {
-        let mut arguments = good.as_object().unwrap().clone();
+    prop::collection::vec(change, 0..9).prop_map(|changes| {
+        let mut arguments = good();
         for (name, value) in changes {
             match value {
                 Some(value) => arguments.insert(name.to_owned(), value),
@@ -107,11 +186,16 @@ proptest! {
             let taken = spec.input_schema["properties"].as_object().unwrap();
             let mut arguments = all.clone();
             arguments.retain(|name, _| taken.contains_key(name) || name == "other");
+            // One name, two meanings.
+            if spec.name.ends_with("_relationship") && arguments.get("type") == Some(&json!("Functional"))
+            {
+                arguments.insert("type".to_owned(), json!("depends_on"));
+            }
             let input = jsonschema::validator_for(&Value::Object(spec.input_schema.clone())).unwrap();
             let fits = input.is_valid(&Value::Object(arguments.clone()));
             let call = Call {
                 caller: caller(),
-            observer: Arc::new(Unobserved),
+                observer: Arc::new(Unobserved),
                 correlation_id: String::new(),
                 name: spec.name.to_owned(),
                 arguments: arguments.clone(),
@@ -158,4 +242,30 @@ fn every_broken_constraint_is_named_at_once() {
     ] {
         assert!(error.contains(part), "{part} is missing in: {error}");
     }
+}
+
+/// The property above would prove nothing of tools that refuse all it has for them.
+#[test]
+fn every_tool_answers_the_arguments_that_fit() {
+    let mut refused = Vec::new();
+    let fitting = good();
+    for spec in application().tools(&caller()) {
+        let taken = spec.input_schema["properties"].as_object().unwrap();
+        let mut arguments = fitting.clone();
+        arguments.retain(|name, _| taken.contains_key(name));
+        if spec.name.ends_with("_relationship") {
+            arguments.insert("type".to_owned(), json!("depends_on"));
+        }
+        let call = Call {
+            caller: caller(),
+            observer: Arc::new(Unobserved),
+            correlation_id: String::new(),
+            name: spec.name.to_owned(),
+            arguments,
+        };
+        if let Err(error) = run(application().call(call)) {
+            refused.push(format!("{}: {}", spec.name, error.message));
+        }
+    }
+    println!("{refused:#?}");
 }

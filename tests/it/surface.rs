@@ -164,3 +164,39 @@ fn the_documentation_of_the_tools_is_true() {
     }
     expect_file![repository().join("docs/tools.md")].assert_eq(&page);
 }
+
+/// What the list of tools may cost a model, in tokens: as it is sent, and without what only
+/// programs read.
+const MAX_TOKENS: [usize; 2] = [11_000, 6_000];
+
+#[test]
+fn the_list_of_all_tools_leaves_a_model_room_to_think() {
+    let with = tools();
+    let mut without = with.clone();
+    for tool in &mut without {
+        tool.as_object_mut().unwrap().remove("outputSchema");
+    }
+    let coder = tiktoken_rs::cl100k_base().unwrap();
+    let count = |tools: &[Value]| {
+        let list = json!({ "tools": tools }).to_string();
+        coder.encode_ordinary(&list).len()
+    };
+    let tokens = [count(&with), count(&without)];
+    println!("{} tools: {tokens:?} tokens, with and without output schemas", with.len());
+    assert!(tokens[0] <= MAX_TOKENS[0] && tokens[1] <= MAX_TOKENS[1], "{tokens:?} tokens");
+}
+
+// S2: 1.7, 4.2
+#[test]
+fn the_tool_of_specification_2_is_listed_word_for_word() {
+    let all = tools();
+    let tool = all.iter().find(|tool| tool["name"] == "get_user_story_requirements").unwrap();
+    assert_eq!(tool["description"], "Get all requirements linked to a specific user story");
+    let expected = json!({
+        "type": "string",
+        "description": "User story reference ID (e.g., 'US-047')",
+        "pattern": "^US-\\d+$"
+    });
+    assert_eq!(tool["inputSchema"]["properties"], json!({ "user_story": expected }));
+    assert_eq!(tool["inputSchema"]["required"], json!(["user_story"]));
+}

@@ -1,0 +1,362 @@
+//! The backlog as several clients use it at once, and what hostile ones send.
+//!
+//! The trap: an answer that is an error is no reference. Everything here goes through `made`, which
+//! fails on those, so a test can't count references that were never given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::client::{Server, call, project, text};
+use crate::moving::run;
+
+/// The data of a tool's answer, which is no error.
+pub(crate) fn data(answer: &Value) -> &Value {
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    &answer["result"]["structuredContent"]
+}
+
+/// The reference of what a tool made.
+pub(crate) fn made(server: &mut Server, tool: &str, arguments: Value) -> String {
+    let answer = server.call(tool, arguments);
+    data(&answer)["reference_id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+pub(crate) fn epic(server: &mut Server, title: &str) -> String {
+    made(server, "create_epic", json!({ "title": title, "priority": 1 }))
+}
+
+pub(crate) fn story(server: &mut Server, epic: &str, title: &str) -> String {
+    made(server, "create_user_story", json!({ "epic": epic, "title": title, "priority": 2 }))
+}
+
+pub(crate) fn requirement(story: &str, title: &str) -> Value {
+    json!({ "user_story": story, "title": title, "priority": 3, "type": "Functional" })
+}
+
+/// Every file below a folder with its bytes.
+pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Titles by reference, of all requirements.
+pub(crate) fn requirements(server: &mut Server) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut arguments = json!({ "limit": 100 });
+    loop {
+        let answer = server.call("search_requirements", arguments.clone());
+        let page = data(&answer);
+        for result in page["results"].as_array().unwrap() {
+            let [reference, title] =
+                ["reference_id", "title"].map(|key| result[key].as_str().unwrap().to_owned());
+            let twice = found.insert(reference, title);
+            assert_eq!(twice, None, "listed twice: {result}");
+        }
+        match &page["next_cursor"] {
+            Value::Null => {
+                assert_eq!(page["total"], found.len());
+                return found;
+            }
+            cursor => arguments["cursor"] = cursor.clone(),
+        }
+    }
+}
+
+/// Three processes make requirements of one story, with all their calls in the pipe at once.
+fn several_processes(storage: &str, processes: usize, each: usize) {
+    let project = project();
+    let root = project.path();
+    let start = || Server::start_with(root, &["--storage", storage, "--log", "warn"]);
+    let mut server = start();
+    let epic = epic(&mut server, "Epic");
+    let story = story(&mut server, &epic, "Story");
+    assert!(server.end().1.success());
+    let answers: Vec<(String, String)> = std::thread::scope(|scope| {
+        let story = &story;
+        let writers: Vec<_> = (0..processes)
+            .map(|process| {
+                let mut server = start();
+                scope.spawn(move || {
+                    for number in 0..each {
+                        let item = requirement(story, &format!("{process}.{number}"));
+                        server.send(call(number, "create_requirement", root, item).to_string());
+                    }
+                    let (answers, _) = server.end();
+                    assert_eq!(answers.len(), each);
+                    let named = |answer: &Value| {
+                        let record = data(answer);
+                        ["reference_id", "title"].map(|key| record[key].as_str().unwrap().into())
+                    };
+                    answers.iter().map(named).map(|[a, b]| (a, b)).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    let total = processes * each;
+    let told: BTreeMap<String, String> = answers.iter().cloned().collect();
+    assert_eq!((answers.len(), told.len()), (total, total), "a reference was given twice");
+    let expected: BTreeSet<String> = (1..=total).map(|n| format!("REQ-{n:03}")).collect();
+    assert_eq!(told.keys().cloned().collect::<BTreeSet<_>>(), expected, "a number was left out");
+    assert_eq!(requirements(&mut start()), told);
+    let (code, said) = run(root, &format!("check --storage {storage}"));
+    assert_eq!((code, said.as_str()), (0, "Nothing to mend.\n"));
+}
+
+// Reliability P3
+#[test]
+fn three_processes_on_files_never_give_one_reference_twice() {
+    several_processes("fs", 3, 20);
+}
+
+// Reliability P3
+#[test]
+fn three_processes_on_one_sqlite_file_never_give_one_reference_twice() {
+    several_processes("sqlite", 3, 20);
+}
+
+#[test]
+fn pipelined_calls_on_sled_never_give_one_reference_twice() {
+    several_processes("sled", 1, 60);
+}
+
+/// A server on a small backlog, made by it.
+fn small(root: &Path) -> Server {
+    let mut server = Server::start(root);
+    let epic = epic(&mut server, "Epic");
+    let story = story(&mut server, &epic, "Story");
+    made(&mut server, "create_requirement", requirement(&story, "Requirement"));
+    made(
+        &mut server,
+        "create_acceptance_criteria",
+        json!({ "user_story": story, "description": "GIVEN x" }),
+    );
+    server
+}
+
+/// Asks, and sees that it is refused without a word of a bug, that nothing was changed, and that
+/// the next question is answered.
+fn check_refused(server: &mut Server, root: &Path, request: &Value) -> Value {
+    let before = tree(root);
+    let answer = server.ask(request);
+    let shown = answer.to_string().chars().take(500).collect::<String>();
+    let refused = answer["result"]["isError"] == true || answer["error"].is_object();
+    assert!(refused, "{request} was answered: {shown}");
+    assert_ne!(answer["error"]["code"], -32603, "{request}: {shown}");
+    assert!(!shown.contains("correlation"), "{request}: {shown}");
+    assert_eq!(tree(root), before, "{request} changed a file");
+    let next = server.call("list_epics", json!({}));
+    assert_eq!(data(&next)["total"], 1);
+    answer
+}
+
+// Catalogue 39; S2: 1.2, 1.5, 2.1, 2.2
+#[test]
+fn hostile_references_are_refused_by_every_tool_and_change_nothing() {
+    let project = project();
+    let root = project.path();
+    let mut server = small(root);
+    let hostile = [
+        "US-1 OR 1=1",
+        "US-\u{661}",
+        "US-1\n",
+        " US-1",
+        "us-1",
+        "US-",
+        "047",
+        "USER-047",
+        "",
+        "\0",
+        "US-1\0",
+        "US--1",
+        "US-+1",
+        "US-1.0",
+        "US-1e3",
+        "../US-1",
+        "/etc/passwd",
+        "US-\u{ff11}",
+    ];
+    let title = |key: &str, hostile: &str| json!({ "title": "x", "priority": 1, key: hostile });
+    for reference in hostile {
+        for (tool, arguments) in [
+            ("get_user_story_requirements", json!({ "user_story": reference })),
+            ("get_item", json!({ "reference": reference })),
+            ("delete_item", json!({ "reference": reference, "cascade": true })),
+            ("update_user_story", json!({ "user_story": reference, "title": "x" })),
+            ("create_user_story", title("epic", reference)),
+            ("create_requirement", requirement(reference, "x")),
+            ("create_acceptance_criteria", json!({ "user_story": reference, "description": "x" })),
+            ("epic_hierarchy", json!({ "epic": reference })),
+        ] {
+            let request = call(1, tool, root, arguments);
+            let answer = check_refused(&mut server, root, &request);
+            if tool == "get_user_story_requirements" && reference.starts_with("US") {
+                let said = text(&answer);
+                assert!(said.contains("Invalid user story reference ID format"), "{said}");
+            }
+        }
+    }
+    for (reference, tool) in [
+        ("US-99999999999999999999", "get_user_story_requirements"),
+        ("US-4294967297", "get_user_story_requirements"),
+        ("US-007", "get_user_story_requirements"),
+    ] {
+        let request = call(1, tool, root, json!({ "user_story": reference }));
+        let answer = check_refused(&mut server, root, &request);
+        let said = text(&answer);
+        assert!(said.contains("User story not found") && said.contains(reference), "{said}");
+    }
+    let spelt = server.call("get_user_story_requirements", json!({ "user_story": "US-0001" }));
+    assert_eq!(data(&spelt)["user_story"], "US-001", "leading zeros are one story");
+}
+
+// Catalogue 40, 46; S5: 6.1, 6.4, 6.7
+#[test]
+fn hostile_uris_and_ids_are_refused_and_open_nothing() {
+    let project = project();
+    let root = project.path();
+    std::fs::write(root.join("secret.md"), "---\nid: secret\n---\n").unwrap();
+    let mut server = small(root);
+    let codes = |uri: &str| if uri.contains("EP-002") { -32002 } else { -32602 };
+    for uri in [
+        "epic://../1",
+        "epic://1/hierarchy/..",
+        "EPIC://1",
+        "epic://1?x",
+        "epic://1#f",
+        "epic://",
+        "epic://user@1",
+        "file:///etc/passwd",
+        "http://127.0.0.1/",
+        "epic://EP-001/../EP-001",
+        "epic://EP-001?x",
+        "epic://EP-001#f",
+        "epic://x@EP-001",
+        "epic://EP-001/",
+        "",
+        "\0",
+        "epic://EP-002",
+        "epic://EP-001%2f..",
+        "requirements://../epics",
+        "epic:EP-001",
+    ] {
+        for method in ["resources/read", "resources/subscribe"] {
+            let request = json!({
+                "jsonrpc": "2.0", "id": 1, "method": method, "params": { "uri": uri }
+            });
+            let answer = check_refused(&mut server, root, &request);
+            assert_eq!(answer["error"]["code"], codes(uri), "{method} {uri}: {answer}");
+        }
+    }
+    for id in ["../secret", "/etc/passwd", "..", "secret\0", "a/../../secret", "", "REQ-9"] {
+        for (tool, key) in [
+            ("ixchel_show", "id"),
+            ("ixchel_graph", "id"),
+            ("ixchel_context", "id"),
+            ("get_item", "reference"),
+        ] {
+            let request = call(1, tool, root, json!({ key: id }));
+            let answer = check_refused(&mut server, root, &request);
+            assert!(!answer.to_string().contains("id: secret"), "{answer}");
+        }
+    }
+}
+
+// Catalogue 48
+#[test]
+fn hostile_queries_are_words_or_are_refused_and_never_a_syntax() {
+    let project = project();
+    let root = project.path();
+    let mut server = small(root);
+    let before = tree(root);
+    let long = "word ".repeat(20_000);
+    for query in [
+        "\"",
+        "*",
+        "NEAR(",
+        "a OR",
+        "%_",
+        "the of and",
+        "' OR 1=1 --",
+        "title:",
+        "(",
+        "\\",
+        "[a TO",
+        "\u{202e}\u{200b}",
+        "\0",
+        "a\0b",
+        "^~!",
+        &long,
+        "",
+        " ",
+    ] {
+        for tool in ["search_global", "search_requirements", "ixchel_search"] {
+            let answer = server.call(tool, json!({ "query": query }));
+            let refused = answer["result"]["isError"] == true;
+            let shown = answer.to_string().chars().take(500).collect::<String>();
+            assert!(answer["error"].is_null(), "{tool} {shown}");
+            assert_eq!(refused, query.len() > 10_000 || query.trim().is_empty(), "{tool} {shown}");
+            let lower = shown.to_lowercase();
+            assert!(
+                !["syntax", "sql", "fts", "parse"].iter().any(|w| lower.contains(w)),
+                "{shown}"
+            );
+            if refused {
+                assert!(lower.contains("query"), "{shown}");
+            }
+        }
+    }
+    for cursor in ["x", "\0", "' OR 1=1", "AAAA", "99999999999999999999", "%00"] {
+        for tool in ["search_requirements", "list_epics"] {
+            let request = call(1, tool, root, json!({ "cursor": cursor }));
+            check_refused(&mut server, root, &request);
+        }
+    }
+    assert_eq!(tree(root), before, "a question changed a file");
+}
+
+// Catalogue 46
+#[test]
+fn two_files_of_one_reference_cycles_and_self_links_are_told_and_end() {
+    let project = project();
+    let root = project.path();
+    let mut server = small(root);
+    let folder = root.join(".reqlore/backlog/requirements");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    let head = "---\nuser_story: US-001\ntitle: x\n";
+    write("REQ-011.md", &format!("{head}depends_on: [REQ-012]\n---\n"));
+    write("REQ-012.md", &format!("{head}depends_on: [REQ-011, REQ-012]\n---\n"));
+    write("REQ-013-aaaaaa.md", &format!("{head}---\n"));
+    write("REQ-013-bbbbbb.md", &format!("{head}---\n"));
+    write("REQ-014.md", &format!("{head}reference_id: REQ-099\n---\n"));
+    for reference in ["REQ-011", "REQ-012"] {
+        let answer = server.call("get_item", json!({ "reference": reference }));
+        assert_eq!(data(&answer)["item"]["reference_id"], reference);
+    }
+    data(&server.call("ixchel_context", json!({ "id": "REQ-011" })));
+    let twice = server.call("get_item", json!({ "reference": "REQ-013" }));
+    for name in ["REQ-013-aaaaaa.md", "REQ-013-bbbbbb.md"] {
+        assert!(text(&twice).contains(name), "{twice}");
+    }
+    let answer = server.call("get_item", json!({ "reference": "REQ-014" }));
+    assert_eq!(data(&answer)["item"]["reference_id"], "REQ-014", "the file's name tells");
+    let (code, said) = run(root, "check");
+    assert_eq!(code, 1, "{said}");
+    for name in ["REQ-013-aaaaaa.md", "REQ-012.md", "REQ-014.md"] {
+        assert!(said.contains(name), "{name} in {said}");
+    }
+}

@@ -1,0 +1,144 @@
+//! A backlog that nobody here wrote, where it is at hand: loaded with the example, then read whole.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::backlog::{data, requirements};
+use crate::client::{BINARY, Server, project};
+use crate::moving::run;
+use crate::repository;
+
+fn ask(server: &mut Server, method: &str, params: &Value) -> Value {
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let answer = server.ask(&request);
+    assert!(answer["result"].is_object(), "{method} {params}: {answer}");
+    answer["result"].clone()
+}
+
+/// All pages of a list.
+fn pages(server: &mut Server, tool: &str, list: &str) -> Vec<Value> {
+    let (mut found, mut arguments) = (Vec::new(), json!({ "limit": 20 }));
+    loop {
+        let answer = server.call(tool, arguments.clone());
+        let page = data(&answer);
+        found.extend(page[list].as_array().unwrap().iter().cloned());
+        match &page["next_cursor"] {
+            Value::Null => return found,
+            cursor => arguments["cursor"] = cursor.clone(),
+        }
+    }
+}
+
+fn load(file: &Path, root: &Path) -> bool {
+    let script = repository().join("tests/examples/load_backlog.py");
+    let output = Command::new("python3")
+        .arg(script)
+        .arg(file)
+        .args(["--", BINARY, "--log", "warn", "--root"])
+        .arg(root)
+        .env("REQLORE_CACHE", "off")
+        .env("GIT_AUTHOR_NAME", "tester")
+        .output();
+    let Ok(output) = output else {
+        println!("python3 is missing; nothing was proved");
+        return false;
+    };
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success(), "{said}");
+    println!("{}", said.trim());
+    true
+}
+
+/// The counts of each epic are those of the file, and all references below it are new.
+fn check_hierarchies(server: &mut Server, source: &[Value]) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    let mut add = |item: &Value| {
+        let reference = item["reference_id"].as_str().unwrap().to_owned();
+        assert!(seen.insert(reference), "twice: {item}");
+    };
+    for epic in pages(server, "list_epics", "epics") {
+        let given = source.iter().find(|given| given["title"] == epic["title"]).unwrap();
+        let given: Vec<usize> = given["user_stories"].as_array().map_or(Vec::new(), |stories| {
+            let below =
+                stories.iter().map(|story| story["requirements"].as_array().map_or(0, Vec::len));
+            below.collect()
+        });
+        let answer = server.call("epic_hierarchy", json!({ "epic": epic["reference_id"] }));
+        let tree = data(&answer);
+        let stories = tree["user_stories"].as_array().unwrap();
+        add(&tree["epic"]);
+        let mut below = 0;
+        for story in stories {
+            add(story);
+            let requirements = story["requirements"].as_array().unwrap();
+            below += requirements.len();
+            requirements.iter().for_each(&mut add);
+        }
+        let counts = [&tree["counts"]["user_stories"], &tree["counts"]["requirements"]];
+        assert_eq!(counts, [&json!(stories.len()), &json!(below)], "{epic}");
+        assert_eq!((stories.len(), below), (given.len(), given.iter().sum()), "{epic}");
+    }
+    seen
+}
+
+// S5: 6.1, 6.2, 6.3, 8.2, 8.4, 8.5
+#[test]
+fn a_real_backlog_is_loaded_and_read_whole() {
+    let file = repository().join("../shared/data/openspec-backlog.json");
+    let Ok(source) = std::fs::read(&file) else {
+        println!("no real backlog is beside the repository; nothing was proved");
+        return;
+    };
+    let source: Vec<Value> = serde_json::from_slice(&source).unwrap();
+    let project = project();
+    let root = project.path();
+    let begun = Instant::now();
+    if !load(&file, root) {
+        return;
+    }
+    println!("loaded in {:?}", begun.elapsed());
+    let mut server = Server::start(root);
+    assert_eq!(data(&server.call("list_epics", json!({})))["total"], source.len());
+    let all = check_hierarchies(&mut server, &source);
+    assert_eq!((source.len(), all.len()), (36, 994));
+    let found = requirements(&mut server);
+    let expected: BTreeSet<&String> = all.iter().filter(|one| one.starts_with("REQ")).collect();
+    assert_eq!(found.keys().collect::<BTreeSet<_>>(), expected);
+    for (prompt, argument, reference) in [
+        ("analyze_requirement_quality", "requirement", "REQ-001"),
+        ("suggest_test_scenarios", "requirement", "REQ-100"),
+        ("suggest_acceptance_criteria", "user_story", "US-001"),
+        ("generate_user_story", "epic", "EP-001"),
+        ("decompose_epic", "epic", "EP-036"),
+    ] {
+        let params = json!({ "name": prompt, "arguments": { argument: reference } });
+        let answer = ask(&mut server, "prompts/get", &params);
+        assert!(answer["messages"][0].to_string().contains(reference), "{prompt}: {answer}");
+    }
+    let mut uris = BTreeSet::new();
+    let mut params = json!({});
+    loop {
+        let page = ask(&mut server, "resources/list", &params);
+        for resource in page["resources"].as_array().unwrap() {
+            let uri = resource["uri"].as_str().unwrap();
+            assert!(uris.insert(uri.to_owned()), "{uri} is listed twice");
+            let answer = ask(&mut server, "resources/read", &json!({ "uri": uri }));
+            let content = &answer["contents"][0];
+            assert_eq!(content["uri"], uri);
+            let parsed = serde_json::from_str::<Value>(content["text"].as_str().unwrap());
+            assert!(parsed.unwrap().is_object(), "{uri}");
+        }
+        match &page["nextCursor"] {
+            Value::Null => break,
+            cursor => params = json!({ "cursor": cursor }),
+        }
+    }
+    assert!(uris.len() >= 994, "only {} resources", uris.len());
+    assert!(server.end().1.success());
+    let (code, said) = run(root, "check");
+    assert_eq!((code, said.as_str()), (0, "Nothing to mend.\n"));
+}
