@@ -91,7 +91,8 @@ fn survive(storage: &str, processes: usize) {
 /// the midst of creating or of deleting.
 fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random) -> Vec<Story> {
     let mut stories = Vec::new();
-    let lifetime = 1 + random.next() % 3;
+    let lifetime = random.next() % 3;
+    let is_last_deleted = random.next() % 2 == 0;
     for number in 0..=lifetime {
         let reference = crate::backlog::story(&mut server, epic, "Story");
         let mut story = Story {
@@ -101,7 +102,9 @@ fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random)
             is_deleted: false,
         };
         let count = 2 + random.next() % 6;
-        let read = if number == lifetime { random.next() % (count + 1) } else { count };
+        let is_last = number == lifetime;
+        let is_whole = !is_last || is_last_deleted;
+        let read = if is_whole { count } else { random.next() % (count + 1) };
         for one in 0..count {
             let title = format!("{reference} {one}");
             let item = requirement(&reference, &title);
@@ -115,16 +118,17 @@ fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random)
             let twice = story.requirements.insert(reference, title);
             assert_eq!(twice, None, "given twice: {answer}");
         }
-        if read == count && random.next() % 3 > 0 {
+        if is_whole && (is_last || random.next() % 3 > 0) {
             let gone = json!({ "reference": reference, "cascade": true });
             server.send(call(99, "delete_item", root, gone).to_string());
             story.is_asked = true;
-            if number < lifetime {
+            if !is_last {
                 data(&server.answer());
                 story.is_deleted = true;
             } else {
                 // So long that it may have begun, and may be done.
-                (0..random.next() % 4000).for_each(|_| std::thread::yield_now());
+                let most = 1 << (random.next() % 17);
+                (0..random.next() % most).for_each(|_| std::thread::yield_now());
             }
         }
         stories.push(story);

@@ -96,7 +96,7 @@ fn two_branches_that_both_grew_merge_and_are_mended() {
     for reference in ["EP-001", "US-001", "REQ-001", "REQ-002"] {
         assert!(said.contains(reference), "{reference} is not named: {said}");
     }
-    let (code, said) = run(&bob, "check --fix");
+    let (code, said) = run(&bob, "check --fix --log warn");
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("EP-001 is EP-002 now"), "{said}");
     let (code, said) = run(&bob, "check");
