@@ -1,4 +1,7 @@
 //! Two branches that both grew the backlog, merged by the real git and mended by `check --fix`.
+//!
+//! Both are grown within one second, so which of two items is the younger is told by their
+//! identities alone.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -107,6 +110,13 @@ fn two_branches_that_both_grew_merge_and_are_mended() {
         let expected =
             ["epic", "story", "other", "requirement"].map(|what| format!("{who}'s {what}"));
         assert_eq!(titles(&mut server, &json!(reference)), expected);
+    }
+    // Ada's are the older ones, so they keep what they were called.
+    for (reference, title) in
+        [("US-001", "Ada's story"), ("REQ-001", "Ada's requirement"), ("REQ-002", "Ada's other")]
+    {
+        let answer = server.call("get_item", json!({ "reference": reference }));
+        assert_eq!(data(&answer)["item"]["title"], title, "{reference}");
     }
     assert_eq!(epic(&mut server, "Next"), "EP-003");
 }

@@ -197,7 +197,7 @@ static JUDGED: LazyLock<Vec<Judged>> = LazyLock::new(|| {
 });
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     // S1: P.1, P.2
     #[test]

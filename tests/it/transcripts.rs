@@ -179,7 +179,7 @@ fn over_pipes_on_files(steps: &[Step]) -> Vec<Value> {
     for step in steps {
         match step {
             Step::Send(request) => {
-                let answer = server.ask(&unmasked(request, root));
+                let answer = answered(&mut server, &unmasked(request, root));
                 answers.push(masked(&answer, root));
             }
             Step::Write { path, text } => save(project.path(), path, text),
@@ -199,7 +199,7 @@ fn over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
     for step in steps {
         match step {
             Step::Send(request) => {
-                let answer = server.ask(&unmasked(request, root));
+                let answer = answered(&mut server, &unmasked(request, root));
                 answers.push(masked(&answer, root));
             }
             Step::Write { path, text } => {
@@ -306,6 +306,15 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }
 
+/// The answer; who listed resources is told at some time that there are others.
+fn answered(server: &mut Server, request: &Value) -> Value {
+    let mut answer = server.ask(request);
+    while answer.get("id").is_none() {
+        answer = server.answer();
+    }
+    answer
+}
+
 /// The index of the product, in memory, with the built-in table.
 fn search() -> Arc<dyn SearchIndex> {
     let embedders: Vec<Arc<dyn Embedder>> = vec![Arc::new(StaticEmbedder::new())];
@@ -340,8 +349,12 @@ fn in_process(steps: &[Step], ports: Ports, folder: &Path, writer: Writer) -> Ve
             };
             let line = format!("{}\n", unmasked(request, root));
             write.write_all(line.as_bytes()).await.unwrap();
-            let answer = lines.next_line().await.unwrap().unwrap();
-            answers.push(masked(&serde_json::from_str(&answer).unwrap(), root));
+            let mut answer = Value::Null;
+            while answer.get("id").is_none() {
+                let line = lines.next_line().await.unwrap().unwrap();
+                answer = serde_json::from_str(&line).unwrap();
+            }
+            answers.push(masked(&answer, root));
         }
         write.shutdown().await.unwrap();
         served.await.unwrap().unwrap();

@@ -49,8 +49,10 @@ impl Make {
             }
             None => None,
         };
+        // Of two items of one second the identity tells which is younger.
+        let uid = ports.ids.uid(act.at);
         let at = act.at.whole();
-        let draft = Draft { uid: ports.ids.uid(at), creator: call.caller.name.clone(), at, parent };
+        let draft = Draft { uid, creator: call.caller.name.clone(), at, parent };
         let documents = draft.parent.iter().map(|head| head.id.clone()).collect();
         let reads = Reads { numbers: vec![self.kind], ..Reads::of(documents) };
         let kind = self.kind;
