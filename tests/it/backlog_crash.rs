@@ -14,6 +14,11 @@ use crate::client::{Server, call, project, text};
 use crate::crash::{Random, variable};
 use crate::moving::run;
 
+/// Where tombstones lie; only on files.
+const DELETED: &str = ".reqlore/backlog/deleted";
+/// How often it is looked there before a server is killed all the same.
+const MAX_LOOKS: u64 = 2000;
+
 /// A story with requirements that were acknowledged, by reference, and what became of it.
 struct Story {
     reference: String,
@@ -126,9 +131,7 @@ fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random)
                 data(&server.answer());
                 story.is_deleted = true;
             } else {
-                // So long that it may have begun, and may be done.
-                let most = 1 << (random.next() % 17);
-                (0..random.next() % most).for_each(|_| std::thread::yield_now());
+                wait_for_some(root, &story, &mut random);
             }
         }
         stories.push(story);
@@ -136,6 +139,21 @@ fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random)
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     stories
+}
+
+/// So long that the deletion may have begun, and may be done. On files it is mostly seen to begin.
+fn wait_for_some(root: &Path, story: &Story, random: &mut Random) {
+    let is_seen = root.join(DELETED).is_dir() && random.next() % 4 > 0;
+    let looks = if is_seen { MAX_LOOKS } else { random.next() % MAX_LOOKS };
+    let all = story.requirements.keys().chain([&story.reference]);
+    let names: Vec<String> = all.map(|reference| format!("{reference}-")).collect();
+    for _ in 0..looks {
+        let entries = std::fs::read_dir(root.join(DELETED)).into_iter().flatten().flatten();
+        let mut found = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        if is_seen && found.any(|file| names.iter().any(|name| file.starts_with(name))) {
+            return;
+        }
+    }
 }
 
 fn state(server: &mut Server, reference: &str) -> State {

@@ -1,7 +1,7 @@
 //! Who subscribed hears of an edit by hand, over the real pipe, in both eras.
 //!
-//! That nothing is told of another item is proved by order: it is edited first, and what is heard
-//! afterwards and until the end speaks of the subscribed one alone.
+//! EP-001 is subscribed and edited, EP-002 edited alone, EP-003 subscribed alone. That nothing is
+//! told of the latter two is proved by order: what is heard until the end speaks of the first.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::backlog::epic;
 use crate::client::{Server, project};
 
-/// The files of two epics: the subscribed one, and another.
+/// An epic as a person writes it.
 fn write(root: &Path, number: u32, title: &str) {
     let folder = root.join(".reqlore/backlog/epics");
     std::fs::create_dir_all(&folder).unwrap();
@@ -20,7 +20,7 @@ fn write(root: &Path, number: u32, title: &str) {
 
 const UPDATED: &str = "notifications/resources/updated";
 
-/// Edits both, twice, and hears of the first alone.
+/// Edits two, twice, and hears of the first alone.
 fn check_told(server: Server, root: &Path, stream: &Value) {
     let mut server = server;
     for title in ["once", "twice"] {
@@ -59,6 +59,7 @@ fn an_edit_by_hand_is_told_to_who_subscribed_in_the_old_era() {
     let project = project();
     write(project.path(), 1, "one");
     write(project.path(), 2, "two");
+    write(project.path(), 3, "three");
     let mut server = Server::start(project.path());
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -69,7 +70,7 @@ fn an_edit_by_hand_is_told_to_who_subscribed_in_the_old_era() {
     assert_eq!(server.ask(&hello)["result"]["capabilities"]["resources"]["subscribe"], true);
     server.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
     let subscribe = |method: &str, uri: &str| json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": { "uri": uri } });
-    for uri in ["epic://EP-001", "epic://EP-002"] {
+    for uri in ["epic://EP-001", "epic://EP-002", "epic://EP-003"] {
         let answer = server.ask(&subscribe("resources/subscribe", uri));
         assert!(answer["result"].is_object(), "{answer}");
     }
@@ -83,10 +84,11 @@ fn an_edit_by_hand_is_told_to_who_listens_in_the_new_era() {
     let project = project();
     write(project.path(), 1, "one");
     write(project.path(), 2, "two");
+    write(project.path(), 3, "three");
     let mut server = Server::start(project.path());
     let listen = json!({
         "jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": {
-            "notifications": { "resourceSubscriptions": ["epic://EP-001"] }, "_meta": meta()
+            "notifications": { "resourceSubscriptions": ["epic://EP-001", "epic://EP-003"] }, "_meta": meta()
         }
     });
     let answer = server.ask(&listen);
