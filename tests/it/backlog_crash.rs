@@ -97,7 +97,7 @@ fn survive(storage: &str, processes: usize) {
 fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random) -> Vec<Story> {
     let mut stories = Vec::new();
     let lifetime = random.next() % 3;
-    let is_last_deleted = random.next() % 2 == 0;
+    let is_last_deleted = random.next().is_multiple_of(2);
     for number in 0..=lifetime {
         let reference = crate::backlog::story(&mut server, epic, "Story");
         let mut story = Story {
@@ -123,15 +123,15 @@ fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random)
             let twice = story.requirements.insert(reference, title);
             assert_eq!(twice, None, "given twice: {answer}");
         }
-        if is_whole && (is_last || random.next() % 3 > 0) {
+        if is_whole && (is_last || !random.next().is_multiple_of(3)) {
             let gone = json!({ "reference": reference, "cascade": true });
             server.send(call(99, "delete_item", root, gone).to_string());
             story.is_asked = true;
-            if !is_last {
+            if is_last {
+                wait_for_some(root, &story, &mut random);
+            } else {
                 data(&server.answer());
                 story.is_deleted = true;
-            } else {
-                wait_for_some(root, &story, &mut random);
             }
         }
         stories.push(story);
@@ -143,7 +143,7 @@ fn grow_and_die(mut server: Server, root: &Path, epic: &str, mut random: Random)
 
 /// So long that the deletion may have begun, and may be done. On files it is mostly seen to begin.
 fn wait_for_some(root: &Path, story: &Story, random: &mut Random) {
-    let is_seen = root.join(DELETED).is_dir() && random.next() % 4 > 0;
+    let is_seen = root.join(DELETED).is_dir() && !random.next().is_multiple_of(4);
     let looks = if is_seen { MAX_LOOKS } else { random.next() % MAX_LOOKS };
     let all = story.requirements.keys().chain([&story.reference]);
     let names: Vec<String> = all.map(|reference| format!("{reference}-")).collect();
