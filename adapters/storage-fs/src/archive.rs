@@ -20,7 +20,8 @@ use reqlore_domain::time::Timestamp;
 
 use crate::area::Area;
 use crate::error::{failed, not_written, refused};
-use crate::layout::{LOCAL, Place, Root, Tree, as_file, is_not_there};
+use crate::layout::{Place, Root, Tree, as_file};
+use crate::local::{self, LOCAL};
 use crate::lock::{Lock, Turn};
 use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
@@ -65,9 +66,11 @@ impl FsStore {
 impl Shared {
     /// Refuses a project whose filling was not finished.
     pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
-        match self.open(project)?.dir.symlink_metadata(format!("{LOCAL}/{MARK}")) {
-            Err(error) if is_not_there(&error) => Ok(()),
-            Err(error) => Err(failed(LOCAL, "look into it", error)),
+        let fail = |error| failed(LOCAL, "look into it", error);
+        let Some(local) = local::find(&self.open(project)?).map_err(fail)? else { return Ok(()) };
+        match local.symlink_metadata(MARK) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(fail(error)),
             Ok(_) => Err(refused(
                 &format!("{LOCAL}/{MARK}"),
                 "says that these files are incomplete: a copy into this folder did not finish. \
@@ -193,8 +196,7 @@ impl Archive for FsStore {
                 }
             }
             for (project, _) in shared.folders.keyed() {
-                let mark = mark(&shared.open(project)?);
-                mark.map_err(|error| not_written(LOCAL, "mark the folder", error))?;
+                mark(&shared.open(project)?)?;
             }
             Ok(())
         });
@@ -204,11 +206,14 @@ impl Archive for FsStore {
 }
 
 /// Says that the project is being filled, durably.
-fn mark(root: &Root) -> io::Result<()> {
-    let local = root.local()?;
-    local.write(MARK, "This folder is being filled by `reqlore copy` or `restore`.\n")?;
-    local.open(MARK)?.sync_all()?;
-    as_file(&local)?.sync_all()
+fn mark(root: &Root) -> StoreResult<()> {
+    let local = local::create(root)?;
+    let write = || {
+        local.write(MARK, "This folder is being filled by `reqlore copy` or `restore`.\n")?;
+        local.open(MARK)?.sync_all()?;
+        as_file(&local)?.sync_all()
+    };
+    write().map_err(|error| not_written(LOCAL, "mark the folder", error))
 }
 
 struct Reading {
@@ -320,7 +325,7 @@ impl Sink for Filling {
                 synced.map_err(failed)?;
             }
             for (project, _) in shared.folders.keyed() {
-                unmark(&shared.open(project)?).map_err(failed)?;
+                unmark(&shared.open(project)?)?;
             }
             Ok(())
         };
@@ -328,10 +333,10 @@ impl Sink for Filling {
     }
 }
 
-fn unmark(root: &Root) -> io::Result<()> {
-    let local = root.local()?;
-    local.remove_file(MARK)?;
-    as_file(&local)?.sync_all()
+fn unmark(root: &Root) -> StoreResult<()> {
+    let local = local::create(root)?;
+    let removed = local.remove_file(MARK).and_then(|()| as_file(&local)?.sync_all());
+    removed.map_err(|error| failed(LOCAL, "remove the mark", error))
 }
 
 impl Shared {
@@ -352,7 +357,7 @@ impl Shared {
         let root = self.open(&mark.project)?;
         let mut marks = Marks::load(&root);
         marks.raise(mark.kind, mark.number);
-        marks.save(&root).map_err(|error| failed(LOCAL, "keep the highest numbers", error))
+        marks.save(&root)
     }
 
     /// Puts a record where its document is looked for.

@@ -176,9 +176,15 @@ fn heads(
 pub(crate) fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
-    let journaled = needs_journal(base, changes);
+    let mut journaled = false;
     let outcome = stage_all(tree, base, changes, &mut staged)
-        .and_then(|()| if journaled { journal::write(tree.root, base, changes) } else { Ok(()) })
+        .and_then(|()| {
+            if needs_journal(base, changes) {
+                journal::write(tree.root, base, changes)?;
+                journaled = true;
+            }
+            Ok(())
+        })
         .map_err(Failed::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     if outcome.is_err() {

@@ -15,17 +15,21 @@ use cap_std::fs::Dir;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::commit::{self, Base, lock_requirements};
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, reached, synced};
-use crate::layout::{LOCAL, Layout, Root, Tree, as_file, is_not_there};
+use crate::layout::{Layout, Root, Tree, as_file};
+use crate::local::{self, LOCAL};
 use crate::lock::Lock;
 use crate::read::read_settled;
 use crate::replace::{Failed, Found};
 
 const NAME: &str = "journal";
+/// What messages call it.
+const SHOWN: &str = ".reqlore/local/journal";
 /// What it begins with; then comes the checksum of the rest.
 const MAGIC: &[u8] = b"reqlore journal 1\n";
 /// The largest one, in bytes.
@@ -44,7 +48,7 @@ struct Entry<'a> {
     new: Option<&'a [u8]>,
 }
 
-/// Has somebody left one, or is he just writing it?
+/// Has somebody left one, or is he just writing it? A hint: a link on the way there is followed.
 pub(crate) fn is_there(project: &Path) -> bool {
     let path = project.join(LOCAL).join(NAME);
     let found = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
@@ -64,10 +68,18 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
         );
         return Err(refused("the project's folder", &reason));
     }
-    let local = root.local().map_err(fail)?;
-    let write = || -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut file = File::from(rustix::fs::openat(&local, NAME, flags, Mode::from(0o600))?);
+    let local = local::create(root)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut file = match rustix::fs::openat(&local, NAME, flags, Mode::from(0o600)) {
+        Ok(file) => File::from(file),
+        Err(Errno::EXIST) => {
+            let reason = "stands where the journal must be written; move it away and try again. \
+                          Nothing was written";
+            return Err(refused(SHOWN, reason));
+        }
+        Err(error) => return Err(fail(error.into())),
+    };
+    let mut write = || -> io::Result<()> {
         file.write_all(MAGIC)?;
         file.write_all(Version::of(&body).to_string().as_bytes())?;
         reached(Step::JournalBegun)?;
@@ -76,7 +88,10 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
         file.sync_all()?;
         synced(Step::JournalSynced, &as_file(&local)?)
     };
-    write().map_err(fail)
+    write().map_err(|error| {
+        remove(root);
+        fail(error)
+    })
 }
 
 fn entry<'a>(base: &Base, change: &'a Change) -> Entry<'a> {
@@ -92,12 +107,13 @@ fn entry<'a>(base: &Base, change: &'a Change) -> Entry<'a> {
 /// Removes the journal of a commit that was applied or put back. That is made durable as well: one
 /// that came back after a power cut would undo what was written since.
 pub(crate) fn remove(root: &Root) {
-    let removed = root.dir.open_dir(LOCAL).and_then(|local| {
+    let removed = local::find(root).and_then(|local| {
+        let Some(local) = local else { return Ok(()) };
         local.remove_file(NAME)?;
         synced(Step::JournalRemoved, &as_file(&local)?)
     });
     match removed {
-        Err(error) if !is_not_there(&error) => {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::error!(%error, "the journal in {LOCAL} could not be removed");
         }
         _ => {}
@@ -106,10 +122,10 @@ pub(crate) fn remove(root: &Root) {
 
 /// Does what a killed process did not come to.
 pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<()> {
-    let local = match root.dir.open_dir(LOCAL) {
-        Ok(local) => local,
-        Err(error) if is_not_there(&error) => return Ok(()),
-        // Another user's, or a link out of the project: nobody who writes here left one there.
+    let local = match local::find(root) {
+        Ok(Some(local)) => local,
+        Ok(None) => return Ok(()),
+        // Another user's: nobody who writes here left one there.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(failed(LOCAL, "open it", error)),
     };
@@ -118,6 +134,10 @@ pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<
         Ok(None) => return Ok(()),
         Err(error) => return Err(failed(LOCAL, "read the journal", error)),
     };
+    if !is_ours(&bytes) {
+        tracing::debug!("{SHOWN} is no journal of ours; it is left");
+        return Ok(());
+    }
     if let Some(entries) = parse(&bytes) {
         tracing::warn!(documents = entries.len(), "finishing a commit that was interrupted");
         let mut tree = Tree::new(root, layout);
@@ -148,7 +168,7 @@ fn read(local: &Dir) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(local, NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     if !file.metadata()?.is_file() {
@@ -159,6 +179,11 @@ fn read(local: &Dir) -> io::Result<Option<Vec<u8>>> {
     let limit = MAGIC.len() + Version::LENGTH + MAX_BYTES;
     file.take(limit as u64).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
+}
+
+/// Does it begin as one of ours? Of one that was interrupted there may be less than that.
+fn is_ours(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC) || MAGIC.starts_with(bytes)
 }
 
 /// `None` for what is torn or was not written by us.

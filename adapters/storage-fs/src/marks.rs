@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use cap_std::fs::OpenOptions;
+use cap_std::fs::{Dir, OpenOptions};
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::Change;
+use reqlore_domain::ports::documents::{Change, StoreResult};
 
-use crate::layout::{LOCAL, Root};
+use crate::error::failed;
+use crate::layout::Root;
+use crate::local::{self, LOCAL};
 use crate::read::read_file;
 
 /// The file, and what it is called until it is whole.
@@ -53,7 +55,7 @@ impl Marks {
 
     /// Those that were kept for a project.
     pub(crate) fn load(root: &Root) -> Self {
-        let local = root.dir.open_dir(LOCAL).ok();
+        let local = local::find(root).ok().flatten();
         let found = local.and_then(|local| read_file(&local, NAME, NAME).ok().flatten());
         let mut marks = Self::default();
         let Some(found) = found else { return marks };
@@ -69,13 +71,17 @@ impl Marks {
     }
 
     /// Keeps them for the next process. Only the holder of the project's lock may.
-    pub(crate) fn save(&self, root: &Root) -> io::Result<()> {
+    pub(crate) fn save(&self, root: &Root) -> StoreResult<()> {
+        let local = local::create(root)?;
+        self.write(&local).map_err(|error| failed(LOCAL, "keep the highest numbers", error))
+    }
+
+    fn write(&self, local: &Dir) -> io::Result<()> {
         let mut text = String::new();
         for (kind, number) in self.iter() {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{} {number}", kind.prefix());
         }
-        let local = root.local()?;
         // Whatever a repository brought along under this name is not written through.
         match local.remove_file(TEMP) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -83,7 +89,7 @@ impl Marks {
         }
         let new = OpenOptions::new().write(true).create_new(true).to_owned();
         local.open_with(TEMP, &new)?.write_all(text.as_bytes())?;
-        local.rename(TEMP, &local, NAME)
+        local.rename(TEMP, local, NAME)
     }
 
     /// Keeps what a commit raised.

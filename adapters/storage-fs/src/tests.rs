@@ -7,6 +7,7 @@ mod crash;
 mod disk;
 mod freshness;
 mod journal;
+mod local;
 mod vouching;
 
 use std::path::Path;

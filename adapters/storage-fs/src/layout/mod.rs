@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
+use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Kind, folder_of};
 use reqlore_domain::ports::documents::StoreResult;
 use rustix::fs::{Mode, OFlags};
@@ -23,10 +23,6 @@ pub(crate) use requirements::{Layout, Requirements, check_relative, section_of};
 pub(crate) const DOCSETS: (&str, &str) = (".knowledge", "config.yaml");
 /// The folder of the knowledge graph (S4 AC-002.1).
 pub(crate) const KNOWLEDGE: &str = ".ixchel";
-/// The folder of what belongs to this machine alone; git ignores it.
-pub(crate) const LOCAL: &str = ".reqlore/local";
-const LOCAL_NAME: &str = "local";
-const IGNORE: &str = ".gitignore";
 /// How deep its folders may be nested.
 pub(crate) const MAX_DEPTH: usize = 32;
 
@@ -49,34 +45,6 @@ impl Root {
         }
         Ok(Self { dir })
     }
-
-    /// The folder of what belongs to this machine alone; it is created, and hidden from git.
-    pub(crate) fn local(&self) -> io::Result<Dir> {
-        let mut dir = self.dir.try_clone()?;
-        for part in LOCAL.split('/') {
-            let mut private = DirBuilder::new();
-            private.mode(if part == LOCAL_NAME { 0o700 } else { 0o777 });
-            match dir.create_dir_with(part, &private) {
-                Ok(()) => as_file(&dir)?.sync_all()?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-            dir = dir.open_dir(part)?;
-        }
-        // A full disk may have left an empty one.
-        if dir.symlink_metadata(IGNORE).map_or(0, |found| found.len()) == 0 {
-            dir.write(IGNORE, "*\n")?;
-        }
-        Ok(dir)
-    }
-}
-
-/// Creates `.reqlore/local` below a project's root, for what belongs to this machine alone, and
-/// hides it from git.
-pub fn create_local(root: &Path) -> StoreResult<PathBuf> {
-    let fail = |error| not_written(LOCAL, "create the folder", error);
-    Root::open(root)?.local().map_err(fail)?;
-    Ok(root.join(LOCAL))
 }
 
 /// Where an open folder really is, by the kernel's word.

@@ -1,0 +1,97 @@
+//! `.reqlore/local` as a repository may bring it along: links, and files that only look like ours.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use reqlore_contract::act;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::documents::{
+    Change, Commit, DocumentRepository, Reads, StoreError, StoreResult,
+};
+use reqlore_domain::project::ProjectKey;
+use tempfile::TempDir;
+
+use super::config;
+use crate::FsStore;
+
+const PROJECT: fn() -> ProjectKey = ProjectKey::default;
+const LOCAL: &str = ".reqlore/local";
+
+fn story(name: &str) -> DocumentId {
+    DocumentId { kind: Kind::Item(ItemKind::UserStory), name: name.to_owned() }
+}
+
+fn project() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join(".reqlore/backlog")).unwrap();
+    folder
+}
+
+async fn put(root: &Path, ids: &[DocumentId]) -> StoreResult<()> {
+    let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), "new")).collect();
+    let reads = Reads::of(ids.to_vec());
+    let commit = Commit { reads, decide: Box::new(move |_| Ok(changes.clone())), act: act() };
+    FsStore::new(&config(root)).commit(&PROJECT(), commit).await.map(drop)
+}
+
+async fn read(root: &Path, id: &DocumentId) -> bool {
+    let store = FsStore::new(&config(root));
+    store.get(&PROJECT(), std::slice::from_ref(id)).await.unwrap()[0].is_some()
+}
+
+/// The names in a folder, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn behind_a_link_nothing_of_a_users_is_taken_for_ours() {
+    for (link, target, theirs) in
+        [(LOCAL, "../notes", "notes"), (".reqlore", "notes", "notes/local")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let theirs = root.join(theirs);
+        fs::create_dir_all(&theirs).unwrap();
+        let backlog = if link == LOCAL { ".reqlore/backlog" } else { "notes/backlog" };
+        fs::create_dir_all(root.join(backlog)).unwrap();
+        symlink(target, root.join(link)).unwrap();
+        fs::write(theirs.join("journal"), "Dear diary\n").unwrap();
+        fs::write(theirs.join("incomplete"), "a list\n").unwrap();
+        assert!(!read(root, &story("US-001")).await, "{link}");
+        FsStore::open(&config(root)).unwrap();
+        put(root, &[story("US-001")]).await.unwrap();
+        let refused = put(root, &[story("US-002"), story("US-003")]).await;
+        let Err(StoreError::Refused { place, reason }) = refused else { panic!("{refused:?}") };
+        assert_eq!(place, link, "{reason}");
+        assert!(reason.contains("remove it"), "{reason}");
+        assert_eq!(names(&theirs), ["incomplete", "journal"], "{link}");
+        fs::remove_dir_all(root.join(backlog)).unwrap();
+        let refused = FsStore::new(&config(root)).fill().await.err();
+        assert!(matches!(refused, Some(StoreError::Refused { .. })), "{link}: {refused:?}");
+        assert_eq!(names(&theirs), ["incomplete", "journal"], "{link}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_journal_is_never_removed() {
+    let folder = project();
+    let root = folder.path();
+    fs::create_dir_all(root.join(LOCAL)).unwrap();
+    let journal = root.join(LOCAL).join("journal");
+    fs::write(&journal, "Dear diary\n").unwrap();
+    assert!(!read(root, &story("US-001")).await);
+    put(root, &[story("US-001")]).await.unwrap();
+    let refused = put(root, &[story("US-002"), story("US-003")]).await.unwrap_err().to_string();
+    assert!(refused.contains(".reqlore/local/journal") && refused.contains("move"), "{refused}");
+    assert_eq!(fs::read_to_string(&journal).unwrap(), "Dear diary\n");
+    fs::remove_file(&journal).unwrap();
+    put(root, &[story("US-002"), story("US-003")]).await.unwrap();
+}
