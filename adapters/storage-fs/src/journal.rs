@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use bytes::Bytes;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, Metadata};
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
@@ -30,8 +30,8 @@ use crate::replace::{Failed, Found};
 const NAME: &str = "journal";
 /// What messages call it.
 const SHOWN: &str = ".reqlore/local/journal";
-/// What it begins with; then comes the checksum of the rest.
-const MAGIC: &[u8] = b"reqlore journal 1\n";
+/// What it begins with; then come its own identity and the checksum of the rest.
+const MAGIC: &[u8] = b"reqlore journal 2\n";
 /// The largest one, in bytes.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 /// How often a document is tried again that an editor saves meanwhile.
@@ -81,6 +81,7 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
     };
     let mut write = || -> io::Result<()> {
         file.write_all(MAGIC)?;
+        file.write_all(local::identity(&Metadata::from_file(&file)?).as_bytes())?;
         file.write_all(Version::of(&body).to_string().as_bytes())?;
         reached(Step::JournalBegun)?;
         file.write_all(&body)?;
@@ -129,8 +130,8 @@ pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(failed(LOCAL, "open it", error)),
     };
-    let bytes = match read(&local) {
-        Ok(Some(bytes)) => bytes,
+    let (bytes, identity) = match read(&local) {
+        Ok(Some(found)) => found,
         Ok(None) => return Ok(()),
         Err(error) => return Err(failed(LOCAL, "read the journal", error)),
     };
@@ -138,7 +139,9 @@ pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<
         tracing::debug!("{SHOWN} is no journal of ours; it is left");
         return Ok(());
     }
-    if let Some(entries) = parse(&bytes) {
+    if is_copied(&bytes, &identity) {
+        tracing::warn!("{SHOWN} came with a clone or a copy; it is dropped, nothing is applied");
+    } else if let Some(entries) = parse(&bytes) {
         tracing::warn!(documents = entries.len(), "finishing a commit that was interrupted");
         let mut tree = Tree::new(root, layout);
         let kinds = entries.iter().map(|entry| entry.id.kind);
@@ -163,22 +166,23 @@ pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<
     Ok(())
 }
 
-/// A regular file's bytes; anything else is no journal.
-fn read(local: &Dir) -> io::Result<Option<Vec<u8>>> {
+/// A regular file's bytes and its identity; anything else is no journal.
+fn read(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(local, NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    if !file.metadata()?.is_file() {
+    let metadata = Metadata::from_file(&file)?;
+    if !metadata.is_file() {
         return Ok(None);
     }
     let mut bytes = Vec::new();
     // What is longer is no journal of ours: its checksum is wrong then.
-    let limit = MAGIC.len() + Version::LENGTH + MAX_BYTES;
+    let limit = MAGIC.len() + local::IDENTITY + Version::LENGTH + MAX_BYTES;
     file.take(limit as u64).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
+    Ok(Some((bytes, local::identity(&metadata))))
 }
 
 /// Does it begin as one of ours? Of one that was interrupted there may be less than that.
@@ -186,9 +190,16 @@ fn is_ours(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || MAGIC.starts_with(bytes)
 }
 
+/// Does it name another file than itself? A clone brings such a one along.
+fn is_copied(bytes: &[u8], identity: &str) -> bool {
+    let named = bytes.get(MAGIC.len()..).and_then(|rest| rest.get(..local::IDENTITY));
+    named.is_some_and(|named| named != identity.as_bytes())
+}
+
 /// `None` for what is torn or was not written by us.
 fn parse(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
-    let (sum, body) = bytes.strip_prefix(MAGIC)?.split_at_checked(Version::LENGTH)?;
+    let (_, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(local::IDENTITY)?;
+    let (sum, body) = rest.split_at_checked(Version::LENGTH)?;
     if sum != Version::of(body).to_string().as_bytes() {
         return None;
     }

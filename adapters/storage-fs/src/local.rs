@@ -1,13 +1,14 @@
 //! `.reqlore/local`: what belongs to this machine alone.
 //!
 //! Git ignores the folder, and yet a repository may bring one along, or a link in its place. The
-//! trap: a link, even to a folder inside, would make a user's own files look like ours; so none is
-//! followed.
+//! traps: a link, even to a folder inside, would make a user's own files look like ours, so none is
+//! followed; and a checksum can be computed by anybody, so a file that is believed names itself.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt};
 use reqlore_domain::ports::documents::StoreResult;
 use rustix::io::Errno;
 
@@ -66,6 +67,18 @@ fn create_private(dir: &Dir, part: &str, mode: u32) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// The length of an [`identity`].
+pub(crate) const IDENTITY: usize = 49;
+
+/// A file as no clone and no copy of it is: by its inode and the time it was made, which nobody can
+/// set. Where the file system keeps no such time it is the device, which a restart may number anew.
+pub(crate) fn identity(file: &Metadata) -> String {
+    let made = file.created().ok().map(cap_std::time::SystemTime::into_std);
+    let made = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let which = made.map_or_else(|| file.dev().into(), |made| made.as_nanos());
+    format!("{:016x}-{which:032x}", file.ino())
 }
 
 /// Creates `.reqlore/local` below a project's root, for what belongs to this machine alone, and

@@ -46,6 +46,7 @@ const STEPS: [Step; 14] = [
 /// A step of a commit of three documents is reached at most so often.
 const TIMES: usize = 3;
 const BACKLOG: &str = ".reqlore/backlog";
+const LOCAL: &str = ".reqlore/local";
 const JOURNAL: &str = ".reqlore/local/journal";
 
 fn item(kind: ItemKind, name: &str) -> DocumentId {
@@ -267,22 +268,55 @@ fn what_somebody_edited_meanwhile_is_left_alone() {
 fn a_torn_journal_is_dropped_and_nothing_of_it_was_applied() {
     let folder = prepare(1);
     let root = folder.path();
-    interrupt(root, 1);
-    let whole = fs::read(root.join(JOURNAL)).unwrap();
+    let journal = root.join(JOURNAL);
+    // Written into the same file each time: another one would not be believed in any case.
+    let anew = |damage: &dyn Fn(&mut Vec<u8>)| {
+        let _ = fs::remove_file(&journal);
+        interrupt(root, 1);
+        let mut bytes = fs::read(&journal).unwrap();
+        damage(&mut bytes);
+        fs::write(&journal, &bytes).unwrap();
+        bytes.len()
+    };
+    let whole = anew(&|_| ());
     let before = owned(OPERATIONS[1].0);
-    for length in (0..whole.len()).step_by(3) {
-        fs::write(root.join(JOURNAL), &whole[..length]).unwrap();
+    for length in (0..whole).step_by(3) {
+        anew(&|bytes| bytes.truncate(length));
         assert_eq!(seen(root), before, "{length} bytes");
         assert!(!has_journal(root), "{length} bytes");
     }
-    for at in (0..whole.len()).step_by(3) {
-        let mut damaged = whole.clone();
-        damaged[at] ^= 0x20;
-        fs::write(root.join(JOURNAL), damaged).unwrap();
+    for at in (0..whole).step_by(3) {
+        anew(&|bytes| bytes[at] ^= 0x20);
         assert_eq!(seen(root), before, "byte {at}");
     }
-    fs::write(root.join(JOURNAL), whole).unwrap();
+    anew(&|_| ());
     assert_eq!(seen(root), owned(OPERATIONS[1].1));
+}
+
+/// Anybody can compute its checksum.
+#[test]
+fn a_journal_of_a_clone_or_a_copy_is_dropped_and_nothing_of_it_is_applied() {
+    let (theirs, folder) = (prepare(0), prepare(0));
+    let root = folder.path();
+    interrupt(theirs.path(), 0);
+    fs::create_dir_all(root.join(LOCAL)).unwrap();
+    let copy = || fs::copy(theirs.path().join(JOURNAL), root.join(JOURNAL)).unwrap();
+    let before = owned(OPERATIONS[0].0);
+    copy();
+    assert_eq!(seen(root), before);
+    assert_eq!(on_disk(root), before);
+    assert!(!has_journal(root));
+    copy();
+    let other = Change::put(item(ItemKind::Epic, "EP-001"), "x");
+    commit_here(root, commit(vec![other])).unwrap();
+    assert_eq!(on_disk(root), before);
+    // Its own is believed, also where the project was moved to.
+    let moved = folder.path().join("moved");
+    fs::create_dir(&moved).unwrap();
+    for part in fs::read_dir(theirs.path()).unwrap().map(|part| part.unwrap()) {
+        fs::rename(part.path(), moved.join(part.file_name())).unwrap();
+    }
+    assert_eq!(seen(&moved), owned(OPERATIONS[0].1));
 }
 
 #[test]
