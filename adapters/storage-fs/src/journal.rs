@@ -143,22 +143,7 @@ pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<
         tracing::warn!("{SHOWN} came with a clone or a copy; it is dropped, nothing is applied");
     } else if let Some(entries) = parse(&bytes) {
         tracing::warn!(documents = entries.len(), "finishing a commit that was interrupted");
-        let mut tree = Tree::new(root, layout);
-        let kinds = entries.iter().map(|entry| entry.id.kind);
-        let _shared = lock_requirements(root, &tree, kinds)?;
-        for entry in &entries {
-            match roll(&mut tree, entry) {
-                Ok(true) => {}
-                Ok(false) | Err(StoreError::Refused { .. } | StoreError::Unreadable { .. }) => {
-                    let document = entry.id.to_string();
-                    tracing::warn!(
-                        document,
-                        "was edited since the commit was interrupted; it is left"
-                    );
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        roll_all(layout, root, &entries).map_err(unfinished)?;
     } else {
         tracing::warn!("a commit was interrupted before it began; nothing of it was written");
     }
@@ -205,6 +190,56 @@ fn parse(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
     }
     let entries: Vec<Entry<'_>> = postcard::from_bytes(body).ok()?;
     entries.iter().all(|entry| entry.id.check().is_ok()).then_some(entries)
+}
+
+/// Brings all documents to their new states, save those that can't be.
+fn roll_all(layout: &Layout, root: &Root, entries: &[Entry<'_>]) -> StoreResult<()> {
+    let mut tree = Tree::new(root, layout);
+    let kinds = entries.iter().map(|entry| entry.id.kind);
+    let _shared = match lock_requirements(root, &tree, kinds) {
+        Err(error) if may_pass(&error) => return Err(error),
+        // Its documents can't be reached either.
+        locked => locked.ok().flatten(),
+    };
+    for entry in entries {
+        let document = entry.id.to_string();
+        match roll(&mut tree, entry) {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!(document, "was edited since the commit was interrupted; it is left");
+            }
+            Err(error) if may_pass(&error) => return Err(error),
+            Err(error) => {
+                tracing::warn!(document, %error, "can't be written as the commit meant; it is left");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Could the same succeed later? A journal that waits for what never comes would block each write.
+fn may_pass(error: &StoreError) -> bool {
+    match error {
+        StoreError::Refused { .. } | StoreError::Unreadable { .. } => false,
+        StoreError::Unavailable { source: Some(source), .. } => !matches!(
+            Errno::from_io_error(source),
+            Some(Errno::NAMETOOLONG | Errno::INVAL | Errno::LOOP | Errno::NOTDIR)
+        ),
+        _ => true,
+    }
+}
+
+/// The way out for whoever meets a journal that can't be applied now.
+fn unfinished(error: StoreError) -> StoreError {
+    if matches!(error, StoreError::Busy { .. }) {
+        return error;
+    }
+    let reason = format!(
+        "an interrupted commit could not be finished, and nothing else can be written before: \
+         {error}. Mend that and try again; or remove {SHOWN}, which leaves every document as it \
+         is now"
+    );
+    StoreError::Unavailable { place: SHOWN.to_owned(), reason, source: None }
 }
 
 /// Brings one document to its new state; false when it is in neither.

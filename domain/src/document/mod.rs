@@ -114,6 +114,8 @@ impl DocumentId {
 
 /// The longest path of an entity, in bytes, and the folders it may go through.
 const MAX_PATH: (usize, usize) = (4_000, 32);
+/// The longest name of a file, in bytes, without its `.md`, and of a folder.
+const MAX_FILE: usize = 250;
 
 fn check_only(name: &str, only: &str) -> Result<(), String> {
     if name == only { Ok(()) } else { Err(format!("a document of this kind is called {only:?}")) }
@@ -132,14 +134,17 @@ fn check_path(name: &str) -> Result<(), String> {
             "{name:?} is no name; no part of one between '/' is empty or begins with '.'"
         ));
     }
+    if let Some(part) = name.split('/').find(|part| part.len() > MAX_FILE) {
+        return Err(format!(
+            "each part of a name between '/' has at most {MAX_FILE} bytes, one has {}",
+            part.len()
+        ));
+    }
     if name.split('/').count() > folders + 1 {
         return Err(format!("{name:?} lies in more than {folders} folders"));
     }
     Ok(())
 }
-
-/// The longest name of a file, in bytes, without its `.md`.
-const MAX_FILE: usize = 250;
 
 fn check_file(name: &str) -> Result<(), String> {
     if name.len() > MAX_FILE {
@@ -214,7 +219,8 @@ mod tests {
     fn a_name_leads_nowhere_else() {
         let deep = "d/".repeat(32);
         let entities = ["a", "a/b/c", "a..b/c d", "n\u{f6}te", "a\\b", &(deep.clone() + "x")];
-        let ids = entities.map(DocumentId::entity);
+        let long = format!("{0}/{0}", "x".repeat(250));
+        let ids = entities.into_iter().chain([&*long]).map(DocumentId::entity).collect::<Vec<_>>();
         let others = [DocumentId::instructions(), DocumentId::docsets(), DocumentId::section("a")];
         for id in ids.iter().chain(&others) {
             assert_eq!(id.check(), Ok(()), "{id}");
@@ -223,6 +229,11 @@ mod tests {
         let odd = ["a/.b", "a\0", "a\nb", "a\u{85}", &(deep + "d/x"), &"x".repeat(4_001)];
         let mut wrong = entities.map(DocumentId::entity).to_vec();
         wrong.extend(odd.map(DocumentId::entity));
+        let longer = "x".repeat(251);
+        for name in [longer.clone(), format!("{longer}/x"), format!("x/{longer}")] {
+            let said = DocumentId::entity(name).check().unwrap_err();
+            assert!(said.contains("250 bytes") && said.contains("251"), "{said}");
+        }
         wrong.extend(["a/../../b", "", "AGENTS", ".a", "a\n"].map(DocumentId::section));
         for kind in [Kind::Instructions, Kind::Docsets] {
             let named = |name: &str| DocumentId { kind, name: name.to_owned() };

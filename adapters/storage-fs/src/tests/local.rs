@@ -16,6 +16,11 @@ use tempfile::TempDir;
 
 use super::config;
 use crate::FsStore;
+use crate::failpoint::Step;
+use crate::failpoint::under_test::{Act, plan};
+use crate::journal;
+use crate::layout::{Layout, Root};
+use crate::lock::{Turn, Turns};
 
 const PROJECT: fn() -> ProjectKey = ProjectKey::default;
 const LOCAL: &str = ".reqlore/local";
@@ -78,6 +83,49 @@ async fn behind_a_link_nothing_of_a_users_is_taken_for_ours() {
         assert!(matches!(refused, Some(StoreError::Refused { .. })), "{link}: {refused:?}");
         assert_eq!(names(&theirs), ["incomplete", "journal"], "{link}");
     }
+}
+
+/// Leaves what a process leaves that dies right before the first exchange.
+fn interrupt(root: &Path, ids: &[DocumentId]) {
+    let root = Root::open(&root.canonicalize().unwrap()).unwrap();
+    let base = ids.iter().map(|id| (id.clone(), None)).collect();
+    let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), "new")).collect();
+    journal::write(&root, &base, &changes).unwrap();
+}
+
+#[tokio::test]
+async fn what_a_journal_can_never_write_is_left_and_the_rest_is_written() {
+    let folder = project();
+    let root = folder.path();
+    fs::write(root.join(".ixchel"), "a file where a folder must be").unwrap();
+    interrupt(root, &[DocumentId::entity("a"), story("US-001")]);
+    put(root, &[story("US-002")]).await.unwrap();
+    assert_eq!(names(&root.join(".reqlore/backlog/stories")), ["US-001.md", "US-002.md"]);
+    assert!(!root.join(LOCAL).join("journal").exists());
+    // No journal comes to hold a name that no folder can hold.
+    fs::remove_file(root.join(".ixchel")).unwrap();
+    interrupt(root, &[DocumentId::entity("x".repeat(300)), story("US-003")]);
+    put(root, &[story("US-004")]).await.unwrap();
+    assert!(!root.join(LOCAL).join("journal").exists());
+}
+
+#[test]
+fn a_journal_that_waits_for_something_says_what_blocks_and_the_way_out() {
+    let folder = project();
+    let root = folder.path();
+    interrupt(root, &[story("US-001"), story("US-002")]);
+    plan(Step::TempCreated, 0, Act::Fail);
+    let opened = Root::open(&root.canonicalize().unwrap()).unwrap();
+    let turns = Turns::default();
+    let taken = turns.take_now(&PROJECT()).unwrap();
+    let Turn::Locked(lock) = taken.lock_now(&opened).unwrap() else { panic!("it is free") };
+    let settle = || journal::settle(&Layout::new(None), &opened, &lock);
+    let told = settle().unwrap_err().to_string();
+    assert!(told.contains("failpoint") && told.contains("remove .reqlore/local/journal"), "{told}");
+    assert_eq!(names(&root.join(LOCAL)), [".gitignore", "journal"]);
+    settle().unwrap();
+    assert_eq!(names(&root.join(".reqlore/backlog/stories")), ["US-001.md", "US-002.md"]);
+    assert_eq!(names(&root.join(LOCAL)), [".gitignore"]);
 }
 
 #[tokio::test]
