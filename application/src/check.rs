@@ -5,7 +5,8 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::Act;
 use reqlore_domain::ports::projects::Slice;
 
-use crate::backlog::renumber::{Renumbered, renumber};
+use crate::backlog::mended::Mended;
+use crate::backlog::renumber::renumber;
 use crate::finding::Finding;
 use crate::{Ports, backlog, docsets, knowledge, sections};
 
@@ -20,8 +21,8 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
 }
 
 /// Mends what can be mended without asking a person: of equal references the younger item gets a
-/// new one (rulings 3). What was done, in its order.
-pub async fn fix(ports: &Ports, caller: Caller) -> Result<Vec<Renumbered>> {
+/// new one (rulings 3). An error means that nothing was begun.
+pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     let act = Act {
         caller,
         tool: "check --fix",

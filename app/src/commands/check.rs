@@ -1,8 +1,9 @@
 //! `reqlore check`: what a person should mend, one line each; for CI by its exit code.
 
-use reqlore_application::backlog::renumber::Renumbered;
+use reqlore_application::backlog::mended::{Mended, Renumbered};
 use reqlore_application::check::{check, fix};
 use reqlore_application::finding::Finding;
+use reqlore_domain::error::Error;
 
 use crate::config::Config;
 use crate::{Failure, OK, REFUSED, wire};
@@ -23,17 +24,27 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
         return Err(Failure::refused("--fix writes, and this is --read-only".to_owned()));
     }
     let caller = wire::caller(config);
-    let both = wire::run(async {
-        let fixed = if options.fix { fix(&ports, caller).await? } else { Vec::new() };
-        Ok((fixed, check(&ports).await?))
+    let done = wire::run(async {
+        let mended = if options.fix { fix(&ports, caller).await? } else { Mended::default() };
+        // What was done is told, whatever comes after it.
+        Ok((mended, check(&ports).await))
     })?;
-    let (fixed, findings) =
-        both.map_err(|error: reqlore_domain::error::Error| Failure::refused(error.message))?;
-    super::print(&if options.json { json(&fixed, &findings)? } else { lines(&fixed, &findings) })?;
-    Ok(if findings.is_empty() { OK } else { REFUSED })
+    let (mended, findings) = done.map_err(refused)?;
+    let is_fine = mended.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
+    if findings.is_ok() || mended != Mended::default() {
+        let found = findings.as_deref().unwrap_or_default();
+        let lines = || lines(&mended, found, is_fine);
+        super::print(&if options.json { json(&mended, found)? } else { lines() })?;
+    }
+    findings.map_err(refused)?;
+    Ok(if is_fine { OK } else { REFUSED })
 }
 
-fn lines(fixed: &[Renumbered], findings: &[Finding]) -> String {
+fn refused(error: Error) -> Failure {
+    Failure::refused(error.message)
+}
+
+fn lines(mended: &Mended, findings: &[Finding], is_fine: bool) -> String {
     let followed = |all: &[String]| match all {
         [] => String::new(),
         all => format!("; links followed in {}", all.join(", ")),
@@ -42,19 +53,20 @@ fn lines(fixed: &[Renumbered], findings: &[Finding]) -> String {
         let Renumbered { document, from, to, relinked } = one;
         format!("{document}: {from} is {to} now{}\n", followed(relinked))
     };
-    let done: String = fixed.iter().map(done).collect();
-    if findings.is_empty() {
+    let done: String = mended.renumbered.iter().map(done).collect();
+    if is_fine {
         return done + "Nothing to mend.\n";
     }
     let line = |finding: &Finding| match finding.line {
         Some(line) => format!("{}:{line}: {}\n", finding.document, finding.message),
         None => format!("{}: {}\n", finding.document, finding.message),
     };
-    done + &findings.iter().map(line).collect::<String>()
+    done + &mended.refused.iter().chain(findings).map(line).collect::<String>()
 }
 
-fn json(fixed: &[Renumbered], findings: &[Finding]) -> Result<String, Failure> {
-    let both = serde_json::json!({ "fixed": fixed, "findings": findings });
-    let json = serde_json::to_string_pretty(&both);
+fn json(mended: &Mended, findings: &[Finding]) -> Result<String, Failure> {
+    let Mended { renumbered, refused } = mended;
+    let all = serde_json::json!({ "fixed": renumbered, "refused": refused, "findings": findings });
+    let json = serde_json::to_string_pretty(&all);
     json.map(|json| json + "\n").map_err(|error| Failure::refused(error.to_string()))
 }

@@ -14,32 +14,32 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Act, Change, Filter, Links, Reads, Snapshot};
 
 use super::find;
+use super::mended::{Mended, Renumbered};
 use crate::Ports;
 use crate::edit::edit;
+use crate::finding::Finding;
 
 /// So often it is looked for anew.
 const ATTEMPTS: usize = 5;
 
-/// One item that got a new reference.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Renumbered {
-    /// The file that it was.
-    pub document: String,
-    pub from: String,
-    pub to: String,
-    /// The files whose links followed.
-    pub relinked: Vec<String>,
-}
-
-/// Gives the younger of equal references new ones, kind by kind.
-pub(crate) async fn renumber(ports: &Ports, act: &Act) -> Result<Vec<Renumbered>> {
-    let mut done = Vec::new();
+/// Gives the younger of equal references new ones, kind by kind. What refuses one keeps no other
+/// from it; an error means that nothing was begun.
+pub(crate) async fn renumber(ports: &Ports, act: &Act) -> Result<Mended> {
+    let mut all = Vec::new();
     for kind in ItemKind::ALL {
-        for (from, head) in younger(ports, kind).await? {
-            done.push(one(ports, from, &head, act).await?);
+        all.extend(younger(ports, kind).await?);
+    }
+    let mut mended = Mended::default();
+    for (from, head) in all {
+        match one(ports, from, &head, act).await {
+            Ok(done) => mended.renumbered.extend(done),
+            Err(error) => {
+                let message = format!("it keeps {from}: {}", error.message);
+                mended.refused.push(Finding::whole(&head.id, message));
+            }
         }
     }
-    Ok(done)
+    Ok(mended)
 }
 
 /// The items whose reference an older one has, the oldest first.
@@ -64,7 +64,13 @@ async fn younger(ports: &Ports, kind: ItemKind) -> Result<Vec<(Reference, Arc<He
     Ok(younger)
 }
 
-async fn one(ports: &Ports, from: Reference, head: &Arc<Head>, act: &Act) -> Result<Renumbered> {
+/// `None` where the item went meanwhile.
+async fn one(
+    ports: &Ports,
+    from: Reference,
+    head: &Arc<Head>,
+    act: &Act,
+) -> Result<Option<Renumbered>> {
     let kinds = Kind::ITEMS.to_vec();
     let links = Links { kinds, targets: vec![from.to_string()] };
     for _ in 0..ATTEMPTS {
@@ -77,12 +83,14 @@ async fn one(ports: &Ports, from: Reference, head: &Arc<Head>, act: &Act) -> Res
             Reads { links: links.clone(), numbers: vec![from.kind], ..Reads::of(documents) };
         let moving = Moving { from, head: Arc::clone(head), holders };
         let decide = move |snapshot: &Snapshot| moving.decide(snapshot);
-        let (done, _) = edit(ports, &find::project(), reads, act.clone(), decide).await?;
-        if let Some(done) = done {
-            return Ok(done);
+        let (decided, _) = edit(ports, &find::project(), reads, act.clone(), decide).await?;
+        match decided {
+            Decided::Renumbered(done) => return Ok(Some(done)),
+            Decided::Gone => return Ok(None),
+            Decided::LinkedMeanwhile => {}
         }
     }
-    let message = format!("Others kept linking to {from}. Nothing was changed; try again.");
+    let message = format!("others kept linking to {from}; run `reqlore check --fix` again");
     Err(Error::new(ErrorKind::Busy, message))
 }
 
@@ -92,18 +100,30 @@ struct Moving {
     holders: Vec<Arc<Head>>,
 }
 
+enum Decided {
+    Renumbered(Renumbered),
+    /// The item is not there any more.
+    Gone,
+    /// Somebody else links to it since it was looked for.
+    LinkedMeanwhile,
+}
+
 impl Moving {
-    /// `None` when somebody else links to it since it was looked for.
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Option<Renumbered>)> {
+    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Decided)> {
         let known: BTreeSet<&DocumentId> = self.holders.iter().map(|head| &head.id).collect();
         let mut now = snapshot.links.iter().flatten().filter(|head| head.id != self.head.id);
-        let Some(Some(document)) = snapshot.documents.first() else { return Ok(gone()) };
+        let Some(Some(document)) = snapshot.documents.first() else {
+            return Ok((Vec::new(), Decided::Gone));
+        };
         if now.any(|head| !known.contains(&head.id)) {
-            return Ok(gone());
+            return Ok((Vec::new(), Decided::LinkedMeanwhile));
         }
         let number = snapshot.numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
-            let message = format!("There is no reference left for {}.", document.id);
+            let message = format!(
+                "no number is left below {MAX_NUMBER}; give it a free number by hand, in its \
+                 file's name"
+            );
             return Err(Error::new(ErrorKind::Refused, message));
         }
         let to = Reference { kind: self.from.kind, number };
@@ -128,12 +148,8 @@ impl Moving {
             to: to.reference.to_string(),
             relinked,
         };
-        Ok((changes, Some(done)))
+        Ok((changes, Decided::Renumbered(done)))
     }
-}
-
-fn gone() -> (Vec<Change>, Option<Renumbered>) {
-    (Vec::new(), None)
 }
 
 fn relinked_change(
@@ -145,7 +161,7 @@ fn relinked_change(
     let text = find::text(found)?;
     let item: Item = find::read(holder, found, text);
     let text = relink(&item, text, from, to).map_err(|fault| {
-        let message = format!("{}: {fault}. Nothing was renumbered.", found.id);
+        let message = format!("its link in {} can't be changed: {fault}", found.id);
         Error::new(ErrorKind::Refused, message)
     })?;
     Ok(text.map(|text| Change::put(found.id.clone(), text)))

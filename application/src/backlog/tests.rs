@@ -1,5 +1,7 @@
 //! The tools of the backlog, as their callers see them.
 
+mod fix;
+
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
@@ -310,39 +312,6 @@ async fn relationships_are_of_two_requirements_once_and_not_of_one_with_itself()
     testing.data("delete_relationship", ended.clone()).await;
     let error = testing.error("delete_relationship", ended).await;
     assert_eq!(error.kind, ErrorKind::NotFound);
-}
-
-#[tokio::test]
-async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
-    let testing = story().await;
-    let caller = || reqlore_domain::identity::Caller { name: "t".into(), access: Access::Write };
-    let ports = testing.ports();
-    assert_eq!(crate::check::fix(&ports, caller()).await.unwrap(), []);
-    let made = |day: u8| format!("created_at: 2026-01-0{day}\n");
-    write(&testing, 1, "US-007-bbbbbb", &format!("---\ntitle: Younger\n{}---\n", made(2))).await;
-    write(&testing, 1, "US-007-aaaaaa", &format!("---\ntitle: Older\n{}---\n", made(1))).await;
-    let child = |mark: &str| {
-        format!("---\ntitle: C\nuser_story: US-007\nlinked: {{US-007: {mark}}}\n{}---\n", made(3))
-    };
-    write(&testing, 2, "REQ-001-cccccc", &child("bbbbbb")).await;
-    write(&testing, 2, "REQ-002-dddddd", &child("aaaaaa")).await;
-    write(&testing, 2, "REQ-003", "---\ntitle: D\nuser_story: US-7\n---\n").await;
-    let done = crate::check::fix(&ports, caller()).await.unwrap();
-    assert_eq!(done.len(), 1);
-    assert_eq!((done[0].from.as_str(), done[0].to.as_str()), ("US-007", "US-008"));
-    assert_eq!(done[0].relinked, [".reqlore/backlog/requirements/REQ-001-cccccc.md"]);
-    for (story, title, requirements) in
-        [("US-007", "Older", vec!["REQ-002", "REQ-003"]), ("US-008", "Younger", vec!["REQ-001"])]
-    {
-        let reply = testing.call("get_item", json!({ "reference": story })).await.unwrap();
-        assert_eq!(reply.data["item"]["title"], title);
-        let children = reply.data["children"].as_array().unwrap();
-        let mut found: Vec<&str> =
-            children.iter().map(|child| child["reference_id"].as_str().unwrap()).collect();
-        found.sort_unstable();
-        assert_eq!(found, requirements);
-    }
-    assert_eq!(crate::check::fix(&ports, caller()).await.unwrap(), [], "once is enough");
 }
 
 #[tokio::test]
