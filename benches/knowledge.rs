@@ -24,6 +24,8 @@ mod docsets;
 mod graph;
 #[path = "knowledge/meaning.rs"]
 mod meaning;
+#[path = "harness/rounds.rs"]
+mod rounds;
 #[path = "knowledge/storages.rs"]
 mod storages;
 #[path = "harness/table.rs"]
@@ -39,15 +41,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use client::Client;
-use table::{Row, Times, header};
+use rounds::{ROUNDS, calls, quietest, row, wrong};
+use table::{Row, header};
 use tree::Language;
 
 /// The size that the bars are for.
 const JUDGED: usize = 10_000;
-const ROUNDS: usize = 3;
 /// A file that is older than this can be told from its next state by its times.
 const SETTLED: Duration = Duration::from_millis(2_100);
 /// After this long without changes the index is saved.
@@ -110,7 +110,7 @@ fn run() -> Result<()> {
 /// The program's size. Without sentence models (`cargo build --release -p reqlore
 /// --no-default-features`) the bar is 20 MB; that is another build, so it is not looked at here.
 fn program() -> Result<Row> {
-    let bytes = fs::metadata(env!("CARGO_BIN_EXE_reqlore"))?.len();
+    let bytes = fs::metadata(client::program())?.len();
     let verdict = if bytes <= SIZE_BAR { "met" } else { "MISSED" };
     let note = format!("{bytes} bytes; bar {SIZE_BAR}: {verdict}");
     Ok(Row::new("program").note(note))
@@ -124,49 +124,9 @@ fn start(project: &Path, cache: &Path, model: &str) -> io::Result<(Client, Durat
     Client::start_with(project, &variables)
 }
 
-/// The quietest of some rounds.
-fn quietest(mut round: impl FnMut() -> Result<Vec<Duration>>) -> Result<Times> {
-    let mut best: Option<Times> = None;
-    for _ in 0..ROUNDS {
-        let times = Times::of(round()?);
-        if best.as_ref().is_none_or(|best| times.p50() < best.p50()) {
-            best = Some(times);
-        }
-    }
-    best.ok_or_else(|| "no round".into())
-}
-
-/// Makes these calls in rounds; each answer must be right. The processor time is that of all.
-fn calls(
-    client: &mut Client,
-    tool: &str,
-    arguments: &[Value],
-    is_right: impl Fn(&Value) -> bool,
-) -> Result<(Times, Duration)> {
-    let before = client.processor_time()?;
-    let times = quietest(|| {
-        let call = |arguments| {
-            let (elapsed, content) = client.call(tool, arguments)?;
-            if is_right(&content) { Ok(elapsed) } else { Err(wrong(tool, &content)) }
-        };
-        arguments.iter().map(call).collect()
-    })?;
-    let used = client.processor_time()?.saturating_sub(before);
-    Ok((times, used / u32::try_from(ROUNDS * arguments.len())?))
-}
-
-fn row(what: impl Into<String>, (times, processor): (Times, Duration)) -> Row {
-    let row = Row::new(what).times(&times).per_second(times.per_second());
-    Row { processor: Some(processor), ..row }
-}
-
 /// Bars are for one size; the other sizes show how it grows.
 fn judged(row: Row, size: usize, bar: Duration) -> Row {
     if size == JUDGED { row.bar(bar) } else { row }
-}
-
-fn wrong(what: &str, found: &Value) -> Box<dyn Error + Send + Sync> {
-    format!("{what}: {found}").into()
 }
 
 const fn micros(number: u64) -> Duration {

@@ -14,6 +14,8 @@
 
 #[path = "harness/client.rs"]
 mod client;
+#[path = "harness/durable.rs"]
+mod durable;
 #[path = "harness/table.rs"]
 #[expect(dead_code, reason = "the other bench uses the rest")]
 mod table;
@@ -21,8 +23,8 @@ mod table;
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -156,7 +158,7 @@ fn sets(project: &Path) -> Result<()> {
         let arguments = json!({ "section": key, "index": middle.to_string(), "text": text });
         let (set, _) = client.call(SET, &arguments)?;
         let bytes = fs::read(file(project, key))?;
-        let write = write_durably(&project.join(REQUIREMENTS), &bytes)?;
+        let write = durable::write(&project.join(REQUIREMENTS), "baseline", &bytes)?;
         // The first rounds warm up.
         if round >= 5 {
             sets.push(set);
@@ -184,19 +186,6 @@ fn sets(project: &Path) -> Result<()> {
             if number == middle { text.clone() } else { text_of(number) }
         },
     )
-}
-
-/// What a careful program does at least: a new file, synced, in the place of the old one, and the
-/// folder synced.
-fn write_durably(folder: &Path, bytes: &[u8]) -> io::Result<Duration> {
-    let clock = Instant::now();
-    let temporary = folder.join("baseline.tmp");
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, folder.join("baseline"))?;
-    File::open(folder)?.sync_all()?;
-    Ok(clock.elapsed())
 }
 
 fn pipelined_sets(project: &Path) -> Result<()> {

@@ -2,7 +2,7 @@
 //! an answer's JSON only after it stopped.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,6 +12,13 @@ use serde_json::{Value, json};
 
 /// Linux counts processor time in hundredths of a second, whatever its own clock does.
 const TICK: Duration = Duration::from_millis(10);
+
+/// The command that is measured: another one than Cargo built where `REQLORE_BENCH_PROGRAM` names it.
+#[expect(clippy::disallowed_methods, reason = "benches have no configuration to read it in")]
+pub(crate) fn program() -> OsString {
+    let named = std::env::var_os("REQLORE_BENCH_PROGRAM").filter(|named| !named.is_empty());
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_reqlore").into())
+}
 
 /// A running server and the only client it has.
 pub(crate) struct Client {
@@ -40,7 +47,7 @@ impl Client {
         });
         let hello = line(0, "initialize", &hello);
         let clock = Instant::now();
-        let mut server = Command::new(env!("CARGO_BIN_EXE_reqlore"))
+        let mut server = Command::new(program())
             .arg("--root")
             .arg(project)
             .env_clear()
@@ -58,7 +65,7 @@ impl Client {
         client.input.write_all(&hello)?;
         client.read()?;
         let elapsed = clock.elapsed();
-        client.parse(0)?;
+        result(serde_json::from_slice(&client.answer)?, 0)?;
         client
             .input
             .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")?;
@@ -68,23 +75,28 @@ impl Client {
     /// Calls a tool; gives its structured content and how long the answer took.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> io::Result<(Duration, Value)> {
         let (id, request) = self.request(tool, arguments);
-        let clock = Instant::now();
-        self.input.write_all(&request)?;
-        self.read()?;
-        let elapsed = clock.elapsed();
-        Ok((elapsed, self.parse(id)?))
+        let elapsed = self.exchange(&request)?;
+        Ok((elapsed, content(serde_json::from_slice(&self.answer)?, id)?))
+    }
+
+    /// Asks for something else than a tool; gives the result and how long the answer took.
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> io::Result<(Duration, Value)> {
+        self.id += 1;
+        let request = line(self.id, method, params);
+        let elapsed = self.exchange(&request)?;
+        Ok((elapsed, result(serde_json::from_slice(&self.answer)?, self.id)?))
     }
 
     /// A request that touches no file.
     pub(crate) fn ping(&mut self) -> io::Result<Duration> {
-        self.id += 1;
-        let request = line(self.id, "ping", &json!({}));
+        self.ask("ping", &json!({})).map(|(elapsed, _)| elapsed)
+    }
+
+    fn exchange(&mut self, request: &[u8]) -> io::Result<Duration> {
         let clock = Instant::now();
-        self.input.write_all(&request)?;
+        self.input.write_all(request)?;
         self.read()?;
-        let elapsed = clock.elapsed();
-        self.parse(self.id)?;
-        Ok(elapsed)
+        Ok(clock.elapsed())
     }
 
     /// Sends all calls at once and then reads the answers, in whatever order they come; gives them
@@ -163,10 +175,6 @@ impl Client {
         self.answer.clear();
         self.output.read_until(b'\n', &mut self.answer).map(|_| ())
     }
-
-    fn parse(&self, id: u64) -> io::Result<Value> {
-        content(serde_json::from_slice(&self.answer)?, id)
-    }
 }
 
 /// What two pipes and two processes cost without any work: lines that `cat` sends back.
@@ -196,9 +204,13 @@ fn line(id: u64, method: &str, params: &Value) -> Vec<u8> {
 }
 
 /// The structured content of a good answer to this request.
-fn content(mut answer: Value, id: u64) -> io::Result<Value> {
+fn content(answer: Value, id: u64) -> io::Result<Value> {
+    Ok(result(answer, id)?["structuredContent"].take())
+}
+
+fn result(mut answer: Value, id: u64) -> io::Result<Value> {
     if answer["id"] != id || !answer["result"].is_object() || answer["result"]["isError"] == true {
         return Err(io::Error::other(format!("request {id} was answered with {answer}")));
     }
-    Ok(answer["result"]["structuredContent"].take())
+    Ok(answer["result"].take())
 }

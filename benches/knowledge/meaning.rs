@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, program};
 use crate::graph::SEARCH;
 use crate::table::Row;
 use crate::{JUDGED, Place, Result, calls, millis, row, start, wrong};
@@ -51,7 +51,7 @@ fn folder() -> Option<OsString> {
 }
 
 fn install(cache: &Path, folder: &Path) -> Result<()> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reqlore"));
+    let mut command = Command::new(program());
     command.args(["model", "install", MODEL, "--from"]).arg(folder);
     let output = command.env_clear().env("REQLORE_CACHE", cache).output()?;
     let told = String::from_utf8_lossy(&output.stderr);

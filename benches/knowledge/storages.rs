@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{Client, program};
 use crate::graph::SEARCH;
 use crate::table::{Row, Times};
 use crate::{Place, Result, SAVED, calls, micros, millis, quietest, row, tree, wrong};
@@ -50,7 +50,7 @@ pub(crate) fn measure(place: &Place, size: usize) -> Result<()> {
 /// One copy, its time, its processor time and the most memory that it took.
 fn copy(project: &Path, from: &str, to: &str) -> Result<Row> {
     let clock = Instant::now();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reqlore"));
+    let mut command = Command::new(program());
     command.args(["copy", "--from", from, "--to", to, "--root"]).arg(project);
     let mut copying = command.stdout(Stdio::null()).spawn()?;
     let mut most = 0;
