@@ -1,6 +1,7 @@
 //! Creating requirements in a large backlog, beside what the same durable write costs by itself.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(crate) fn measure(client: &mut Client, project: &Path, size: Size) -> Result
     let mut best: Option<(Times, Times)> = None;
     let mut next = size.requirements;
     for _ in 0..ROUNDS {
-        let (mut creates, mut writes) = (Vec::new(), Vec::new());
+        let (mut creates, mut texts) = (Vec::new(), Vec::new());
         for number in 0..WRITES {
             next += 1;
             let story = reference(ItemKind::UserStory, number * 7 % size.stories() + 1)?;
@@ -36,10 +37,12 @@ pub(crate) fn measure(client: &mut Client, project: &Path, size: Size) -> Result
                 return Err(wrong("create_requirement", &content));
             }
             creates.push(elapsed);
-            // Hidden, and without the ending of an item, it is nothing to the server.
-            let bytes = content.to_string();
-            writes.push(durable::write(&folder, &format!(".bare-{next}"), bytes.as_bytes())?);
+            texts.push((format!(".bare-{next}"), content.to_string()));
         }
+        // What is hidden and has not the ending of an item is nothing to the server.
+        let write =
+            |(name, text): &(String, String)| durable::write(&folder, name, text.as_bytes());
+        let writes = texts.iter().map(write).collect::<io::Result<Vec<Duration>>>()?;
         let round = (Times::of(creates), Times::of(writes));
         if best.as_ref().is_none_or(|(creates, _)| round.0.p50() < creates.p50()) {
             best = Some(round);

@@ -171,9 +171,15 @@ impl Client {
         (self.id, line(self.id, "tools/call", &json!({ "name": tool, "arguments": all })))
     }
 
+    /// The next answer; what the server tells unasked is passed over.
     fn read(&mut self) -> io::Result<()> {
-        self.answer.clear();
-        self.output.read_until(b'\n', &mut self.answer).map(|_| ())
+        loop {
+            self.answer.clear();
+            self.output.read_until(b'\n', &mut self.answer)?;
+            if !self.answer.starts_with(br#"{"jsonrpc":"2.0","method":"#) {
+                return Ok(());
+            }
+        }
     }
 }
 
