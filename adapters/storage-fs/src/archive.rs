@@ -264,7 +264,7 @@ impl Source for Reading {
                 let mut marks = Marks::load(&root);
                 let kinds = Area::Backlog.kinds();
                 shared.refreshed(project, &tree, kinds, Look::Everything, |known| {
-                    marks.merge(known.marks());
+                    marks.merge(&known.marks());
                 })?;
                 let mark = |(kind, number)| Mark { project: project.clone(), kind, number };
                 all.extend(marks.iter().map(mark));

@@ -60,11 +60,8 @@ pub(crate) fn run(
         step(Step::Decided)?;
         let catalog = shared.catalogs.of(project);
         let record = |changes: &[Change]| {
-            let mut known = locked(&catalog);
-            let revision = known.record(changes, commit.act.at);
-            let marks = known.marks().clone();
-            drop(known);
-            Marks::keep(root, &marks, changes);
+            let revision = locked(&catalog).record(changes, commit.act.at);
+            Marks::keep(root, changes);
             Committed { revision, versions: changes.iter().map(Change::version).collect() }
         };
         if changes.is_empty() {
@@ -120,9 +117,9 @@ fn snapshot(
             .refreshed(project, tree, &links.kinds, Look::Changed, |known| known.linking(&links))?;
     }
     if !reads.numbers.is_empty() {
-        let mut marks = Marks::load(tree.root);
+        let mut marks = Marks::load(tree.root).believed();
         shared.refreshed(project, tree, Area::Backlog.kinds(), Look::Changed, |known| {
-            marks.merge(known.marks());
+            marks.merge(&known.marks());
         })?;
         snapshot.numbers = reads.numbers.iter().map(|kind| marks.free(*kind)).collect();
     }

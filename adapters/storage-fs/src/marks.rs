@@ -2,13 +2,15 @@
 //!
 //! The files themselves tell nearly all: an item that is deleted leaves its number in a tombstone.
 //! What is kept in `.reqlore/local` matters when a person removes the newest file by hand; so it is
-//! not synced, and a damaged or missing file is no error.
+//! not synced, and a damaged or missing file is no error. The trap: a number that is too high ends its
+//! kind for good. So a file that came with a clone or a copy is not believed, and the last number of
+//! all counts only while a document has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::{Dir, Metadata, OpenOptions};
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
@@ -33,13 +35,6 @@ impl Marks {
         *mark = (*mark).max(number);
     }
 
-    /// Counts a document's number, if it has one.
-    pub(crate) fn count(&mut self, id: &DocumentId) {
-        if let Some(Reference { kind, number }) = Reference::of(id) {
-            self.raise(kind, number);
-        }
-    }
-
     pub(crate) fn merge(&mut self, others: &Self) {
         others.iter().for_each(|(kind, number)| self.raise(kind, number));
     }
@@ -59,7 +54,12 @@ impl Marks {
         let found = local.and_then(|local| read_file(&local, NAME, NAME).ok().flatten());
         let mut marks = Self::default();
         let Some(found) = found else { return marks };
-        for line in String::from_utf8_lossy(&found.bytes).lines() {
+        let text = String::from_utf8_lossy(&found.bytes);
+        let mut lines = text.lines();
+        if lines.next() != Some(&first_line(&found.metadata)) {
+            return marks;
+        }
+        for line in lines {
             let (prefix, number) = line.split_once(' ').unwrap_or_default();
             let kind = ItemKind::ALL.into_iter().find(|kind| kind.prefix() == prefix);
             let number = number.parse().ok().filter(|number| *number <= MAX_NUMBER);
@@ -77,38 +77,88 @@ impl Marks {
     }
 
     fn write(&self, local: &Dir) -> io::Result<()> {
-        let mut text = String::new();
-        for (kind, number) in self.iter() {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{} {number}", kind.prefix());
-        }
         // Whatever a repository brought along under this name is not written through.
         match local.remove_file(TEMP) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let new = OpenOptions::new().write(true).create_new(true).to_owned();
-        local.open_with(TEMP, &new)?.write_all(text.as_bytes())?;
+        let mut file = local.open_with(TEMP, &new)?;
+        let mut text = first_line(&file.metadata()?) + "\n";
+        for (kind, number) in self.iter() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{} {number}", kind.prefix());
+        }
+        file.write_all(text.as_bytes())?;
         local.rename(TEMP, local, NAME)
     }
 
-    /// Keeps what a commit raised.
-    pub(crate) fn keep(root: &Root, known: &Self, changes: &[Change]) {
-        let mut raised = Self::default();
-        for change in changes {
-            raised.count(change.id());
-        }
-        if raised.0.is_empty() {
+    /// Keeps what a commit raised, and nothing of other kinds.
+    pub(crate) fn keep(root: &Root, changes: &[Change]) {
+        let mut raised = Numbers::default();
+        changes.iter().for_each(|change| raised.count(change.id()));
+        if raised.highest.0.is_empty() {
             return;
         }
-        let mut kept = Self::load(root);
-        if raised.iter().all(|(kind, number)| kept.0.get(&kind).is_some_and(|k| *k >= number)) {
+        let before = Self::load(root);
+        let mut kept = before.clone();
+        for (kind, number) in raised.highest.iter() {
+            kept.0.entry(kind).and_modify(|mark| *mark = believed(*mark));
+            kept.raise(kind, number);
+        }
+        if kept == before {
             return;
         }
-        kept.merge(known);
-        kept.merge(&raised);
         if let Err(error) = kept.save(root) {
             tracing::debug!(%error, "the highest numbers of items were not kept");
         }
+    }
+
+    /// Those that may be true although no document has them any more.
+    pub(crate) fn believed(mut self) -> Self {
+        self.0.values_mut().for_each(|mark| *mark = believed(*mark));
+        self
+    }
+}
+
+/// The very last number is a typo or a lie, unless a document has it.
+fn believed(mark: u32) -> u32 {
+    if mark < MAX_NUMBER { mark } else { 0 }
+}
+
+/// Tells the file from one that came with a clone or a copy.
+fn first_line(file: &Metadata) -> String {
+    format!("reqlore marks {}", local::identity(file))
+}
+
+/// What the documents themselves tell.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    highest: Marks,
+    /// Those with the last number of all.
+    last: BTreeSet<DocumentId>,
+}
+
+impl Numbers {
+    /// Counts a document's number, if it has one.
+    pub(crate) fn count(&mut self, id: &DocumentId) {
+        match Reference::of(id) {
+            Some(Reference { number: MAX_NUMBER, .. }) => drop(self.last.insert(id.clone())),
+            Some(Reference { kind, number }) => self.highest.raise(kind, number),
+            None => {}
+        }
+    }
+
+    /// A document is gone; its number stays given, save the last one.
+    pub(crate) fn forget(&mut self, id: &DocumentId) {
+        self.last.remove(id);
+    }
+
+    pub(crate) fn marks(&self) -> Marks {
+        let mut marks = self.highest.clone();
+        for Reference { kind, number } in self.last.iter().filter_map(Reference::of) {
+            marks.raise(kind, number);
+        }
+        marks
     }
 }

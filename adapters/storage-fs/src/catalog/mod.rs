@@ -22,7 +22,7 @@ use crate::area::{Area, Ground};
 use crate::cache::Saved;
 use crate::heads::Seen;
 use crate::list::{Entry, List};
-use crate::marks::Marks;
+use crate::marks::{Marks, Numbers};
 use crate::read::{Content, Now, Stamp};
 
 /// One project's.
@@ -32,8 +32,8 @@ pub(crate) struct Catalog {
     lists: HashMap<Kind, List>,
     knowledge: Ground,
     backlog: Ground,
-    /// The highest numbers ever seen.
-    marks: Marks,
+    /// The highest ever seen.
+    numbers: Numbers,
     /// Counts listings, to see what is gone.
     listings: u64,
 }
@@ -46,7 +46,7 @@ impl Default for Catalog {
             lists: HashMap::new(),
             knowledge: Ground::default(),
             backlog: Ground::default(),
-            marks: Marks::default(),
+            numbers: Numbers::default(),
             listings: 0,
         }
     }
@@ -84,7 +84,7 @@ impl Catalog {
         }
         for change in changes {
             let id = change.id();
-            self.marks.count(id);
+            self.numbers.count(id);
             let list = self.lists.entry(id.kind).or_default();
             if list.since.is_some() {
                 list.changed.insert(id.name.clone(), self.revision);
@@ -101,7 +101,10 @@ impl Catalog {
                     };
                     list.put(entry);
                 }
-                Change::Delete { .. } => drop(list.remove(&id.name)),
+                Change::Delete { .. } => {
+                    list.remove(&id.name);
+                    self.numbers.forget(id);
+                }
             }
             // Somebody may have written after us and been seen before we came here.
             if let Some(area) = Area::of(id.kind) {
@@ -164,8 +167,8 @@ impl Catalog {
     }
 
     /// The highest numbers, as they were when the backlog was last brought up to date.
-    pub(crate) fn marks(&self) -> &Marks {
-        &self.marks
+    pub(crate) fn marks(&self) -> Marks {
+        self.numbers.marks()
     }
 
     /// Takes in what was read just now.
@@ -183,7 +186,7 @@ impl Catalog {
     }
 
     fn learn(&mut self, head: Head, stamp: Option<Stamp>, settled: bool, watched: bool) {
-        self.marks.count(&head.id);
+        self.numbers.count(&head.id);
         let (kind, name) = (head.id.kind, head.id.name.clone());
         let list = self.lists.entry(kind).or_default();
         let known = list.entries.get(&name);
@@ -199,6 +202,7 @@ impl Catalog {
     }
 
     fn forget(&mut self, id: &DocumentId) {
+        self.numbers.forget(id);
         if let Some(area) = Area::of(id.kind) {
             self.ground(area).unwatchable.remove(id);
         }
@@ -211,7 +215,7 @@ impl Catalog {
 
     fn load(&mut self, saved: Vec<Saved>) {
         for Saved { head, stamp } in saved {
-            self.marks.count(&head.id);
+            self.numbers.count(&head.id);
             let list = self.lists.entry(head.id.kind).or_default();
             let entry = Entry {
                 stamp: Some(stamp),

@@ -86,6 +86,19 @@ async fn create(store: &FsStore, mark: &'static str) -> String {
     new.collect::<Vec<_>>().join(" ")
 }
 
+/// The next free number, of which nothing is made.
+async fn free(store: &FsStore) -> u32 {
+    let (tell, told) = std::sync::mpsc::channel();
+    let decide = move |snapshot: &Snapshot| {
+        tell.send(snapshot.numbers[0]).unwrap();
+        Ok(Vec::new())
+    };
+    let reads = Reads { numbers: vec![ItemKind::Requirement], ..Reads::default() };
+    let commit = Commit { reads, decide: Box::new(decide), act: act() };
+    store.commit(&PROJECT(), commit).await.unwrap();
+    told.recv().unwrap()
+}
+
 /// What a pull does: folders appear, many files come, go and are renamed.
 #[tokio::test]
 async fn what_git_brings_shows_at_the_next_call() {
@@ -261,7 +274,10 @@ async fn the_number_of_a_newest_file_that_a_person_removed_is_kept_in_a_file_of_
     for _ in 0..7 {
         create(&project.store(), "aaaaaa").await;
     }
-    assert_eq!(fs::read_to_string(&marks).unwrap(), "REQ 7\n");
+    let text = fs::read_to_string(&marks).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    assert!(first.starts_with("reqlore marks "), "{first}");
+    assert_eq!(rest, "REQ 7\n");
     fs::remove_dir_all(project.path("")).unwrap();
     assert_eq!(create(&project.store(), "aaaaaa").await, "REQ-008-aaaaaa");
     // What it says is heard line by line, and no more than that.
@@ -270,7 +286,9 @@ async fn the_number_of_a_newest_file_that_a_person_removed_is_kept_in_a_file_of_
         ("REQ\nREQ x\nXX 5\nREQ 99999999999\nREQ -1\nREQ 1000000001\n\u{0}\n", "REQ-022-aaaaaa"),
         ("", "REQ-023-aaaaaa"),
     ] {
-        fs::write(&marks, text).unwrap();
+        let kept = fs::read_to_string(&marks).unwrap();
+        let first = kept.lines().next().unwrap();
+        fs::write(&marks, format!("{first}\n{text}")).unwrap();
         assert_eq!(create(&project.store(), "aaaaaa").await, next, "{text:?}");
     }
     let secret = project.outside.path().join("secret");
@@ -285,6 +303,52 @@ async fn the_number_of_a_newest_file_that_a_person_removed_is_kept_in_a_file_of_
     fs::remove_file(&marks).unwrap();
     fs::create_dir(&marks).unwrap();
     assert_eq!(create(&project.store(), "aaaaaa").await, "REQ-026-aaaaaa");
+}
+
+/// The last number of all counts only while a file has it: it would leave none for anybody.
+#[tokio::test]
+async fn a_typo_in_a_number_ends_no_kind_once_it_is_mended() {
+    let project = Project::new();
+    let store = project.store();
+    assert_eq!(create(&store, "aaaaaa").await, "REQ-001-aaaaaa");
+    let typo = "requirements/REQ-1000000000.md";
+    project.write(typo, TEXT);
+    assert_eq!(free(&store).await, 1_000_000_001);
+    put(&store, &requirement("REQ-1000000000"), "---\ntitle: Ours\n---\n").await.unwrap();
+    put(&store, &DocumentId { kind: Kind::Item(ItemKind::Epic), name: "EP-003".into() }, TEXT)
+        .await
+        .unwrap();
+    assert_eq!(free(&store).await, 1_000_000_001);
+    fs::remove_file(project.path(typo)).unwrap();
+    assert_eq!(create(&store, "bbbbbb").await, "REQ-002-bbbbbb");
+    let marks = fs::read_to_string(project.root.join(".reqlore/local/marks")).unwrap();
+    assert!(marks.ends_with("\nEP 3\nREQ 2\n"), "{marks}");
+    project.write("deleted/REQ-1000000000.md", TEXT);
+    assert_eq!(free(&project.store()).await, 1_000_000_001);
+    fs::remove_dir_all(project.path("deleted")).unwrap();
+    assert_eq!(create(&project.store(), "cccccc").await, "REQ-003-cccccc");
+    let marks = project.root.join(".reqlore/local/marks");
+    let kept = fs::read_to_string(&marks).unwrap();
+    fs::write(&marks, kept.replace("REQ 3", "REQ 1000000000")).unwrap();
+    assert_eq!(create(&project.store(), "dddddd").await, "REQ-004-dddddd");
+    assert!(fs::read_to_string(&marks).unwrap().ends_with("\nREQ 4\n"));
+}
+
+#[tokio::test]
+async fn marks_of_a_clone_or_a_copy_and_what_no_commit_made_are_not_kept() {
+    let (theirs, project) = (Project::new(), Project::new());
+    theirs.write("requirements/REQ-900.md", TEXT);
+    create(&theirs.store(), "aaaaaa").await;
+    let marks = ".reqlore/local/marks";
+    fs::create_dir_all(project.root.join(".reqlore/local")).unwrap();
+    for text in [fs::read_to_string(theirs.root.join(marks)).unwrap(), "REQ 900\n".to_owned()] {
+        fs::write(project.root.join(marks), text).unwrap();
+        assert_eq!(free(&project.store()).await, 1);
+    }
+    project.write("requirements/REQ-500.md", TEXT);
+    put(&project.store(), &requirement("REQ-001"), TEXT).await.unwrap();
+    assert_eq!(free(&project.store()).await, 501);
+    assert!(fs::read_to_string(project.root.join(marks)).unwrap().ends_with("\nREQ 1\n"));
 }
 
 #[tokio::test]
