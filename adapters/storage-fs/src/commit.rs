@@ -184,19 +184,27 @@ pub(crate) fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<
         })
         .map_err(Failed::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
-    if outcome.is_err() {
-        for replacement in staged[..exchanged].iter().rev() {
-            replacement.put_back();
-        }
-    }
-    // Not before all is new or all is old: what is half done needs it.
-    if journaled {
+    let whole = if outcome.is_err() { put_back(&staged[..exchanged], journaled) } else { Ok(()) };
+    // Not before all is new or all is old, durably: what is half done needs it.
+    if journaled && whole.is_ok() {
         journal::remove(tree.root);
     }
     for replacement in &staged {
         replacement.remove_temp();
     }
-    outcome
+    match whole {
+        Err(error) if journaled => Err(journal::kept(&error).into()),
+        _ => outcome,
+    }
+}
+
+/// Undoes what was exchanged; with a journal that is made durable before the journal goes.
+fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreResult<()> {
+    let mut undone = Ok(());
+    for replacement in exchanged.iter().rev() {
+        undone = undone.and(replacement.put_back());
+    }
+    if journaled { undone.and_then(|()| sync_folders(exchanged)) } else { undone }
 }
 
 /// Does this change two documents of their own? AGENTS.md is none.
@@ -253,7 +261,7 @@ fn stage_all<'a>(
     Ok(())
 }
 
-fn sync_folders(staged: &[Replacement<'_>]) -> Result<(), Failed> {
+fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
     for (at, replacement) in staged.iter().enumerate() {
         let dir = &replacement.place.dir;
         let is_same = |other: &Replacement<'_>| same_folder(&other.place.dir, dir);

@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Exchanged,
     Checked,
     FolderSynced,
+    /// An exchange is about to be undone.
+    PuttingBack,
     OldRemoved,
     /// A folder of documents was opened to be listed.
     FolderOpened,

@@ -121,6 +121,15 @@ pub(crate) fn remove(root: &Root) {
     }
 }
 
+/// What to say of a commit that failed and could not be put back: its journal is still there.
+pub(crate) fn kept(error: &StoreError) -> StoreError {
+    let reason = format!(
+        "a commit failed and could not be undone: {error}. The next call finishes it instead; read \
+         again what you meant to write before you go on"
+    );
+    StoreError::Unavailable { place: SHOWN.to_owned(), reason, source: None }
+}
+
 /// Does what a killed process did not come to.
 pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<()> {
     let local = match local::find(root) {

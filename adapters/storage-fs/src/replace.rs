@@ -12,7 +12,7 @@ use reqlore_domain::document::Document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
-use crate::error::not_written;
+use crate::error::{failed, not_written};
 use crate::failpoint::{Step, exchanges, reached, synced};
 use crate::layout::Place;
 use crate::read;
@@ -109,21 +109,24 @@ impl<'a> Replacement<'a> {
         in_place && self.old.is_none_or(|old| self.holds(&self.temp, old))
     }
 
-    /// Undoes an exchange that may or may not have happened.
-    pub(crate) fn put_back(&self) {
+    /// Undoes an exchange that may or may not have happened. A save in its place is newer than what
+    /// was read, and stays.
+    pub(crate) fn put_back(&self) -> StoreResult<()> {
         let name = &self.place.name;
         let is_ours = |name: &str| self.identity(name).is_ok_and(|found| found == self.ours.get());
-        let undone = match (self.old, self.new) {
+        let undone = reached(Step::PuttingBack).and_then(|()| match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_back(),
             (None, Some(_)) if is_ours(name) => self.move_new(name, &self.temp),
             (Some(_), None) => self.move_new(&self.temp, name),
             _ => Ok(()),
-        };
-        if let Err(error) = undone
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            let place = &self.place.shown;
-            tracing::error!(place, %error, "the old file could not be put back");
+        });
+        match undone.map_err(|error| (error.kind(), error)) {
+            Ok(()) | Err((io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists, _)) => Ok(()),
+            Err((_, error)) => {
+                let place = &self.place.shown;
+                tracing::error!(place, %error, "the old file could not be put back");
+                Err(failed(place, "put the old file back", error))
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! `.reqlore/local` as a repository may bring it along: links, and files that only look like ours.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use reqlore_contract::act;
 use reqlore_domain::backlog::ItemKind;
@@ -15,6 +16,7 @@ use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
 
 use super::config;
+use super::crash::commit_here;
 use crate::FsStore;
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
@@ -35,11 +37,14 @@ fn project() -> TempDir {
     folder
 }
 
-async fn put(root: &Path, ids: &[DocumentId]) -> StoreResult<()> {
+fn commit(ids: &[DocumentId]) -> Commit {
     let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), "new")).collect();
     let reads = Reads::of(ids.to_vec());
-    let commit = Commit { reads, decide: Box::new(move |_| Ok(changes.clone())), act: act() };
-    FsStore::new(&config(root)).commit(&PROJECT(), commit).await.map(drop)
+    Commit { reads, decide: Box::new(move |_| Ok(changes.clone())), act: act() }
+}
+
+async fn put(root: &Path, ids: &[DocumentId]) -> StoreResult<()> {
+    FsStore::new(&config(root)).commit(&PROJECT(), commit(ids)).await.map(drop)
 }
 
 async fn read(root: &Path, id: &DocumentId) -> bool {
@@ -126,6 +131,43 @@ fn a_journal_that_waits_for_something_says_what_blocks_and_the_way_out() {
     settle().unwrap();
     assert_eq!(names(&root.join(".reqlore/backlog/stories")), ["US-001.md", "US-002.md"]);
     assert_eq!(names(&root.join(LOCAL)), [".gitignore"]);
+}
+
+thread_local! {
+    static EDITED: RefCell<PathBuf> = RefCell::default();
+}
+
+/// An editor saves one of the documents, and then a step fails.
+fn edit_and_fail(step: Step) {
+    let path = EDITED.with_borrow(PathBuf::clone);
+    fs::write(path.with_extension("swp"), "edited").unwrap();
+    fs::rename(path.with_extension("swp"), &path).unwrap();
+    plan(step, 0, Act::Fail);
+}
+
+#[test]
+fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
+    let acts: [fn(); 2] =
+        [|| edit_and_fail(Step::FolderSynced), || edit_and_fail(Step::PuttingBack)];
+    for (which, act) in acts.into_iter().enumerate() {
+        let folder = project();
+        let root = folder.path();
+        let ids = [story("US-001"), story("US-002")];
+        let [one, two] = ids.each_ref().map(|id| root.join(id.to_string()));
+        fs::create_dir_all(one.parent().unwrap()).unwrap();
+        fs::write(&one, "old").unwrap();
+        fs::write(&two, "old").unwrap();
+        EDITED.set(two.clone());
+        plan(Step::Exchanged, 1, Act::Run(act));
+        let told = commit_here(root, commit(&ids)).unwrap_err().to_string();
+        assert!(told.contains("read again"), "{which}: {told}");
+        assert!(root.join(LOCAL).join("journal").exists(), "{which}");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(read(root, &ids[0])));
+        assert_eq!(fs::read_to_string(one).unwrap(), "new", "{which}");
+        assert_eq!(fs::read_to_string(two).unwrap(), "edited", "{which}");
+        assert!(!root.join(LOCAL).join("journal").exists(), "{which}");
+    }
 }
 
 #[tokio::test]
