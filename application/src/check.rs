@@ -5,8 +5,9 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::Act;
 use reqlore_domain::ports::projects::Slice;
 
+use crate::backlog::check::Backlog;
 use crate::backlog::mended::Mended;
-use crate::backlog::renumber::renumber;
+use crate::backlog::renumber::{renumber, younger};
 use crate::finding::Finding;
 use crate::{Ports, backlog, docsets, knowledge, sections};
 
@@ -23,6 +24,7 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
 /// Mends what can be mended without asking a person: of equal references the younger item gets a
 /// new one (rulings 3). An error means that nothing was begun.
 pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
+    let project = ports.projects.resolve(None, Slice::Backlog).await?;
     let act = Act {
         caller,
         tool: "check --fix",
@@ -30,5 +32,9 @@ pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
         correlation_id: String::new(),
         at: ports.clock.now(),
     };
-    renumber(ports, &act).await
+    let backlog = Backlog::read(ports, &project).await?;
+    let younger = younger(ports, &backlog).await?;
+    let mut mended = Mended::default();
+    renumber(ports, younger, &act, &mut mended).await;
+    Ok(mended)
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reqlore_domain::backlog::reference::mark_of;
 use reqlore_domain::backlog::{Item, Reference};
 use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::error::Result;
@@ -52,9 +53,17 @@ pub(crate) struct Backlog {
     /// By kind and name.
     heads: Vec<Arc<Head>>,
     tombs: Vec<Arc<Head>>,
-    items: BTreeMap<Reference, Vec<DocumentId>>,
-    deleted: BTreeMap<Reference, DocumentId>,
+    items: BTreeMap<Reference, Vec<Arc<Head>>>,
+    deleted: BTreeMap<Reference, Vec<Arc<Head>>>,
     uids: BTreeMap<String, Vec<DocumentId>>,
+}
+
+/// A tombstone whose reference a live item has.
+pub(crate) enum Tomb<'a> {
+    /// Somebody deleted the very item.
+    Own(&'a Head),
+    /// Two branches gave one reference, and one of them deleted its item.
+    OfAnother(&'a Head),
 }
 
 struct Broken {
@@ -70,7 +79,7 @@ impl Backlog {
         for kind in Kind::ITEMS {
             for head in heads(ports, project, kind).await? {
                 if let Some(reference) = item(&head).and_then(|item| item.reference) {
-                    backlog.items.entry(reference).or_default().push(head.id.clone());
+                    backlog.items.entry(reference).or_default().push(Arc::clone(&head));
                 }
                 if let Some(uid) = item(&head).and_then(|item| item.uid.clone()) {
                     backlog.uids.entry(uid).or_default().push(head.id.clone());
@@ -79,9 +88,11 @@ impl Backlog {
             }
         }
         backlog.tombs = heads(ports, project, Kind::Deleted).await?;
-        let deleted = backlog.tombs.iter();
-        backlog.deleted =
-            deleted.filter_map(|head| Some((item(head)?.reference?, head.id.clone()))).collect();
+        for head in &backlog.tombs {
+            if let Some(reference) = item(head).and_then(|item| item.reference) {
+                backlog.deleted.entry(reference).or_default().push(Arc::clone(head));
+            }
+        }
         Ok(backlog)
     }
 
@@ -92,6 +103,18 @@ impl Backlog {
             Some(_) => Some(format!("{target}, which was deleted; mend or remove it")),
             None => Some(format!("{target}, which is not there; mend or remove it")),
         }
+    }
+
+    /// The items of each reference.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (Reference, &[Arc<Head>])> {
+        self.items.iter().map(|(reference, heads)| (*reference, heads.as_slice()))
+    }
+
+    /// Whose tombstone has an item's reference; its own, where there are several.
+    pub(crate) fn tomb(&self, head: &Head) -> Option<Tomb<'_>> {
+        let tombs = self.deleted.get(&item(head)?.reference?)?;
+        let own = tombs.iter().find(|tomb| is_of(tomb, head)).map(|tomb| Tomb::Own(tomb));
+        own.or_else(|| tombs.first().map(|tomb| Tomb::OfAnother(tomb)))
     }
 
     /// Is there nothing, and was there never anything?
@@ -121,16 +144,17 @@ impl Backlog {
         let Some(item) = item(head).filter(|_| head.id.kind != Kind::Deleted) else {
             return Vec::new();
         };
-        let others = |all: Option<&Vec<DocumentId>>| -> Option<String> {
-            let others = all?.iter().filter(|id| **id != head.id);
+        let others = |all: Vec<&DocumentId>| -> Option<String> {
+            let others = all.into_iter().filter(|id| **id != head.id);
             let others: Vec<String> = others.map(ToString::to_string).collect();
             (!others.is_empty()).then(|| others.join(", "))
         };
         let Item { reference, uid, .. } = item;
         let called = reference.map(|reference| reference.to_string()).unwrap_or_default();
-        let twin = reference.and_then(|reference| others(self.items.get(&reference)));
-        let tomb = reference.and_then(|reference| self.deleted.get(&reference));
-        let copy = uid.as_ref().and_then(|uid| others(self.uids.get(uid)));
+        let twins = reference.and_then(|reference| self.items.get(&reference));
+        let twin = others(twins.into_iter().flatten().map(|head| &head.id).collect());
+        let copies = uid.as_ref().and_then(|uid| self.uids.get(uid));
+        let copy = others(copies.into_iter().flatten().collect());
         let messages = [
             twin.map(|twin| {
                 format!(
@@ -138,10 +162,28 @@ impl Backlog {
                      younger a new one"
                 )
             }),
-            tomb.map(|tomb| format!("{called} was deleted, says {tomb}; remove one of the files")),
+            self.tomb(head).map(|tomb| match tomb {
+                Tomb::Own(tomb) => {
+                    format!("{called} was deleted, says {}; remove one of the files", tomb.id)
+                }
+                Tomb::OfAnother(tomb) => format!(
+                    "{} has the reference {called} as well, of another item, which was deleted; \
+                     `reqlore check --fix` gives this one a new one",
+                    tomb.id
+                ),
+            }),
             copy.map(|copy| format!("{copy} has the same uid; remove the line from the copy")),
         ];
         messages.into_iter().flatten().collect()
+    }
+}
+
+/// Is it this very item's? Uids tell it where both say one, else the ends of the names.
+fn is_of(tomb: &Head, head: &Head) -> bool {
+    let uid = |head| item(head).and_then(|item: &Item| item.uid.as_deref());
+    match (uid(tomb), uid(head)) {
+        (Some(one), Some(other)) => one == other,
+        _ => mark_of(&tomb.id.name) == mark_of(&head.id.name),
     }
 }
 

@@ -4,15 +4,17 @@
 //! The trap: a link names a reference, so which of the two it means is told by the mark that its
 //! file keeps beside it (`linked`). Without one it means the older.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::backlog::{Item, ItemKind, Linked, Reference, reference, relink};
+use reqlore_domain::backlog::{Item, Linked, Reference, reference, relink};
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Act, Change, Filter, Links, Reads, Snapshot};
+use reqlore_domain::ports::documents::{Act, Change, Links, Reads, Snapshot};
+use reqlore_domain::time::Timestamp;
 
+use super::check::{Backlog, Tomb};
 use super::find;
 use super::mended::{Mended, Renumbered};
 use crate::Ports;
@@ -22,55 +24,76 @@ use crate::finding::Finding;
 /// So often it is looked for anew.
 const ATTEMPTS: usize = 5;
 
-/// Gives the younger of equal references new ones, kind by kind. What refuses one keeps no other
-/// from it; an error means that nothing was begun.
-pub(crate) async fn renumber(ports: &Ports, act: &Act) -> Result<Mended> {
-    let mut all = Vec::new();
-    for kind in ItemKind::ALL {
-        all.extend(younger(ports, kind).await?);
-    }
-    let mut mended = Mended::default();
-    for (from, head) in all {
-        match one(ports, from, &head, act).await {
+/// Gives these items new references. What refuses one keeps no other from it.
+pub(crate) async fn renumber(ports: &Ports, all: Vec<Twin>, act: &Act, mended: &mut Mended) {
+    for twin in all {
+        match one(ports, &twin, act).await {
             Ok(done) => mended.renumbered.extend(done),
             Err(error) => {
-                let message = format!("it keeps {from}: {}", error.message);
-                mended.refused.push(Finding::whole(&head.id, message));
+                let message = format!("it keeps {}: {}", twin.from, error.message);
+                mended.refused.push(Finding::whole(&twin.head.id, message));
             }
         }
     }
-    Ok(mended)
 }
 
-/// The items whose reference an older one has, the oldest first.
-async fn younger(ports: &Ports, kind: ItemKind) -> Result<Vec<(Reference, Arc<Head>)>> {
-    let page = ports.documents.find(&find::project(), &Filter::all(Kind::Item(kind))).await?;
-    let mut claims: BTreeMap<Reference, Vec<Arc<Head>>> = BTreeMap::new();
-    for head in page.heads {
-        if let Some(reference) = find::item(&head).and_then(|item| item.reference) {
-            claims.entry(reference).or_default().push(head);
-        }
-    }
-    let age = |head: &Arc<Head>| {
-        let item = find::item(head);
-        let made = item.map(|item| (item.created_at, item.uid.clone()));
-        (made, head.id.name.clone())
-    };
+/// An item that can't keep its reference.
+#[derive(Clone)]
+pub(crate) struct Twin {
+    from: Reference,
+    head: Arc<Head>,
+    /// Links that keep no mark mean it: nobody else has the reference now.
+    is_meant_unmarked: bool,
+}
+
+/// The items whose reference an older one has, or one that another branch deleted, the oldest
+/// first.
+pub(crate) async fn younger(ports: &Ports, backlog: &Backlog) -> Result<Vec<Twin>> {
     let mut younger = Vec::new();
-    for (reference, mut heads) in claims {
-        heads.sort_by_key(age);
-        younger.extend(heads.into_iter().skip(1).map(|head| (reference, head)));
+    for (from, heads) in backlog.claims() {
+        let mut keeper = None;
+        let mut twins = Vec::new();
+        for head in by_age(ports, heads).await? {
+            if keeper.is_none() && !matches!(backlog.tomb(&head), Some(Tomb::OfAnother(_))) {
+                keeper = Some(head);
+            } else {
+                twins.push(Twin { from, head, is_meant_unmarked: false });
+            }
+        }
+        let all_marked = heads.iter().all(|head| reference::mark_of(&head.id.name).is_some());
+        if let Some(eldest) = twins.first_mut().filter(|_| keeper.is_none() && all_marked) {
+            eldest.is_meant_unmarked = true;
+        }
+        younger.extend(twins);
     }
     Ok(younger)
 }
 
+/// The oldest first, the same in every clone: by what the files say, never by a file's time.
+async fn by_age(ports: &Ports, heads: &[Arc<Head>]) -> Result<Vec<Arc<Head>>> {
+    if heads.len() < 2 {
+        return Ok(heads.to_vec());
+    }
+    let documents = find::documents(ports, heads).await?;
+    let made = |head: &Head, document: Option<Document>| {
+        let item = find::item(head)?;
+        let text = document.as_ref()?.text().ok()?;
+        // What does not say it counts as made before everything that does.
+        let (said, _) = Item::read(item.kind, &head.id.name, text, Timestamp::default());
+        Some((said.created_at, said.uid))
+    };
+    let mut aged: Vec<_> = heads
+        .iter()
+        .zip(documents)
+        .map(|(head, document)| (made(head, document), Arc::clone(head)))
+        .collect();
+    aged.sort_by(|(one, a), (other, b)| one.cmp(other).then_with(|| a.id.cmp(&b.id)));
+    Ok(aged.into_iter().map(|(_, head)| head).collect())
+}
+
 /// `None` where the item went meanwhile.
-async fn one(
-    ports: &Ports,
-    from: Reference,
-    head: &Arc<Head>,
-    act: &Act,
-) -> Result<Option<Renumbered>> {
+async fn one(ports: &Ports, twin: &Twin, act: &Act) -> Result<Option<Renumbered>> {
+    let Twin { from, head, .. } = twin;
     let kinds = Kind::ITEMS.to_vec();
     let links = Links { kinds, targets: vec![from.to_string()] };
     for _ in 0..ATTEMPTS {
@@ -81,7 +104,7 @@ async fn one(
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
         let reads =
             Reads { links: links.clone(), numbers: vec![from.kind], ..Reads::of(documents) };
-        let moving = Moving { from, head: Arc::clone(head), holders };
+        let moving = Moving { twin: twin.clone(), holders };
         let decide = move |snapshot: &Snapshot| moving.decide(snapshot);
         let (decided, _) = edit(ports, &find::project(), reads, act.clone(), decide).await?;
         match decided {
@@ -95,8 +118,7 @@ async fn one(
 }
 
 struct Moving {
-    from: Reference,
-    head: Arc<Head>,
+    twin: Twin,
     holders: Vec<Arc<Head>>,
 }
 
@@ -110,8 +132,9 @@ enum Decided {
 
 impl Moving {
     fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Decided)> {
+        let Twin { from, head, is_meant_unmarked } = &self.twin;
         let known: BTreeSet<&DocumentId> = self.holders.iter().map(|head| &head.id).collect();
-        let mut now = snapshot.links.iter().flatten().filter(|head| head.id != self.head.id);
+        let mut now = snapshot.links.iter().flatten().filter(|holder| holder.id != head.id);
         let Some(Some(document)) = snapshot.documents.first() else {
             return Ok((Vec::new(), Decided::Gone));
         };
@@ -126,25 +149,26 @@ impl Moving {
             );
             return Err(Error::new(ErrorKind::Refused, message));
         }
-        let to = Reference { kind: self.from.kind, number };
+        let to = Reference { kind: from.kind, number };
         let id = named(to, &document.id.name);
         let mut changes = vec![
             Change::put(id.clone(), document.body.clone()),
             Change::Delete { id: document.id.clone() },
         ];
-        let from = find::linked(self.from, &document.id.name);
+        let mut meant = vec![find::linked(*from, &document.id.name)];
+        meant.extend(is_meant_unmarked.then_some(Linked { reference: *from, mark: None }));
         let to = find::linked(to, &id.name);
         let mut relinked = Vec::new();
         for (holder, found) in self.holders.iter().zip(snapshot.documents.iter().skip(1)) {
             let Some(found) = found else { continue };
-            if let Some(change) = relinked_change(holder, found, &from, &to)? {
+            if let Some(change) = relinked_change(holder, found, &meant, &to)? {
                 relinked.push(found.id.to_string());
                 changes.push(change);
             }
         }
         let done = Renumbered {
             document: document.id.to_string(),
-            from: self.from.to_string(),
+            from: from.to_string(),
             to: to.reference.to_string(),
             relinked,
         };
@@ -152,19 +176,25 @@ impl Moving {
     }
 }
 
+/// `None` where its link means another document.
 fn relinked_change(
     holder: &Head,
     found: &Document,
-    from: &Linked,
+    meant: &[Linked],
     to: &Linked,
 ) -> Result<Option<Change>> {
     let text = find::text(found)?;
     let item: Item = find::read(holder, found, text);
-    let text = relink(&item, text, from, to).map_err(|fault| {
-        let message = format!("its link in {} can't be changed: {fault}", found.id);
-        Error::new(ErrorKind::Refused, message)
-    })?;
-    Ok(text.map(|text| Change::put(found.id.clone(), text)))
+    for from in meant {
+        let text = relink(&item, text, from, to).map_err(|fault| {
+            let message = format!("its link in {} can't be changed: {fault}", found.id);
+            Error::new(ErrorKind::Refused, message)
+        })?;
+        if let Some(text) = text {
+            return Ok(Some(Change::put(found.id.clone(), text)));
+        }
+    }
+    Ok(None)
 }
 
 /// The same name with another reference.

@@ -13,6 +13,11 @@ async fn fix(testing: &Testing) -> Mended {
     crate::check::fix(&testing.ports(), caller).await.unwrap()
 }
 
+async fn check(testing: &Testing) -> Vec<String> {
+    let findings = crate::check::check(&testing.ports()).await.unwrap();
+    findings.into_iter().map(|found| format!("{}: {}", found.document, found.message)).collect()
+}
+
 #[tokio::test]
 async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
     let testing = story().await;
@@ -61,4 +66,44 @@ async fn what_refuses_one_renumbering_keeps_no_other_from_it() {
     for part in ["it keeps US-001", "requirements/REQ-001.md", "by hand"] {
         assert!(refused[0].message.contains(part), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn which_one_is_younger_is_told_by_the_files_alone() {
+    let testing = Testing::new();
+    let said = "---\ntitle: Says when\ncreated_at: 1999-01-01\n---\n";
+    write(&testing, STORY, "US-001-aaaaaa", said).await;
+    write(&testing, STORY, "US-001-bbbbbb", "---\ntitle: By hand\n---\n").await;
+    let same = "created_at: 2026-01-01\n---\n";
+    write(&testing, STORY, "US-002-aaaaaa", &format!("---\nuid: 02\ntitle: B\n{same}")).await;
+    write(&testing, STORY, "US-002-bbbbbb", &format!("---\nuid: 01\ntitle: A\n{same}")).await;
+    let renumbered = fix(&testing).await.renumbered;
+    let moved: Vec<&str> = renumbered.iter().map(|one| &*one.document).collect();
+    let folder = ".reqlore/backlog/stories";
+    assert_eq!(moved, [format!("{folder}/US-001-aaaaaa.md"), format!("{folder}/US-002-aaaaaa.md")]);
+}
+
+#[tokio::test]
+async fn an_item_gives_way_to_another_branch_s_deleted_one_of_its_reference() {
+    let testing = Testing::new();
+    let tomb = |name: &str| DocumentId { kind: Kind::Deleted, name: name.to_owned() };
+    let gone = "---\ntitle: Gone\nuid: one\ndeleted_at: 2026-01-31\n---\n";
+    testing.write(tomb("US-001-aaaaaa"), gone).await;
+    testing.write(tomb("US-002-aaaaaa"), gone).await;
+    write(&testing, STORY, "US-001-bbbbbb", "---\ntitle: Live\nuid: two\n---\n").await;
+    write(&testing, STORY, "US-002-aaaaaa", "---\ntitle: Deleted itself\nuid: one\n---\n").await;
+    for (name, linked) in [("REQ-001", "{US-001: bbbbbb}"), ("REQ-002", "{}")] {
+        let text = format!("---\ntitle: T\nuser_story: US-001\nlinked: {linked}\n---\n");
+        write(&testing, REQUIREMENT, name, &text).await;
+    }
+    let found = check(&testing).await;
+    assert!(found[0].contains("US-001-bbbbbb.md: .reqlore/backlog/deleted/US-001-aaaaaa.md has"));
+    assert!(found[0].contains("`reqlore check --fix` gives this one a new one"), "{found:?}");
+    let renumbered = fix(&testing).await.renumbered;
+    assert_eq!(renumbered.len(), 1, "{renumbered:?}");
+    assert_eq!((&*renumbered[0].from, &*renumbered[0].to), ("US-001", "US-003"));
+    assert_eq!(renumbered[0].relinked.len(), 2, "{renumbered:?}");
+    let found = check(&testing).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("US-002 was deleted, says") && found[0].contains("remove one of"));
 }
