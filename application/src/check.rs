@@ -7,6 +7,7 @@ use reqlore_domain::ports::projects::Slice;
 
 use crate::backlog::check::Backlog;
 use crate::backlog::mended::Mended;
+use crate::backlog::relink::relink;
 use crate::backlog::renumber::{renumber, younger};
 use crate::finding::Finding;
 use crate::{Ports, backlog, docsets, knowledge, sections};
@@ -21,8 +22,8 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Mends what can be mended without asking a person: of equal references the younger item gets a
-/// new one (rulings 3). An error means that nothing was begun.
+/// Mends what can be mended without asking a person: links that another branch's renumbering left
+/// behind follow it, and of equal references the younger item gets a new one (rulings 3). An error means that nothing was begun.
 pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     let project = ports.projects.resolve(None, Slice::Backlog).await?;
     let act = Act {
@@ -35,6 +36,7 @@ pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     let backlog = Backlog::read(ports, &project).await?;
     let younger = younger(ports, &backlog).await?;
     let mut mended = Mended::default();
+    relink(ports, &backlog, &act, &mut mended).await;
     renumber(ports, younger, &act, &mut mended).await;
     Ok(mended)
 }

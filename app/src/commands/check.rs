@@ -1,6 +1,6 @@
 //! `reqlore check`: what a person should mend, one line each; for CI by its exit code.
 
-use reqlore_application::backlog::mended::{Mended, Renumbered};
+use reqlore_application::backlog::mended::{Mended, Relinked, Renumbered};
 use reqlore_application::check::{check, fix};
 use reqlore_application::finding::Finding;
 use reqlore_domain::error::Error;
@@ -53,7 +53,12 @@ fn lines(mended: &Mended, findings: &[Finding], is_fine: bool) -> String {
         let Renumbered { document, from, to, relinked } = one;
         format!("{document}: {from} is {to} now{}\n", followed(relinked))
     };
-    let done: String = mended.renumbered.iter().map(done).collect();
+    let pointed = |one: &Relinked| {
+        let Relinked { document, from, to } = one;
+        format!("{document}: the link to {from} leads to {to} now\n")
+    };
+    let pointed = mended.relinked.iter().map(pointed);
+    let done: String = pointed.chain(mended.renumbered.iter().map(done)).collect();
     if is_fine {
         return done + "Nothing to mend.\n";
     }
@@ -65,8 +70,10 @@ fn lines(mended: &Mended, findings: &[Finding], is_fine: bool) -> String {
 }
 
 fn json(mended: &Mended, findings: &[Finding]) -> Result<String, Failure> {
-    let Mended { renumbered, refused } = mended;
-    let all = serde_json::json!({ "fixed": renumbered, "refused": refused, "findings": findings });
+    let Mended { relinked, renumbered, refused } = mended;
+    let all = serde_json::json!({
+        "fixed": renumbered, "relinked": relinked, "refused": refused, "findings": findings,
+    });
     let json = serde_json::to_string_pretty(&all);
     json.map(|json| json + "\n").map_err(|error| Failure::refused(error.to_string()))
 }

@@ -3,18 +3,19 @@
 //! The trap: a file made by hand needs only a title (rulings 3), so an item without a parent is
 //! none of the findings; one whose parent is not there is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::mark_of;
-use reqlore_domain::backlog::{Item, Reference};
+use reqlore_domain::backlog::{Item, Linked, Reference};
 use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::ports::documents::{Filter, Look, Revision};
 use reqlore_domain::project::ProjectKey;
 
-use super::find::item;
+use super::find::{self, item};
+use super::relink::Move;
 use crate::Ports;
 use crate::finding::Finding;
 
@@ -126,17 +127,55 @@ impl Backlog {
         let Some(item) = item(head).filter(|item| item.deleted.is_none()) else {
             return Vec::new();
         };
-        let parent = item.parent.map(|parent| (parent.kind.name(), parent));
-        let related = item.relationships.iter().map(|link| (link.kind.name(), link.target));
         let broken = |(key, target): (&'static str, Reference)| {
             let why = if Some(target) == item.reference {
                 Some(format!("{target}, which is itself; remove it"))
             } else {
-                self.why_broken(target)
+                let astray = self.astray(head, item, target);
+                astray.map(|astray| astray.message(target)).or_else(|| self.why_broken(target))
             };
             why.map(|why| Broken { key, target, message: format!("{key} leads to {why}") })
         };
-        parent.into_iter().chain(related).filter_map(broken).collect()
+        links(item).filter_map(broken).collect()
+    }
+
+    /// The links that can be pointed to the item that they mean, by the document that keeps them.
+    pub(crate) fn moves(&self) -> impl Iterator<Item = (&Arc<Head>, Vec<Move>)> {
+        let of = |head: &Arc<Head>| -> Vec<Move> {
+            let Some(item) = item(head) else { return Vec::new() };
+            let targets: BTreeSet<Reference> = links(item).map(|(_, target)| target).collect();
+            let targets = targets.into_iter().filter(|target| Some(*target) != item.reference);
+            let moved = |target| {
+                let astray = self.astray(head, item, target)?;
+                let meant = astray.meant()?;
+                let to = find::linked(reference_of(meant)?, &meant.id.name);
+                let from = Linked { reference: target, mark: Some(astray.mark.to_owned()) };
+                Some(Move { from, to, id: meant.id.clone() })
+            };
+            targets.filter_map(moved).collect()
+        };
+        self.heads.iter().map(move |head| (head, of(head))).filter(|(_, all)| !all.is_empty())
+    }
+
+    /// A link with a mark that no item of its reference has.
+    fn astray<'a>(&'a self, head: &Head, item: &'a Item, target: Reference) -> Option<Astray<'a>> {
+        let mark = item.linked.iter().find(|(known, _)| *known == target)?.1.as_str();
+        let has_mark = |head: &&Arc<Head>| mark_of(&head.id.name) == Some(mark);
+        let claims = self.items.get(&target).map(Vec::as_slice).unwrap_or_default();
+        if claims.iter().any(|head| has_mark(&head)) {
+            return None;
+        }
+        let tombs = self.deleted.get(&target);
+        let meaning = if tombs.into_iter().flatten().any(|head| has_mark(&head)) {
+            Meaning::Deleted
+        } else {
+            let all = self.items.iter().filter(|(known, _)| known.kind == target.kind);
+            let marked = all.flat_map(|(_, heads)| heads).filter(has_mark);
+            Meaning::Live(marked.filter(|found| found.id != head.id).collect())
+        };
+        let is_told = matches!(&meaning, Meaning::Live(marked) if !marked.is_empty());
+        // Where nothing has the reference, that is what there is to say.
+        (is_told || !claims.is_empty()).then_some(Astray { mark, claims, meaning })
     }
 
     /// Who else has the reference or the uid of a document.
@@ -176,6 +215,72 @@ impl Backlog {
         ];
         messages.into_iter().flatten().collect()
     }
+}
+
+/// A link with a mark that no item of its reference has: another branch renumbered the one that it
+/// means, or a person renamed or removed that file.
+struct Astray<'a> {
+    mark: &'a str,
+    /// Who has the reference.
+    claims: &'a [Arc<Head>],
+    meaning: Meaning<'a>,
+}
+
+enum Meaning<'a> {
+    Deleted,
+    /// Those that have the mark, of whatever reference.
+    Live(Vec<&'a Arc<Head>>),
+}
+
+impl Astray<'_> {
+    /// The one document that it can mean.
+    fn meant(&self) -> Option<&Head> {
+        match &self.meaning {
+            Meaning::Live(marked) => match (marked.as_slice(), self.claims) {
+                ([one], _) => Some(one),
+                ([], [one]) => Some(one),
+                _ => None,
+            },
+            Meaning::Deleted => None,
+        }
+    }
+
+    fn message(&self, target: Reference) -> String {
+        let mark = self.mark;
+        if matches!(self.meaning, Meaning::Deleted) {
+            return format!(
+                "{target}, and the item that it means (`linked` says {mark}) was deleted; mend or \
+                 remove it"
+            );
+        }
+        match self.meant() {
+            Some(meant) if mark_of(&meant.id.name) == Some(mark) => format!(
+                "{target}, and the item that it means (`linked` says {mark}) is {} now; `reqlore \
+                 check --fix` points it there",
+                reference_of(meant).unwrap_or(target)
+            ),
+            Some(meant) => format!(
+                "{target}, and `linked` says {mark}, which no file of such items ends with; \
+                 `reqlore check --fix` makes it mean {}",
+                meant.id
+            ),
+            None => format!(
+                "{target}, and `linked` says {mark}, which is the end of no file of {target}; say \
+                 there how the file ends that it means"
+            ),
+        }
+    }
+}
+
+fn reference_of(head: &Head) -> Option<Reference> {
+    item(head)?.reference
+}
+
+/// The links of an item, each with its key.
+fn links(item: &Item) -> impl Iterator<Item = (&'static str, Reference)> {
+    let parent = item.parent.map(|parent| (parent.kind.name(), parent));
+    let related = item.relationships.iter().map(|link| (link.kind.name(), link.target));
+    parent.into_iter().chain(related)
 }
 
 /// Is it this very item's? Uids tell it where both say one, else the ends of the names.

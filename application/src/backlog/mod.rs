@@ -26,6 +26,7 @@ pub mod mended;
 pub(crate) mod prompts;
 pub(crate) mod record;
 mod relationship;
+pub(crate) mod relink;
 pub(crate) mod renumber;
 pub(crate) mod resources;
 mod search_global;

@@ -155,8 +155,9 @@ pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
     format!("{}\n{text}", front_matter::new(&own.0))
 }
 
-/// The text of an item whose links to a document follow that to another reference. `None` where
-/// none of them means it: of two documents of one reference only the marked one is meant.
+/// The text of an item whose links to a document follow that to another reference, or to another
+/// mark. `None` where none of them means it: of two documents of one reference only the marked one
+/// is meant.
 pub fn relink(
     item: &Item,
     text: &str,
@@ -177,7 +178,8 @@ pub fn relink(
         new.linked = vec![to.clone()];
     }
     let mut sets = Sets::default();
-    if let Some(parent) = &new.parent {
+    // With another mark only, the key stays as it is.
+    if let Some(parent) = new.parent.as_ref().filter(|to| to.reference != from.reference) {
         sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
     }
     let renumbered = Some((from.reference, to.reference));

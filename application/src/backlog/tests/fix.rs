@@ -107,3 +107,58 @@ async fn an_item_gives_way_to_another_branch_s_deleted_one_of_its_reference() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("US-002 was deleted, says") && found[0].contains("remove one of"));
 }
+
+#[tokio::test]
+async fn a_link_of_a_third_branch_follows_the_item_that_another_one_renumbered() {
+    let testing = Testing::new();
+    for name in ["US-001-aaaaaa", "US-002-bbbbbb", "US-003-cccccc", "US-003-dddddd"] {
+        write(&testing, STORY, name, "---\ntitle: S\n---\n").await;
+    }
+    for (name, story, mark) in [
+        ("REQ-001", "US-1", "bbbbbb"), // renumbered
+        ("REQ-002", "US-9", "bbbbbb"), // the same, and nobody has the reference any more
+        ("REQ-003", "US-1", "eeeeee"), // its file was renamed
+        ("REQ-004", "US-3", "eeeeee"), // which one it means nobody knows
+        ("REQ-005", "US-1", "dddddd"), // renumbered twice
+        ("REQ-006", "US-1", "aaaaaa"), // as it should be
+    ] {
+        let text =
+            format!("---\ntitle: T\nuser_story: {story}\nlinked: {{{story}: {mark}}}\n---\n");
+        write(&testing, REQUIREMENT, name, &text).await;
+    }
+    let found = check(&testing).await;
+    for part in [
+        "REQ-001.md: user_story leads to US-001, and the item that it means (`linked` says bbbbbb) \
+         is US-002 now; `reqlore check --fix` points it there",
+        "REQ-002.md: user_story leads to US-009, and the item that it means",
+        "REQ-003.md: user_story leads to US-001, and `linked` says eeeeee, which no file",
+        "REQ-004.md: user_story leads to US-003, and `linked` says eeeeee, which is the end of no",
+        "REQ-005.md: user_story leads to US-001, and the item that it means",
+    ] {
+        assert!(found.iter().any(|line| line.contains(part)), "{part}\n{found:#?}");
+    }
+    assert_eq!(found.len(), 7, "and the twins: {found:#?}");
+    let mended = fix(&testing).await;
+    let links: Vec<_> = mended.relinked.iter().map(|one| (&*one.from, &*one.to)).collect();
+    let expected = [
+        ("US-001-bbbbbb", "US-002-bbbbbb"),
+        ("US-009-bbbbbb", "US-002-bbbbbb"),
+        ("US-001-eeeeee", "US-001-aaaaaa"),
+        ("US-001-dddddd", "US-003-dddddd"),
+    ];
+    assert_eq!(links, expected);
+    let text = async |name: &str| {
+        let id = DocumentId { kind: Kind::ITEMS[REQUIREMENT], name: name.to_owned() };
+        testing.body(id).await.unwrap()
+    };
+    for (name, lines) in [
+        ("REQ-001", "user_story: US-002\nlinked: {US-002: bbbbbb}\n"),
+        ("REQ-003", "user_story: US-1\nlinked: {US-001: aaaaaa}\n"),
+        ("REQ-004", "user_story: US-3\nlinked: {US-3: eeeeee}\n"),
+        ("REQ-005", "user_story: US-004\nlinked: {US-004: dddddd}\n"),
+        ("REQ-006", "user_story: US-1\nlinked: {US-1: aaaaaa}\n"),
+    ] {
+        let text = text(name).await;
+        assert!(text.contains(lines), "{name}: {text}");
+    }
+}
