@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::mark_of;
-use reqlore_domain::backlog::{Item, Linked, Reference};
+use reqlore_domain::backlog::{Item, Linked, Misnamed, Reference, misnamed};
 use reqlore_domain::document::{DocumentId, Head, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
@@ -23,27 +23,15 @@ use crate::finding::Finding;
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
     let backlog = Backlog::read(ports, project).await?;
     let mut findings = Vec::new();
-    for head in backlog.heads.iter().chain(&backlog.tombs) {
-        let mut found: Vec<(Option<usize>, String)> = Vec::new();
-        found.extend(head.fault.iter().map(|fault| (fault.line, fault.reason.clone())));
-        found.extend(backlog.claimed_twice(head).into_iter().map(|message| (None, message)));
-        let broken = backlog.broken_links(head);
-        if !broken.is_empty() {
-            // Only now its text is of interest: for the lines.
-            let id = std::slice::from_ref(&head.id);
-            let read = ports.documents.get(project, id).await.unwrap_or_default();
-            let document = read.into_iter().flatten().next();
-            let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-            let line = |link: &Broken| line_of(text, link.key, link.target);
-            found.extend(broken.into_iter().map(|link| (line(&link), link.message)));
-        }
-        found.sort_by_key(|(line, _)| *line);
-        let document = head.id.to_string();
-        findings.extend(found.into_iter().map(|(line, message)| Finding {
-            document: document.clone(),
-            line,
-            message,
-        }));
+    for head in &backlog.heads {
+        // One that can't be read has its fault.
+        let read = ports.documents.get(project, std::slice::from_ref(&head.id)).await;
+        let document = read.unwrap_or_default().into_iter().flatten().next();
+        let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
+        backlog.check(head, text, &mut findings);
+    }
+    for tomb in &backlog.tombs {
+        backlog.check(tomb, "", &mut findings);
     }
     Ok(findings)
 }
@@ -104,6 +92,26 @@ impl Backlog {
             Some(_) => Some(format!("{target}, which was deleted; mend or remove it")),
             None => Some(format!("{target}, which is not there; mend or remove it")),
         }
+    }
+
+    /// What there is to mend in one document, by line.
+    fn check(&self, head: &Head, text: &str, findings: &mut Vec<Finding>) {
+        let mut found: Vec<(Option<usize>, String)> = Vec::new();
+        found.extend(head.fault.iter().map(|fault| (fault.line, fault.reason.clone())));
+        found.extend(self.claimed_twice(head).into_iter().map(|message| (None, message)));
+        let misnamed = item(head).map(|item| misnamed(item.kind, text)).unwrap_or_default();
+        found.extend(misnamed.into_iter().map(|Misnamed { line, key, read }| {
+            (Some(line), format!("{key} is not read here; the key is {read}"))
+        }));
+        let line = |link: &Broken| line_of(text, link.key, link.target);
+        found.extend(self.broken_links(head).into_iter().map(|link| (line(&link), link.message)));
+        found.sort_by_key(|(line, _)| *line);
+        let document = head.id.to_string();
+        findings.extend(found.into_iter().map(|(line, message)| Finding {
+            document: document.clone(),
+            line,
+            message,
+        }));
     }
 
     /// The items of each reference.
@@ -308,90 +316,4 @@ fn line_of(text: &str, key: &str, target: Reference) -> Option<usize> {
         |line: &str| line.split(|c| !is_part(c)).any(|word| Reference::parse(word) == Some(target));
     let mut lines = yaml.lines().enumerate().skip_while(|(_, line)| !is_key(line));
     lines.find(|(_, line)| names(line)).map(|(at, _)| at + 2)
-}
-
-#[cfg(test)]
-mod tests {
-    use reqlore_domain::backlog::ItemKind;
-
-    use super::*;
-    use crate::testing::Testing;
-
-    async fn shown(testing: &Testing) -> Vec<String> {
-        let shown = |finding: Finding| {
-            let line = finding.line.map_or_else(String::new, |line| line.to_string());
-            format!("{}:{line}: {}", finding.document, finding.message)
-        };
-        let findings = crate::check::check(&testing.ports()).await.unwrap();
-        findings.into_iter().map(shown).collect()
-    }
-
-    fn id(kind: ItemKind, name: &str) -> DocumentId {
-        DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
-    }
-
-    #[tokio::test]
-    async fn a_backlog_made_by_hand_without_parents_is_fine() {
-        let testing = Testing::new();
-        for (kind, name) in [
-            (ItemKind::Epic, "EP-001"),
-            (ItemKind::UserStory, "US-001"),
-            (ItemKind::Requirement, "REQ-001"),
-        ] {
-            testing.write(id(kind, name), "---\ntitle: By hand\n---\nSee REQ-999.\n").await;
-        }
-        testing.write(id(ItemKind::AcceptanceCriteria, "AC-001"), "It works.\n").await;
-        assert_eq!(shown(&testing).await, [""; 0]);
-    }
-
-    #[tokio::test]
-    async fn broken_links_and_twins_are_named_with_file_and_line() {
-        let testing = Testing::new();
-        let requirement = |name: &str| id(ItemKind::Requirement, name);
-        let text = "---\ntitle: One, not REQ-9\nuser_story: US-5\ndepends_on:\n- REQ-2\n\
-                    - REQ-009\nblocks: [REQ-1, REQ-3]\npriority: 7\n---\n";
-        testing.write(requirement("REQ-001"), text).await;
-        testing.write(requirement("REQ-002-aaaaaa"), "---\ntitle: A\nuid: u\n---\n").await;
-        testing.write(requirement("REQ-002-bbbbbb"), "---\ntitle: B\nuid: u\n---\n").await;
-        testing.write(requirement("README"), "---\ntitle: No item\n---\n").await;
-        testing.write(requirement("REQ-004"), &b"\xff\xfe"[..]).await;
-        testing.write(requirement("REQ-005"), "---\ntitle: Back\n---\n").await;
-        for name in ["REQ-003", "REQ-005"] {
-            let tomb = DocumentId { kind: Kind::Deleted, name: name.to_owned() };
-            let text = "---\ntitle: Gone\ndeleted_at: 2026-01-31T23:59:59Z\nuser_story: US-9\n\
-                        ---\n";
-            testing.write(tomb, text).await;
-        }
-        let shown = shown(&testing).await;
-        let folder = ".reqlore/backlog/requirements";
-        for part in [
-            format!("{folder}/REQ-001.md:3: user_story leads to US-005, which is not there"),
-            format!("{folder}/REQ-001.md:6: depends_on leads to REQ-009, which is not there"),
-            format!("{folder}/REQ-001.md:7: blocks leads to REQ-001, which is itself"),
-            format!("{folder}/REQ-001.md:7: blocks leads to REQ-003, which was deleted"),
-            format!("{folder}/REQ-001.md:8: the priority"),
-            format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the reference"),
-            format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the reference"),
-            format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the same uid"),
-            format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the same uid"),
-            format!("{folder}/README.md:: the file's name gives no reference"),
-            format!("{folder}/REQ-004.md:: not UTF-8 text from line 1 on"),
-            format!("{folder}/REQ-005.md:: REQ-005 was deleted, says .reqlore/backlog/deleted/"),
-        ] {
-            assert!(shown.iter().any(|line| line.starts_with(&part)), "{part}\n{shown:#?}");
-        }
-        assert_eq!(shown.len(), 12, "{shown:#?}");
-    }
-
-    #[tokio::test]
-    async fn links_of_the_knowledge_graph_into_the_backlog_are_checked_where_there_is_one() {
-        let testing = Testing::new();
-        let text = "---\nid: dec-1d2c8f\nimplements: [REQ-48, REQ-049]\n---\n";
-        testing.write(DocumentId::entity("dec-1d2c8f"), text).await;
-        assert_eq!(shown(&testing).await, [""; 0], "there is no backlog");
-        testing.write(id(ItemKind::Requirement, "REQ-048"), "---\ntitle: A\n---\n").await;
-        let expected = ".ixchel/dec-1d2c8f.md:3: implements leads to REQ-049, which is not there; \
-                        mend or remove it";
-        assert_eq!(shown(&testing).await, [expected]);
-    }
 }

@@ -1,5 +1,6 @@
 //! The tools of the backlog, as their callers see them.
 
+mod check;
 mod fix;
 
 use reqlore_domain::document::{DocumentId, Kind};

@@ -5,6 +5,7 @@
 //! it lacks reads as the defaults of a new one (rulings 3). The trap: the *reference* comes from
 //! the file's name, so it needs no key, and a copied file can't claim another one's.
 
+mod keys;
 mod kind;
 mod mention;
 mod order;
@@ -16,6 +17,7 @@ mod write;
 
 use serde::{Deserialize, Serialize};
 
+pub use keys::{Misnamed, misnamed};
 pub use kind::ItemKind;
 pub use order::order;
 pub use reference::Reference;

@@ -1,0 +1,94 @@
+//! What `reqlore check` finds in a backlog.
+
+use reqlore_domain::backlog::ItemKind;
+
+use super::*;
+use crate::finding::Finding;
+
+async fn shown(testing: &Testing) -> Vec<String> {
+    let shown = |finding: Finding| {
+        let line = finding.line.map_or_else(String::new, |line| line.to_string());
+        format!("{}:{line}: {}", finding.document, finding.message)
+    };
+    let findings = crate::check::check(&testing.ports()).await.unwrap();
+    findings.into_iter().map(shown).collect()
+}
+
+fn id(kind: ItemKind, name: &str) -> DocumentId {
+    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+}
+
+#[tokio::test]
+async fn a_backlog_made_by_hand_without_parents_is_fine() {
+    let testing = Testing::new();
+    for (kind, name) in [
+        (ItemKind::Epic, "EP-001"),
+        (ItemKind::UserStory, "US-001"),
+        (ItemKind::Requirement, "REQ-001"),
+    ] {
+        testing.write(id(kind, name), "---\ntitle: By hand\n---\nSee REQ-999.\n").await;
+    }
+    testing.write(id(ItemKind::AcceptanceCriteria, "AC-001"), "It works.\n").await;
+    assert_eq!(shown(&testing).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn broken_links_and_twins_are_named_with_file_and_line() {
+    let testing = Testing::new();
+    let requirement = |name: &str| id(ItemKind::Requirement, name);
+    let text = "---\ntitle: One, not REQ-9\nuser_story: US-5\ndepends_on:\n- REQ-2\n\
+                - REQ-009\nblocks: [REQ-1, REQ-3]\npriority: 7\n---\n";
+    testing.write(requirement("REQ-001"), text).await;
+    testing.write(requirement("REQ-002-aaaaaa"), "---\ntitle: A\nuid: u\n---\n").await;
+    testing.write(requirement("REQ-002-bbbbbb"), "---\ntitle: B\nuid: u\n---\n").await;
+    testing.write(requirement("README"), "---\ntitle: No item\n---\n").await;
+    testing.write(requirement("REQ-004"), &b"\xff\xfe"[..]).await;
+    testing.write(requirement("REQ-005"), "---\ntitle: Back\n---\n").await;
+    for name in ["REQ-003", "REQ-005"] {
+        let tomb = DocumentId { kind: Kind::Deleted, name: name.to_owned() };
+        let text = "---\ntitle: Gone\ndeleted_at: 2026-01-31T23:59:59Z\nuser_story: US-9\n\
+                    ---\n";
+        testing.write(tomb, text).await;
+    }
+    let shown = shown(&testing).await;
+    let folder = ".reqlore/backlog/requirements";
+    for part in [
+        format!("{folder}/REQ-001.md:3: user_story leads to US-005, which is not there"),
+        format!("{folder}/REQ-001.md:6: depends_on leads to REQ-009, which is not there"),
+        format!("{folder}/REQ-001.md:7: blocks leads to REQ-001, which is itself"),
+        format!("{folder}/REQ-001.md:7: blocks leads to REQ-003, which was deleted"),
+        format!("{folder}/REQ-001.md:8: the priority"),
+        format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the reference"),
+        format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the reference"),
+        format!("{folder}/REQ-002-aaaaaa.md:: {folder}/REQ-002-bbbbbb.md has the same uid"),
+        format!("{folder}/REQ-002-bbbbbb.md:: {folder}/REQ-002-aaaaaa.md has the same uid"),
+        format!("{folder}/README.md:: the file's name gives no reference"),
+        format!("{folder}/REQ-004.md:: not UTF-8 text from line 1 on"),
+        format!("{folder}/REQ-005.md:: REQ-005 was deleted, says .reqlore/backlog/deleted/"),
+    ] {
+        assert!(shown.iter().any(|line| line.starts_with(&part)), "{part}\n{shown:#?}");
+    }
+    assert_eq!(shown.len(), 12, "{shown:#?}");
+}
+
+#[tokio::test]
+async fn links_of_the_knowledge_graph_into_the_backlog_are_checked_where_there_is_one() {
+    let testing = Testing::new();
+    let text = "---\nid: dec-1d2c8f\nimplements: [REQ-48, REQ-049]\n---\n";
+    testing.write(DocumentId::entity("dec-1d2c8f"), text).await;
+    assert_eq!(shown(&testing).await, [""; 0], "there is no backlog");
+    testing.write(id(ItemKind::Requirement, "REQ-048"), "---\ntitle: A\n---\n").await;
+    let expected = ".ixchel/dec-1d2c8f.md:3: implements leads to REQ-049, which is not there; \
+                    mend or remove it";
+    assert_eq!(shown(&testing).await, [expected]);
+}
+
+#[tokio::test]
+async fn keys_that_are_an_argument_s_word_are_told_with_the_file_s_key() {
+    let testing = Testing::new();
+    let text = "---\ntitle: T\ntype: Data\nowner: ann\n---\n";
+    testing.write(id(ItemKind::Requirement, "REQ-001"), text).await;
+    let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type is not read here; the key is \
+                    type_name";
+    assert_eq!(shown(&testing).await, [expected]);
+}
