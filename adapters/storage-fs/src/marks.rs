@@ -8,13 +8,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 
-use cap_std::fs::{Dir, Metadata, OpenOptions};
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions};
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{Change, StoreResult};
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::failed;
 use crate::layout::Root;
@@ -77,6 +80,9 @@ impl Marks {
     }
 
     fn write(&self, local: &Dir) -> io::Result<()> {
+        if self.overwrite(local) {
+            return Ok(());
+        }
         // Whatever a repository brought along under this name is not written through.
         match local.remove_file(TEMP) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -84,13 +90,36 @@ impl Marks {
         }
         let new = OpenOptions::new().write(true).create_new(true).to_owned();
         let mut file = local.open_with(TEMP, &new)?;
-        let mut text = first_line(&file.metadata()?) + "\n";
+        file.write_all(self.text(&file.metadata()?).as_bytes())?;
+        local.rename(TEMP, local, NAME)
+    }
+
+    /// Writes over the file that is there, by one call and without a new file: one that takes the
+    /// place of another is written to disk at once by some file systems, and each commit would wait
+    /// for that. Numbers only grow, so nothing of the old text is left behind the new one. False
+    /// where it is not a file of ours alone.
+    fn overwrite(&self, local: &Dir) -> bool {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let Ok(fd) = rustix::fs::openat(local, NAME, flags, Mode::empty()) else { return false };
+        let file = File::from(fd);
+        let Ok(metadata) = Metadata::from_file(&file) else { return false };
+        let (first, text) = (first_line(&metadata), self.text(&metadata));
+        let mut begun = vec![0; first.len()];
+        let is_ours = metadata.is_file()
+            && metadata.nlink() == 1
+            && metadata.len() <= text.len() as u64
+            && file.read_exact_at(&mut begun, 0).is_ok()
+            && begun == first.as_bytes();
+        is_ours && file.write_at(text.as_bytes(), 0).is_ok_and(|written| written == text.len())
+    }
+
+    fn text(&self, file: &Metadata) -> String {
+        let mut text = first_line(file) + "\n";
         for (kind, number) in self.iter() {
             // Writing to a string does not fail.
             let _ = writeln!(text, "{} {number}", kind.prefix());
         }
-        file.write_all(text.as_bytes())?;
-        local.rename(TEMP, local, NAME)
+        text
     }
 
     /// Keeps what a commit raised, and nothing of other kinds.

@@ -299,10 +299,27 @@ async fn the_number_of_a_newest_file_that_a_person_removed_is_kept_in_a_file_of_
         create(&project.store(), "aaaaaa").await;
         assert!(!marks.is_symlink());
     }
+    fs::remove_file(&marks).unwrap();
+    fs::hard_link(&secret, &marks).unwrap();
+    create(&project.store(), "aaaaaa").await;
     assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
     fs::remove_file(&marks).unwrap();
     fs::create_dir(&marks).unwrap();
-    assert_eq!(create(&project.store(), "aaaaaa").await, "REQ-026-aaaaaa");
+    assert_eq!(create(&project.store(), "aaaaaa").await, "REQ-027-aaaaaa");
+}
+
+#[tokio::test]
+async fn what_another_process_left_after_our_last_write_goes_with_the_next_one() {
+    let project = Project::new();
+    let store = project.store();
+    create(&store, "aaaaaa").await;
+    let left = "requirements/.reqlore-0123456789abcdef.tmp";
+    project.write(left, "half");
+    // Both writes may have come within one tick of the clock.
+    let folder = fs::File::open(project.path("requirements")).unwrap();
+    folder.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    create(&store, "bbbbbb").await;
+    assert!(!project.path(left).try_exists().unwrap());
 }
 
 /// The last number of all counts only while a file has it: it would leave none for anybody.
