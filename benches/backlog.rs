@@ -55,8 +55,6 @@ use table::{Row, header};
 
 /// A file that is older than this can be told from its next state by its times.
 const SETTLED: Duration = Duration::from_millis(2_100);
-/// After this long without changes the index is saved.
-const SAVED: Duration = Duration::from_secs(4);
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -6,9 +6,10 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use reqlore_domain::backlog::ItemKind;
 use serde_json::json;
 
-use crate::items::{REQUIREMENTS, Size};
+use crate::items::{REQUIREMENTS, Size, reference};
 use crate::rounds::{quietest, wrong};
 use crate::table::{Row, Times};
 use crate::{Result, start};
@@ -18,7 +19,7 @@ const STARTS: usize = 5;
 pub(crate) fn measure(project: &Path, cache: &Path, size: Size) -> Result<()> {
     let bare = || -> Result<Duration> {
         match fs::remove_dir_all(cache) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
             _ => first(project, cache, size),
         }
     };
@@ -34,10 +35,7 @@ pub(crate) fn measure(project: &Path, cache: &Path, size: Size) -> Result<()> {
 }
 
 fn first(project: &Path, cache: &Path, size: Size) -> Result<Duration> {
-    let story = crate::items::reference(
-        reqlore_domain::backlog::ItemKind::UserStory,
-        size.stories().div_ceil(2),
-    )?;
+    let story = reference(ItemKind::UserStory, size.stories().div_ceil(2))?;
     let clock = Instant::now();
     let mut client = start(project, cache, "fs")?;
     let arguments = json!({ "user_story": story.to_string() });

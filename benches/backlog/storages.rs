@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::client::program;
 use crate::items::Size;
 use crate::table::Row;
-use crate::{Place, Result, SAVED, memory, reads, start};
+use crate::{Place, Result, memory, reads, start};
 
 pub(crate) fn measure(place: &Place, size: Size) -> Result<()> {
     println!("\n{} items: {} requirements, ten to a story", size.items(), size.requirements);
@@ -28,9 +28,6 @@ pub(crate) fn measure(place: &Place, size: Size) -> Result<()> {
         reads::stories(&mut client, size, Duration::from_micros(300))?;
         reads::hierarchies(&mut client, size)?;
         println!("{}", memory(&client)?);
-        reads::searches(&mut client, &place.language)?;
-        println!("{}", memory(&client)?);
-        std::thread::sleep(SAVED);
         client.end()?;
     }
     Ok(())

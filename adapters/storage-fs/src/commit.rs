@@ -22,11 +22,11 @@ use crate::area::Area;
 use crate::error::{not_written, refused};
 use crate::failpoint::{Step, reached, synced};
 use crate::journal;
-use crate::layout::{Place, Root, Tree, as_file, same_folder};
+use crate::layout::{Root, Tree, as_file, same_folder};
 use crate::lock::{self, Lock};
 use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
-use crate::replace::{Failed, Found, Replacement, is_temp};
+use crate::replace::{Failed, Found, Replacement};
 use crate::shared::{Shared, locked, watched};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
@@ -67,12 +67,15 @@ pub(crate) fn run(
         if changes.is_empty() {
             return Ok(record(&[]));
         }
-        remove_leftovers(&tree, &changes);
+        shared.leftovers.remove(&tree, &changes);
         for change in &changes {
             tree.create_folder(change.id())?;
         }
         match apply(&tree, &base, &changes) {
-            Ok(()) => return Ok(record(&changes)),
+            Ok(()) => {
+                shared.leftovers.none(&tree, &changes);
+                return Ok(record(&changes));
+            }
             Err(Failed::ChangedSince) => {}
             Err(Failed::Store(error)) => return Err(error),
         }
@@ -271,26 +274,4 @@ fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
         }
     }
     Ok(())
-}
-
-/// What a killed process left: under the lock nobody else of ours can be writing, so all of it is
-/// stale. Failing to remove it harms nobody.
-pub(crate) fn remove_leftovers(tree: &Tree<'_>, changes: &[Change]) {
-    let places = changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten());
-    let mut swept: Vec<Place> = Vec::new();
-    for place in places {
-        if swept.iter().any(|other| same_folder(&other.dir, &place.dir)) {
-            continue;
-        }
-        let entries = place.dir.entries().into_iter().flatten().filter_map(Result::ok);
-        for entry in entries {
-            let name = entry.file_name();
-            let is_ours = name.to_str().is_some_and(is_temp);
-            if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                tracing::info!(name = ?name, "removing what an interrupted write left");
-                let _ = place.dir.remove_file(&name);
-            }
-        }
-        swept.push(place);
-    }
 }

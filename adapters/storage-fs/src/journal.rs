@@ -22,6 +22,7 @@ use crate::commit::{self, Base, lock_requirements};
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, reached, synced};
 use crate::layout::{Layout, Root, Tree, as_file};
+use crate::leftovers::Leftovers;
 use crate::local::{self, LOCAL};
 use crate::lock::Lock;
 use crate::read::read_settled;
@@ -272,7 +273,7 @@ fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
             None => Change::Delete { id: id.clone() },
         };
         let changes = [change];
-        commit::remove_leftovers(tree, &changes);
+        Leftovers::default().remove(tree, &changes);
         tree.create_folder(id)?;
         match commit::apply(tree, &Base::from([(id.clone(), found)]), &changes) {
             Ok(()) => return Ok(true),

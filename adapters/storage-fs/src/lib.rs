@@ -19,6 +19,7 @@ mod folders;
 mod heads;
 mod journal;
 mod layout;
+mod leftovers;
 mod list;
 mod local;
 mod lock;
@@ -48,6 +49,7 @@ use catalogs::Catalogs;
 pub use configured::ConfiguredProjects;
 use folders::Folders;
 use layout::{Layout, Root, Tree};
+use leftovers::Leftovers;
 pub use local::create_local;
 use lock::{Turn, Turns};
 pub use projects::FsProjects;
@@ -100,6 +102,7 @@ impl FsStore {
             folders: Folders::new(config),
             layout: Layout::new(config.requirements_directory.as_deref()),
             turns: Turns::default(),
+            leftovers: Leftovers::default(),
             catalogs: Catalogs::default(),
             cache: Cache { folder: config.cache.clone() },
         };

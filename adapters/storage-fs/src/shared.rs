@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::catalogs::Catalogs;
 use crate::folders::Folders;
 use crate::layout::{Layout, Root, Tree};
+use crate::leftovers::Leftovers;
 use crate::lock::{Turn, Turns};
 use crate::read::{self, Content};
 use crate::{journal, walk};
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     pub(crate) folders: Folders,
     pub(crate) layout: Layout,
     pub(crate) turns: Turns,
+    pub(crate) leftovers: Leftovers,
     pub(crate) catalogs: Catalogs,
     pub(crate) cache: Cache,
 }

@@ -10,7 +10,6 @@ use reqlore_domain::document::{DocumentId, Head};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Act, Change, Reads, Snapshot};
 
-use super::change::read;
 use super::check::Backlog;
 use super::find;
 use super::mended::{Mended, Relinked};
@@ -53,7 +52,7 @@ fn decide(
     let mut done = Vec::new();
     let Some(Some(document)) = snapshot.documents.first() else { return Ok((Vec::new(), done)) };
     let mut text = find::text(document)?.to_owned();
-    let mut item = read(head, document, &text);
+    let mut item = find::read(head, document, &text);
     for (Move { from, to, id }, target) in moves.iter().zip(snapshot.documents.iter().skip(1)) {
         if target.is_none() {
             continue;
