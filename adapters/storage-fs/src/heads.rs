@@ -49,13 +49,14 @@ impl Seen {
 /// Reads files, many of them on two threads; `None` for one that is not there.
 pub(crate) fn read_all(ids: &[DocumentId], tree: &Tree<'_>) -> Vec<Option<Seen>> {
     const FEW: usize = 64;
+    let (root, layout) = tree.parts();
+    let tree = &Tree::to_read(root, layout);
     let all = if ids.len() <= FEW {
         ids.iter().map(|id| read(id, tree)).collect()
     } else {
         let (left, right) = ids.split_at(ids.len() / 2);
-        let (root, layout) = tree.parts();
         let on_another = |ids: &[DocumentId]| {
-            let tree = Tree::new(root, layout);
+            let tree = Tree::to_read(root, layout);
             ids.iter().map(|id| read(id, &tree)).collect::<Vec<_>>()
         };
         std::thread::scope(|scope| {

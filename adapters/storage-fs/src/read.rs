@@ -70,7 +70,12 @@ pub(crate) fn read_settled_all<T, R>(
 
 /// Reads a file without waiting for anybody.
 pub(crate) fn read_once(place: &Place) -> StoreResult<Option<Content>> {
-    let content = read_file(&place.dir, &place.name, &place.shown)?;
+    read_small(place, MAX_BYTES)
+}
+
+/// The same of at most so many bytes.
+pub(crate) fn read_small(place: &Place, most: u64) -> StoreResult<Option<Content>> {
+    let content = read_bounded(&place.dir, &place.name, &place.shown, most)?;
     Ok(content.map(|mut content| {
         let looks_torn = content.bytes.is_empty() || std::str::from_utf8(&content.bytes).is_err();
         content.torn = looks_torn && !content.settled;
@@ -80,6 +85,10 @@ pub(crate) fn read_once(place: &Place) -> StoreResult<Option<Content>> {
 
 /// A regular file's bytes; `shown` is what messages call it.
 pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Option<Content>> {
+    read_bounded(dir, name, shown, MAX_BYTES)
+}
+
+fn read_bounded(dir: &Dir, name: &str, shown: &str, most: u64) -> StoreResult<Option<Content>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let fail = |error: io::Error| failed(shown, "read it", error);
     let mut file = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
@@ -100,12 +109,12 @@ pub(crate) fn read_file(dir: &Dir, name: &str, shown: &str) -> StoreResult<Optio
     if !metadata.is_file() {
         return Err(refused(shown, "is no regular file; put one there or remove it"));
     }
-    if metadata.len() > MAX_BYTES {
+    if metadata.len() > most {
         return Err(too_large(shown));
     }
     let size = usize::try_from(metadata.len()).unwrap_or_default();
     let mut bytes = Vec::with_capacity(size + 1);
-    let limit = MAX_BYTES + 1;
+    let limit = most + 1;
     let length = file.by_ref().take(limit).read_to_end(&mut bytes).map_err(fail)?;
     if length as u64 == limit {
         return Err(too_large(shown));
@@ -157,10 +166,6 @@ impl Stamp {
             modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
             changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
         }
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.size
     }
 
     /// When the bytes were last changed, by the file's own word.

@@ -58,7 +58,7 @@ impl Shared {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
         let root = self.open(project)?;
-        let tree = Tree::new(&root, &self.layout);
+        let tree = Tree::to_read(&root, &self.layout);
         let read = |id: &DocumentId| -> StoreResult<Option<Content>> {
             tree.place(id)?.map_or(Ok(None), |place| read::read_once(&place))
         };
@@ -87,7 +87,7 @@ impl Shared {
             return None;
         }
         let root = self.open(project).ok()?;
-        let tree = Tree::new(&root, &self.layout);
+        let tree = Tree::to_read(&root, &self.layout);
         let catalog = self.catalogs.of(project);
         let mut catalog = catalog.try_lock().ok()?;
         let mut documents = Vec::with_capacity(ids.len());
@@ -96,10 +96,8 @@ impl Shared {
                 documents.push(None);
                 continue;
             };
-            if walk::stamp(&place.dir, &place.name)?.size() > INLINE.1 {
-                return None;
-            }
-            let content = read::read_once(&place).ok()?.filter(|content| !content.torn)?;
+            let content = read::read_small(&place, INLINE.1).ok()?;
+            let content = content.filter(|content| !content.torn)?;
             documents.push(Some(catalog.document(id, &content)));
         }
         Some(documents)

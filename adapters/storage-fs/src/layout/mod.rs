@@ -2,11 +2,12 @@
 
 mod requirements;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -56,7 +57,7 @@ fn resolved(dir: &Dir) -> Option<PathBuf> {
 /// One file: its folder's handle, its name there, and how messages call it.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(crate) dir: Dir,
+    pub(crate) dir: Arc<Dir>,
     pub(crate) name: String,
     pub(crate) shown: String,
 }
@@ -67,11 +68,22 @@ pub(crate) struct Tree<'a> {
     pub(crate) root: &'a Root,
     layout: &'a Layout,
     requirements: OnceCell<Requirements<'a>>,
+    /// The folder of the last document of an area, where that is kept open.
+    last: Option<RefCell<Option<Opened>>>,
 }
+
+/// An area's folder: of which kind, its path in there, and its handle.
+type Opened = (Kind, String, Arc<Dir>);
 
 impl<'a> Tree<'a> {
     pub(crate) fn new(root: &'a Root, layout: &'a Layout) -> Self {
-        Self { root, layout, requirements: OnceCell::new() }
+        Self { root, layout, requirements: OnceCell::new(), last: None }
+    }
+
+    /// The same for many documents in a row that are only read: each folder is opened once. A write
+    /// must not, because its folder may be moved away since.
+    pub(crate) fn to_read(root: &'a Root, layout: &'a Layout) -> Self {
+        Self { last: Some(RefCell::default()), ..Self::new(root, layout) }
     }
 
     /// What another thread needs to find the same places.
@@ -105,7 +117,7 @@ impl<'a> Tree<'a> {
         };
         let shown = format!("{folder}/{name}");
         match self.root.dir.open_dir(&folder) {
-            Ok(dir) => Ok(Some(Place { dir, name, shown })),
+            Ok(dir) => Ok(Some(Place { dir: Arc::new(dir), name, shown })),
             Err(error) if is_not_there(&error) => Ok(None),
             Err(error) => Err(failed(&shown, "open its folder", error)),
         }
@@ -116,13 +128,30 @@ impl<'a> Tree<'a> {
     fn within(&self, area: Area, id: &DocumentId) -> StoreResult<Option<Place>> {
         let Some((folders, name)) = path_within(id) else { return Ok(None) };
         let shown = id.to_string();
-        let fail = |error| failed(&shown, "open its folder", error);
-        let top = match self.root.dir.open_dir(area.top()) {
+        let path = id.name.rsplit_once('/').map_or("", |(path, _)| path);
+        let last = self.last.as_ref().map(RefCell::borrow);
+        if let Some((kind, last, dir)) = last.as_ref().and_then(|last| last.as_ref())
+            && (*kind, last.as_str()) == (id.kind, path)
+        {
+            return Ok(Some(Place { dir: Arc::clone(dir), name, shown }));
+        }
+        drop(last);
+        let Some(dir) = self.open_within(area, &folders, &shown)?.map(Arc::new) else {
+            return Ok(None);
+        };
+        if let Some(last) = &self.last {
+            *last.borrow_mut() = Some((id.kind, path.to_owned(), Arc::clone(&dir)));
+        }
+        Ok(Some(Place { dir, name, shown }))
+    }
+
+    fn open_within(&self, area: Area, folders: &[&str], shown: &str) -> StoreResult<Option<Dir>> {
+        let fail = |error| failed(shown, "open its folder", error);
+        let mut dir = match self.root.dir.open_dir(area.top()) {
             Ok(dir) => dir,
             Err(error) if is_not_there(&error) => return Ok(None),
             Err(error) => return Err(fail(error)),
         };
-        let mut dir = top;
         for part in folders {
             dir = match open_folder(&dir, part) {
                 Ok(inner) => Dir::from_std_file(inner.into()),
@@ -132,7 +161,7 @@ impl<'a> Tree<'a> {
                 Err(error) => return Err(fail(error.into())),
             };
         }
-        Ok(Some(Place { dir, name, shown }))
+        Ok(Some(dir))
     }
 
     /// Creates the folder of a document, and syncs each folder that got a new entry.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Component, Path};
+use std::sync::Arc;
 
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, Kind};
@@ -108,7 +109,7 @@ impl Requirements<'_> {
                 "is what AGENTS.md links to; the instructions are no section",
             ));
         }
-        Ok(Some(Place { dir: clone(dir)?, name, shown }))
+        Ok(Some(Place { dir: Arc::new(clone(dir)?), name, shown }))
     }
 
     /// AGENTS.md is often a link to another file of the project: that one is read and replaced.
@@ -135,7 +136,9 @@ impl Requirements<'_> {
         };
         let dir = dir.map_err(|error| failed(shown, "open the folder behind the link", error))?;
         match target.file_name().and_then(|name| name.to_str()) {
-            Some(name) => Ok(Place { dir, name: name.to_owned(), shown: shown.to_owned() }),
+            Some(name) => {
+                Ok(Place { dir: Arc::new(dir), name: name.to_owned(), shown: shown.to_owned() })
+            }
             None => Err(refused(shown, "links to a file whose name is not UTF-8")),
         }
     }
