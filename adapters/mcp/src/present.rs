@@ -20,9 +20,10 @@ pub const ERROR_META: &str = "reqlore/error";
 pub fn tool(spec: &ToolSpec) -> Tool {
     let annotations = ToolAnnotations::new().read_only(!spec.may_change).open_world(false);
     // Of a tool that only reads these say nothing, and models pay for each word.
-    let annotations = match spec.may_change {
-        true => annotations.destructive(spec.destructive).idempotent(spec.idempotent),
-        false => annotations,
+    let annotations = if spec.may_change {
+        annotations.destructive(spec.destructive).idempotent(spec.idempotent)
+    } else {
+        annotations
     };
     Tool::new(spec.name, spec.description, Arc::new(spec.input_schema.clone()))
         .with_title(spec.title)

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::find;
 use super::given::{Given, UserStory};
-use super::record::Record;
+use super::record::{self, Record};
 use crate::Context;
 use crate::arguments::decode;
 use crate::tool::{Tool, answer_schema, reply};
@@ -72,15 +72,14 @@ impl Tool for GetUserStoryRequirements {
         let ports = &context.ports;
         find::head(ports, story).await.map_err(|error| error.field("user_story"))?;
         let heads = find::children(ports, story, ItemKind::Requirement).await?;
-        let documents = find::documents(ports, &heads).await?;
         let (mut requirements, mut faults) = (Vec::new(), Vec::new());
-        for (head, document) in heads.iter().zip(documents) {
+        for (head, found) in heads.iter().zip(record::all(ports, &heads).await?) {
             faults.extend(find::fault(head));
             // One bad file harms no other, and one that went meanwhile is none.
-            let Some(document) = document else { continue };
-            match Record::of(head, &document) {
-                Ok(record) => requirements.push(record),
-                Err(error) => faults.push(error.message),
+            match found {
+                Some(Ok(record)) => requirements.push(record),
+                Some(Err(error)) => faults.push(error.message),
+                None => {}
             }
         }
         let text = text(story, &requirements);

@@ -1,5 +1,7 @@
 //! An item as answers and resources give it (rulings 3).
 
+use std::sync::Arc;
+
 use reqlore_domain::backlog::{Item, ItemKind, Priority, RequirementType, Status};
 use reqlore_domain::document::{Document, Head, Version};
 use reqlore_domain::error::Result;
@@ -7,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::find;
+use crate::Ports;
 
 /// Stands for a creator whom nobody wrote down.
 pub(crate) const UNKNOWN: &str = "unknown";
@@ -58,6 +61,13 @@ impl Record {
         Ok(Self::new(&item, &document.id.name, document.version, Item::description(text)))
     }
 
+    /// What a head says by itself, where its description is short.
+    pub(crate) fn of_head(head: &Head) -> Option<Self> {
+        let item = find::item(head)?;
+        let description = item.description.as_deref()?;
+        Some(Self::new(item, &head.id.name, head.version, description))
+    }
+
     pub(crate) fn new(item: &Item, name: &str, version: Version, description: &str) -> Self {
         let parent = item.parent.map(|parent| parent.to_string());
         let (epic, user_story) =
@@ -81,4 +91,23 @@ impl Record {
             tags: item.tags.clone(),
         }
     }
+}
+
+/// The records of heads, in their order; `None` for a document that went meanwhile. Documents are
+/// read for long descriptions alone.
+pub(crate) async fn all(ports: &Ports, heads: &[Arc<Head>]) -> Result<Vec<Option<Result<Record>>>> {
+    let mut records: Vec<Option<Record>> = heads.iter().map(|head| Record::of_head(head)).collect();
+    let long: Vec<Arc<Head>> = heads
+        .iter()
+        .zip(&records)
+        .filter(|(_, record)| record.is_none())
+        .map(|(head, _)| Arc::clone(head))
+        .collect();
+    let mut documents = find::documents(ports, &long).await?.into_iter();
+    let both = heads.iter().zip(&mut records);
+    let all = both.map(|(head, record)| match record.take() {
+        Some(record) => Some(Ok(record)),
+        None => documents.next().flatten().map(|document| Record::of(head, &document)),
+    });
+    Ok(all.collect())
 }

@@ -26,7 +26,7 @@ pub use write::{Edit, Linked, New, edit, relink, tombstone};
 
 use crate::time::Timestamp;
 
-/// What lists need of an item: all but its description. It is kept in the document's head.
+/// What lists need of an item. It is kept in the document's head.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     pub kind: ItemKind,
@@ -36,6 +36,8 @@ pub struct Item {
     pub uid: Option<String>,
     /// On one line. Criteria have none of their own: it is their description's first line.
     pub title: String,
+    /// Where it is short, as most are: then lists that show it read no document.
+    pub description: Option<String>,
     /// `None` for what has no state.
     pub status: Option<Status>,
     /// `None` for what has no priority.

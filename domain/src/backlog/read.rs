@@ -12,6 +12,8 @@ use crate::sections;
 use crate::time::Timestamp;
 use crate::yaml::{self, Node, Value};
 
+/// The longest description that is kept beside what lists need, in bytes.
+const SHORT: usize = 1024;
 /// A title is cut there when the text has to lend it.
 const LENT_TITLE: usize = 120;
 
@@ -95,6 +97,7 @@ impl Reader<'_> {
             requirement_type,
             parent,
             relationships: self.relationships(),
+            description: (body.len() <= SHORT).then(|| body.to_owned()),
             mentions: mention::mentions(&format!("{title}\n{body}"), reference),
             title,
             creator: self.text("creator_username"),

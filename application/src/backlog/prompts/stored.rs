@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::Ports;
 use crate::backlog::brief::Brief;
 use crate::backlog::find;
-use crate::backlog::record::Record;
+use crate::backlog::record::{self, Record};
 use crate::backlog::resources::uri::{View, uri};
 use crate::backlog::surroundings::{Links, Relationships, Surroundings};
 
@@ -182,12 +182,10 @@ impl Stored {
     ) -> Result<Part<Record>> {
         let kind = heads.first().and_then(|head| find::item(head)).map(|item| item.kind);
         let whole = kind.map_or_else(String::new, |kind| uri(parent, View::Children(kind)));
-        let first: Vec<&Head> = heads.iter().take(MOST).map(|head| &**head).collect();
-        let documents = find::documents(ports, &first).await?;
+        let first = &heads[..heads.len().min(MOST)];
         let (mut records, mut bytes) = (Vec::new(), 0);
-        for (head, document) in first.into_iter().zip(documents) {
-            let Some(document) = document else { continue };
-            let mut record = match Record::of(head, &document) {
+        for found in record::all(ports, first).await?.into_iter().flatten() {
+            let mut record = match found {
                 Ok(record) => record,
                 Err(error) => {
                     self.notes.push(error.message);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::document::{Document, Head};
+use reqlore_domain::document::Head;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::endpoint::Content;
 use serde::ser::SerializeMap;
@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::uri::JSON;
 use crate::Ports;
 use crate::backlog::find;
-use crate::backlog::record::Record;
+use crate::backlog::record::{self, Record};
 
 /// A list is cut when its records are longer than this, in bytes.
 const MOST_BYTES: usize = 1024 * 1024;
@@ -94,12 +94,9 @@ impl Records {
         let mut list = Self { key, items, count: heads.len(), hint, warnings };
         let mut bytes = 0;
         for heads in heads.chunks(AT_ONCE) {
-            let heads: Vec<&Head> = heads.iter().map(|head| &**head).collect();
-            let documents = find::documents(ports, &heads).await?;
-            for (head, document) in heads.into_iter().zip(documents) {
+            for (head, found) in heads.iter().zip(record::all(ports, heads).await?) {
                 // It may have gone meanwhile.
-                let record = document.and_then(|document| list.record(head, &document));
-                let Some(record) = record else {
+                let Some(record) = found.and_then(|found| list.record(head, found)) else {
                     list.count -= 1;
                     continue;
                 };
@@ -114,13 +111,13 @@ impl Records {
     }
 
     /// One bad file harms no other.
-    fn record(&mut self, head: &Head, document: &Document) -> Option<Record> {
-        match Record::of(head, document) {
+    fn record(&mut self, head: &Head, found: Result<Record>) -> Option<Record> {
+        match found {
             Ok(record) => Some(record),
             Err(error) => {
                 self.warnings.push(error.message);
                 let item = find::item(head)?;
-                Some(Record::new(item, &head.id.name, document.version, ""))
+                Some(Record::new(item, &head.id.name, head.version, ""))
             }
         }
     }
