@@ -21,6 +21,9 @@ use crate::Ports;
 use crate::edit::edit;
 use crate::finding::Finding;
 
+/// What does not say when it was made counts as made before everything that does.
+const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
+
 /// So often it is looked for anew.
 const ATTEMPTS: usize = 5;
 
@@ -78,8 +81,7 @@ async fn by_age(ports: &Ports, heads: &[Arc<Head>]) -> Result<Vec<Arc<Head>>> {
     let made = |head: &Head, document: Option<Document>| {
         let item = find::item(head)?;
         let text = document.as_ref()?.text().ok()?;
-        // What does not say it counts as made before everything that does.
-        let (said, _) = Item::read(item.kind, &head.id.name, text, Timestamp::default());
+        let (said, _) = Item::read(item.kind, &head.id.name, text, UNSAID);
         Some((said.created_at, said.uid))
     };
     let mut aged: Vec<_> = heads

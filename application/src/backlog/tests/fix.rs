@@ -71,8 +71,9 @@ async fn what_refuses_one_renumbering_keeps_no_other_from_it() {
 #[tokio::test]
 async fn which_one_is_younger_is_told_by_the_files_alone() {
     let testing = Testing::new();
-    let said = "---\ntitle: Says when\ncreated_at: 1999-01-01\n---\n";
+    let said = "---\ntitle: Says when\ncreated_at: 1969-01-01\n---\n";
     write(&testing, STORY, "US-001-aaaaaa", said).await;
+    // The time of the file is later, and says nothing.
     write(&testing, STORY, "US-001-bbbbbb", "---\ntitle: By hand\n---\n").await;
     let same = "created_at: 2026-01-01\n---\n";
     write(&testing, STORY, "US-002-aaaaaa", &format!("---\nuid: 02\ntitle: B\n{same}")).await;
