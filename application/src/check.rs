@@ -23,7 +23,8 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
 }
 
 /// Mends what can be mended without asking a person: links that another branch's renumbering left
-/// behind follow it, and of equal references the younger item gets a new one (rulings 3). An error means that nothing was begun.
+/// behind follow it, and of equal references the younger item gets a new one (rulings 3). An error
+/// means that nothing was begun.
 pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     let project = ports.projects.resolve(None, Slice::Backlog).await?;
     let act = Act {
