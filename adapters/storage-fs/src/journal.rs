@@ -220,7 +220,7 @@ fn roll_all(layout: &Layout, root: &Root, entries: &[Entry<'_>]) -> StoreResult<
             }
             Err(error) if may_pass(&error) => return Err(error),
             Err(error) => {
-                tracing::warn!(document, %error, "can't be written as the commit meant; it is left");
+                tracing::warn!(document, %error, "can't be written as was meant; it is left");
             }
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! The files themselves tell nearly all: an item that is deleted leaves its number in a tombstone.
 //! What is kept in `.reqlore/local` matters when a person removes the newest file by hand; so it is
-//! not synced, and a damaged or missing file is no error. The trap: a number that is too high ends its
-//! kind for good. So a file that came with a clone or a copy is not believed, and the last number of
-//! all counts only while a document has it.
+//! not synced, and a damaged or missing file is no error. The trap: a number that is too high ends
+//! its kind for good. So a file that came with a clone or a copy is not believed, and the last
+//! number of all counts only while a document has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -125,7 +125,9 @@ impl Marks {
     /// Keeps what a commit raised, and nothing of other kinds.
     pub(crate) fn keep(root: &Root, changes: &[Change]) {
         let mut raised = Numbers::default();
-        changes.iter().for_each(|change| raised.count(change.id()));
+        for change in changes {
+            raised.count(change.id());
+        }
         if raised.highest.0.is_empty() {
             return;
         }

@@ -61,6 +61,10 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+fn has_journal(root: &Path) -> bool {
+    root.join(LOCAL).join("journal").symlink_metadata().is_ok()
+}
+
 #[tokio::test]
 async fn behind_a_link_nothing_of_a_users_is_taken_for_ours() {
     for (link, target, theirs) in
@@ -106,12 +110,12 @@ async fn what_a_journal_can_never_write_is_left_and_the_rest_is_written() {
     interrupt(root, &[DocumentId::entity("a"), story("US-001")]);
     put(root, &[story("US-002")]).await.unwrap();
     assert_eq!(names(&root.join(".reqlore/backlog/stories")), ["US-001.md", "US-002.md"]);
-    assert!(!root.join(LOCAL).join("journal").exists());
+    assert!(!has_journal(root));
     // No journal comes to hold a name that no folder can hold.
     fs::remove_file(root.join(".ixchel")).unwrap();
     interrupt(root, &[DocumentId::entity("x".repeat(300)), story("US-003")]);
     put(root, &[story("US-004")]).await.unwrap();
-    assert!(!root.join(LOCAL).join("journal").exists());
+    assert!(!has_journal(root));
 }
 
 #[test]
@@ -161,12 +165,12 @@ fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
         plan(Step::Exchanged, 1, Act::Run(act));
         let told = commit_here(root, commit(&ids)).unwrap_err().to_string();
         assert!(told.contains("read again"), "{which}: {told}");
-        assert!(root.join(LOCAL).join("journal").exists(), "{which}");
+        assert!(has_journal(root), "{which}");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert!(runtime.block_on(read(root, &ids[0])));
         assert_eq!(fs::read_to_string(one).unwrap(), "new", "{which}");
         assert_eq!(fs::read_to_string(two).unwrap(), "edited", "{which}");
-        assert!(!root.join(LOCAL).join("journal").exists(), "{which}");
+        assert!(!has_journal(root), "{which}");
     }
 }
 
