@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 /// Linux counts processor time in hundredths of a second, whatever its own clock does.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The command that is measured: another one than Cargo built where `REQLORE_BENCH_PROGRAM` names it.
+/// The command that is measured: another one than Cargo built where `REQLORE_BENCH_PROGRAM` names
+/// it.
 #[expect(clippy::disallowed_methods, reason = "benches have no configuration to read it in")]
 pub(crate) fn program() -> OsString {
     let named = std::env::var_os("REQLORE_BENCH_PROGRAM").filter(|named| !named.is_empty());

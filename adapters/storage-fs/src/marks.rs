@@ -141,7 +141,7 @@ impl Marks {
             return;
         }
         if let Err(error) = kept.save(root) {
-            tracing::debug!(%error, "the highest numbers of items were not kept");
+            tracing::warn!(%error, "the highest numbers of items were not kept");
         }
     }
 

@@ -51,7 +51,7 @@ impl Tool for EpicHierarchy {
 
 /// An indented list.
 fn text(found: &Hierarchy) -> String {
-    let Hierarchy { epic, user_stories, counts } = found;
+    let Hierarchy { epic, user_stories, counts, left_out } = found;
     let mut text = format!(
         "{}: {} ({}, {}, acceptance criteria: {})",
         epic.reference_id,
@@ -66,6 +66,10 @@ fn text(found: &Hierarchy) -> String {
             let Brief { reference_id, title, status, .. } = below;
             line(&mut text, "  ", reference_id, title, *status);
         }
+    }
+    if let Some(left_out) = left_out {
+        // Writing to a string does not fail.
+        let _ = write!(text, "\nLeft out: {left_out}.");
     }
     text
 }

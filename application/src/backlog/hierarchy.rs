@@ -19,6 +19,10 @@ pub(crate) struct Hierarchy {
     pub(crate) user_stories: Vec<Story>,
     /// How many there are below the epic.
     pub(crate) counts: Counts,
+    /// What was left out of a very large one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) left_out: Option<String>,
 }
 
 /// A user story with what belongs to it.
@@ -78,8 +82,34 @@ pub(crate) async fn hierarchy(ports: &Ports, reference: Reference) -> Result<Hie
             acceptance_criteria: Brief::all(criteria),
         }
     });
-    let user_stories = user_stories.collect();
-    Ok(Hierarchy { epic, user_stories, counts })
+    let mut user_stories: Vec<Story> = user_stories.collect();
+    let left_out = cut(&mut user_stories);
+    Ok(Hierarchy { epic, user_stories, counts, left_out })
+}
+
+/// About so many bytes are shown, as a result may have (reliability 6).
+const MOST_BYTES: usize = 1024 * 1024;
+/// What an item takes beside its title.
+const FRAME: usize = 120;
+
+/// Leaves out the last stories of what would be too much, and says so.
+fn cut(stories: &mut Vec<Story>) -> Option<String> {
+    let size = |item: &Brief| item.title.len() + FRAME;
+    let mut bytes = 0;
+    let fitting = stories.iter().take_while(|story| {
+        let below = story.requirements.iter().chain(&story.acceptance_criteria);
+        bytes += story.title.len() + FRAME + below.map(size).sum::<usize>();
+        bytes <= MOST_BYTES
+    });
+    let (fitting, all) = (fitting.count(), stories.len());
+    if fitting == all {
+        return None;
+    }
+    stories.truncate(fitting);
+    Some(format!(
+        "the first {fitting} of {all} user stories are here; search_requirements with \
+                  the epic lists the others' requirements"
+    ))
 }
 
 #[cfg(test)]
@@ -108,5 +138,24 @@ mod tests {
         let schema = jsonschema::validator_for(&Value::Object(schema::<Hierarchy>())).unwrap();
         assert!(schema.is_valid(&hierarchy), "{hierarchy:#}");
         assert_eq!(hierarchy["counts"]["acceptance_criteria"], 1);
+    }
+
+    #[test]
+    fn what_would_be_too_much_is_left_out_and_said() {
+        let story = || Story {
+            reference_id: "US-001".to_owned(),
+            title: "t".repeat(500),
+            status: None,
+            priority: None,
+            assignee_username: None,
+            requirements: Vec::new(),
+            acceptance_criteria: Vec::new(),
+        };
+        let mut few: Vec<Story> = (0..1_000).map(|_| story()).collect();
+        assert_eq!((cut(&mut few), few.len()), (None, 1_000));
+        let mut many: Vec<Story> = (0..7_000).map(|_| story()).collect();
+        let told = cut(&mut many).unwrap();
+        assert!(told.starts_with(&format!("the first {} of 7000", many.len())), "{told}");
+        assert!(many.len() * 620 <= MOST_BYTES && many.len() > 1_500);
     }
 }

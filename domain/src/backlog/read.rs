@@ -38,7 +38,7 @@ impl Item {
 
     /// An item of which only the name is known.
     pub fn unread(kind: ItemKind, name: &str, modified: Timestamp) -> Self {
-        Self::read(kind, name, "", modified).0
+        Self { description: None, ..Self::read(kind, name, "", modified).0 }
     }
 
     /// The description of an item's text: what stands behind the front matter, without line ends
