@@ -12,6 +12,7 @@ mod checkpoints;
 mod chunk;
 mod facets;
 mod few;
+mod filter;
 mod folder;
 mod meaning;
 mod project;

@@ -16,7 +16,7 @@ use crate::analyzer::Analyzer;
 use crate::bounded::beginning;
 use crate::checkpoints::Checkpoints;
 use crate::chunk;
-use crate::facets::Filter;
+use crate::filter::Filter;
 use crate::folder::Folder;
 use crate::meaning::{self, Batch, Found, Meaning};
 use crate::rank::{self, Page};
@@ -271,7 +271,7 @@ impl Project {
                 reference: entry.reference.to_string(),
                 kind: entry.kind.to_string(),
                 title: entry.title.to_string(),
-                facets: self.table.facets.of(entry),
+                facets: self.table.facets.of(&entry.facets),
                 score: found.score,
                 snippet,
             });

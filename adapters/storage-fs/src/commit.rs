@@ -7,33 +7,28 @@
 //! the sections: where it is the second, a killed process leaves a stale list, which the next
 //! commit heals.
 
-use std::collections::HashMap;
-use std::fs::File;
 use std::sync::Arc;
 
-use cap_std::fs::MetadataExt;
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, Look, Reads, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
+use crate::apply::{Base, exchange_all, lock_requirements, put_back, stage_all};
 use crate::area::Area;
-use crate::error::{not_written, refused};
-use crate::failpoint::{Step, reached, synced};
+use crate::error::not_written;
+use crate::failpoint::{Step, reached};
 use crate::journal;
-use crate::layout::{Root, Tree, as_file, same_folder};
-use crate::lock::{self, Lock};
+use crate::layout::{Root, Tree};
+use crate::lock::Lock;
 use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
-use crate::replace::{Failed, Found, Replacement};
+use crate::replace::{Failed, Found};
 use crate::shared::{Shared, locked, watched};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
-
-/// What a commit read; `None` where there was nothing.
-pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
 
 /// Runs a commit under the lock of the project's folder.
 pub(crate) fn run(
@@ -83,19 +78,6 @@ pub(crate) fn run(
     Err(StoreError::Busy {
         reason: "Another program kept saving the same file. Nothing was written; try again.".into(),
     })
-}
-
-/// Another root may lead to the same requirements directory.
-pub(crate) fn lock_requirements(
-    root: &Root,
-    tree: &Tree<'_>,
-    mut kinds: impl Iterator<Item = Kind>,
-) -> StoreResult<Option<File>> {
-    if !kinds.any(|kind| matches!(kind, Kind::Instructions | Kind::Section)) {
-        return Ok(None);
-    }
-    let dir = tree.requirements()?.dir();
-    Ok(dir.map(|dir| lock::folder_of_several(root, dir)).transpose()?.flatten())
 }
 
 /// What a decision is made on.
@@ -173,7 +155,7 @@ fn heads(
     Ok(heads)
 }
 
-pub(crate) fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
+fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
     let mut journaled = false;
@@ -201,15 +183,6 @@ pub(crate) fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<
     }
 }
 
-/// Undoes what was exchanged; with a journal that is made durable before the journal goes.
-fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreResult<()> {
-    let mut undone = Ok(());
-    for replacement in exchanged.iter().rev() {
-        undone = undone.and(replacement.put_back());
-    }
-    if journaled { undone.and_then(|()| sync_folders(exchanged)) } else { undone }
-}
-
 /// Does this change two documents of their own? AGENTS.md is none.
 fn needs_journal(base: &Base, changes: &[Change]) -> bool {
     let is_there = |change: &Change| {
@@ -217,61 +190,4 @@ fn needs_journal(base: &Base, changes: &[Change]) -> bool {
     };
     let own = |change: &&Change| change.id().kind != Kind::Instructions && is_there(change);
     changes.iter().filter(own).nth(1).is_some()
-}
-
-/// Puts every new file in place and makes that durable; `begun` counts how far it came.
-fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Result<(), Failed> {
-    for replacement in staged {
-        *begun += 1;
-        replacement.exchange()?;
-    }
-    sync_folders(staged)?;
-    let stands = staged.iter().all(Replacement::stands);
-    if stands { Ok(()) } else { Err(Failed::ChangedSince) }
-}
-
-fn stage_all<'a>(
-    tree: &Tree<'_>,
-    base: &'a Base,
-    changes: &'a [Change],
-    staged: &mut Vec<Replacement<'a>>,
-) -> StoreResult<()> {
-    for change in changes {
-        let found = base.get(change.id()).and_then(Option::as_ref);
-        let Some(place) = tree.place(change.id())? else {
-            continue;
-        };
-        if found.is_some_and(|found| found.metadata.nlink() > 1) {
-            return Err(refused(
-                &place.shown,
-                "has more than one hard link, and writing would part them; copy the file over \
-                 itself to end that. Nothing was written",
-            ));
-        }
-        let old = found.map(|found| &found.document.body);
-        let new = match change {
-            Change::Put { document } => Some(&document.body),
-            Change::Delete { .. } => None,
-        };
-        if old.is_none() && new.is_none() {
-            continue;
-        }
-        staged.push(Replacement::new(place, old, new));
-        if let (Some(replacement), Some(body)) = (staged.last(), new) {
-            replacement.stage(body, found)?;
-        }
-    }
-    Ok(())
-}
-
-fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
-    for (at, replacement) in staged.iter().enumerate() {
-        let dir = &replacement.place.dir;
-        let is_same = |other: &Replacement<'_>| same_folder(&other.place.dir, dir);
-        if !staged[..at].iter().any(is_same) {
-            let done = as_file(dir).and_then(|folder| synced(Step::FolderSynced, &folder));
-            done.map_err(|error| replacement.not_written("sync its folder", error))?;
-        }
-    }
-    Ok(())
 }

@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{self, Base, lock_requirements};
+use crate::apply::{self, Base, lock_requirements};
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, reached, synced};
 use crate::layout::{Layout, Root, Tree, as_file};
@@ -272,10 +272,9 @@ fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
             Some(new) => Change::put(id.clone(), Bytes::copy_from_slice(new)),
             None => Change::Delete { id: id.clone() },
         };
-        let changes = [change];
-        Leftovers::default().remove(tree, &changes);
+        Leftovers::default().remove(tree, std::slice::from_ref(&change));
         tree.create_folder(id)?;
-        match commit::apply(tree, &Base::from([(id.clone(), found)]), &changes) {
+        match apply::one(tree, &Base::from([(id.clone(), found)]), &change) {
             Ok(()) => return Ok(true),
             Err(Failed::ChangedSince) => {}
             Err(Failed::Store(error)) => return Err(error),

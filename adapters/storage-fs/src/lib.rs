@@ -6,6 +6,7 @@
 //! kernel beneath the root's handle, never by comparing strings; and a section that is a symbolic
 //! link is refused, while AGENTS.md may be one to a file inside.
 
+mod apply;
 mod archive;
 mod area;
 mod cache;
@@ -16,6 +17,7 @@ mod configured;
 mod error;
 mod failpoint;
 mod folders;
+mod ground;
 mod heads;
 mod journal;
 mod layout;

@@ -10,8 +10,9 @@ use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
+use crate::area::KNOWLEDGE;
 use crate::folders::{Folders, resolved};
-use crate::layout::{DOCSETS, KNOWLEDGE};
+use crate::layout::DOCSETS;
 
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 

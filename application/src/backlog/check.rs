@@ -15,7 +15,6 @@ use reqlore_domain::ports::documents::{Filter, Look, Revision};
 use reqlore_domain::project::ProjectKey;
 
 use super::find::{self, item};
-use super::relink::Move;
 use crate::Ports;
 use crate::finding::Finding;
 
@@ -59,6 +58,14 @@ struct Broken {
     key: &'static str,
     target: Reference,
     message: String,
+}
+
+/// A link that shall lead to another document.
+pub(crate) struct Move {
+    pub(crate) from: Linked,
+    pub(crate) to: Linked,
+    /// The document that it means.
+    pub(crate) id: DocumentId,
 }
 
 impl Backlog {

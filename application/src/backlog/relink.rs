@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{Item, Linked};
-use reqlore_domain::document::{DocumentId, Head};
+use reqlore_domain::backlog::Item;
+use reqlore_domain::document::Head;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Act, Change, Reads, Snapshot};
 
-use super::check::Backlog;
+use super::check::{Backlog, Move};
 use super::find;
 use super::mended::{Mended, Relinked};
 use crate::Ports;
@@ -25,14 +25,6 @@ pub(crate) async fn relink(ports: &Ports, backlog: &Backlog, act: &Act, mended: 
             Err(error) => mended.refused.push(Finding::whole(&head.id, error.message)),
         }
     }
-}
-
-/// A link that shall lead to another document.
-pub(crate) struct Move {
-    pub(crate) from: Linked,
-    pub(crate) to: Linked,
-    /// The document that it means.
-    pub(crate) id: DocumentId,
 }
 
 async fn one(ports: &Ports, head: Arc<Head>, moves: Vec<Move>, act: &Act) -> Result<Vec<Relinked>> {

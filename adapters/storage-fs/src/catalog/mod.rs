@@ -18,8 +18,9 @@ use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{Change, Changes, Filter, Links, Page, Revision};
 use reqlore_domain::time::Timestamp;
 
-use crate::area::{Area, Ground};
+use crate::area::Area;
 use crate::cache::Saved;
+use crate::ground::Ground;
 use crate::heads::Seen;
 use crate::list::{Entry, List};
 use crate::marks::{Marks, Numbers};

@@ -22,10 +22,6 @@ pub(crate) use requirements::{Layout, Requirements, check_relative, section_of};
 
 /// The folder of the docsets' configuration, and its name there (S3 REQ-3).
 pub(crate) const DOCSETS: (&str, &str) = (".knowledge", "config.yaml");
-/// The folder of the knowledge graph (S4 AC-002.1).
-pub(crate) const KNOWLEDGE: &str = ".ixchel";
-/// How deep its folders may be nested.
-pub(crate) const MAX_DEPTH: usize = 32;
 
 /// The handle of a project's root; all paths are resolved beneath it.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::config;
 use super::crash::commit_here;
 use crate::FsStore;
-use crate::commit::Base;
+use crate::apply::Base;
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
 use crate::journal;
