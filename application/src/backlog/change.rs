@@ -51,10 +51,10 @@ impl ChangeItem {
         let at = act.at.whole();
         let decide = move |snapshot: &Snapshot| {
             let mut documents = snapshot.documents.iter();
-            let document = present(documents.next(), reference)?;
+            let document = still_there(documents.next(), reference)?;
             check_version(if_version, document, reference)?;
             if let Some(parent) = parent {
-                present(documents.next(), parent)?;
+                still_there(documents.next(), parent)?;
             }
             changed(&head, document, &wanted, at)
         };
@@ -108,7 +108,7 @@ pub(crate) fn record(outcome: &Outcome, reference: Reference, at: Timestamp) -> 
 }
 
 /// A document that a decision needs; it may have gone since it was found.
-pub(crate) fn present(found: Option<&Option<Document>>, of: Reference) -> Result<&Document> {
+pub(crate) fn still_there(found: Option<&Option<Document>>, of: Reference) -> Result<&Document> {
     found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
 }
 

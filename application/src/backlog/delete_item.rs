@@ -17,10 +17,10 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change::{changed, check_version, present};
+use super::change::{changed, check_version, still_there};
 use super::find;
 use super::given::{Any, Given};
-use crate::arguments::{decode, present as given_value};
+use crate::arguments::{decode, present};
 use crate::edit::{act, edit};
 use crate::tool::{Tool, answer_schema, reply, schema};
 use crate::{Context, Ports};
@@ -41,7 +41,7 @@ struct Arguments {
     #[serde(default)]
     cascade: bool,
     /// Delete only if it is still at this version.
-    #[serde(default, deserialize_with = "given_value")]
+    #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
@@ -221,7 +221,7 @@ impl Decide {
         let holders: Vec<&Arc<Head>> = holders.filter(|head| !known.contains(&head.id)).collect();
         let (reference, head) = &self.deleted[0];
         let mut documents = snapshot.documents.iter();
-        let first = present(snapshot.documents.first(), *reference)?;
+        let first = still_there(snapshot.documents.first(), *reference)?;
         check_version(self.if_version, first, *reference)?;
         let first = find::read(head, first, find::text(first)?);
         if !self.cascade && (!holders.is_empty() || !first.relationships.is_empty()) {
@@ -233,7 +233,7 @@ impl Decide {
         let mut changes = Vec::new();
         for ((reference, head), document) in self.deleted.iter().zip(documents.by_ref()) {
             let Some(document) = document else {
-                present(None, *reference)?;
+                still_there(None, *reference)?;
                 continue;
             };
             let text = find::text(document)?;

@@ -6,20 +6,52 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use reqlore_domain::time::Timestamp;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::change::{Outcome, changed, check_version, present, record};
+use super::change::{Outcome, changed, check_version, record, still_there};
+use super::choice::{One, RelationshipTypes};
 use super::find;
+use super::given::{Given, Requirement};
 use crate::Context;
+use crate::arguments::present;
 use crate::edit::{act, edit};
 use crate::tool::reply;
 
+// What both tools take. (A doc comment would become part of the schema.)
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Arguments {
+    source: Given<Requirement>,
+    target: Given<Requirement>,
+    #[serde(rename = "type")]
+    kind: One<RelationshipTypes>,
+    /// Change only if the source is still at this version.
+    #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Version")]
+    if_version: Option<Version>,
+}
+
+impl Arguments {
+    /// The relationship shall exist, or not any more.
+    pub(super) fn relate(self, exists: bool) -> Result<Relate> {
+        Ok(Relate {
+            source: self.source.reference("source")?,
+            target: self.target.reference("target")?,
+            kind: self.kind.0,
+            if_version: self.if_version,
+            exists,
+        })
+    }
+}
+
 /// A relationship that shall be there, or not any more.
-pub(crate) struct Relate {
-    pub(crate) source: Reference,
-    pub(crate) target: Reference,
-    pub(crate) kind: RelationshipType,
-    pub(crate) if_version: Option<Version>,
-    pub(crate) exists: bool,
+pub(super) struct Relate {
+    source: Reference,
+    target: Reference,
+    kind: RelationshipType,
+    if_version: Option<Version>,
+    exists: bool,
 }
 
 impl Relate {
@@ -50,13 +82,13 @@ impl Relate {
         let wanted = Relationship { kind, target };
         let decide = move |snapshot: &Snapshot| -> Result<(Vec<Change>, Outcome)> {
             let mut documents = snapshot.documents.iter();
-            let document = present(documents.next(), source)?;
+            let document = still_there(documents.next(), source)?;
             check_version(if_version, document, source)?;
             let item = find::read(&head, document, find::text(document)?);
             let mut relationships = item.relationships;
             let is_there = relationships.contains(&wanted);
             if exists {
-                let other = present(documents.next(), target)?;
+                let other = still_there(documents.next(), target)?;
                 let back = Relationship { kind, target: source };
                 let is_mirrored = || -> Result<bool> {
                     let other = read_requirement(target, other)?;
