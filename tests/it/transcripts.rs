@@ -148,13 +148,30 @@ fn mask(text: &str) -> String {
             20 if dashes(&[4, 7]) && word.ends_with('Z') => "{time}",
             16 if is_hex => "{version}",
             8 if is_hex && masked.ends_with("(version ") => "{version}",
-            6 if is_hex && masked.ends_with(": ") && masked.contains("linked: {") => "{mark}",
+            6 if is_hex && is_mark(&masked) => "{mark}",
             _ => word,
         });
         rest = after;
     }
-    // A standing clock makes one that YAML would take for something else.
-    (masked + rest).replace("uid: \\\"{uid}\\\"", "uid: {uid}")
+    // Some stand in quotes, because YAML would take their digits for a number.
+    let masked = masked + rest;
+    let masked = masked.replace("uid: \\\"{uid}\\\"", "uid: {uid}");
+    masked.replace("\\\"{mark}\\\"", "{mark}")
+}
+
+/// Does what comes next stand in a `linked` key?
+fn is_mark(before: &str) -> bool {
+    let begins = before.ends_with(": ") || before.ends_with(": \\\"");
+    begins && before.rfind("linked: {") > before.rfind('}')
+}
+
+#[test]
+fn a_mark_is_masked_whatever_its_digits() {
+    for mark in ["3f9a1c", "123456", "55e555"] {
+        let quoted = if mark == "3f9a1c" { mark.to_owned() } else { format!("\"{mark}\"") };
+        let text = json!({ "text": format!("linked: {{US-001: {quoted}}}\nuid: x") }).to_string();
+        assert_eq!(mask(&text), r#"{"text":"linked: {US-001: {mark}}\nuid: x"}"#);
+    }
 }
 
 fn request(line: &Value) -> Value {
