@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{Edit, Item, Reference};
+use reqlore_domain::backlog::{Edit, Reference};
 use reqlore_domain::document::{Document, Head, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
@@ -10,9 +10,7 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use reqlore_domain::time::Timestamp;
 
 use super::find;
-use super::given::not_found;
-use super::make::sentence;
-use super::record::Record;
+use super::record;
 use crate::Context;
 use crate::edit::{act, edit};
 use crate::tool::reply;
@@ -51,22 +49,20 @@ impl ChangeItem {
         let at = act.at.whole();
         let decide = move |snapshot: &Snapshot| {
             let mut documents = snapshot.documents.iter();
-            let document = still_there(documents.next(), reference)?;
+            let document = find::still_there(documents.next(), reference)?;
             check_version(if_version, document, reference)?;
             if let Some(parent) = parent {
-                still_there(documents.next(), parent)?;
+                find::still_there(documents.next(), parent)?;
             }
             changed(&head, document, &wanted, at)
         };
-        let (outcome, _) = edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
-        answer(&outcome, reference, at)
+        let (document, committed) =
+            edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
+        let is_unchanged = committed.versions.is_empty();
+        let done = if is_unchanged { "Nothing to change in" } else { "Updated" };
+        let record = record::written(&document, reference.kind, at)?;
+        reply(record::sentence(done, reference.kind, &record), &record)
     }
-}
-
-/// What a decision about one item came to.
-pub(crate) struct Outcome {
-    pub(crate) document: Document,
-    pub(crate) is_changed: bool,
 }
 
 /// The item's document as it shall be, and the change that makes it so.
@@ -75,41 +71,17 @@ pub(crate) fn changed(
     document: &Document,
     wanted: &Edit,
     at: Timestamp,
-) -> Result<(Vec<Change>, Outcome)> {
+) -> Result<(Vec<Change>, Document)> {
     let text = find::text(document)?;
     let item = find::read(head, document, text);
     let edited = reqlore_domain::backlog::edit(&item, text, wanted, at).map_err(|fault| {
         let message = format!("{}: {fault}. Nothing was changed.", document.id);
         Error::new(ErrorKind::Refused, message).reference(item.called(&document.id.name))
     })?;
-    let Some(edited) = edited else {
-        let outcome = Outcome { document: document.clone(), is_changed: false };
-        return Ok((Vec::new(), outcome));
-    };
+    let Some(edited) = edited else { return Ok((Vec::new(), document.clone())) };
     let document = Document::new(document.id.clone(), edited.into());
     let change = Change::Put { document: document.clone() };
-    Ok((vec![change], Outcome { document, is_changed: true }))
-}
-
-/// The record of what was changed, or was so already.
-pub(crate) fn answer(outcome: &Outcome, reference: Reference, at: Timestamp) -> Result<Reply> {
-    let done = if outcome.is_changed { "Updated" } else { "Nothing to change in" };
-    let record = record(outcome, reference, at)?;
-    reply(sentence(done, reference.kind, &record), &record)
-}
-
-/// The record of an outcome.
-pub(crate) fn record(outcome: &Outcome, reference: Reference, at: Timestamp) -> Result<Record> {
-    let document = &outcome.document;
-    let text = find::text(document)?;
-    let (item, _) = Item::read(reference.kind, &document.id.name, text, at);
-    let name = &document.id.name;
-    Ok(Record::new(&item, name, document.version, Item::description(text)))
-}
-
-/// A document that a decision needs; it may have gone since it was found.
-pub(crate) fn still_there(found: Option<&Option<Document>>, of: Reference) -> Result<&Document> {
-    found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
+    Ok((vec![change], document))
 }
 
 /// The version that the caller expects must be the one there is (rulings 1).

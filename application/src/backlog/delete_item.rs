@@ -17,7 +17,7 @@ use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change::{changed, check_version, still_there};
+use super::change::{changed, check_version};
 use super::find;
 use super::given::{Any, Given};
 use crate::arguments::{decode, present};
@@ -221,7 +221,7 @@ impl Decide {
         let holders: Vec<&Arc<Head>> = holders.filter(|head| !known.contains(&head.id)).collect();
         let (reference, head) = &self.deleted[0];
         let mut documents = snapshot.documents.iter();
-        let first = still_there(snapshot.documents.first(), *reference)?;
+        let first = find::still_there(snapshot.documents.first(), *reference)?;
         check_version(self.if_version, first, *reference)?;
         let first = find::read(head, first, find::text(first)?);
         if !self.cascade && (!holders.is_empty() || !first.relationships.is_empty()) {
@@ -232,10 +232,7 @@ impl Decide {
         }
         let mut changes = Vec::new();
         for ((reference, head), document) in self.deleted.iter().zip(documents.by_ref()) {
-            let Some(document) = document else {
-                still_there(None, *reference)?;
-                continue;
-            };
+            let document = find::still_there(Some(document), *reference)?;
             let text = find::text(document)?;
             let item = find::read(head, document, text);
             let kept = tombstone(&item, text, self.at, &self.by);

@@ -1,5 +1,6 @@
 //! From references to what is stored.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
@@ -72,6 +73,29 @@ async fn missing(ports: &Ports, reference: Reference) -> Result<Error> {
     Ok(error)
 }
 
+/// The one document that each of these names, a question for each kind among them.
+pub(crate) async fn named(
+    ports: &Ports,
+    project: &ProjectKey,
+    words: impl Iterator<Item = String>,
+) -> Result<HashMap<String, Arc<Head>>> {
+    let mut of_kind: HashMap<Kind, Vec<String>> = HashMap::new();
+    for word in words {
+        let kind = Reference::parse(&word).map_or(Kind::Entity, |found| Kind::Item(found.kind));
+        of_kind.entry(kind).or_default().push(word);
+    }
+    let mut known = HashMap::new();
+    for (kind, words) in of_kind {
+        let found = ports.documents.named(project, kind, &words).await?;
+        for (word, heads) in words.into_iter().zip(found) {
+            if let [head] = &heads[..] {
+                known.insert(word, Arc::clone(head));
+            }
+        }
+    }
+    Ok(known)
+}
+
 /// The document of a head.
 pub(crate) async fn document(ports: &Ports, head: &Head) -> Result<Document> {
     let documents = documents(ports, std::slice::from_ref(head)).await?;
@@ -140,6 +164,11 @@ pub(crate) fn sort(heads: &mut [Arc<Head>]) {
         (Some(one), Some(other)) => order(one, other).then_with(|| a.id.cmp(&b.id)),
         _ => a.id.cmp(&b.id),
     });
+}
+
+/// A document that a decision needs; it may have gone since it was found.
+pub(crate) fn still_there(found: Option<&Option<Document>>, of: Reference) -> Result<&Document> {
+    found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
 }
 
 /// A link to the item of this reference and document.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::brief::Brief;
 use super::find;
 use super::given::{Any, Given};
-use super::record::Record;
+use super::record::{self, Record};
 use super::surroundings::{Links, Related, Relationships, Surroundings};
 use crate::Context;
 use crate::arguments::decode;
@@ -64,10 +64,9 @@ impl Tool for GetItem {
         let ports = &context.ports;
         let named = |error: reqlore_domain::error::Error| error.field("reference");
         let head = find::head(ports, reference).await.map_err(named)?;
-        let document = find::document(ports, &head).await?;
         let around = Surroundings::of(ports, reference, &head).await?;
         let answer = Answer {
-            item: Record::of(&head, &document)?,
+            item: record::one(ports, &head).await?,
             children: Brief::all(&around.children),
             relationships: around.relationships,
             links: around.links,

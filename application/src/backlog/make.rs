@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::backlog::{Item, ItemKind, New, Priority, Reference, RequirementType, Status};
-use reqlore_domain::document::{Document, DocumentId, Head};
+use reqlore_domain::backlog::{ItemKind, New, Priority, Reference, RequirementType, Status};
+use reqlore_domain::document::{Document, Head};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 
 use super::find;
-use super::given::not_found;
-use super::record::Record;
+use super::record;
 use crate::Context;
 use crate::edit::{act, edit};
 use crate::tool::reply;
@@ -58,18 +57,14 @@ impl Make {
         let kind = self.kind;
         let decide = move |snapshot: &Snapshot| self.decide(&draft, snapshot);
         let (document, _) = edit(ports, &find::project(), reads, act, decide).await?;
-        let (item, _) = Item::read(kind, &document.id.name, find::text(&document)?, at);
-        let text = Item::description(find::text(&document)?);
-        let record = Record::new(&item, &document.id.name, document.version, text);
-        reply(sentence("Created", kind, &record), &record)
+        let record = record::written(&document, kind, at)?;
+        reply(record::sentence("Created", kind, &record), &record)
     }
 
     fn decide(&self, draft: &Draft, snapshot: &Snapshot) -> Result<(Vec<Change>, Document)> {
         let Draft { uid, creator, at, parent } = draft;
-        if let (Some(parent), Some(None)) = (parent, snapshot.documents.first()) {
-            let reference = self.parent.map(|parent| parent.to_string()).unwrap_or_default();
-            let kind = self.kind.parent().unwrap_or(self.kind);
-            return Err(not_found(kind, &reference).caused_by(Gone(parent.id.clone())));
+        if let Some(parent) = self.parent {
+            find::still_there(snapshot.documents.first(), parent)?;
         }
         let number = snapshot.numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
@@ -110,25 +105,6 @@ struct Draft {
     parent: Option<Arc<Head>>,
 }
 
-/// For the log: the parent's document went while the item was made.
-#[derive(Debug)]
-struct Gone(DocumentId);
-
-impl std::fmt::Display for Gone {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} went meanwhile", self.0)
-    }
-}
-
-impl std::error::Error for Gone {}
-
 fn mark(uid: &str) -> &str {
     uid.get(uid.len().saturating_sub(MARK)..).unwrap_or(uid)
-}
-
-/// The first line of an answer (rulings 3).
-pub(crate) fn sentence(done: &str, kind: ItemKind, record: &Record) -> String {
-    let Record { reference_id, title, version, .. } = record;
-    let noun = kind.noun().to_lowercase();
-    format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
 }

@@ -8,6 +8,8 @@ use reqlore_domain::error::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use reqlore_domain::time::Timestamp;
+
 use super::find;
 use crate::Ports;
 
@@ -110,4 +112,26 @@ pub(crate) async fn all(ports: &Ports, heads: &[Arc<Head>]) -> Result<Vec<Option
         None => documents.next().flatten().map(|document| Record::of(head, &document)),
     });
     Ok(all.collect())
+}
+
+/// The record of what a commit wrote, or found to be so already.
+pub(crate) fn written(document: &Document, kind: ItemKind, at: Timestamp) -> Result<Record> {
+    let (name, text) = (&document.id.name, find::text(document)?);
+    let (item, _) = Item::read(kind, name, text, at);
+    Ok(Record::new(&item, name, document.version, Item::description(text)))
+}
+
+/// The record of a head; its document is read where the description is long.
+pub(crate) async fn one(ports: &Ports, head: &Head) -> Result<Record> {
+    match Record::of_head(head) {
+        Some(record) => Ok(record),
+        None => Record::of(head, &find::document(ports, head).await?),
+    }
+}
+
+/// The first line of an answer (rulings 3).
+pub(crate) fn sentence(done: &str, kind: ItemKind, record: &Record) -> String {
+    let Record { reference_id, title, version, .. } = record;
+    let noun = kind.noun().to_lowercase();
+    format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
 }

@@ -9,10 +9,11 @@ use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{Outcome, changed, check_version, record, still_there};
+use super::change::{changed, check_version};
 use super::choice::{One, RelationshipTypes};
 use super::find;
 use super::given::{Given, Requirement};
+use super::record;
 use crate::Context;
 use crate::arguments::present;
 use crate::edit::{act, edit};
@@ -69,26 +70,25 @@ impl Relate {
         let ports = &context.ports;
         let sentence = format!("{source} {} {target}", kind.name());
         let act = act(ports, call, spec, sentence);
-        let named = |error: Error, field| error.field(field);
-        let head = find::head(ports, source).await.map_err(|error| named(error, "source"))?;
+        let head = find::head(ports, source).await.map_err(|error| error.field("source"))?;
         let mut ids = vec![head.id.clone()];
         let mut linked = Vec::new();
         if exists {
-            let found = find::head(ports, target).await.map_err(|error| named(error, "target"))?;
+            let found = find::head(ports, target).await.map_err(|error| error.field("target"))?;
             linked.push(find::linked(target, &found.id.name));
             ids.push(found.id.clone());
         }
         let at = act.at.whole();
         let wanted = Relationship { kind, target };
-        let decide = move |snapshot: &Snapshot| -> Result<(Vec<Change>, Outcome)> {
+        let decide = move |snapshot: &Snapshot| -> Result<(Vec<Change>, Document)> {
             let mut documents = snapshot.documents.iter();
-            let document = still_there(documents.next(), source)?;
+            let document = find::still_there(documents.next(), source)?;
             check_version(if_version, document, source)?;
             let item = find::read(&head, document, find::text(document)?);
             let mut relationships = item.relationships;
             let is_there = relationships.contains(&wanted);
             if exists {
-                let other = still_there(documents.next(), target)?;
+                let other = find::still_there(documents.next(), target)?;
                 let back = Relationship { kind, target: source };
                 let is_mirrored = || -> Result<bool> {
                     let other = read_requirement(target, other)?;
@@ -109,8 +109,8 @@ impl Relate {
             let wanted = Edit { relationships, linked, ..Edit::default() };
             changed(&head, document, &wanted, at)
         };
-        let (outcome, _) = edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
-        let record = record(&outcome, source, at)?;
+        let (document, _) = edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
+        let record = record::written(&document, source.kind, at)?;
         let done = if exists { "Related" } else { "Not related any more" };
         let version = &record.version[..8];
         reply(format!("{done}: {source} {} {target} (version {version})", kind.name()), &record)

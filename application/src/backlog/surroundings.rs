@@ -4,7 +4,6 @@
 //! trap: a link may lead to nothing, or to several items that claim one reference; then it has no
 //! title.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{Item, ItemKind, MENTIONS, Reference, RelationshipType, Status};
@@ -145,7 +144,8 @@ impl Surroundings {
 
     async fn lead_away(&mut self, ports: &Ports, item: &Item) -> Result<()> {
         let related = item.relationships.iter().map(|related| related.target.to_string());
-        let known = named(ports, related.chain(item.mentions.iter().cloned())).await?;
+        let known =
+            find::named(ports, &project(), related.chain(item.mentions.iter().cloned())).await?;
         self.relationships.outgoing = item
             .relationships
             .iter()
@@ -182,26 +182,4 @@ impl Surroundings {
 /// The relationship type of this name, as a constant.
 fn relationship(name: &str) -> Option<&'static str> {
     RelationshipType::ALL.into_iter().map(RelationshipType::name).find(|known| *known == name)
-}
-
-/// The one document that each of these names, a question for each kind among them.
-async fn named(
-    ports: &Ports,
-    words: impl Iterator<Item = String>,
-) -> Result<HashMap<String, Arc<Head>>> {
-    let mut of_kind: HashMap<Kind, Vec<String>> = HashMap::new();
-    for word in words {
-        let kind = Reference::parse(&word).map_or(Kind::Entity, |found| Kind::Item(found.kind));
-        of_kind.entry(kind).or_default().push(word);
-    }
-    let mut known = HashMap::new();
-    for (kind, words) in of_kind {
-        let found = ports.documents.named(&project(), kind, &words).await?;
-        for (word, heads) in words.into_iter().zip(found) {
-            if let [head] = &heads[..] {
-                known.insert(word, Arc::clone(head));
-            }
-        }
-    }
-    Ok(known)
 }

@@ -3,10 +3,10 @@
 //! The trap: a target `REQ-48` is written in many ways and is an item of the backlog, of another
 //! kind than entities; of two items with one reference none is meant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Head, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::{self, Edge, Found, Node, Outgoing};
@@ -14,20 +14,26 @@ use reqlore_domain::ports::documents::Links;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Context;
+use crate::backlog::find;
 
 /// What the links of an entity lead to, as far as it is there.
 pub(super) struct Neighbours {
     entities: BTreeMap<String, Vec<Node>>,
-    items: BTreeMap<Reference, Arc<Head>>,
+    /// By their references as they are printed.
+    items: HashMap<String, Arc<Head>>,
 }
 
 impl Neighbours {
     pub(super) async fn of(context: &Context, project: &ProjectKey, node: &Node) -> Result<Self> {
         let targets: BTreeSet<&String> = node.entity.links.iter().map(|l| &l.target).collect();
         let targets: Vec<String> = targets.into_iter().cloned().collect();
-        let items = items(context, project, &targets).await?;
-        let is_item =
-            |target: &String| Reference::parse(target).is_some_and(|r| items.contains_key(&r));
+        let references: BTreeSet<Reference> =
+            targets.iter().filter_map(|target| Reference::parse(target)).collect();
+        let words = references.iter().map(ToString::to_string);
+        let items = find::named(&context.ports, project, words).await?;
+        let is_item = |target: &String| {
+            Reference::parse(target).is_some_and(|found| items.contains_key(&found.to_string()))
+        };
         let targets: Vec<String> = targets.into_iter().filter(|t| !is_item(t)).collect();
         let nodes = match targets.as_slice() {
             [] => Vec::new(),
@@ -43,7 +49,7 @@ impl Neighbours {
 
     /// The item that a link leads to.
     pub(super) fn item(&self, edge: &Edge<'_>) -> Option<&Head> {
-        self.items.get(&Reference::parse(edge.id)?).map(|head| &**head)
+        self.items.get(&Reference::parse(edge.id)?.to_string()).map(|head| &**head)
     }
 
     pub(super) fn title<'a>(&'a self, edge: &Edge<'a>) -> Option<&'a str> {
@@ -64,39 +70,12 @@ impl Neighbours {
     }
 }
 
-/// The items that targets name, asked kind by kind.
-async fn items(
-    context: &Context,
-    project: &ProjectKey,
-    targets: &[String],
-) -> Result<BTreeMap<Reference, Arc<Head>>> {
-    let mut items = BTreeMap::new();
-    let references: BTreeSet<Reference> =
-        targets.iter().filter_map(|target| Reference::parse(target)).collect();
-    for kind in ItemKind::ALL {
-        let wanted = references.iter().filter(|reference| reference.kind == kind);
-        let wanted: Vec<Reference> = wanted.copied().collect();
-        if wanted.is_empty() {
-            continue;
-        }
-        let words: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-        let named = context.ports.documents.named(project, Kind::Item(kind), &words).await?;
-        for (reference, heads) in wanted.into_iter().zip(named) {
-            if let Ok([head]) = <[Arc<Head>; 1]>::try_from(heads) {
-                items.insert(reference, head);
-            }
-        }
-    }
-    Ok(items)
-}
-
 /// What links to an entity.
 pub(super) struct Incoming(Vec<Arc<Head>>);
 
 impl Incoming {
     pub(super) async fn of(context: &Context, project: &ProjectKey, node: &Node) -> Result<Self> {
-        let [epics, stories, requirements, criteria] = Kind::ITEMS;
-        let kinds = vec![Kind::Entity, epics, stories, requirements, criteria];
+        let kinds = [Kind::Entity].into_iter().chain(Kind::ITEMS).collect();
         let links = Links { kinds, targets: names(node).into_iter().map(str::to_owned).collect() };
         let mut heads: Vec<Arc<Head>> = Vec::new();
         for head in context.ports.documents.linking(project, &links).await?.into_iter().flatten() {
@@ -146,6 +125,7 @@ fn source(head: &Head) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use reqlore_domain::backlog::ItemKind;
     use reqlore_domain::document::DocumentId;
     use serde_json::{Value, json};
 

@@ -247,7 +247,6 @@ fn is_gone(kind: ErrorKind) -> bool {
 
 async fn found(ports: &Ports, reference: Reference) -> Result<(Arc<Head>, Record)> {
     let head = find::head(ports, reference).await?;
-    let document = find::document(ports, &head).await?;
-    let record = Record::of(&head, &document)?;
+    let record = record::one(ports, &head).await?;
     Ok((head, record))
 }

@@ -11,7 +11,7 @@ use crate::Ports;
 use crate::backlog::brief::Brief;
 use crate::backlog::find;
 use crate::backlog::hierarchy::hierarchy;
-use crate::backlog::record::Record;
+use crate::backlog::record::{self, Record};
 use crate::backlog::surroundings::{Links, Relationships, Surroundings};
 
 /// An item with what belongs to it.
@@ -62,8 +62,7 @@ pub(super) async fn content(ports: &Ports, reference: Reference, view: View) -> 
 
 async fn whole(ports: &Ports, reference: Reference) -> Result<Content> {
     let head = find::head(ports, reference).await?;
-    let document = find::document(ports, &head).await?;
-    let record = Record::of(&head, &document)?;
+    let record = record::one(ports, &head).await?;
     let around = Surroundings::of(ports, reference, &head).await?;
     let of = |kind: ItemKind| {
         (kind.parent() == Some(reference.kind)).then(|| Brief::all(&around.of_kind(kind)))
