@@ -34,6 +34,25 @@ pub enum ErrorKind {
     Internal,
 }
 
+impl ErrorKind {
+    /// For programs and the audit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::UnknownTool => "unknown_tool",
+            Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
+            Self::Conflict => "conflict",
+            Self::Refused => "refused",
+            Self::Busy => "busy",
+            Self::Cancelled => "cancelled",
+            Self::Unavailable => "storage_unavailable",
+            Self::Unreadable => "unreadable",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 /// A failed call, in the caller's words.
 #[derive(Debug)]
 pub struct Error {

@@ -9,6 +9,7 @@
 //! This crate has no effects: no clock, no file, no socket, no runtime. Whoever looks for those
 //! finds them in `adapters/`.
 
+pub mod audit;
 pub mod backlog;
 pub mod docsets;
 pub mod document;

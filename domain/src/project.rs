@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// A project's key: canonical, and opaque to everyone but the adapter that gave it.
 ///
 /// The project that a server was started for is always `default`, so that answers and stores do
 /// not depend on where a project lies on a disk (rulings 1).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProjectKey(Arc<str>);
 
 impl ProjectKey {

@@ -1,30 +1,24 @@
-//! One writer behind a queue: all commits that came while the last group was synced are the next
+//! One writer behind a queue: all that came while the last group was synced are the next
 //! group, and share one sync.
 //!
 //! For databases, which all have one writer at a time and a sync that costs more than everything
-//! else. Nobody waits for a group to fill: a lone commit is a group of one.
+//! else. Nobody waits for a group to fill: a lone job is a group of one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Snapshot, StoreError, StoreResult,
-};
+use reqlore_domain::ports::documents::{Commit, Decided, Snapshot, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use tokio::sync::oneshot;
 
-/// At most so many commits share one sync.
+/// At most so many jobs share one sync.
 pub const MOST: usize = 64;
 
 /// A database as its one writer sees it. Whatever fails must leave it fit for the next group.
 pub trait Engine: Send + 'static {
     /// Begins a group.
     fn begin(&mut self) -> StoreResult<()>;
-
-    /// Reads, decides (with [`decided`]) and applies one commit. What fails undoes itself, and the
-    /// rest of the group stands.
-    fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
 
     /// Makes the group durable. After an error nothing of it was acknowledged; an engine that can't
     /// undo it takes no more writes.
@@ -36,31 +30,67 @@ pub trait Engine: Send + 'static {
 
 /// The queue's front. The thread behind it ends, with everything written, when this is dropped.
 #[derive(Debug)]
-pub struct Writer {
-    queue: Option<Sender<Job>>,
+pub struct Writer<E> {
+    queue: Option<Sender<Box<dyn Job<E>>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Job {
-    project: ProjectKey,
-    commit: Commit,
-    answer: oneshot::Sender<StoreResult<Committed>>,
+/// Something to do in a group, and somebody who waits for it.
+trait Job<E>: Send {
+    /// Does it. What comes back tells who waits, as soon as it is known how the group ended.
+    fn run(self: Box<Self>, engine: &mut E) -> Answer;
+
+    /// There is no group.
+    fn refuse(self: Box<Self>, error: &StoreError);
 }
 
-impl Writer {
+type Answer = Box<dyn FnOnce(&StoreResult<()>)>;
+
+struct Waiting<F, T> {
+    work: F,
+    answer: oneshot::Sender<StoreResult<T>>,
+}
+
+impl<E, T, F> Job<E> for Waiting<F, T>
+where
+    T: Send + 'static,
+    F: FnOnce(&mut E) -> StoreResult<T> + Send,
+{
+    fn run(self: Box<Self>, engine: &mut E) -> Answer {
+        let Self { work, answer } = *self;
+        let outcome = work(engine);
+        Box::new(move |ended| {
+            let outcome = match ended {
+                Ok(()) => outcome,
+                // Also who was refused: it was refused in view of what is not there.
+                Err(error) => Err(error.again()),
+            };
+            tell(answer, outcome);
+        })
+    }
+
+    fn refuse(self: Box<Self>, error: &StoreError) {
+        tell(self.answer, Err(error.again()));
+    }
+}
+
+impl<E: Engine> Writer<E> {
     /// Starts the thread on which the engine works.
-    pub fn start(name: &str, mut engine: impl Engine) -> std::io::Result<Self> {
+    pub fn start(name: &str, mut engine: E) -> std::io::Result<Self> {
         let (queue, jobs) = channel();
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || work(&mut engine, &jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Commits; the answer comes when it is durable. Whoever stops waiting has committed all the
-    /// same.
-    pub async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+    /// Does some work in a group; the answer comes when it is durable. What fails must undo itself,
+    /// and the rest of the group stands. Whoever stops waiting has it done all the same.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut E) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
-        let job = Job { project: project.clone(), commit, answer };
+        let job = Box::new(Waiting { work, answer });
         let ended = || StoreError::Fault("the writer has ended; nothing was written".to_owned());
         self.queue.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())?;
         let unknown = "the writer broke off; whether this was written is not known: read it again";
@@ -68,7 +98,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl<E> Drop for Writer<E> {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -79,14 +109,23 @@ impl Drop for Writer {
 }
 
 /// The decision of a commit. A panic in it is a fault of this commit alone.
-pub fn decided(commit: &mut Commit, snapshot: &Snapshot) -> StoreResult<Vec<Change>> {
-    let decided = catch_unwind(AssertUnwindSafe(|| commit.decided(snapshot)));
+pub fn decided(
+    commit: &mut Commit,
+    project: &ProjectKey,
+    snapshot: &Snapshot,
+) -> StoreResult<Decided> {
+    unbroken(|| commit.decided(project, snapshot))
+}
+
+/// The same for a decision about something else.
+pub fn unbroken<T>(decide: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
+    let decided = catch_unwind(AssertUnwindSafe(decide));
     decided.unwrap_or_else(|_| Err(StoreError::Fault("the decision panicked".to_owned())))
 }
 
-fn work(engine: &mut impl Engine, jobs: &Receiver<Job>) {
+fn work<E: Engine>(engine: &mut E, jobs: &Receiver<Box<dyn Job<E>>>) {
     while let Ok(first) = jobs.recv() {
-        let group: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).take(MOST).collect();
+        let group: Vec<_> = std::iter::once(first).chain(jobs.try_iter()).take(MOST).collect();
         if catch_unwind(AssertUnwindSafe(|| run(engine, group))).is_err() {
             tracing::error!("the writer panicked; the commits that it was working on are undone");
             // Another panic here leaves the thread to end, and everybody is told so.
@@ -96,29 +135,21 @@ fn work(engine: &mut impl Engine, jobs: &Receiver<Job>) {
 }
 
 /// Those that wait are answered when all is durable; a panic drops their senders, which tells them.
-fn run(engine: &mut impl Engine, group: Vec<Job>) {
+fn run<E: Engine>(engine: &mut E, group: Vec<Box<dyn Job<E>>>) {
     if let Err(error) = engine.begin() {
         for job in group {
-            tell(job.answer, Err(error.again()));
+            job.refuse(&error);
         }
         return;
     }
-    let applied: Vec<_> = group
-        .into_iter()
-        .map(|Job { project, commit, answer }| (answer, engine.apply(&project, commit)))
-        .collect();
+    let answers: Vec<Answer> = group.into_iter().map(|job| job.run(engine)).collect();
     let ended = engine.end();
-    for (answer, outcome) in applied {
-        let outcome = match &ended {
-            Ok(()) => outcome,
-            // Also who was refused: it was refused in view of what is not there.
-            Err(error) => Err(error.again()),
-        };
-        tell(answer, outcome);
+    for answer in answers {
+        answer(&ended);
     }
 }
 
-fn tell(answer: oneshot::Sender<StoreResult<Committed>>, outcome: StoreResult<Committed>) {
+fn tell<T>(answer: oneshot::Sender<StoreResult<T>>, outcome: StoreResult<T>) {
     // Nobody may be waiting any more.
     let _ = answer.send(outcome);
 }

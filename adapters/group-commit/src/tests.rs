@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Act, Reads, Revision};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::Reads;
 use reqlore_domain::time::Timestamp;
 
 use super::*;
@@ -25,12 +26,6 @@ impl Engine for Counting {
         Ok(())
     }
 
-    fn apply(&mut self, _: &ProjectKey, mut commit: Commit) -> StoreResult<Committed> {
-        decided(&mut commit, &Snapshot::default())?;
-        self.log.lock().unwrap().push("apply");
-        Ok(Committed { revision: Revision(1), versions: Vec::new() })
-    }
-
     fn end(&mut self) -> StoreResult<()> {
         self.log.lock().unwrap().push("end");
         (self.end)()
@@ -38,6 +33,14 @@ impl Engine for Counting {
 
     fn abort(&mut self) {
         self.log.lock().unwrap().push("abort");
+    }
+}
+
+impl Counting {
+    fn apply(&mut self, mut commit: Commit) -> StoreResult<()> {
+        decided(&mut commit, &ProjectKey::default(), &Snapshot::default())?;
+        self.log.lock().unwrap().push("apply");
+        Ok(())
     }
 }
 
@@ -50,16 +53,18 @@ fn commit(decide: impl FnMut() + Send + 'static) -> Commit {
             Ok(Vec::new())
         }),
         act: Act {
-            caller: Caller { name: "tester".to_owned(), access: Access::Write },
+            caller: Arc::new(Caller::local("tester", Access::Write)),
             tool: "group-commit",
             reason: String::new(),
             correlation_id: String::new(),
             at: Timestamp::default(),
+            audited: None,
+            once: None,
         },
     }
 }
 
-fn start(end: fn() -> StoreResult<()>) -> (Writer, Log, Sender<()>) {
+fn start(end: fn() -> StoreResult<()>) -> (Writer<Counting>, Log, Sender<()>) {
     let (open, gate) = channel();
     let log = Log::default();
     let engine = Counting { log: Arc::clone(&log), gate, end };
@@ -69,14 +74,13 @@ fn start(end: fn() -> StoreResult<()>) -> (Writer, Log, Sender<()>) {
 /// Runs these commits at once; the first is a group of its own, since the gate holds it back until
 /// all are in the queue.
 fn run_all(
-    writer: &Writer,
+    writer: &Writer<Counting>,
     open: &Sender<()>,
     commits: Vec<Commit>,
-) -> Vec<StoreResult<Committed>> {
+) -> Vec<StoreResult<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let project = ProjectKey::default();
-        let waiting = commits.into_iter().map(|commit| writer.commit(&project, commit));
+        let waiting = commits.into_iter().map(|commit| writer.run(|engine| engine.apply(commit)));
         let mut waiting: Vec<_> = waiting.map(Box::pin).collect();
         // Asked once, each puts its job into the queue.
         for future in &mut waiting {

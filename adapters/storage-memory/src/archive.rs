@@ -1,15 +1,14 @@
 //! The store as a whole: all of it at once, since it is in memory anyway.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
+use reqlore_domain::audit::Row;
+use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::project::ProjectKey;
 
-use crate::{MemoryStore, Origin, Project};
+use crate::{MemoryStore, Origin, State};
 
 impl MemoryStore {
     fn check_complete(&self) -> StoreResult<()> {
@@ -28,7 +27,7 @@ fn refused(reason: &str) -> StoreError {
 impl Archive for MemoryStore {
     async fn read(&self) -> StoreResult<Box<dyn Source>> {
         self.check_complete()?;
-        let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { projects, team } = &*self.state();
         let records = projects.iter().flat_map(|(key, project)| {
             project.documents.values().map(|document| {
                 let Origin { modified, place } =
@@ -41,18 +40,26 @@ impl Archive for MemoryStore {
             let marks = project.marks.iter();
             marks.map(|(kind, number)| Mark { project: key.clone(), kind: *kind, number: *number })
         });
-        Ok(Box::new(All { total: records.len(), records, marks: marks.collect() }))
+        let users = team.users.values().cloned().collect();
+        Ok(Box::new(All {
+            total: records.len(),
+            records,
+            marks: marks.collect(),
+            identities: Identities { users, tokens: team.by_age() },
+            rows: team.rows.clone(),
+        }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
         self.check_complete()?;
-        let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        if projects.values().any(|project| !project.documents.is_empty()) {
+        let State { projects, team } = &*self.state();
+        let has_documents = projects.values().any(|project| !project.documents.is_empty());
+        if has_documents || !team.users.is_empty() || !team.rows.is_empty() {
             return Err(refused("is not empty"));
         }
         self.incomplete.store(true, Ordering::Relaxed);
         Ok(Box::new(Filling {
-            projects: Arc::clone(&self.projects),
+            state: Arc::clone(&self.state),
             incomplete: Arc::clone(&self.incomplete),
         }))
     }
@@ -62,6 +69,8 @@ struct All {
     records: Vec<Record>,
     total: usize,
     marks: Vec<Mark>,
+    identities: Identities,
+    rows: Vec<Row>,
 }
 
 #[async_trait]
@@ -77,17 +86,31 @@ impl Source for All {
     async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
         Ok(std::mem::take(&mut self.marks))
     }
+
+    async fn identities(&mut self) -> StoreResult<Identities> {
+        Ok(std::mem::take(&mut self.identities))
+    }
+
+    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+        Ok(std::mem::take(&mut self.rows))
+    }
 }
 
 struct Filling {
-    projects: Arc<Mutex<BTreeMap<ProjectKey, Project>>>,
+    state: Arc<Mutex<State>>,
     incomplete: Arc<AtomicBool>,
+}
+
+impl Filling {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[async_trait]
 impl Sink for Filling {
     async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let projects = &mut self.state().projects;
         for Record { project, document, modified, place } in records {
             let project = projects.entry(project).or_default();
             project.revision.0 += 1;
@@ -101,11 +124,23 @@ impl Sink for Filling {
     }
 
     async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let projects = &mut self.state().projects;
         for Mark { project, kind, number } in marks {
             let mark = projects.entry(project).or_default().marks.entry(kind).or_default();
             *mark = (*mark).max(number);
         }
+        Ok(())
+    }
+
+    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
+        let team = &mut self.state().team;
+        team.users.extend(identities.users.into_iter().map(|user| (user.name.key(), user)));
+        team.tokens.extend(identities.tokens.into_iter().map(|token| (token.id.clone(), token)));
+        Ok(())
+    }
+
+    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+        self.state().team.rows.extend(rows);
         Ok(())
     }
 

@@ -5,31 +5,40 @@
 
 mod archive;
 mod index;
+mod team;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Caller, Reach};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
-    Snapshot, StoreResult,
+    Change, Changes, Commit, Committed, Decided, DocumentRepository, Filter, Links, Look, Page,
+    Revision, Snapshot, StoreResult,
 };
-use reqlore_domain::ports::projects::{Projects, Slice};
+use reqlore_domain::ports::projects::{Projects, Slice, no_project};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 pub use index::MemoryIndex;
+use team::Team;
 
 /// Documents that live as long as the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    projects: Arc<Mutex<BTreeMap<ProjectKey, Project>>>,
+    state: Arc<Mutex<State>>,
     /// It is being filled, and not finished.
     incomplete: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    projects: BTreeMap<ProjectKey, Project>,
+    team: Team,
 }
 
 #[derive(Debug, Default)]
@@ -51,9 +60,12 @@ struct Origin {
 }
 
 impl MemoryStore {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn with<T>(&self, project: &ProjectKey, act: impl FnOnce(&mut Project) -> T) -> T {
-        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
-        act(projects.entry(project.clone()).or_default())
+        act(self.state().projects.entry(project.clone()).or_default())
     }
 }
 
@@ -105,7 +117,13 @@ impl DocumentRepository for MemoryStore {
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        self.with(project, |project| project.commit(commit))
+        let State { projects, team } = &mut *self.state();
+        team.check_once(&commit.act)?;
+        let kept = projects.entry(project.clone()).or_default();
+        let (committed, decided) = kept.commit(project, commit)?;
+        team.record(decided.audit);
+        team.answers.extend(decided.once);
+        Ok(committed)
     }
 
     async fn changes(
@@ -150,20 +168,25 @@ impl Project {
         }
     }
 
-    fn commit(&mut self, mut commit: Commit) -> StoreResult<Committed> {
+    fn commit(
+        &mut self,
+        key: &ProjectKey,
+        mut commit: Commit,
+    ) -> StoreResult<(Committed, Decided)> {
         let snapshot = Snapshot {
             documents: self.get(&commit.reads.documents),
             heads: commit.reads.heads.map(|kind| self.heads(kind)).unwrap_or_default(),
             links: self.linking(&commit.reads.links),
             numbers: commit.reads.numbers.iter().map(|kind| self.free(*kind)).collect(),
         };
-        let changes = commit.decided(&snapshot)?;
+        let mut decided = commit.decided(key, &snapshot)?;
+        let changes = std::mem::take(&mut decided.changes);
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
         let at = commit.act.at;
         let versions = changes.into_iter().map(|change| self.apply(change, at)).collect();
-        Ok(Committed { revision: self.revision, versions })
+        Ok((Committed { revision: self.revision, versions }, decided))
     }
 
     fn free(&self, kind: ItemKind) -> u32 {
@@ -205,12 +228,28 @@ impl Project {
 const ROOT: &str = "/project";
 
 /// Projects by key: any name that is not blank, and `/project` is the default one.
+/// Those that callers who reach not everywhere can use are given.
 #[derive(Debug, Default)]
-pub struct NamedProjects;
+pub struct NamedProjects(pub Vec<ProjectKey>);
 
 #[async_trait]
 impl Projects for NamedProjects {
-    async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey> {
+    async fn resolve<'a>(
+        &self,
+        caller: &'a Caller,
+        named: Option<&'a str>,
+        slice: Slice,
+    ) -> Result<ProjectKey> {
+        if caller.reach != Reach::Anywhere {
+            let named = named.map_or_else(|| caller.project.clone(), ProjectKey::new);
+            let keys = self.keys();
+            let known = if named.as_str() == ROOT { ProjectKey::default() } else { named };
+            return if keys.contains(&known) && caller.reach.includes(&known) {
+                Ok(known)
+            } else {
+                Err(no_project(&caller.reach, &keys, slice.argument(), known.as_str()))
+            };
+        }
         match named {
             None | Some(ROOT) => Ok(ProjectKey::default()),
             Some(".") if slice == Slice::Knowledge => Ok(ProjectKey::default()),
@@ -224,6 +263,11 @@ impl Projects for NamedProjects {
                 Err(Error::new(ErrorKind::InvalidArgument, message).field(argument))
             }
         }
+    }
+
+    fn keys(&self) -> Vec<ProjectKey> {
+        let further = self.0.iter().cloned();
+        std::iter::once(ProjectKey::default()).chain(further).collect()
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {

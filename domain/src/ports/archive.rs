@@ -8,8 +8,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::documents::StoreResult;
+use crate::audit::Row;
 use crate::backlog::ItemKind;
 use crate::document::Document;
+use crate::identity::{Token, User};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
@@ -20,7 +22,7 @@ pub trait Archive: Send + Sync {
     /// not in it. A storage that can't look back holds its writers off meanwhile.
     async fn read(&self) -> StoreResult<Box<dyn Source>>;
 
-    /// Begins to fill the storage, which must be empty
+    /// Begins to fill the storage, which must be empty, also of users and of rows of the audit
     /// (`a_storage_that_holds_something_is_not_filled`) and counts as incomplete until
     /// [`Sink::finish`] (`what_was_not_finished_is_incomplete`).
     async fn fill(&self) -> StoreResult<Box<dyn Sink>>;
@@ -40,6 +42,14 @@ pub trait Source: Send {
     /// The highest numbers that items ever had, by project and kind, asked when there are no more
     /// records (`marks_come_back_as_they_were_put`). A kind that never had one has no mark.
     async fn marks(&mut self) -> StoreResult<Vec<Mark>>;
+
+    /// All users and tokens, as [`crate::ports::identity`] lists them
+    /// (`identities_come_back_as_they_were_put`).
+    async fn identities(&mut self) -> StoreResult<Identities>;
+
+    /// The next rows of the audit by number, a few megabytes at most; none at the end
+    /// (`the_audit_comes_back_as_it_was_put`).
+    async fn audit(&mut self) -> StoreResult<Vec<Row>>;
 }
 
 /// Where records go.
@@ -51,9 +61,23 @@ pub trait Sink: Send {
     /// Takes marks in, behind all records, whose own numbers count too.
     async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()>;
 
+    /// Takes all users and tokens in.
+    async fn identities(&mut self, identities: Identities) -> StoreResult<()>;
+
+    /// Takes rows of the audit in, by number; they are kept with their numbers and hashes, and the
+    /// chain goes on behind them.
+    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()>;
+
     /// Makes everything durable, and only then the storage complete
     /// (`what_was_filled_outlives_a_restart`).
     async fn finish(self: Box<Self>) -> StoreResult<()>;
+}
+
+/// All users and tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identities {
+    pub users: Vec<User>,
+    pub tokens: Vec<Token>,
 }
 
 /// The highest number that an item of this kind ever had: no later one gets it or a lower one.

@@ -13,12 +13,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use thiserror::Error;
 
+use super::act::Act;
+use super::answers::{Earlier, Once};
+use crate::audit::{Entry, Target};
 use crate::backlog::{ItemKind, Reference};
 use crate::document::{Document, DocumentId, Head, Kind, Version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::Caller;
 use crate::project::ProjectKey;
-use crate::time::Timestamp;
 
 /// Keeps documents, whatever the technology. Projects never see each other's documents
 /// (`projects_are_apart`).
@@ -77,6 +78,11 @@ pub trait DocumentRepository: Send + Sync {
     /// (`what_was_committed_outlives_a_restart`). A change of a document that was not read is a
     /// fault of the caller and refused whole (`a_change_of_what_was_not_read_is_refused`). No
     /// change, no revision (`a_commit_without_changes_keeps_the_revision`).
+    ///
+    /// With the changes the row of the audit is written that [`Decided`] holds
+    /// (`a_commit_is_audited_with_its_change`), after the newest one, and none for what changed
+    /// nothing (`what_changed_nothing_is_not_audited_here`). A key that comes with it is used once
+    /// (`a_key_is_used_once`).
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
 
     /// Which documents of a kind changed since a revision, by whomever
@@ -156,21 +162,43 @@ pub struct Commit {
 impl Commit {
     /// What shall change in view of this snapshot of [`Commit::reads`]. For storages: a decision
     /// about what was not read never gets further than this.
-    pub fn decided(&mut self, snapshot: &Snapshot) -> StoreResult<Vec<Change>> {
+    pub fn decided(&mut self, project: &ProjectKey, snapshot: &Snapshot) -> StoreResult<Decided> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
-        let reads = &self.reads;
-        let is_known = |change: &Change| {
+        let Reads { documents, numbers, .. } = &self.reads;
+        let mut targets = Vec::with_capacity(changes.len());
+        for change in &changes {
             let id = change.id();
-            reads.documents.contains(id) || is_new(id, &reads.numbers, &snapshot.numbers)
-        };
-        let unread = changes.iter().find(|change| !is_known(change));
-        match unread {
-            Some(change) => {
-                Err(StoreError::Fault(format!("{} was changed and not read", change.id())))
+            let read = documents.iter().position(|known| known == id);
+            if read.is_none() && !is_new(id, numbers, &snapshot.numbers) {
+                return Err(StoreError::Fault(format!("{id} was changed and not read")));
             }
-            None => Ok(changes),
+            let before = read.and_then(|place| snapshot.documents.get(place)?.as_ref());
+            targets.push(Target {
+                name: id.to_string(),
+                before: before.map(|document| document.version),
+                after: change.version(),
+            });
         }
+        if changes.is_empty() {
+            return Ok(Decided::default());
+        }
+        let once = self.act.once.as_ref().map(|Once { key, request }| {
+            let (request, targets, at) = (request.clone(), targets.clone(), self.act.at);
+            (key.clone(), Earlier { request, at, targets, answer: None })
+        });
+        let audit = self.act.entry(Some(project), targets);
+        Ok(Decided { changes, audit, once })
     }
+}
+
+/// What a decision leads to; all of it in one step, or nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Decided {
+    pub changes: Vec<Change>,
+    /// The row that goes with them, where there is an audit.
+    pub audit: Option<Entry>,
+    /// The key under which it happens, and what is kept of it.
+    pub once: Option<(String, Earlier)>,
 }
 
 /// Nobody has a document of which the number was free.
@@ -254,18 +282,6 @@ impl Change {
     }
 }
 
-/// Who changes, by which tool, why, and under which correlation id; for the log and the audit.
-#[derive(Debug, Clone)]
-pub struct Act {
-    pub caller: Caller,
-    pub tool: &'static str,
-    /// The caller's own reason (S1 `operation_description`).
-    pub reason: String,
-    pub correlation_id: String,
-    /// The time of the documents that it changes, where the storage keeps that itself.
-    pub at: Timestamp,
-}
-
 /// What a commit wrote: for each change in its order the new version, `None` for a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
@@ -303,6 +319,9 @@ pub enum StoreError {
     /// The decision refused; its words go to the caller unchanged.
     #[error("{0}")]
     Decided(#[source] Error),
+    /// It happened before, under the same key; nothing was written.
+    #[error("this was done before under the same key")]
+    Repeated(Box<Earlier>),
     /// Others kept writing all the time; nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
@@ -327,6 +346,7 @@ impl StoreError {
     pub fn again(&self) -> Self {
         match self {
             Self::Decided(error) => Self::Fault(error.to_string()),
+            Self::Repeated(earlier) => Self::Repeated(earlier.clone()),
             Self::Busy { reason } => Self::Busy { reason: reason.clone() },
             Self::Unavailable { place, reason, source } => Self::Unavailable {
                 place: place.clone(),
@@ -352,6 +372,7 @@ impl From<StoreError> for Error {
         let message = error.to_string();
         let kind = match error {
             StoreError::Decided(error) => return error,
+            StoreError::Repeated(_) => ErrorKind::Conflict,
             StoreError::Busy { .. } => ErrorKind::Busy,
             StoreError::Unavailable { source, .. } => {
                 let error = Error::new(ErrorKind::Unavailable, message);

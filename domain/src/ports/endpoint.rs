@@ -5,6 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use super::act::Audited;
+use super::answers::Once;
 use crate::error::Result;
 use crate::identity::{Access, Caller};
 
@@ -18,7 +20,12 @@ pub trait Endpoint: Send + Sync {
     async fn call(&self, call: Call) -> Result<Reply>;
 
     /// What can be read, a page at a time; an unknown cursor is an `InvalidArgument`.
-    async fn resources(&self, caller: &Caller, cursor: Option<String>) -> Result<Resources>;
+    async fn resources(
+        &self,
+        caller: &Arc<Caller>,
+        correlation_id: &str,
+        cursor: Option<String>,
+    ) -> Result<Resources>;
 
     /// The forms of URIs that can be read, the same at every call.
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec>;
@@ -35,7 +42,22 @@ pub trait Endpoint: Send + Sync {
     async fn prompt(&self, asked: Asked) -> Result<Prompt>;
 
     /// What an argument may be that begins like this; nothing for what takes any text.
-    async fn complete(&self, caller: &Caller, begun: Begun) -> Result<Completion>;
+    async fn complete(
+        &self,
+        caller: &Arc<Caller>,
+        correlation_id: &str,
+        begun: Begun,
+    ) -> Result<Completion>;
+
+    /// Notes for the audit that this caller was answered without a question to the endpoint: a
+    /// list that is the same at every call (S5 4.5). An error means that nobody may be answered
+    /// now, since it would be on no record.
+    async fn noted(
+        &self,
+        caller: &Arc<Caller>,
+        correlation_id: &str,
+        method: &'static str,
+    ) -> Result<()>;
 
     /// A count that grows whenever resources may say something else than before, whoever changed
     /// it; two equal counts promise that they do not.
@@ -45,13 +67,20 @@ pub trait Endpoint: Send + Sync {
 /// One call through the endpoint.
 #[derive(Debug, Clone)]
 pub struct Call {
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     /// Names this call in logs and, where something broke, in the answer.
     pub correlation_id: String,
     /// The tool's name.
     pub name: String,
     pub arguments: Map<String, Value>,
     pub observer: Arc<dyn Observer>,
+    /// The caller's own name for this write, so that it happens once however often it is sent
+    /// (rulings 7).
+    pub idempotency_key: Option<String>,
+    /// Filled in by the application where there is an audit.
+    pub audited: Option<Audited>,
+    /// Filled in by the application for a call with a key.
+    pub once: Option<Once>,
 }
 
 /// How a long call stays in touch with whoever made it.
@@ -99,7 +128,7 @@ pub struct ToolSpec {
 /// A question to a resource or a prompt.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    pub caller: Caller,
+    pub caller: Arc<Caller>,
     pub correlation_id: String,
     /// The resource's URI, or the prompt's name.
     pub name: String,

@@ -2,12 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::error::Result;
 use crate::time::Timestamp;
 
 /// Makes identities for new items.
 pub trait Ids: Send + Sync {
     /// A UUID of version 7 (RFC 9562) in its usual spelling, made at this time.
     fn uid(&self, at: Timestamp) -> String;
+
+    /// So many letters of base62 that nobody can guess. Where the system has no chance to give, it
+    /// is an error and never a weaker one.
+    fn letters(&self, count: usize) -> Result<String>;
 }
 
 /// Counts, for tests that must know what comes.
@@ -21,5 +26,10 @@ impl Ids for CountedIds {
         let (high, low) = (millis >> 16, millis & 0xffff);
         // With a letter at the end, as most have: YAML takes digits alone for a number.
         format!("{high:08x}-{low:04x}-7000-8000-{count:011x}f")
+    }
+
+    fn letters(&self, count: usize) -> Result<String> {
+        let counted = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(format!("{counted:0count$}"))
     }
 }

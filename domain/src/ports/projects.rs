@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::identity::{Caller, Reach};
 use crate::project::ProjectKey;
 
 /// Finds the project of a call. Refusals of roots live behind this port and nowhere else.
@@ -16,13 +17,38 @@ pub trait Projects: Send + Sync {
     /// none has, the named folder itself.
     ///
     /// An `InvalidArgument` error says what a usable root looks like; nothing is created.
-    async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey>;
+    ///
+    /// A caller who does not reach everywhere names a project that is configured, by its key or its
+    /// very folder, and means the caller's own project when naming none; what is out of reach
+    /// and what is not there is one and the same `NotFound`, which tells the keys within reach.
+    /// Nothing above a project's folder is looked at for such a caller.
+    async fn resolve<'a>(
+        &self,
+        caller: &'a Caller,
+        named: Option<&'a str>,
+        slice: Slice,
+    ) -> Result<ProjectKey>;
+
+    /// The keys of all projects that are configured, `default` first.
+    fn keys(&self) -> Vec<ProjectKey>;
 
     /// The project's folder, absolute, with forward slashes and without one at the end.
     async fn folder(&self, project: &ProjectKey) -> Result<String>;
 
     /// Is there a folder at this absolute path?
     async fn has_folder(&self, path: &str) -> bool;
+}
+
+/// What a caller is told who names a project that is not there, or is another's (rulings 1).
+pub fn no_project(reach: &Reach, keys: &[ProjectKey], argument: &str, named: &str) -> Error {
+    let within = keys.iter().filter(|key| reach.includes(key));
+    let within: Vec<&str> = within.map(ProjectKey::as_str).collect();
+    let named: String = named.chars().take(100).collect();
+    let message = format!(
+        "{argument}: there is no project {named:?} for you; the projects that you can use are: {}.",
+        within.join(", ")
+    );
+    Error::new(ErrorKind::NotFound, message).field(argument)
 }
 
 /// A part of the product with tools and documents of its own.

@@ -14,9 +14,11 @@
 )]
 
 pub mod archive;
+pub mod audit;
 pub mod changes;
 pub mod commit;
 pub mod documents;
+pub mod identity;
 pub mod items;
 pub mod model;
 pub mod named;
@@ -31,17 +33,11 @@ use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::documents::{
-    Act, Change, Commit, Committed, DocumentRepository, Reads, Snapshot, StoreResult,
-};
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Commit, Committed, Reads, Snapshot, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-
-/// All that a store is.
-pub trait Store: DocumentRepository + Archive {}
-
-impl<T: DocumentRepository + Archive> Store for T {}
 
 /// Opens the same place once more, as the next process would. A store of which only one process
 /// can have it open closes itself first: [`Storage::store`] is not used any more after this.
@@ -101,11 +97,13 @@ impl Storage {
 
 pub fn act() -> Act {
     Act {
-        caller: Caller { name: "tester".to_owned(), access: Access::Write },
+        caller: Arc::new(Caller::local("tester", Access::Write)),
         tool: "contract",
         reason: "to hold the store to its contract".to_owned(),
         correlation_id: "contract".to_owned(),
         at: Timestamp::new(1_700_000_000, 123_456_789),
+        audited: None,
+        once: None,
     }
 }
 
@@ -144,6 +142,16 @@ macro_rules! suite {
             archive: records_come_back_as_they_were_put records_come_in_one_order
                 a_storage_that_holds_something_is_not_filled what_was_not_finished_is_incomplete
                 what_was_filled_outlives_a_restart a_copy_shows_one_moment;
+            identity: users_are_listed_by_name tokens_are_listed_by_age
+                a_token_is_found_with_its_user the_epoch_changes_with_every_identity_commit
+                a_refused_identity_decision_changes_nothing a_user_is_made_once
+                the_last_use_only_grows identities_outlive_a_restart
+                identities_come_back_as_they_were_put;
+            audit: rows_are_chained_in_the_order_they_came rows_are_read_from_any_number
+                a_commit_is_audited_with_its_change what_changed_nothing_is_not_audited_here
+                an_identity_commit_is_audited_with_its_change pruning_says_what_is_gone
+                the_audit_comes_back_as_it_was_put a_key_is_used_once
+                a_key_is_kept_only_with_a_change an_answer_is_kept old_keys_are_forgotten;
             restart: what_was_committed_outlives_a_restart;
         }
     };

@@ -1,0 +1,154 @@
+//! Users, tokens, the audit and the keys of writes, in memory.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use reqlore_domain::audit::{Entry, Head, Row};
+use reqlore_domain::identity::{Holder, Token, TokenId, User};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::answers::{Answers, Earlier};
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::time::Timestamp;
+
+use crate::MemoryStore;
+
+/// What a team needs besides documents.
+#[derive(Debug, Default)]
+pub(crate) struct Team {
+    /// By the key of the name.
+    pub(crate) users: BTreeMap<String, User>,
+    pub(crate) tokens: BTreeMap<TokenId, Token>,
+    epoch: u64,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) answers: BTreeMap<String, Earlier>,
+}
+
+impl Team {
+    pub(crate) fn check_once(&self, act: &Act) -> StoreResult<()> {
+        let earlier = act.once.as_ref().and_then(|once| self.answers.get(&once.key));
+        act.check_once(earlier.cloned())
+    }
+
+    pub(crate) fn newest(&self) -> Head {
+        self.rows.last().map(Row::head).unwrap_or_default()
+    }
+
+    pub(crate) fn record(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        for entry in entries {
+            self.rows.push(Row::after(self.newest(), entry));
+        }
+    }
+
+    /// The oldest first.
+    pub(crate) fn by_age(&self) -> Vec<Token> {
+        let mut tokens: Vec<Token> = self.tokens.values().cloned().collect();
+        tokens.sort_by_key(|token| token.created_at);
+        tokens
+    }
+
+    fn commit(&mut self, mut commit: IdentityCommit) -> StoreResult<()> {
+        let users: Vec<_> =
+            commit.users.iter().map(|name| self.users.get(&name.key()).cloned()).collect();
+        let tokens: Vec<_> = commit.tokens.iter().map(|id| self.tokens.get(id).cloned()).collect();
+        let (changes, audit) = commit.decided(&users, &tokens)?;
+        self.epoch += u64::from(!changes.is_empty());
+        for change in changes {
+            match change {
+                IdentityChange::User(user) => drop(self.users.insert(user.name.key(), user)),
+                IdentityChange::Token(token) => drop(self.tokens.insert(token.id.clone(), token)),
+            }
+        }
+        self.record(audit);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl IdentityRepository for MemoryStore {
+    async fn users(&self) -> StoreResult<Vec<User>> {
+        Ok(self.state().team.users.values().cloned().collect())
+    }
+
+    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+        Ok(self.state().team.by_age())
+    }
+
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+        let team = &self.state().team;
+        let token = team.tokens.get(id).cloned();
+        Ok(token.and_then(|token| {
+            let user = team.users.get(&token.user.key()).cloned()?;
+            Some(Holder { token, user })
+        }))
+    }
+
+    async fn epoch(&self) -> StoreResult<u64> {
+        Ok(self.state().team.epoch)
+    }
+
+    async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
+        self.state().team.commit(commit)
+    }
+
+    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        let mut state = self.state();
+        for (id, at) in uses {
+            if let Some(token) = state.team.tokens.get_mut(&id) {
+                token.last_used_at = token.last_used_at.max(Some(at));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl AuditLog for MemoryStore {
+    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+        self.state().team.record(entries);
+        Ok(())
+    }
+
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+        let state = self.state();
+        let rows = state.team.rows.iter().filter(|row| row.number >= from);
+        Ok(rows.take(limit).cloned().collect())
+    }
+
+    async fn newest(&self) -> StoreResult<Head> {
+        Ok(self.state().team.newest())
+    }
+
+    async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+        let team = &mut self.state().team;
+        let is_old = |row: &&Row| row.entry().is_some_and(|entry| entry.at < older_than);
+        let old: Vec<&Row> = team.rows.iter().take_while(is_old).collect();
+        let Some(last) = old.last() else { return Ok(0) };
+        let gone = old.len();
+        let entry = Entry::pruned(last.number, now);
+        // Behind the newest row, which may go as well.
+        team.record([entry]);
+        team.rows.drain(..gone);
+        Ok(gone as u64)
+    }
+}
+
+#[async_trait]
+impl Answers for MemoryStore {
+    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+        Ok(self.state().team.answers.get(key).cloned())
+    }
+
+    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
+        if let Some(earlier) = self.state().team.answers.get_mut(key) {
+            earlier.answer = Some(answer.into());
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
+        self.state().team.answers.retain(|_, earlier| earlier.at >= before);
+        Ok(())
+    }
+}

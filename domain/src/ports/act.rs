@@ -1,0 +1,94 @@
+//! In whose name something is changed, and what the audit learns of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::answers::{Earlier, Once};
+use super::clock::Clock;
+use super::documents::{StoreError, StoreResult};
+use crate::audit::{Entry, OK, Target};
+use crate::identity::Caller;
+use crate::project::ProjectKey;
+use crate::time::Timestamp;
+
+/// Who changes, by which tool, why, and under which correlation id; for the log and the audit.
+#[derive(Debug, Clone)]
+pub struct Act {
+    pub caller: Arc<Caller>,
+    pub tool: &'static str,
+    /// The caller's own reason (S1 `operation_description`).
+    pub reason: String,
+    pub correlation_id: String,
+    /// The time of the documents that it changes, where the storage keeps that itself.
+    pub at: Timestamp,
+    /// Where the audit wants to know of it.
+    pub audited: Option<Audited>,
+    /// Where it must not happen again.
+    pub once: Option<Once>,
+}
+
+impl Act {
+    /// The row of the audit, where there is one.
+    pub fn entry(&self, project: Option<&ProjectKey>, targets: Vec<Target>) -> Option<Entry> {
+        let audited = self.audited.as_ref()?;
+        Some(Entry {
+            at: self.at,
+            user: self.caller.name.clone(),
+            token: self.caller.token.clone(),
+            project: project.cloned(),
+            action: self.tool.to_owned(),
+            targets,
+            result: OK.to_owned(),
+            micros: audited.micros(),
+            correlation_id: self.correlation_id.clone(),
+            reason: self.reason.clone(),
+        })
+    }
+
+    /// Refuses to act under a key that was used. For storages, before they let it be decided.
+    pub fn check_once(&self, earlier: Option<Earlier>) -> StoreResult<()> {
+        let used = earlier.filter(|earlier| earlier.counts_at(self.at));
+        used.map_or(Ok(()), |earlier| Err(StoreError::Repeated(Box::new(earlier))))
+    }
+}
+
+/// A call that the audit wants to know of, from its beginning.
+#[derive(Clone)]
+pub struct Audited {
+    clock: Arc<dyn Clock>,
+    started: Timestamp,
+    written: Arc<AtomicBool>,
+}
+
+impl Audited {
+    pub fn begin(clock: Arc<dyn Clock>) -> Self {
+        let started = clock.now();
+        Self { clock, started, written: Arc::default() }
+    }
+
+    pub fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    /// Since the beginning.
+    pub fn micros(&self) -> u64 {
+        let passed = self.clock.now().0.saturating_sub(self.started.0) / 1_000;
+        u64::try_from(passed).unwrap_or_default()
+    }
+
+    /// A row was written with a change.
+    pub fn wrote(&self) {
+        self.written.store(true, Ordering::Relaxed);
+    }
+
+    /// Is there a row of this call already?
+    pub fn is_written(&self) -> bool {
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
+impl std::fmt::Debug for Audited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Audited").field("started", &self.started).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! The audit's chain and the keys of writes, the same on every storage.
+
+use std::sync::Arc;
+
+use reqlore_domain::audit::{Entry, Head, OK, Row, Target, Verifier};
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::act::{Act, Audited};
+use reqlore_domain::ports::answers::Once;
+use reqlore_domain::ports::documents::{Change, Commit, Reads, StoreError, StoreResult};
+use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::time::Timestamp;
+
+use crate::identity::user;
+use crate::{Storage, act};
+
+const DAY: i64 = 24 * 60 * 60;
+
+fn entry(action: &str, seconds: i64) -> Entry {
+    Entry {
+        at: Timestamp::new(seconds, 1),
+        user: "ada".to_owned(),
+        token: None,
+        project: None,
+        action: action.to_owned(),
+        targets: vec![Target::read("REQ-001")],
+        result: OK.to_owned(),
+        micros: 5,
+        correlation_id: "c".to_owned(),
+        reason: "gr\u{fc}nde\n".to_owned(),
+    }
+}
+
+fn audited() -> Act {
+    let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
+    Act { audited: Some(Audited::begin(clock)), ..act() }
+}
+
+fn once(key: char, request: &str, at: i64) -> Act {
+    let (key, request) = (key.to_string().repeat(32), request.to_owned());
+    let at = Timestamp::new(1_700_000_000 + at, 0);
+    Act { once: Some(Once { key, request }), at, ..act() }
+}
+
+async fn put(s: &Storage, name: &str, body: Option<&'static str>, act: Act) -> StoreResult<()> {
+    let id = DocumentId::section(name);
+    let changed = id.clone();
+    let decide = move |_: &_| {
+        let change = body.map(|body| Change::put(changed.clone(), body.as_bytes()));
+        Ok(change.into_iter().collect())
+    };
+    let commit = Commit { reads: Reads::of(vec![id]), decide: Box::new(decide), act };
+    s.store.commit(&s.project, commit).await.map(drop)
+}
+
+/// All rows, of a chain that is whole.
+async fn chain(store: &dyn Store) -> Vec<Row> {
+    let rows = store.rows(1, usize::MAX).await.unwrap();
+    let mut verifier = Verifier::default();
+    verifier.next(&rows).unwrap();
+    let (count, newest) = verifier.finish().unwrap();
+    assert_eq!((count, newest), (rows.len() as u64, store.newest().await.unwrap()));
+    rows
+}
+
+fn actions(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| row.entry().unwrap().action).collect()
+}
+
+pub async fn rows_are_chained_in_the_order_they_came(s: &Storage) {
+    assert_eq!(s.store.newest().await.unwrap(), Head::default());
+    s.store.record(vec![entry("a", 1), entry("b", 2)]).await.unwrap();
+    s.store.record(Vec::new()).await.unwrap();
+    s.store.record(vec![entry("c", 3)]).await.unwrap();
+    let rows = chain(&*s.store).await;
+    assert_eq!(actions(&rows), ["a", "b", "c"]);
+    assert_eq!(rows[2].entry().unwrap(), entry("c", 3));
+    let records = (0..8).map(|_| {
+        let store = Arc::clone(&s.store);
+        tokio::spawn(async move { store.record(vec![entry("x", 4), entry("y", 4)]).await })
+    });
+    for record in records.collect::<Vec<_>>() {
+        record.await.unwrap().unwrap();
+    }
+    assert_eq!(chain(&*s.store).await.len(), 19);
+}
+
+pub async fn rows_are_read_from_any_number(s: &Storage) {
+    let all = (0..700).map(|second| entry("a", second)).collect();
+    s.store.record(all).await.unwrap();
+    let numbers = |rows: Vec<Row>| rows.iter().map(|row| row.number).collect::<Vec<_>>();
+    assert_eq!(numbers(s.store.rows(0, 2).await.unwrap()), [1, 2]);
+    assert_eq!(numbers(s.store.rows(511, 3).await.unwrap()), [511, 512, 513]);
+    assert_eq!(numbers(s.store.rows(699, 9).await.unwrap()), [699, 700]);
+    assert!(s.store.rows(701, 9).await.unwrap().is_empty());
+}
+
+pub async fn a_commit_is_audited_with_its_change(s: &Storage) {
+    s.store.record(vec![entry("before", 1)]).await.unwrap();
+    put(s, "a", Some("one"), audited()).await.unwrap();
+    put(s, "a", Some("two"), audited()).await.unwrap();
+    let rows = chain(&*s.store).await;
+    assert_eq!(actions(&rows), ["before", "contract", "contract"]);
+    let entry = rows[2].entry().unwrap();
+    let (before, after) = (Some(Version::of(b"one")), Some(Version::of(b"two")));
+    assert_eq!(entry.targets, [Target { name: "section a".to_owned(), before, after }]);
+    assert_eq!((&*entry.user, entry.project), ("tester", Some(s.project.clone())));
+    assert_eq!((&*entry.correlation_id, &*entry.result), ("contract", OK));
+    if let Some(reopen) = &s.reopen {
+        let again = reopen().await.unwrap();
+        assert_eq!(chain(&*again).await, rows, "nothing is added, lost or taken back");
+    }
+}
+
+pub async fn what_changed_nothing_is_not_audited_here(s: &Storage) {
+    put(s, "a", None, audited()).await.unwrap();
+    put(s, "a", Some("unaudited"), act()).await.unwrap();
+    let refused = |_: &_| Err(Error::new(ErrorKind::Refused, "no"));
+    let reads = Reads::of(Vec::new());
+    let commit = Commit { reads, decide: Box::new(refused), act: audited() };
+    s.store.commit(&s.project, commit).await.unwrap_err();
+    assert!(chain(&*s.store).await.is_empty());
+}
+
+pub async fn an_identity_commit_is_audited_with_its_change(s: &Storage) {
+    let commit = IdentityCommit {
+        users: Vec::new(),
+        tokens: Vec::new(),
+        decide: Box::new(|_, _| Ok(vec![IdentityChange::User(user("ada"))])),
+        act: audited(),
+    };
+    s.store.commit_identities(commit).await.unwrap();
+    let rows = chain(&*s.store).await;
+    let entry = rows[0].entry().unwrap();
+    assert_eq!((rows.len(), entry.targets), (1, vec![Target::read("user/ada")]));
+}
+
+pub async fn pruning_says_what_is_gone(s: &Storage) {
+    let now = Timestamp::new(1_700_000_000, 0);
+    assert_eq!(s.store.prune(now, now).await.unwrap(), 0);
+    s.store.record(vec![entry("a", 1), entry("b", 2), entry("c", 30)]).await.unwrap();
+    assert_eq!(s.store.prune(Timestamp::new(1, 0), now).await.unwrap(), 0);
+    assert_eq!(s.store.prune(Timestamp::new(30, 0), now).await.unwrap(), 2);
+    let rows = chain(&*s.store).await;
+    assert_eq!(actions(&rows), ["c", reqlore_domain::audit::PRUNED]);
+    assert_eq!(s.store.prune(Timestamp::new(40, 0), now).await.unwrap(), 1);
+    s.store.record(vec![entry("d", 50)]).await.unwrap();
+    let rows = chain(&*s.store).await;
+    assert_eq!(rows.first().unwrap().number, 4);
+    assert_eq!(actions(&rows).last().unwrap(), "d");
+}
+
+pub async fn the_audit_comes_back_as_it_was_put(s: &Storage) {
+    let mut head = Head::default();
+    let sealed = |second| {
+        let row = Row::after(head, entry("a", second));
+        head = row.head();
+        row
+    };
+    let rows: Vec<Row> = (0..1_000).map(sealed).collect();
+    let mut sink = s.store.fill().await.unwrap();
+    for part in rows.chunks(300) {
+        sink.audit(part.to_vec()).await.unwrap();
+    }
+    sink.finish().await.unwrap();
+    let mut source = s.store.read().await.unwrap();
+    while !source.next().await.unwrap().is_empty() {}
+    source.marks().await.unwrap();
+    source.identities().await.unwrap();
+    let mut found = Vec::new();
+    loop {
+        match source.audit().await.unwrap() {
+            part if part.is_empty() => break,
+            part => found.extend(part),
+        }
+    }
+    drop(source);
+    assert_eq!(found, rows);
+    s.store.record(vec![entry("behind", 1)]).await.unwrap();
+    assert_eq!(chain(&*s.store).await.len(), 1_001);
+}
+
+pub async fn a_key_is_used_once(s: &Storage) {
+    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
+    let repeated = put(s, "a", Some("two"), once('k', "other", 1)).await.unwrap_err();
+    let StoreError::Repeated(earlier) = repeated else { panic!("{repeated:?}") };
+    assert_eq!((&*earlier.request, earlier.answer.as_deref()), ("r", None));
+    assert_eq!(earlier.targets[0].after, Some(Version::of(b"one")));
+    assert_eq!(s.body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
+    put(s, "a", Some("two"), once('l', "r", 1)).await.unwrap();
+    put(s, "a", Some("three"), once('k', "r", DAY)).await.expect("after a day it is free again");
+    let racing = (0..6).map(|_| put(s, "b", Some("x"), once('m', "r", 1)));
+    let done = futures_util::future::join_all(racing).await;
+    assert_eq!(done.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    let Some(reopen) = &s.reopen else { return };
+    let again = reopen().await.unwrap();
+    let earlier = again.earlier(&"m".repeat(32)).await.unwrap();
+    assert_eq!(earlier.unwrap().targets[0].name, "section b");
+}
+
+pub async fn a_key_is_kept_only_with_a_change(s: &Storage) {
+    put(s, "a", None, once('k', "r", 0)).await.unwrap();
+    assert_eq!(s.store.earlier(&"k".repeat(32)).await.unwrap(), None);
+    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
+}
+
+pub async fn an_answer_is_kept(s: &Storage) {
+    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
+    s.store.keep(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
+    s.store.keep(&"u".repeat(32), "nobody asked".to_owned()).await.unwrap();
+    let earlier = s.store.earlier(&"k".repeat(32)).await.unwrap().unwrap();
+    assert_eq!((&*earlier.request, &*earlier.answer.unwrap()), ("r", "{\"gr\u{fc}n\":1}"));
+    assert_eq!(s.store.earlier(&"u".repeat(32)).await.unwrap(), None);
+}
+
+pub async fn old_keys_are_forgotten(s: &Storage) {
+    put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
+    put(s, "a", Some("two"), once('l', "r", 10)).await.unwrap();
+    s.store.forget(Timestamp::new(1_700_000_010, 0)).await.unwrap();
+    assert_eq!(s.store.earlier(&"k".repeat(32)).await.unwrap(), None);
+    assert!(s.store.earlier(&"l".repeat(32)).await.unwrap().is_some());
+}

@@ -1,0 +1,186 @@
+//! Users and tokens, the same on every storage.
+
+use std::sync::Arc;
+
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::{Access, Presented, Role, Token, TokenId, User, UserName};
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::archive::Identities;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+
+use crate::{Storage, act};
+
+const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::new(seconds, 500)
+}
+
+pub(crate) fn user(name: &str) -> User {
+    let name = UserName::parse(name).unwrap();
+    User { name, role: Role::User, created_at: at(1), disabled_at: None }
+}
+
+pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
+    let presented = Presented::new(id, SECRET).unwrap();
+    Token {
+        id: presented.id.clone(),
+        user: UserName::parse(user).unwrap(),
+        digest: presented.digest(),
+        scope: Access::Read,
+        projects: vec![ProjectKey::new("one"), ProjectKey::default()],
+        created_at: at(created_at),
+        expires_at: at(created_at + 1_000),
+        revoked_at: None,
+        successor: None,
+        last_used_at: None,
+    }
+}
+
+/// Puts these, whatever is there.
+pub(crate) async fn put(store: &dyn Store, changes: Vec<IdentityChange>) -> StoreResult<()> {
+    let commit = IdentityCommit {
+        users: Vec::new(),
+        tokens: Vec::new(),
+        decide: Box::new(move |_, _| Ok(changes.clone())),
+        act: act(),
+    };
+    store.commit_identities(commit).await
+}
+
+pub async fn users_are_listed_by_name(s: &Storage) {
+    for name in ["Zoe", "ada", "Bob"] {
+        put(&*s.store, vec![IdentityChange::User(user(name))]).await.unwrap();
+    }
+    assert_eq!(s.store.users().await.unwrap(), [user("ada"), user("Bob"), user("Zoe")]);
+    let disabled = User { disabled_at: Some(at(9)), role: Role::Commenter, ..user("BOB") };
+    put(&*s.store, vec![IdentityChange::User(disabled.clone())]).await.unwrap();
+    assert_eq!(s.store.users().await.unwrap(), [user("ada"), disabled, user("Zoe")]);
+}
+
+pub async fn tokens_are_listed_by_age(s: &Storage) {
+    let tokens = [
+        token("cccccccccccc", "ada", 1),
+        token("AAAAAAAAAAAA", "ada", 2),
+        token("bbbbbbbbbbbb", "ada", 2),
+        token("BBBBBBBBBBBB", "ada", 3),
+    ];
+    for place in [3, 1, 0, 2] {
+        let change = IdentityChange::Token(tokens[place].clone());
+        put(&*s.store, vec![change]).await.unwrap();
+    }
+    assert_eq!(s.store.tokens().await.unwrap(), tokens);
+}
+
+pub async fn a_token_is_found_with_its_user(s: &Storage) {
+    let (known, unknown) = (token("aaaaaaaaaaaa", "Ada", 1), TokenId::parse("AAAAAAAAAAAA"));
+    let both = vec![IdentityChange::User(user("ada")), IdentityChange::Token(known.clone())];
+    put(&*s.store, both).await.unwrap();
+    let found = s.store.holder(&known.id).await.unwrap().unwrap();
+    assert_eq!((found.token, found.user), (known.clone(), user("ada")));
+    assert_eq!(s.store.holder(&unknown.unwrap()).await.unwrap(), None);
+    let revoked = Token { revoked_at: Some(at(5)), successor: Some(known.id.clone()), ..known };
+    put(&*s.store, vec![IdentityChange::Token(revoked.clone())]).await.unwrap();
+    assert_eq!(s.store.holder(&revoked.id).await.unwrap().unwrap().token, revoked);
+}
+
+pub async fn the_epoch_changes_with_every_identity_commit(s: &Storage) {
+    let before = s.store.epoch().await.unwrap();
+    assert_eq!(s.store.epoch().await.unwrap(), before);
+    put(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
+    let after = s.store.epoch().await.unwrap();
+    assert_ne!(after, before);
+    put(&*s.store, vec![IdentityChange::Token(token("aaaaaaaaaaaa", "ada", 1))]).await.unwrap();
+    assert_ne!(s.store.epoch().await.unwrap(), after);
+}
+
+pub async fn a_refused_identity_decision_changes_nothing(s: &Storage) {
+    put(&*s.store, vec![IdentityChange::User(user("ada"))]).await.unwrap();
+    let epoch = s.store.epoch().await.unwrap();
+    let commit = IdentityCommit {
+        users: vec![UserName::parse("ADA").unwrap(), UserName::parse("bob").unwrap()],
+        tokens: vec![TokenId::parse("aaaaaaaaaaaa").unwrap()],
+        decide: Box::new(|users, tokens| {
+            assert_eq!(users, [Some(user("ada")), None]);
+            assert_eq!(tokens, [None]);
+            Err(Error::new(ErrorKind::Refused, "no"))
+        }),
+        act: act(),
+    };
+    let refused = s.store.commit_identities(commit).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Decided(_)), "{refused:?}");
+    assert_eq!(s.store.epoch().await.unwrap(), epoch);
+    assert_eq!(s.store.users().await.unwrap(), [user("ada")]);
+}
+
+pub async fn a_user_is_made_once(s: &Storage) {
+    let make = |store: Arc<dyn Store>| async move {
+        let decide = |users: &[Option<User>], _: &[Option<Token>]| match &users[0] {
+            Some(_) => Err(Error::new(ErrorKind::Refused, "there is one")),
+            None => Ok(vec![IdentityChange::User(user("ada"))]),
+        };
+        let users = vec![UserName::parse("ada").unwrap()];
+        let decide = Box::new(decide);
+        let commit = IdentityCommit { users, tokens: Vec::new(), decide, act: act() };
+        store.commit_identities(commit).await.is_ok()
+    };
+    let all = (0..8).map(|_| tokio::spawn(make(Arc::clone(&s.store))));
+    let mut count = 0;
+    for one in all.collect::<Vec<_>>() {
+        count += usize::from(one.await.unwrap());
+    }
+    assert_eq!(count, 1);
+}
+
+pub async fn the_last_use_only_grows(s: &Storage) {
+    let known = token("aaaaaaaaaaaa", "ada", 1);
+    let both = vec![IdentityChange::User(user("ada")), IdentityChange::Token(known.clone())];
+    put(&*s.store, both).await.unwrap();
+    let epoch = s.store.epoch().await.unwrap();
+    let unknown = TokenId::parse("AAAAAAAAAAAA").unwrap();
+    for (second, expected) in [(20, 20), (10, 20), (30, 30)] {
+        let uses = vec![(unknown.clone(), at(second)), (known.id.clone(), at(second))];
+        s.store.used(uses).await.unwrap();
+        let found = s.store.holder(&known.id).await.unwrap().unwrap().token;
+        assert_eq!(found, Token { last_used_at: Some(at(expected)), ..known.clone() });
+    }
+    assert_eq!(s.store.epoch().await.unwrap(), epoch);
+    assert_eq!(s.store.tokens().await.unwrap()[0].last_used_at, Some(at(30)));
+}
+
+pub async fn identities_outlive_a_restart(s: &Storage) {
+    let (kept, known) = (user("ada"), token("aaaaaaaaaaaa", "ada", 1));
+    let both = vec![IdentityChange::User(kept.clone()), IdentityChange::Token(known.clone())];
+    put(&*s.store, both).await.unwrap();
+    let Some(reopen) = &s.reopen else { return };
+    let again = reopen().await.unwrap();
+    let found = again.holder(&known.id).await.unwrap().unwrap();
+    assert_eq!((found.user, found.token), (kept, known));
+}
+
+pub async fn identities_come_back_as_they_were_put(s: &Storage) {
+    let mut used = token("bbbbbbbbbbbb", "bob", 2);
+    used.last_used_at = Some(at(7));
+    used.revoked_at = Some(at(8));
+    let all = Identities {
+        users: vec![user("ada"), User { disabled_at: Some(at(3)), ..user("Bob") }],
+        tokens: vec![token("aaaaaaaaaaaa", "ada", 1), used],
+    };
+    let mut sink = s.store.fill().await.unwrap();
+    sink.identities(all.clone()).await.unwrap();
+    sink.finish().await.unwrap();
+    let mut source = s.store.read().await.unwrap();
+    while !source.next().await.unwrap().is_empty() {}
+    source.marks().await.unwrap();
+    assert_eq!(source.identities().await.unwrap(), all);
+    drop(source);
+    assert_eq!(s.store.holder(&all.tokens[1].id).await.unwrap().unwrap().user, all.users[1]);
+    let refused = s.store.fill().await.err();
+    assert!(
+        matches!(refused, Some(StoreError::Refused { .. })),
+        "users are something: {refused:?}"
+    );
+}
