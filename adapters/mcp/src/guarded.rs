@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::endpoint::{
     Asked, Begun, Call, Completion, Content, Endpoint, Observer, Prompt, Reply, Resources,
 };
 use serde_json::{Map, Value};
 
+use crate::asker::Asker;
+
 /// Asks on behalf of one caller. Cloning shares the endpoint.
 #[derive(Clone)]
 pub(crate) struct Guarded {
     pub(crate) endpoint: Arc<dyn Endpoint>,
-    pub(crate) caller: Caller,
+    pub(crate) asker: Asker,
 }
 
 impl Guarded {
@@ -24,42 +25,65 @@ impl Guarded {
         &self,
         name: String,
         arguments: Map<String, Value>,
-        correlation_id: &str,
+        idempotency_key: Option<String>,
         observer: Arc<dyn Observer>,
     ) -> Result<Reply> {
-        let (caller, correlation_id) = (self.caller.clone(), correlation_id.to_owned());
-        let call = Call { caller, correlation_id, name, arguments, observer };
+        let call = Call {
+            caller: Arc::clone(&self.asker.caller),
+            correlation_id: self.id(),
+            name,
+            arguments,
+            observer,
+            idempotency_key,
+            audited: None,
+            once: None,
+        };
         guard(self.endpoint.call(call)).await
     }
 
     pub(crate) async fn resources(&self, cursor: Option<String>) -> Result<Resources> {
-        guard(self.endpoint.resources(&self.caller, cursor)).await
+        let Asker { caller, request_id, .. } = &self.asker;
+        guard(self.endpoint.resources(caller, request_id, cursor)).await
     }
 
-    pub(crate) async fn read(&self, uri: String, correlation_id: &str) -> Result<Content> {
-        guard(self.endpoint.read(self.asked(uri, Map::new(), correlation_id))).await
+    pub(crate) async fn read(&self, uri: String) -> Result<Content> {
+        guard(self.endpoint.read(self.asked(uri, Map::new(), false))).await
+    }
+
+    /// The same for whoever looks again and again on the caller's behalf.
+    pub(crate) async fn read_again(&self, uri: String) -> Result<Content> {
+        guard(self.endpoint.read(self.asked(uri, Map::new(), true))).await
     }
 
     pub(crate) async fn prompt(
         &self,
         name: String,
         arguments: Map<String, Value>,
-        correlation_id: &str,
     ) -> Result<Prompt> {
-        guard(self.endpoint.prompt(self.asked(name, arguments, correlation_id))).await
+        guard(self.endpoint.prompt(self.asked(name, arguments, false))).await
     }
 
     pub(crate) async fn complete(&self, begun: Begun) -> Result<Completion> {
-        guard(self.endpoint.complete(&self.caller, begun)).await
+        let Asker { caller, request_id, .. } = &self.asker;
+        guard(self.endpoint.complete(caller, request_id, begun)).await
+    }
+
+    pub(crate) async fn noted(&self, method: &'static str) -> Result<()> {
+        let Asker { caller, request_id, .. } = &self.asker;
+        guard(self.endpoint.noted(caller, request_id, method)).await
     }
 
     pub(crate) async fn resources_changed(&self) -> Result<u64> {
-        guard(self.endpoint.resources_changed(&self.caller)).await
+        guard(self.endpoint.resources_changed(&self.asker.caller)).await
     }
 
-    fn asked(&self, name: String, arguments: Map<String, Value>, correlation_id: &str) -> Asked {
-        let (caller, correlation_id) = (self.caller.clone(), correlation_id.to_owned());
-        Asked { caller, correlation_id, name, arguments }
+    fn asked(&self, name: String, arguments: Map<String, Value>, again: bool) -> Asked {
+        let caller = Arc::clone(&self.asker.caller);
+        Asked { caller, correlation_id: self.id(), name, arguments, again }
+    }
+
+    fn id(&self) -> String {
+        self.asker.request_id.as_ref().to_owned()
     }
 }
 
@@ -69,10 +93,4 @@ async fn guard<T>(asked: impl Future<Output = Result<T>>) -> Result<T> {
         let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
         Err(Error::new(ErrorKind::Internal, reason.unwrap_or_else(|| "panic".to_owned())))
     })
-}
-
-/// A name for one call in logs and answers. It need not be secret, only hardly ever the same.
-pub(crate) fn correlation_id() -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    format!("{:016x}", RandomState::new().build_hasher().finish())
 }

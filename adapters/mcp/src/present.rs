@@ -14,6 +14,8 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::asker::{Asker, Style};
+
 /// The key under which a failed tool call carries its error for programs.
 pub const ERROR_META: &str = "reqlore/error";
 
@@ -93,18 +95,31 @@ pub fn completion(completion: Completion) -> CompleteResult {
     CompleteResult::new(info)
 }
 
-/// How a failed tool call is answered: what a model can mend is a result with `isError`; the rest
-/// is a JSON-RPC error.
-pub fn error(error: Error, correlation_id: &str) -> Result<CallToolResult, ErrorData> {
+/// Which of the protocol's two manners a request speaks; they differ in what an error looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// With `initialize`, or with nothing at all.
+    Legacy,
+    /// Since 2026-07-28.
+    Modern,
+}
+
+/// How a failed tool call is answered: what a model can mend is a result with `isError`, unless the
+/// client speaks plain JSON-RPC; the rest is a JSON-RPC error.
+pub(crate) fn error(error: Error, asker: &Asker, era: Era) -> Result<CallToolResult, ErrorData> {
+    let over_http = asker.status.is_watched();
     match error.kind {
-        ErrorKind::UnknownTool => Err(ErrorData::new(
-            ErrorCode(kind(error.kind).1),
-            error.message,
-            error.reference.map(|name| json!({ "tool": name })),
-        )),
-        ErrorKind::Internal => Err(internal(&error, correlation_id)),
+        ErrorKind::UnknownTool => {
+            // Of -32601 rmcp makes a 404 there, which clients take for a missing server.
+            let code = if over_http && era == Era::Modern { -32602 } else { code(error.kind) };
+            let tool = error.reference.map(|name| json!({ "tool": name }));
+            Err(ErrorData::new(ErrorCode(code), error.message, tool))
+        }
+        ErrorKind::Internal => Err(internal(&error, &asker.request_id)),
+        ErrorKind::Forbidden if over_http => Err(failure(error, asker, None)),
+        _ if asker.style == Style::Plain && era == Era::Legacy => Err(failure(error, asker, None)),
         _ => {
-            let (message, detail) = refused(error, correlation_id);
+            let (message, detail) = refused(error, &asker.request_id);
             let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
             result.meta =
                 Some(MetaObject(Map::from_iter([(ERROR_META.to_owned(), Value::Object(detail))])));
@@ -116,19 +131,29 @@ pub fn error(error: Error, correlation_id: &str) -> Result<CallToolResult, Error
 /// How everything else that failed is answered: a JSON-RPC error, with the URI where one was asked
 /// for. Since 2026-07-28 the code of what is not found is -32602 on the wire, and `data.code` still
 /// tells the two apart.
-pub fn failure(error: Error, correlation_id: &str, uri: Option<&str>) -> ErrorData {
-    if error.kind == ErrorKind::Internal {
-        return internal(&error, correlation_id);
+pub(crate) fn failure(error: Error, asker: &Asker, uri: Option<&str>) -> ErrorData {
+    match error.kind {
+        ErrorKind::Internal => return internal(&error, &asker.request_id),
+        ErrorKind::Forbidden => asker.status.set(403),
+        ErrorKind::Busy | ErrorKind::Cancelled | ErrorKind::Unavailable
+            if asker.style == Style::Plain =>
+        {
+            asker.status.set(503);
+        }
+        _ => {}
     }
-    let code = ErrorCode(kind(error.kind).1);
-    let (message, mut data) = refused(error, correlation_id);
+    let code = ErrorCode(code(error.kind));
+    let (message, mut data) = refused(error, &asker.request_id);
     data.shift_remove("message");
     data.extend(uri.map(|uri| ("uri".to_owned(), json!(uri))));
+    if asker.style == Style::Plain {
+        data.insert("correlation_id".to_owned(), json!(*asker.request_id));
+    }
     ErrorData::new(code, message, Some(Value::Object(data)))
 }
 
 /// The caller learns the correlation id, the log all the rest.
-fn internal(error: &Error, correlation_id: &str) -> ErrorData {
+pub(crate) fn internal(error: &Error, correlation_id: &str) -> ErrorData {
     let source = std::error::Error::source(error).map(ToString::to_string);
     tracing::error!(id = correlation_id, message = error.message, source, "internal error");
     let message = format!(
@@ -136,12 +161,12 @@ fn internal(error: &Error, correlation_id: &str) -> ErrorData {
          please report it."
     );
     let data = json!({ "correlation_id": correlation_id });
-    ErrorData::new(ErrorCode(kind(ErrorKind::Internal).1), message, Some(data))
+    ErrorData::new(ErrorCode(code(ErrorKind::Internal)), message, Some(data))
 }
 
 /// The words of an error, and what programs are told of it.
 fn refused(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
-    let (name, code) = kind(error.kind);
+    let (name, code) = (error.kind.name(), code(error.kind));
     let source = std::error::Error::source(&error).map(ToString::to_string);
     let message = error.message;
     tracing::debug!(id = correlation_id, kind = name, message, source, "refused");
@@ -158,19 +183,16 @@ fn refused(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
     (message, detail)
 }
 
-/// The name and the JSON-RPC code of each kind of error.
-fn kind(kind: ErrorKind) -> (&'static str, i32) {
+/// The JSON-RPC code of each kind of error (rulings 6).
+fn code(kind: ErrorKind) -> i32 {
     match kind {
-        ErrorKind::InvalidArgument => ("invalid_argument", -32602),
-        ErrorKind::UnknownTool => ("unknown_tool", -32601),
-        ErrorKind::NotFound => ("not_found", -32002),
-        ErrorKind::Forbidden => ("forbidden", -32011),
-        ErrorKind::Conflict => ("conflict", -32012),
-        ErrorKind::Refused => ("refused", -32012),
-        ErrorKind::Busy => ("busy", -32015),
-        ErrorKind::Cancelled => ("cancelled", -32015),
-        ErrorKind::Unavailable => ("storage_unavailable", -32016),
-        ErrorKind::Unreadable => ("unreadable", -32016),
-        ErrorKind::Internal => ("internal", -32603),
+        ErrorKind::InvalidArgument => -32602,
+        ErrorKind::UnknownTool => -32601,
+        ErrorKind::NotFound => -32002,
+        ErrorKind::Forbidden => -32011,
+        ErrorKind::Conflict | ErrorKind::Refused => -32012,
+        ErrorKind::Busy | ErrorKind::Cancelled => -32015,
+        ErrorKind::Unavailable | ErrorKind::Unreadable => -32016,
+        ErrorKind::Internal => -32603,
     }
 }

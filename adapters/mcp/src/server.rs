@@ -6,70 +6,70 @@
 mod asked;
 mod front;
 mod methods;
+mod view;
 mod words;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::endpoint::{Endpoint, Observer};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest,
-    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, Implementation, InitializeRequestParams,
-    InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, Prompt, ReadResourceRequestParams,
-    ReadResourceResponse, ResourceTemplate, ServerCapabilities, ServerConfig,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, InitializeRequestParams, InitializeResult,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
     SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 
-use crate::guarded::{Guarded, correlation_id};
+use crate::asker::{self, Asker};
+use crate::guarded::Guarded;
+use crate::present::Era;
 use crate::subscriptions::{Stream, Subscriptions};
 use crate::{observer, present};
 pub use front::Front;
+use view::{View, Views};
 
 /// How long clients may keep lists that are compiled in, in milliseconds.
 const COMPILED_IN_TTL_MS: u64 = 3_600_000;
+/// Where a call carries its caller's own name for it.
+const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
 
-/// Speaks MCP for one caller on one connection. Cloning shares everything.
+/// Speaks MCP for the callers of one connection, or of one process. Cloning shares everything.
 #[derive(Clone)]
-pub struct Server {
-    asked: Guarded,
-    config: Arc<ServerConfig>,
-    tools: Arc<[Tool]>,
-    writing: Arc<HashSet<String>>,
-    templates: Arc<[ResourceTemplate]>,
-    prompts: Arc<[Prompt]>,
-    subscriptions: Arc<Subscriptions>,
+pub struct Server(Arc<Shared>);
+
+struct Shared {
+    endpoint: Arc<dyn Endpoint>,
+    views: Views,
+    /// Whoever makes all requests, where they do not say themselves who asks.
+    local: Option<Arc<Caller>>,
+    subscriptions: Subscriptions,
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("caller", &self.asked.caller).finish_non_exhaustive()
+        f.debug_struct("Server").field("local", &self.0.local).finish_non_exhaustive()
     }
 }
 
 impl Server {
+    /// For one caller on one connection.
     pub fn new(endpoint: Arc<dyn Endpoint>, caller: Caller) -> Self {
-        let specs = endpoint.tools(&caller);
-        let instructions = words::instructions(&specs);
-        let tools = specs.iter().map(|spec| present::tool(spec)).collect();
-        let writing = specs.iter().filter(|spec| spec.access == Access::Write);
-        let writing = Arc::new(writing.map(|spec| spec.name.to_owned()).collect());
-        let templates: Arc<[_]> =
-            endpoint.templates(&caller).into_iter().map(present::template).collect();
-        let prompts: Arc<[_]> =
-            endpoint.prompts(&caller).into_iter().map(present::prompt_spec).collect();
-        let mut config = ServerConfig::new(capabilities(&templates, &prompts));
-        config.server_info = Implementation::new("reqlore", env!("CARGO_PKG_VERSION"));
-        config.server_info.title = Some("Reqlore".to_owned());
-        config.server_info.description = Some(words::DESCRIPTION.to_owned());
-        config.instructions = Some(instructions);
-        let asked = Guarded { endpoint, caller };
-        let subscriptions = Arc::new(Subscriptions::new(asked.clone()));
-        Self { asked, config: Arc::new(config), tools, writing, templates, prompts, subscriptions }
+        Self::with(endpoint, Some(Arc::new(caller)))
+    }
+
+    /// For requests that stand alone, each with an [`Asker`] in the extensions of its HTTP request.
+    pub fn for_requests(endpoint: Arc<dyn Endpoint>) -> Self {
+        Self::with(endpoint, None)
+    }
+
+    fn with(endpoint: Arc<dyn Endpoint>, local: Option<Arc<Caller>>) -> Self {
+        let (views, subscriptions) = (Views::of(&endpoint), Subscriptions::new(local.is_some()));
+        Self(Arc::new(Shared { endpoint, views, local, subscriptions }))
     }
 
     /// What rmcp runs on a connection.
@@ -79,7 +79,7 @@ impl Server {
 
     /// No more requests come: nothing is watched any more, and who listens gets a last answer.
     pub fn finish(&self) {
-        self.subscriptions.finish();
+        self.0.subscriptions.finish();
     }
 
     /// Must this request run alone, after all before it and before all behind it? True for the
@@ -89,52 +89,63 @@ impl Server {
             ClientRequest::InitializeRequest(_)
             | ClientRequest::SubscribeRequest(_)
             | ClientRequest::UnsubscribeRequest(_) => true,
-            ClientRequest::CallToolRequest(call) => self.writing.contains(&*call.params.name),
+            ClientRequest::CallToolRequest(call) => {
+                self.widest().writing.contains(&*call.params.name)
+            }
             _ => false,
         }
     }
 
-    /// Is there anything that can be read by URI?
-    fn has_resources(&self) -> bool {
-        !self.templates.is_empty()
+    /// Who asks this. Where nobody says so nobody is answered.
+    fn asked(&self, context: &RequestContext<RoleServer>) -> Result<Guarded, ErrorData> {
+        let asker = match &self.0.local {
+            Some(caller) => Asker::local(Arc::clone(caller)),
+            None => asker::of(context).ok_or_else(|| {
+                let error = Error::new(ErrorKind::Internal, "a request came without its caller");
+                present::internal(&error, &asker::correlation_id())
+            })?,
+        };
+        Ok(Guarded { endpoint: Arc::clone(&self.0.endpoint), asker })
+    }
+
+    fn view(&self, context: &RequestContext<RoleServer>) -> Result<&View, ErrorData> {
+        let access = match &self.0.local {
+            Some(caller) => caller.access,
+            None => self.asked(context)?.asker.caller.access,
+        };
+        Ok(self.0.views.for_access(access))
+    }
+
+    /// What the one caller sees, or all that anybody does.
+    fn widest(&self) -> &View {
+        let local = self.0.local.as_ref();
+        self.0.views.for_access(local.map_or(Access::Write, |caller| caller.access))
+    }
+
+    /// Can a client be told of changes outside of its requests?
+    fn is_connected(&self) -> bool {
+        self.0.local.is_some()
     }
 
     async fn call(
         &self,
         request: CallToolRequestParams,
+        asked: &Guarded,
+        era: Era,
+        key: Option<String>,
         observer: Arc<dyn Observer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let id = correlation_id();
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
-        match self.asked.call(name, arguments, &id, observer).await {
+        match asked.call(name, arguments, key, observer).await {
             Ok(reply) => Ok(present::reply(reply)),
-            Err(error) => present::error(error, &id),
+            Err(error) => present::error(error, &asked.asker, era),
         }
     }
 }
 
-/// Only what there is something of.
-fn capabilities(templates: &[ResourceTemplate], prompts: &[Prompt]) -> ServerCapabilities {
-    let mut capabilities = ServerCapabilities::builder().enable_tools().build();
-    if !templates.is_empty() {
-        let resources = ServerCapabilities::builder()
-            .enable_resources()
-            .enable_resources_subscribe()
-            .enable_resources_list_changed();
-        capabilities.resources = resources.build().resources;
-    }
-    if !prompts.is_empty() {
-        capabilities.prompts = Some(rmcp::model::PromptsCapability::default());
-    }
-    if !templates.is_empty() || !prompts.is_empty() {
-        capabilities.completions = Some(rmcp::model::JsonObject::default());
-    }
-    capabilities
-}
-
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        (*self.config).clone()
+        self.widest().config.clone()
     }
 
     async fn initialize(
@@ -142,7 +153,13 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let result = self.negotiate_initialize(&request)?;
+        let mut result = self.negotiate_initialize(&request)?;
+        result.instructions.clone_from(&self.view(&context)?.config.instructions);
+        if let Some(resources) = result.capabilities.resources.as_mut()
+            && !self.is_connected()
+        {
+            (resources.subscribe, resources.list_changed) = (None, None);
+        }
         let mut peer = request;
         // What was negotiated counts from here on, not what was asked for.
         peer.protocol_version = result.protocol_version.clone();
@@ -150,18 +167,26 @@ impl ServerHandler for Server {
         Ok(result)
     }
 
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let versions = ServerHandler::supported_protocol_versions(self).into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.view(&context)?.config.clone()))
+    }
+
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         asked::only_page(request, "tools")?;
-        let result = ListToolsResult::with_all_items(self.tools.to_vec());
+        let result = ListToolsResult::with_all_items(self.view(&context)?.tools.clone());
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.tools.iter().find(|tool| tool.name == name).cloned()
+        self.widest().tools.iter().find(|tool| tool.name == name).cloned()
     }
 
     async fn call_tool(
@@ -169,8 +194,11 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let (asked, era) = (self.asked(&context)?, methods::era(&context));
+        let key = idempotency_key(&context)?;
         let (line, mut told) = observer::line(&context);
-        told.until(self.call(request, Arc::new(line))).await.map(CallToolResponse::from)
+        let call = self.call(request, &asked, era, key, Arc::new(line));
+        told.until(call).await.map(CallToolResponse::from)
     }
 
     async fn list_resources(
@@ -184,9 +212,9 @@ impl ServerHandler for Server {
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.resource_templates(request)
+        self.resource_templates(request, &context)
     }
 
     async fn read_resource(
@@ -202,7 +230,8 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.subscribe(request.uri, &context.peer).await
+        let asked = self.asked(&context)?;
+        self.0.subscriptions.subscribe(asked, request.uri, &context.peer).await
     }
 
     async fn unsubscribe(
@@ -210,7 +239,7 @@ impl ServerHandler for Server {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.unsubscribe(&request.uri);
+        self.0.subscriptions.unsubscribe(&request.uri);
         Ok(())
     }
 
@@ -224,16 +253,16 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let stream = context.request_context().extensions.get::<Arc<Stream>>();
-        self.subscriptions.listen(stream.map(|stream| &**stream), &context).await;
+        self.0.subscriptions.listen(stream.map(|stream| &**stream), &context).await;
         Ok(())
     }
 
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.prompt_list(request)
+        self.prompt_list(request, &context)
     }
 
     async fn get_prompt(
@@ -258,7 +287,23 @@ impl ServerHandler for Server {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(methods::refusal(&request.method, methods::is_modern(&context)))
+        Err(methods::refusal(&request.method, self.is_connected(), methods::is_modern(&context)))
+    }
+}
+
+/// The caller's own name for a write (rulings 7).
+fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Option<String>, ErrorData> {
+    const MOST: usize = 200;
+    let Some(key) = context.meta.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    match key.as_str() {
+        Some(key) if (1..=MOST).contains(&key.len()) => Ok(Some(key.to_owned())),
+        _ => {
+            let message = format!(
+                "_meta[{IDEMPOTENCY_KEY:?}] must be a text of 1 to {MOST} bytes, such as a UUID, \
+                 that is new for each write"
+            );
+            Err(ErrorData::invalid_params(message, None))
+        }
     }
 }
 

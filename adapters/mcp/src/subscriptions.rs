@@ -7,7 +7,7 @@
 mod watch;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use reqlore_domain::error::{Error, ErrorKind};
 use rmcp::RoleServer;
@@ -16,7 +16,7 @@ use rmcp::service::{Peer, SubscriptionContext};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::guarded::{Guarded, correlation_id};
+use crate::guarded::Guarded;
 use crate::present;
 use watch::{Teller, Watch};
 
@@ -24,12 +24,14 @@ use watch::{Teller, Watch};
 const MAX_URIS: usize = 1000;
 /// How many `subscriptions/listen` one connection may keep open.
 const MAX_STREAMS: usize = 32;
+/// So many connections' worth there is for all callers together where each request stands alone;
+/// what one of them may keep open is the transport's to say.
+const SHARED: usize = 16;
 
 /// The subscriptions of one connection.
 pub(crate) struct Subscriptions {
-    asked: Guarded,
-    /// What the old era asked for.
-    watch: Arc<Watch>,
+    /// What the old era asked for, on behalf of who asked first: a connection has one caller.
+    watch: OnceLock<Arc<Watch>>,
     uris: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     closing: CancellationToken,
@@ -44,13 +46,14 @@ pub(crate) struct Stream {
 }
 
 impl Subscriptions {
-    pub(crate) fn new(asked: Guarded) -> Self {
+    /// Of one connection, or of all callers.
+    pub(crate) fn new(connected: bool) -> Self {
         let closing = CancellationToken::new();
+        let times = if connected { 1 } else { SHARED };
         Self {
-            watch: Arc::new(Watch::new(asked.clone())),
-            asked,
-            uris: Arc::new(Semaphore::new(MAX_URIS)),
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            watch: OnceLock::new(),
+            uris: Arc::new(Semaphore::new(MAX_URIS * times)),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS * times)),
             _closes: closing.clone().drop_guard(),
             closing,
         }
@@ -64,53 +67,69 @@ impl Subscriptions {
     /// Old era: tells when this URI says something else.
     pub(crate) async fn subscribe(
         &self,
+        asked: Guarded,
         uri: String,
         peer: &Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let seen = self.watch.look(&uri).await;
-        let seen = seen.map_err(|error| failure(error, Some(&uri)))?;
-        if !self.watch.has(&uri) {
-            let place =
-                places(&self.uris, 1).ok_or_else(|| failure(too_many_uris(), Some(&uri)))?;
-            self.watch.add(uri, seen, Some(place));
+        let failure = |error| present::failure(error, &asked.asker, Some(&uri));
+        let watch = self.watch(&asked);
+        let seen = watch.look(&uri).await.map_err(failure)?;
+        if !watch.has(&uri) {
+            let place = places(&self.uris, 1).ok_or_else(|| failure(too_many_uris()))?;
+            watch.add(uri, seen, Some(place));
         }
-        self.start(peer);
+        self.start(watch, peer);
         Ok(())
     }
 
     /// Old era: no more of this URI. Who was not subscribed to it is content as well.
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        self.watch.remove(uri);
+        if let Some(watch) = self.watch.get() {
+            watch.remove(uri);
+        }
     }
 
     /// Old era: who lists resources is told when there are others. That a list can't be read now
     /// is for the answer to tell.
-    pub(crate) async fn watch_list(&self, peer: &Peer<RoleServer>) {
-        if self.watch.has_list() {
+    pub(crate) async fn watch_list(&self, asked: &Guarded, peer: &Peer<RoleServer>) {
+        let watch = self.watch(asked);
+        if watch.has_list() {
             return;
         }
-        if let Ok(seen) = self.watch.look_at_list().await {
-            self.watch.add_list(seen);
-            self.start(peer);
+        if let Ok(seen) = watch.look_at_list().await {
+            watch.add_list(seen);
+            self.start(watch, peer);
         }
     }
 
-    fn start(&self, peer: &Peer<RoleServer>) {
-        if self.watch.starts() {
-            let (watch, closing) = (Arc::clone(&self.watch), self.closing.clone());
+    fn watch(&self, asked: &Guarded) -> &Arc<Watch> {
+        self.watch.get_or_init(|| Arc::new(Watch::new(asked.clone())))
+    }
+
+    fn start(&self, watch: &Arc<Watch>, peer: &Peer<RoleServer>) {
+        if watch.starts() {
+            let (watch, closing) = (Arc::clone(watch), self.closing.clone());
             let teller = Teller::Peer(peer.clone());
             tokio::spawn(async move { closing.run_until_cancelled(watch.run(&teller)).await });
         }
     }
 
     /// New era: looks at everything that is wanted, before the stream is acknowledged.
-    pub(crate) async fn prepare(&self, wanted: &SubscriptionFilter) -> Result<Stream, ErrorData> {
+    pub(crate) async fn prepare(
+        &self,
+        asked: Guarded,
+        wanted: &SubscriptionFilter,
+    ) -> Result<Stream, ErrorData> {
+        let whoever = asked.asker.clone();
+        let failure = |error, uri| present::failure(error, &whoever, uri);
         let uris: BTreeSet<&String> = wanted.resource_subscriptions.iter().flatten().collect();
         let place = places(&self.streams, 1).ok_or_else(|| failure(too_many_streams(), None))?;
-        let room = places(&self.uris, uris.len()).ok_or_else(|| failure(too_many_uris(), None))?;
-        let watch = Watch::new(self.asked.clone());
+        let fits = uris.len() <= MAX_URIS;
+        let room = fits.then(|| places(&self.uris, uris.len())).flatten();
+        let room = room.ok_or_else(|| failure(too_many_uris(), None))?;
+        let watch = Watch::new(asked);
         for uri in uris {
-            let seen = watch.look(uri).await.map_err(|error| failure(error, Some(uri)))?;
+            let seen = watch.look(uri).await.map_err(|error| failure(error, Some(uri.as_str())))?;
             watch.add(uri.clone(), seen, None);
         }
         if wanted.resources_list_changed == Some(true) {
@@ -143,10 +162,6 @@ impl Subscriptions {
 fn places(of: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
     let count = u32::try_from(count).ok()?;
     Arc::clone(of).try_acquire_many_owned(count).ok()
-}
-
-fn failure(error: Error, uri: Option<&str>) -> ErrorData {
-    present::failure(error, &correlation_id(), uri)
 }
 
 fn too_many_uris() -> Error {

@@ -49,8 +49,8 @@ pub trait Endpoint: Send + Sync {
         begun: Begun,
     ) -> Result<Completion>;
 
-    /// Notes for the audit that this caller was answered without a question to the endpoint: a
-    /// list that is the same at every call (S5 4.5). An error means that nobody may be answered
+    /// Notes for the audit that this caller asked for something that is recorded nowhere else: a
+    /// list, a completion, a subscription (S5 4.5). An error means that nobody may be answered
     /// now, since it would be on no record.
     async fn noted(
         &self,
@@ -134,6 +134,8 @@ pub struct Asked {
     pub name: String,
     /// The prompt's arguments.
     pub arguments: Map<String, Value>,
+    /// Somebody looks again on the caller's behalf, who asked once; the audit knows of it.
+    pub again: bool,
 }
 
 /// A part of what can be read.

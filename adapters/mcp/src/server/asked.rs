@@ -12,7 +12,7 @@ use rmcp::service::RequestContext;
 
 use super::methods::is_modern;
 use super::{COMPILED_IN_TTL_MS, Server};
-use crate::guarded::correlation_id;
+use crate::guarded::Guarded;
 use crate::present;
 
 type Context = RequestContext<RoleServer>;
@@ -23,11 +23,12 @@ impl Server {
         request: Option<PaginatedRequestParams>,
         context: &Context,
     ) -> Result<ListResourcesResult, ErrorData> {
-        if self.has_resources() && !is_modern(context) {
-            self.subscriptions.watch_list(&context.peer).await;
+        let asked = self.asked(context)?;
+        if self.view(context)?.has_resources() && self.is_connected() && !is_modern(context) {
+            self.0.subscriptions.watch_list(&asked, &context.peer).await;
         }
         let cursor = request.and_then(|request| request.cursor);
-        let page = answer(self.asked.resources(cursor), context, &correlation_id(), None).await?;
+        let page = answer(asked.resources(cursor), context, &asked, None).await?;
         let resources = page.resources.into_iter().map(present::resource).collect();
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = page.next_cursor;
@@ -37,9 +38,11 @@ impl Server {
     pub(super) fn resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
+        context: &Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         only_page(request, "templates")?;
-        let result = ListResourceTemplatesResult::with_all_items(self.templates.to_vec());
+        let templates = self.view(context)?.templates.clone();
+        let result = ListResourceTemplatesResult::with_all_items(templates);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
@@ -48,9 +51,8 @@ impl Server {
         uri: String,
         context: &Context,
     ) -> Result<ReadResourceResult, ErrorData> {
-        let id = correlation_id();
-        let question = self.asked.read(uri.clone(), &id);
-        let said = answer(question, context, &id, Some(&uri)).await?;
+        let asked = self.asked(context)?;
+        let said = answer(asked.read(uri.clone()), context, &asked, Some(&uri)).await?;
         let result = ReadResourceResult::new(vec![present::content(said)]);
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
     }
@@ -58,9 +60,10 @@ impl Server {
     pub(super) fn prompt_list(
         &self,
         request: Option<PaginatedRequestParams>,
+        context: &Context,
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request, "prompts")?;
-        let result = ListPromptsResult::with_all_items(self.prompts.to_vec());
+        let result = ListPromptsResult::with_all_items(self.view(context)?.prompts.clone());
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
@@ -69,10 +72,10 @@ impl Server {
         request: GetPromptRequestParams,
         context: &Context,
     ) -> Result<GetPromptResult, ErrorData> {
-        let id = correlation_id();
+        let asked = self.asked(context)?;
         let arguments = request.arguments.unwrap_or_default();
-        let prompt = self.asked.prompt(request.name, arguments, &id);
-        answer(prompt, context, &id, None).await.map(present::prompt)
+        let prompt = asked.prompt(request.name, arguments);
+        answer(prompt, context, &asked, None).await.map(present::prompt)
     }
 
     pub(super) async fn completion(
@@ -86,8 +89,8 @@ impl Server {
             _ => return Err(ErrorData::invalid_params("ref: unknown type", None)),
         };
         let begun = Begun { of, argument: request.argument.name, value: request.argument.value };
-        let completion = self.asked.complete(begun);
-        answer(completion, context, &correlation_id(), None).await.map(present::completion)
+        let asked = self.asked(context)?;
+        answer(asked.complete(begun), context, &asked, None).await.map(present::completion)
     }
 }
 
@@ -95,13 +98,13 @@ impl Server {
 async fn answer<T>(
     question: impl Future<Output = Result<T, Error>>,
     context: &Context,
-    correlation_id: &str,
+    asked: &Guarded,
     uri: Option<&str>,
 ) -> Result<T, ErrorData> {
     let outcome = context.ct.run_until_cancelled(question).await;
     let outcome = outcome
         .unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "The request was cancelled.")));
-    outcome.map_err(|error| present::failure(error, correlation_id, uri))
+    outcome.map_err(|error| present::failure(error, &asked.asker, uri))
 }
 
 /// What is compiled in is one page, so no cursor is ever given out.

@@ -4,17 +4,19 @@
 //! be lost, and a bad URI could not be refused; so here everything is looked at first.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{
-    ClientNotification, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, ServerConfig,
-    ServerResult,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, Implementation, ProtocolVersion,
+    ServerConfig, ServerResult,
 };
 use rmcp::service::{NotificationContext, RequestContext, Service};
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
 
 use super::Server;
-use super::methods::{is_modern, unknown};
+use super::methods::{is_modern, named, unknown};
+use crate::present;
 
 /// A [`Server`] in front of one connection.
 #[derive(Debug, Clone)]
@@ -26,25 +28,35 @@ impl Service<RoleServer> for Front {
         request: ClientRequest,
         mut context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        let modern = is_modern(&context);
+        let (server, modern) = (&self.0, is_modern(&context));
+        let connected = server.is_connected();
+        let refused = |method| Err(unknown(method, connected, modern));
         match &request {
-            ClientRequest::SubscribeRequest(_) if modern => {
-                return Err(unknown("resources/subscribe", modern));
+            ClientRequest::SubscribeRequest(_) if modern || !connected => {
+                return refused("resources/subscribe");
             }
-            ClientRequest::UnsubscribeRequest(_) if modern => {
-                return Err(unknown("resources/unsubscribe", modern));
+            ClientRequest::UnsubscribeRequest(_) if modern || !connected => {
+                return refused("resources/unsubscribe");
             }
             ClientRequest::SubscriptionsListenRequest(_) if !modern => {
-                return Err(unknown("subscriptions/listen", modern));
-            }
-            ClientRequest::SubscriptionsListenRequest(listen) if self.0.has_resources() => {
-                let wanted = &listen.params.notifications;
-                let stream = self.0.subscriptions.prepare(wanted).await.map_err(in_new_codes)?;
-                context.extensions.insert(Arc::new(stream));
+                return refused("subscriptions/listen");
             }
             _ => {}
         }
-        self.0.handle_request(request, context).await
+        let asked = server.asked(&context)?;
+        if let Some(method) = noted(&request) {
+            let noted = asked.noted(method).await;
+            noted.map_err(|error| present::failure(error, &asked.asker, None))?;
+        }
+        if let ClientRequest::SubscriptionsListenRequest(listen) = &request
+            && server.view(&context)?.has_resources()
+        {
+            let wanted = &listen.params.notifications;
+            let stream = server.0.subscriptions.prepare(asked, wanted).await;
+            context.extensions.insert(Arc::new(stream.map_err(in_new_codes)?));
+        }
+        let answer = server.handle_request(request, context).await;
+        if modern { answer.map(signed) } else { answer }
     }
 
     async fn handle_notification(
@@ -63,6 +75,45 @@ impl Service<RoleServer> for Front {
         ServerHandler::supported_protocol_versions(&self.0)
     }
 }
+
+/// What the endpoint does not hear of, or not as the client's own question (S5 4.5).
+fn noted(request: &ClientRequest) -> Option<&'static str> {
+    match request {
+        // The endpoint records these itself, with what came of them.
+        ClientRequest::CallToolRequest(_)
+        | ClientRequest::ReadResourceRequest(_)
+        | ClientRequest::GetPromptRequest(_)
+        // Nobody learns anything by it.
+        | ClientRequest::PingRequest(_) => None,
+        request => named(request.method()),
+    }
+}
+
+/// Every result of the new era says who answered.
+fn signed(mut result: ServerResult) -> ServerResult {
+    let meta = match &mut result {
+        ServerResult::CompleteResult(result) => &mut result.meta,
+        ServerResult::GetPromptResult(result) => &mut result.meta,
+        ServerResult::ListPromptsResult(result) => &mut result.meta,
+        ServerResult::ListResourcesResult(result) => &mut result.meta,
+        ServerResult::ListResourceTemplatesResult(result) => &mut result.meta,
+        ServerResult::ReadResourceResult(result) => &mut result.meta,
+        ServerResult::ListToolsResult(result) => &mut result.meta,
+        ServerResult::CallToolResult(result) => &mut result.meta,
+        // rmcp does it itself.
+        _ => return result,
+    };
+    let signature = SIGNATURE.get_or_init(|| {
+        let short = Implementation::new("reqlore", env!("CARGO_PKG_VERSION"));
+        serde_json::to_value(short).unwrap_or_default()
+    });
+    meta.get_or_insert_default().insert(SERVER_INFO.to_owned(), signature.clone());
+    result
+}
+
+/// Where a result says who answered (2026-07-28, basic protocol).
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+static SIGNATURE: OnceLock<Value> = OnceLock::new();
 
 /// As rmcp does behind the handler.
 fn in_new_codes(mut error: ErrorData) -> ErrorData {

@@ -4,31 +4,35 @@ use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::RequestContext;
 
+use crate::present::Era;
+
 /// When a method can be called.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Era {
+enum Since {
     Both,
     /// Before 2026-07-28.
     Old,
+    /// The same, on connections alone: where each request stands alone nobody can be told later.
+    Connected,
     /// Since 2026-07-28.
     New,
 }
 
-const METHODS: [(&str, Era); 14] = [
-    ("initialize", Era::Old),
-    ("ping", Era::Old),
-    ("server/discover", Era::New),
-    ("tools/list", Era::Both),
-    ("tools/call", Era::Both),
-    ("resources/list", Era::Both),
-    ("resources/templates/list", Era::Both),
-    ("resources/read", Era::Both),
-    ("resources/subscribe", Era::Old),
-    ("resources/unsubscribe", Era::Old),
-    ("subscriptions/listen", Era::New),
-    ("prompts/list", Era::Both),
-    ("prompts/get", Era::Both),
-    ("completion/complete", Era::Both),
+const METHODS: [(&str, Since); 14] = [
+    ("initialize", Since::Old),
+    ("ping", Since::Old),
+    ("server/discover", Since::New),
+    ("tools/list", Since::Both),
+    ("tools/call", Since::Both),
+    ("resources/list", Since::Both),
+    ("resources/templates/list", Since::Both),
+    ("resources/read", Since::Both),
+    ("resources/subscribe", Since::Connected),
+    ("resources/unsubscribe", Since::Connected),
+    ("subscriptions/listen", Since::New),
+    ("prompts/list", Since::Both),
+    ("prompts/get", Since::Both),
+    ("completion/complete", Since::Both),
 ];
 
 /// Does this request speak 2026-07-28 or newer?
@@ -36,22 +40,37 @@ pub(super) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
 }
 
+/// The same as answers know it.
+pub(super) fn era(context: &RequestContext<RoleServer>) -> Era {
+    if is_modern(context) { Era::Modern } else { Era::Legacy }
+}
+
 /// Why rmcp made nothing of this request: a method that there is had parameters that did not fit.
-pub(super) fn refusal(method: &str, modern: bool) -> ErrorData {
-    if served(modern).any(|known| known == method) {
+pub(super) fn refusal(method: &str, connected: bool, modern: bool) -> ErrorData {
+    if served(connected, modern).any(|known| known == method) {
         let message = format!("params: missing, or not what {method} takes");
         return ErrorData::invalid_params(message, None);
     }
-    unknown(method, modern)
+    unknown(method, connected, modern)
 }
 
-pub(super) fn unknown(method: &str, modern: bool) -> ErrorData {
-    let methods: Vec<&str> = served(modern).collect();
+pub(super) fn unknown(method: &str, connected: bool, modern: bool) -> ErrorData {
+    let methods: Vec<&str> = served(connected, modern).collect();
     let message = format!("Unknown method {method:?}. Reqlore serves {}.", methods.join(", "));
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-fn served(modern: bool) -> impl Iterator<Item = &'static str> {
-    let other = if modern { Era::Old } else { Era::New };
-    METHODS.into_iter().filter(move |(_, era)| *era != other).map(|(method, _)| method)
+/// The methods that there are, as constants.
+pub(super) fn named(method: &str) -> Option<&'static str> {
+    METHODS.into_iter().map(|(name, _)| name).find(|name| *name == method)
+}
+
+fn served(connected: bool, modern: bool) -> impl Iterator<Item = &'static str> {
+    let is_served = move |since| match since {
+        Since::Both => true,
+        Since::Old => !modern,
+        Since::Connected => !modern && connected,
+        Since::New => modern,
+    };
+    METHODS.into_iter().filter(move |(_, since)| is_served(*since)).map(|(method, _)| method)
 }

@@ -9,6 +9,7 @@ use reqlore_domain::ports::endpoint::{
 use serde_json::{Value, json};
 
 use super::*;
+use crate::asker::{Status, Style};
 
 /// Panics, fails or answers, as the tool's name says.
 struct Stub;
@@ -29,6 +30,7 @@ impl Endpoint for Stub {
             "not_found" => error(ErrorKind::NotFound),
             "conflict" => error(ErrorKind::Conflict),
             "busy" => error(ErrorKind::Busy),
+            "forbidden" => error(ErrorKind::Forbidden),
             "unavailable" => error(ErrorKind::Unavailable),
             _ => {
                 Ok(Reply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) })
@@ -36,7 +38,7 @@ impl Endpoint for Stub {
         }
     }
 
-    async fn resources(&self, _: &Caller, _: Option<String>) -> Result<Resources> {
+    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
         Ok(Resources::default())
     }
 
@@ -56,8 +58,12 @@ impl Endpoint for Stub {
         Err(Error::new(ErrorKind::NotFound, "words"))
     }
 
-    async fn complete(&self, _: &Caller, _: Begun) -> Result<Completion> {
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
         Ok(Completion::default())
+    }
+
+    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+        Ok(())
     }
 
     async fn resources_changed(&self, _: &Caller) -> Result<u64> {
@@ -65,11 +71,37 @@ impl Endpoint for Stub {
     }
 }
 
+/// How a request comes in.
+#[derive(Clone, Copy)]
+enum Way {
+    Stdio,
+    Http(Style, Era),
+}
+
+const PLAIN: Way = Way::Http(Style::Plain, Era::Legacy);
+
+/// The outcome, and the status that it asks for.
+async fn ask(name: &'static str, way: Way) -> (std::result::Result<Value, Value>, Option<u16>) {
+    let caller = Arc::new(Caller::local("me", Access::Write));
+    let (whoever, era) = match way {
+        Way::Stdio => (Asker::local(caller), Era::Legacy),
+        Way::Http(style, era) => {
+            let status = Status::watched();
+            (Asker { caller, request_id: "request-1".into(), style, status }, era)
+        }
+    };
+    let server = Server::for_requests(Arc::new(Stub));
+    let asked = Guarded { endpoint: Arc::clone(&server.0.endpoint), asker: whoever };
+    let request = CallToolRequestParams::new(name);
+    let outcome = server.call(request, &asked, era, None, Arc::new(Unobserved)).await;
+    let outcome = outcome
+        .map(|result| serde_json::to_value(result).unwrap())
+        .map_err(|error| serde_json::to_value(error).unwrap());
+    (outcome, asked.asker.status.get())
+}
+
 async fn call(name: &'static str) -> std::result::Result<Value, Value> {
-    let caller = Caller { name: "me".to_owned(), access: Access::Write };
-    let server = Server::new(Arc::new(Stub), caller);
-    let outcome = server.call(CallToolRequestParams::new(name), Arc::new(Unobserved)).await;
-    outcome.map(|r| serde_json::to_value(r).unwrap()).map_err(|e| serde_json::to_value(e).unwrap())
+    ask(name, Way::Stdio).await.0
 }
 
 #[tokio::test]
@@ -113,4 +145,58 @@ async fn a_reply_is_text_for_readers_and_data_for_programs() {
     assert_eq!(result["content"][1]["text"], "b");
     assert_eq!(result["structuredContent"], json!({ "n": 1 }));
     assert_ne!(result["isError"], true);
+}
+
+/// S5 3.6, 3.7, 3.8, 5.4, 5.5, 5.9, 7.8: a client of plain JSON-RPC reads errors and no results.
+#[tokio::test]
+async fn s5_5_4_whoever_speaks_plain_json_rpc_gets_an_error_with_its_code() {
+    for (name, code, status) in [
+        ("invalid", -32602, None),
+        ("not_found", -32002, None),
+        ("conflict", -32012, None),
+        ("unknown", -32601, None),
+        ("busy", -32015, Some(503)),
+        ("unavailable", -32016, Some(503)),
+        ("forbidden", -32011, Some(403)),
+        ("internal", -32603, None),
+    ] {
+        let (outcome, asked_for) = ask(name, PLAIN).await;
+        let error = outcome.unwrap_err();
+        assert_eq!((&error["code"], asked_for), (&json!(code), status), "{name}");
+        if !["unknown", "internal"].contains(&name) {
+            let data = json!({
+                "kind": error["data"]["kind"], "code": code, "field": "f", "reference_id": "r",
+                "hint": "h", "correlation_id": "request-1"
+            });
+            assert_eq!((&error["message"], &error["data"]), (&json!("words"), &data));
+        }
+    }
+    assert!(ask("internal", PLAIN).await.0.unwrap_err().to_string().contains("request-1"));
+}
+
+/// S5 4.4, 7.9.
+#[tokio::test]
+async fn s5_4_4_over_http_a_right_that_is_missing_is_a_403_in_every_manner() {
+    for era in [Era::Legacy, Era::Modern] {
+        for style in [Style::Plain, Style::Mcp] {
+            let (outcome, status) = ask("forbidden", Way::Http(style, era)).await;
+            assert_eq!(outcome.unwrap_err()["code"], -32011);
+            assert_eq!(status, Some(403));
+        }
+    }
+    let (outcome, status) = ask("forbidden", Way::Stdio).await;
+    assert_eq!((&outcome.unwrap()["isError"], status), (&json!(true), None));
+}
+
+#[tokio::test]
+async fn a_client_of_mcp_over_http_is_answered_as_on_a_pipe() {
+    for era in [Era::Legacy, Era::Modern] {
+        let way = Way::Http(Style::Mcp, era);
+        for name in ["invalid", "not_found", "conflict", "busy", "unavailable", "fine"] {
+            let (outcome, status) = ask(name, way).await;
+            assert_eq!((outcome, status), (call(name).await, None), "{name}");
+        }
+        let code = if era == Era::Modern { -32602 } else { -32601 };
+        assert_eq!(ask("unknown", way).await.0.unwrap_err()["code"], code);
+    }
 }

@@ -17,7 +17,7 @@ use rmcp::service::{Peer, SubscriptionSink};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::guarded::{Guarded, correlation_id};
+use crate::guarded::Guarded;
 
 /// How often it is asked whether anything changed. This is the debounce: what changes several times
 /// in between is told once. On files the question drains a kernel watch and costs microseconds.
@@ -28,7 +28,6 @@ const REST: u32 = 9;
 
 pub(super) struct Watch {
     asked: Guarded,
-    correlation_id: String,
     hasher: RandomState,
     state: Mutex<State>,
 }
@@ -71,13 +70,13 @@ struct Gone;
 impl Watch {
     pub(super) fn new(asked: Guarded) -> Self {
         let (hasher, state) = (RandomState::new(), Mutex::default());
-        Self { asked, correlation_id: correlation_id(), hasher, state }
+        Self { asked, hasher, state }
     }
 
     /// What a URI says now; an error where it is nothing that can be watched.
     pub(super) async fn look(&self, uri: &str) -> Result<Seen> {
         let count = self.asked.resources_changed().await?;
-        let said = self.asked.read(uri.to_owned(), &self.correlation_id).await?;
+        let said = self.asked.read_again(uri.to_owned()).await?;
         Ok(Seen { count, digest: self.digest_of(said) })
     }
 
@@ -123,7 +122,7 @@ impl Watch {
             }
             let began = Instant::now();
             let changes = self.changes().await.unwrap_or_else(|error| {
-                tracing::debug!(id = self.correlation_id, %error, "what changed can't be told now");
+                tracing::debug!(id = &*self.asked.asker.request_id, %error, "what changed can't be told now");
                 Vec::new()
             });
             rest = INTERVAL.max(began.elapsed() * REST);
@@ -167,7 +166,7 @@ impl Watch {
     /// What a URI says, as a number. That it is not there, or can't be used, is an answer as well;
     /// only what may pass is an error.
     async fn digest(&self, uri: &str) -> Result<u64> {
-        match self.asked.read(uri.to_owned(), &self.correlation_id).await {
+        match self.asked.read_again(uri.to_owned()).await {
             Ok(said) => Ok(self.digest_of(said)),
             Err(error) => match error.kind {
                 ErrorKind::Busy

@@ -31,7 +31,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(era: Era, stub: &Arc<Stub>) -> Self {
-        let caller = Caller { name: "me".to_owned(), access: Access::Write };
+        let caller = Caller::local("me", Access::Write);
         let server = Server::new(stub.clone(), caller);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let client = Implementation::new("unknown", "0");

@@ -1,6 +1,7 @@
 //! An endpoint whose resources a test changes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -101,7 +102,12 @@ impl Endpoint for Stub {
         panic!("no tool is called here")
     }
 
-    async fn resources(&self, _: &Caller, cursor: Option<String>) -> Result<Resources> {
+    async fn resources(
+        &self,
+        _: &Arc<Caller>,
+        _: &str,
+        cursor: Option<String>,
+    ) -> Result<Resources> {
         let from = match cursor.as_deref() {
             None => 0,
             Some("panic") => panic!("a secret of the inside"),
@@ -163,10 +169,14 @@ impl Endpoint for Stub {
         }
     }
 
-    async fn complete(&self, _: &Caller, begun: Begun) -> Result<Completion> {
+    async fn complete(&self, _: &Arc<Caller>, _: &str, begun: Begun) -> Result<Completion> {
         assert!(begun.value != "panic", "a secret of the inside");
         let values = (0..150).map(|n| format!("{:?} {}{n}", begun.of, begun.value)).collect();
         Ok(Completion { values, total: 150 })
+    }
+
+    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+        Ok(())
     }
 
     async fn resources_changed(&self, _: &Caller) -> Result<u64> {

@@ -27,7 +27,7 @@ impl Client {
     /// `buffer` is how many bytes wait in the pipe at most.
     fn new(stub: &Arc<Stub>, buffer: usize) -> Self {
         let (ours, theirs) = tokio::io::duplex(buffer);
-        let caller = Caller { name: "me".to_owned(), access: Access::Write };
+        let caller = Caller::local("me", Access::Write);
         let stdio = Stdio { caller, limits: Limits::default() };
         let (read, write) = tokio::io::split(theirs);
         let ending = Ending::default();

@@ -72,7 +72,7 @@ impl Endpoint for Stub {
         Ok(Reply { text: vec!["written".to_owned()], data: Arc::new(json!({})) })
     }
 
-    async fn resources(&self, _: &Caller, _: Option<String>) -> Result<Resources> {
+    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
         Ok(Resources::default())
     }
 
@@ -106,8 +106,12 @@ impl Endpoint for Stub {
         Err(not_found(&asked.name))
     }
 
-    async fn complete(&self, _: &Caller, _: Begun) -> Result<Completion> {
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
         Ok(Completion::default())
+    }
+
+    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+        Ok(())
     }
 
     async fn resources_changed(&self, _: &Caller) -> Result<u64> {
