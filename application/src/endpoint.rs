@@ -1,9 +1,12 @@
-//! The driving port, as the application answers it: find what is asked for, check the right, pass
-//! on to the file that does it.
+//! The driving port, as the application answers it: find what is asked for, ask the gate, pass on to
+//! the file that does it, and put it on record.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use reqlore_domain::audit::Target;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Caller;
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::endpoint::{
     Asked, Begun, Call, Completion, Content, Endpoint, Prompt, PromptSpec, Reply, Resources,
     TemplateSpec, ToolSpec,
@@ -11,7 +14,8 @@ use reqlore_domain::ports::endpoint::{
 use reqlore_domain::ports::projects::Slice;
 use tracing::Instrument;
 
-use crate::Application;
+use crate::audit::{self, Noted};
+use crate::{Application, Context, gate, once};
 use crate::backlog::{prompts, resources};
 
 impl Application {
@@ -21,10 +25,55 @@ impl Application {
         Error::new(ErrorKind::UnknownTool, message).reference(name)
     }
 
+    /// Finds the tool, asks the gate and calls it.
+    async fn admitted(&self, mut call: Call) -> Result<Reply> {
+        let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
+        let Some((spec, tool)) = found else {
+            return Err(self.unknown_tool(&call.name));
+        };
+        let Context { ports, turns, .. } = &self.context;
+        gate::admit(&*ports.projects, &call.caller, spec.access, spec.name)?;
+        let span = tracing::info_span!("call", tool = spec.name, id = %call.correlation_id);
+        let once = if spec.access == Access::Write { once::of(&call) } else { None };
+        let Some(once) = once else {
+            return tool.call(&self.context, spec, call).instrument(span).await;
+        };
+        let _turn = turns.wait(&once.key).await;
+        if let Some(reply) = once::again(&*ports.answers, &once, ports.clock.now()).await? {
+            return Ok(reply);
+        }
+        call.once = Some(once.clone());
+        let outcome = tool.call(&self.context, spec, call).instrument(span).await;
+        match &outcome {
+            Ok(reply) => once::keep(&*ports.answers, &once, reply).await,
+            // Another process may have been faster.
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                let again = once::again(&*ports.answers, &once, ports.clock.now()).await?;
+                return again.map_or(outcome, Ok);
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    fn admit(&self, caller: &Caller, what: &str) -> Result<()> {
+        gate::admit(&*self.context.ports.projects, caller, Access::Read, what)
+    }
+
     /// Resources and prompts are the backlog's.
     fn has_backlog(&self) -> bool {
         self.context.ports.settings.toolsets.contains(&Slice::Backlog)
     }
+}
+
+const READ: &str = "resources/read";
+const PROMPT: &str = "prompts/get";
+
+fn noted<'a>(asked: &'a Asked, action: &'a str) -> Noted<'a> {
+    let Asked { caller, correlation_id, name, arguments, .. } = asked;
+    let mut targets = vec![Target::read(name)];
+    targets.extend(audit::targets(arguments));
+    Noted { caller, correlation_id, action, targets }
 }
 
 #[async_trait]
@@ -34,22 +83,30 @@ impl Endpoint for Application {
         specs.filter(|spec| caller.may(spec.access)).collect()
     }
 
-    async fn call(&self, call: Call) -> Result<Reply> {
-        let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
-        let Some((spec, tool)) = found else {
-            return Err(self.unknown_tool(&call.name));
+    async fn call(&self, mut call: Call) -> Result<Reply> {
+        let recorder = &self.context.recorder;
+        let audited = recorder.begin();
+        let targets = audited.as_ref().map(|_| audit::targets(&call.arguments));
+        call.audited.clone_from(&audited);
+        let (caller, id, name) =
+            (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
+        let outcome = self.admitted(call).await;
+        let noted = || Noted {
+            caller: &caller,
+            correlation_id: &id,
+            action: &name,
+            targets: targets.unwrap_or_default(),
         };
-        if !call.caller.may(spec.access) {
-            return Err(Error::new(
-                ErrorKind::Forbidden,
-                format!("{} writes, and {} may only read.", spec.name, call.caller.name),
-            ));
-        }
-        let span = tracing::info_span!("call", tool = spec.name, id = %call.correlation_id);
-        tool.call(&self.context, spec, call).instrument(span).await
+        recorder.end(audited.as_ref(), noted, outcome).await
     }
 
-    async fn resources(&self, _: &Caller, cursor: Option<String>) -> Result<Resources> {
+    async fn resources(
+        &self,
+        caller: &Arc<Caller>,
+        _: &str,
+        cursor: Option<String>,
+    ) -> Result<Resources> {
+        self.admit(caller, "resources/list")?;
         if !self.has_backlog() {
             return Ok(Resources::default());
         }
@@ -65,8 +122,18 @@ impl Endpoint for Application {
     }
 
     async fn read(&self, asked: Asked) -> Result<Content> {
+        let recorder = &self.context.recorder;
+        // Who asked once is on record.
+        let audited = if asked.again { None } else { recorder.begin() };
         let span = tracing::info_span!("read", uri = asked.name, id = %asked.correlation_id);
-        resources::read(&self.context, self.has_backlog(), &asked.name).instrument(span).await
+        let outcome = match self.admit(&asked.caller, READ) {
+            Ok(()) => {
+                let reading = resources::read(&self.context, self.has_backlog(), &asked.name);
+                reading.instrument(span).await
+            }
+            Err(error) => Err(error),
+        };
+        recorder.end(audited.as_ref(), || noted(&asked, READ), outcome).await
     }
 
     fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
@@ -74,15 +141,32 @@ impl Endpoint for Application {
     }
 
     async fn prompt(&self, asked: Asked) -> Result<Prompt> {
+        let recorder = &self.context.recorder;
+        let audited = recorder.begin();
         let span = tracing::info_span!("prompt", name = asked.name, id = %asked.correlation_id);
-        prompts::get(&self.context, self.has_backlog(), asked).instrument(span).await
+        let outcome = match self.admit(&asked.caller, PROMPT) {
+            Ok(()) => {
+                let asked = asked.clone();
+                prompts::get(&self.context, self.has_backlog(), asked).instrument(span).await
+            }
+            Err(error) => Err(error),
+        };
+        recorder.end(audited.as_ref(), || noted(&asked, PROMPT), outcome).await
     }
 
-    async fn complete(&self, _: &Caller, begun: Begun) -> Result<Completion> {
+    async fn complete(&self, caller: &Arc<Caller>, _: &str, begun: Begun) -> Result<Completion> {
+        self.admit(caller, "completion/complete")?;
         if !self.has_backlog() {
             return Ok(Completion::default());
         }
         resources::complete(&self.context, &begun).await
+    }
+
+    async fn noted(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
+        let recorder = &self.context.recorder;
+        let audited = recorder.begin();
+        let noted = || Noted { caller, correlation_id: id, action: method, targets: Vec::new() };
+        recorder.end(audited.as_ref(), noted, Ok(())).await
     }
 
     async fn resources_changed(&self, _: &Caller) -> Result<u64> {

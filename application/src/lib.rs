@@ -5,13 +5,17 @@
 //! and knows no protocol and no storage.
 
 mod arguments;
+mod audit;
 pub mod backlog;
 pub mod check;
 pub mod docsets;
 mod edit;
 mod endpoint;
 pub mod finding;
+mod gate;
+pub mod identity;
 mod knowledge;
+mod once;
 mod paging;
 mod read_model;
 pub mod sections;
@@ -20,19 +24,28 @@ mod testing;
 mod tool;
 mod toolset;
 pub mod transfer;
+mod upkeep;
 
 use std::sync::Arc;
 
+use reqlore_domain::identity::Access;
+use reqlore_domain::ports::answers::Answers;
+use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::endpoint::ToolSpec;
+use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::ids::Ids;
 use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::ports::search::SearchIndex;
 
+use audit::Recorder;
 use backlog::changed::Changed;
+use identity::authenticate::TokenAuthenticator;
+use once::Turns;
 use read_model::Models;
 use tool::Tool;
+pub use upkeep::Upkeep;
 
 /// What the tools need from outside, and how they are set.
 #[derive(Clone)]
@@ -46,6 +59,10 @@ pub struct Ports {
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
+    /// The answers of writes that may be sent twice.
+    pub answers: Arc<dyn Answers>,
+    /// Where every call is recorded, if it is.
+    pub audit: Option<Arc<dyn AuditLog>>,
     pub settings: Settings,
 }
 
@@ -73,6 +90,8 @@ pub(crate) struct Context {
     pub(crate) models: Models,
     pub(crate) configurations: docsets::Configurations,
     pub(crate) changed: Changed,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) turns: Turns,
 }
 
 /// All tools over one set of ports.
@@ -94,7 +113,41 @@ impl Application {
         let tools = toolset::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
-        let (models, configurations, changed) = Default::default();
-        Self { context: Context { ports, models, configurations, changed }, tools }
+        let (models, configurations, changed, turns) = Default::default();
+        let recorder = Recorder::new(ports.audit.clone(), Arc::clone(&ports.clock));
+        let recorder = Arc::new(recorder);
+        let context = Context { ports, models, configurations, changed, recorder, turns };
+        Self { context, tools }
+    }
+
+    /// Recognises this application's callers, and allows nobody more than `most`.
+    pub fn authenticator(
+        &self,
+        identities: Arc<dyn IdentityRepository>,
+        most: Access,
+    ) -> TokenAuthenticator {
+        let Ports { projects, clock, .. } = &self.context.ports;
+        let recorder = Arc::clone(&self.context.recorder);
+        TokenAuthenticator::new(
+            identities,
+            Arc::clone(projects),
+            Arc::clone(clock),
+            recorder,
+            most,
+        )
+    }
+
+    /// What somebody must do every second beside the calls, and at the end. Rows of the audit are
+    /// kept for so many days.
+    pub fn upkeep(
+        &self,
+        authenticator: Option<Arc<TokenAuthenticator>>,
+        keep_days: u32,
+    ) -> Upkeep {
+        let Ports { answers, clock, .. } = &self.context.ports;
+        let (recorder, answers) = (Arc::clone(&self.context.recorder), Arc::clone(answers));
+        let (minute, hour) = Default::default();
+        let clock = Arc::clone(clock);
+        Upkeep { recorder, answers, clock, authenticator, keep_days, minute, hour }
     }
 }

@@ -162,8 +162,8 @@ impl Row {
 }
 
 impl Entry {
-    /// Of the storage itself: it has nobody's name on it.
-    fn of_storage(action: &str, reason: String, at: Timestamp) -> Self {
+    /// It has nobody's name on it.
+    fn of_nobody(action: &str, reason: String, at: Timestamp) -> Self {
         Self {
             at,
             user: String::new(),
@@ -178,14 +178,19 @@ impl Entry {
         }
     }
 
+    /// Nobody was recognised.
+    pub fn refused(action: &str, result: &str, reason: String, at: Timestamp) -> Self {
+        Self { result: result.to_owned(), ..Self::of_nobody(action, reason, at) }
+    }
+
     /// The rows up to this number were too old, and are gone.
     pub fn pruned(up_to: u64, at: Timestamp) -> Self {
-        Self::of_storage(PRUNED, up_to.to_string(), at)
+        Self::of_nobody(PRUNED, up_to.to_string(), at)
     }
 
     /// The change of the row of this number never came.
     pub fn unconfirmed(number: u64, at: Timestamp) -> Self {
-        Self::of_storage(UNCONFIRMED, number.to_string(), at)
+        Self::of_nobody(UNCONFIRMED, number.to_string(), at)
     }
 
     /// Without secrets, and bounded.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::documents::StoreResult;
 use crate::audit::Target;
@@ -19,6 +20,21 @@ pub struct Once {
     pub key: String,
     /// The hash of what was asked for: another request under one key is refused.
     pub request: String,
+}
+
+impl Once {
+    /// Of who names it and how, and of all that says what is asked for.
+    pub fn new(name: &[&str], request: &[&str]) -> Self {
+        let hash = |parts: &[&str]| {
+            let mut hash = Sha256::new();
+            for part in parts {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+            hex::encode(&hash.finalize()[..16])
+        };
+        Self { key: hash(name), request: hash(request) }
+    }
 }
 
 /// A write that happened under a key.

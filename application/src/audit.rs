@@ -1,0 +1,152 @@
+//! The audit as the application keeps it: what changed nothing waits here for the next batch (rulings
+//! 7); what changes something is written with its change, by the storage.
+//!
+//! Nobody is answered off the record: when the batch can't be written and too much waits, calls are
+//! refused until it can.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqlore_domain::audit::{Entry, OK, Target};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::act::Audited;
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::documents::StoreResult;
+use serde_json::{Map, Value};
+
+/// So many rows are written at once without waiting for the next round.
+const BATCH: usize = 256;
+/// So many may wait when the storage takes none.
+const MOST: usize = 8_192;
+/// The arguments that say what a call is about.
+const ABOUT: [&str; 12] = [
+    "reference",
+    "epic",
+    "user_story",
+    "requirement",
+    "acceptance_criteria",
+    "source",
+    "target",
+    "section",
+    "index",
+    "id",
+    "docset",
+    "project_root",
+];
+
+/// Collects rows and writes them in batches; does nothing where there is no audit.
+pub(crate) struct Recorder {
+    log: Option<Arc<dyn AuditLog>>,
+    clock: Arc<dyn Clock>,
+    waiting: Mutex<Vec<Entry>>,
+    /// One batch at a time, so that rows keep their order.
+    writing: tokio::sync::Mutex<()>,
+}
+
+/// What one call is about, from its beginning.
+pub(crate) struct Noted<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) correlation_id: &'a str,
+    pub(crate) action: &'a str,
+    pub(crate) targets: Vec<Target>,
+}
+
+impl Recorder {
+    pub(crate) fn new(log: Option<Arc<dyn AuditLog>>, clock: Arc<dyn Clock>) -> Self {
+        Self { log, clock, waiting: Mutex::default(), writing: tokio::sync::Mutex::default() }
+    }
+
+    pub(crate) fn log(&self) -> Option<&Arc<dyn AuditLog>> {
+        self.log.as_ref()
+    }
+
+    /// The beginning of a call, where somebody wants to know of it.
+    pub(crate) fn begin(&self) -> Option<Audited> {
+        self.log.as_ref().map(|_| Audited::begin(Arc::clone(&self.clock)))
+    }
+
+    /// The end of a call. A row that was written with a change is enough.
+    pub(crate) async fn end<T>(
+        &self,
+        audited: Option<&Audited>,
+        noted: impl FnOnce() -> Noted<'_>,
+        outcome: Result<T>,
+    ) -> Result<T>
+    where
+        T: Send,
+    {
+        let Some(audited) = audited.filter(|audited| !audited.is_written()) else { return outcome };
+        let entry = entry(audited, noted(), outcome.as_ref().err());
+        self.add(entry).await.and(outcome)
+    }
+
+    /// Takes a row for the next batch.
+    pub(crate) async fn add(&self, entry: Entry) -> Result<()> {
+        if self.log.is_none() {
+            return Ok(());
+        }
+        let waiting = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if waiting.len() < MOST {
+                waiting.push(entry);
+            }
+            waiting.len()
+        };
+        // Whoever fills a batch writes it; the others go on meanwhile.
+        let flushed = match waiting % BATCH {
+            0 => self.flush().await,
+            _ => Ok(()),
+        };
+        match flushed {
+            Err(_) if waiting >= MOST => {
+                let message = "The audit can't be written, so nothing is answered for now; the \
+                               server's log says why. Try again later.";
+                Err(Error::new(ErrorKind::Unavailable, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what waits. What could not be written waits on.
+    pub(crate) async fn flush(&self) -> StoreResult<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let _turn = self.writing.lock().await;
+        let batch = std::mem::take(&mut *self.lock());
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let written = log.record(batch.clone()).await;
+        if let Err(error) = &written {
+            tracing::error!(%error, rows = batch.len(), "rows of the audit were not written yet");
+            self.lock().splice(0..0, batch);
+        }
+        written
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn entry(audited: &Audited, noted: Noted<'_>, error: Option<&Error>) -> Entry {
+    let Noted { caller, correlation_id, action, targets } = noted;
+    Entry {
+        at: audited.started(),
+        user: caller.name.clone(),
+        token: caller.token.clone(),
+        project: Some(caller.project.clone()),
+        action: action.to_owned(),
+        targets,
+        result: error.map_or(OK, |error| error.kind.name()).to_owned(),
+        micros: audited.micros(),
+        correlation_id: correlation_id.to_owned(),
+        reason: String::new(),
+    }
+}
+
+/// What these arguments say that a call is about.
+pub(crate) fn targets(arguments: &Map<String, Value>) -> Vec<Target> {
+    let about = ABOUT.iter().filter_map(|key| arguments.get(*key)?.as_str());
+    about.map(Target::read).collect()
+}

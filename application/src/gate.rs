@@ -1,0 +1,37 @@
+//! The one gate before every tool, resource and prompt: role, scope and project (S5 4.3, 4.4, 6.8,
+//! 7.9, 8.8).
+//!
+//! Role and scope are one [`Access`] by now. Which project a call means is found by the tools, within
+//! the caller's reach; who reaches none at all gets no further than this.
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Access, Caller, Reach, Role};
+use reqlore_domain::ports::projects::Projects;
+
+/// May this caller do `what`, which needs `access`?
+pub(crate) fn admit(
+    projects: &dyn Projects,
+    caller: &Caller,
+    access: Access,
+    what: &str,
+) -> Result<()> {
+    let forbidden = |reason: String| Err(Error::new(ErrorKind::Forbidden, reason));
+    if !caller.may(access) {
+        let way_out = match (&caller.token, caller.role) {
+            (None, _) => "this server is read-only",
+            (Some(_), Role::Commenter) => "your role is commenter, which reads; ask an administrator",
+            (Some(_), _) => "your token or this server is for reading; use a token of scope write",
+        };
+        return forbidden(format!("{what} writes, and {} may only read: {way_out}.", caller.name));
+    }
+    if caller.reach == Reach::Anywhere {
+        return Ok(());
+    }
+    let project = &caller.project;
+    if caller.reach.includes(project) && projects.keys().contains(project) {
+        return Ok(());
+    }
+    let reason = "This token is only for projects that this server does not have (any more); ask \
+                  an administrator for another one.";
+    forbidden(reason.to_owned())
+}

@@ -1,0 +1,86 @@
+//! Writes that may be sent twice and happen once (rulings 7): the answer of the first is given again.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::answers::{Answers, Earlier, Once};
+use reqlore_domain::ports::endpoint::{Call, Reply};
+use reqlore_domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Calls under one key wait for each other in this process; between processes the storage decides.
+pub(crate) struct Turns {
+    stripes: [Mutex<()>; 64],
+    hasher: RandomState,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { stripes: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
+    }
+}
+
+impl Turns {
+    pub(crate) async fn wait(&self, key: &str) -> MutexGuard<'_, ()> {
+        let stripe = self.hasher.hash_one(key) % self.stripes.len() as u64;
+        self.stripes[usize::try_from(stripe).unwrap_or_default()].lock().await
+    }
+}
+
+/// The answer as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    text: Vec<String>,
+    data: Arc<Value>,
+}
+
+/// The name of a call that carries a key.
+pub(crate) fn of(call: &Call) -> Option<Once> {
+    let key = call.idempotency_key.as_deref()?;
+    let (caller, project) = (&call.caller.name, call.caller.project.as_str());
+    let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
+    Some(Once::new(&[caller, key], &[project, &call.name, &arguments]))
+}
+
+/// What was answered under this key, if something was.
+pub(crate) async fn again(
+    answers: &dyn Answers,
+    once: &Once,
+    now: Timestamp,
+) -> Result<Option<Reply>> {
+    let earlier = answers.earlier(&once.key).await?.filter(|earlier| earlier.counts_at(now));
+    earlier.map(|earlier| replay(once, earlier)).transpose()
+}
+
+fn replay(once: &Once, earlier: Earlier) -> Result<Reply> {
+    let refused = |message| Err(Error::new(ErrorKind::Conflict, message));
+    if earlier.request != once.request {
+        return refused(
+            "This idempotency key was used for another call within a day, so nothing was done. \
+             Give each write a key of its own."
+                .to_owned(),
+        );
+    }
+    let kept = earlier.answer.as_deref().map(serde_json::from_str::<Kept>);
+    if let Some(Ok(Kept { text, data })) = kept {
+        return Ok(Reply { text, data });
+    }
+    let names: Vec<&str> = earlier.targets.iter().map(|target| target.name.as_str()).collect();
+    refused(format!(
+        "This was done before, under the same idempotency key; its answer was not kept. It changed \
+         {}: read that, and do not send it again.",
+        names.join(", ")
+    ))
+}
+
+/// Keeps what was answered. It is done whatever comes of this, so a failure is for the log.
+pub(crate) async fn keep(answers: &dyn Answers, once: &Once, reply: &Reply) {
+    let kept = Kept { text: reply.text.clone(), data: Arc::clone(&reply.data) };
+    let Ok(kept) = serde_json::to_string(&kept) else { return };
+    if let Err(error) = answers.keep(&once.key, kept).await {
+        tracing::warn!(%error, "the answer of a write was not kept for a repetition");
+    }
+}

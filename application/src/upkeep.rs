@@ -1,0 +1,100 @@
+//! What is done beside the calls: rows of the audit are written, old ones go, uses of tokens are
+//! noted. Somebody outside calls [`Upkeep::tick`] every second, and [`Upkeep::finish`] at the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use reqlore_domain::ports::answers::{Answers, Earlier};
+use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::time::Timestamp;
+
+use crate::audit::Recorder;
+use crate::identity::authenticate::TokenAuthenticator;
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// Keeps a server that runs for months in order.
+pub struct Upkeep {
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) answers: Arc<dyn Answers>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) authenticator: Option<Arc<TokenAuthenticator>>,
+    /// How many days rows of the audit are kept.
+    pub(crate) keep_days: u32,
+    pub(crate) minute: Due,
+    pub(crate) hour: Due,
+}
+
+impl std::fmt::Debug for Upkeep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upkeep").field("keep_days", &self.keep_days).finish_non_exhaustive()
+    }
+}
+
+/// When something was last done, in seconds since 1970.
+#[derive(Debug, Default)]
+pub(crate) struct Due(AtomicI64);
+
+impl Due {
+    /// Is it time again? True at the first question.
+    fn every(&self, seconds: i64, now: Timestamp) -> bool {
+        let now = now.seconds();
+        let last = self.0.load(Ordering::Relaxed);
+        let is_due = now - last >= seconds || now < last;
+        if is_due {
+            self.0.store(now, Ordering::Relaxed);
+        }
+        is_due
+    }
+}
+
+impl Upkeep {
+    /// One round. What fails is logged and tried again in the next one.
+    pub async fn tick(&self) {
+        let now = self.clock.now();
+        // The recorder logs its own failures.
+        let _ = self.recorder.flush().await;
+        if self.minute.every(MINUTE, now) {
+            self.settle().await;
+        }
+        if self.hour.every(HOUR, now) {
+            logged("old keys of writes stay", self.forget(now).await);
+            logged("old rows of the audit stay", self.prune(now).await);
+        }
+    }
+
+    /// The last round: nothing waits any more.
+    pub async fn finish(&self) {
+        self.settle().await;
+        let _ = self.recorder.flush().await;
+    }
+
+    async fn settle(&self) {
+        if let Some(authenticator) = &self.authenticator {
+            logged("uses of tokens were not noted", authenticator.settle().await);
+        }
+    }
+
+    async fn forget(&self, now: Timestamp) -> StoreResult<()> {
+        self.answers.forget(Timestamp::new(now.seconds() - Earlier::SECONDS, 0)).await
+    }
+
+    async fn prune(&self, now: Timestamp) -> StoreResult<()> {
+        let Some(log) = self.recorder.log() else { return Ok(()) };
+        let oldest = Timestamp::new(now.seconds() - i64::from(self.keep_days) * DAY, 0);
+        let gone = log.prune(oldest, now).await?;
+        if gone > 0 {
+            tracing::info!(rows = gone, "old rows of the audit were removed");
+        }
+        Ok(())
+    }
+}
+
+fn logged(what: &str, done: StoreResult<()>) {
+    if let Err(error) = done {
+        tracing::warn!(%error, "{what}");
+    }
+}
