@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Act, Change, Commit, Committed, Reads, Snapshot};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Commit, Committed, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, ToolSpec};
 use reqlore_domain::project::ProjectKey;
 
@@ -17,6 +18,8 @@ pub(crate) fn act(ports: &Ports, call: &Call, spec: &ToolSpec, reason: impl Into
         reason: reason.into(),
         correlation_id: call.correlation_id.clone(),
         at: ports.clock.now(),
+        audited: call.audited.clone(),
+        once: call.once.clone(),
     }
 }
 
@@ -49,7 +52,10 @@ pub(crate) async fn edit<T: Send + 'static>(
         return Err(Error::new(ErrorKind::Internal, "The storage committed without a decision."));
     };
     if !committed.versions.is_empty() {
-        let Act { caller, reason, .. } = &act;
+        let Act { caller, reason, audited, .. } = &act;
+        if let Some(audited) = audited {
+            audited.wrote();
+        }
         tracing::info!(caller = caller.name, %project, changed, reason, "committed");
     }
     Ok((found, committed))

@@ -15,6 +15,7 @@ use reqlore_domain::ports::projects::Slice;
 use tracing::Instrument;
 
 use crate::audit::{self, Noted};
+use crate::backlog::find::Backlog;
 use crate::{Application, Context, gate, once};
 use crate::backlog::{prompts, resources};
 
@@ -110,7 +111,7 @@ impl Endpoint for Application {
         if !self.has_backlog() {
             return Ok(Resources::default());
         }
-        resources::list(&self.context, cursor).await
+        resources::list(&self.context, caller, cursor).await
     }
 
     fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
@@ -128,7 +129,7 @@ impl Endpoint for Application {
         let span = tracing::info_span!("read", uri = asked.name, id = %asked.correlation_id);
         let outcome = match self.admit(&asked.caller, READ) {
             Ok(()) => {
-                let reading = resources::read(&self.context, self.has_backlog(), &asked.name);
+                let reading = resources::read(&self.context, self.has_backlog(), &asked.caller, &asked.name);
                 reading.instrument(span).await
             }
             Err(error) => Err(error),
@@ -159,7 +160,7 @@ impl Endpoint for Application {
         if !self.has_backlog() {
             return Ok(Completion::default());
         }
-        resources::complete(&self.context, &begun).await
+        resources::complete(&self.context, caller, &begun).await
     }
 
     async fn noted(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
@@ -169,7 +170,7 @@ impl Endpoint for Application {
         recorder.end(audited.as_ref(), noted, Ok(())).await
     }
 
-    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
-        self.context.changed.count(&self.context.ports).await
+    async fn resources_changed(&self, caller: &Caller) -> Result<u64> {
+        self.context.changed.count(Backlog::of(&self.context.ports, caller)).await
     }
 }

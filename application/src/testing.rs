@@ -6,8 +6,9 @@ use bytes::Bytes;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::documents::{
-    Act, Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
+    Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
 };
 use reqlore_domain::ports::endpoint::{
     ArgumentOf, Asked, Begun, Call, Completion, Content, Endpoint, Prompt, Reply, Resources,
@@ -52,7 +53,7 @@ impl Testing {
         Ports {
             documents: Arc::clone(&self.store),
             tree: self.tree.clone(),
-            projects: Arc::new(NamedProjects),
+            projects: Arc::new(NamedProjects::default()),
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
             ids: Arc::clone(&self.ids),
@@ -80,11 +81,14 @@ impl Testing {
             arguments["operation_description"] = json!("a test");
         }
         let call = Call {
-            caller: Caller { name: "tester".to_owned(), access: self.access },
+            caller: self.caller(),
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),
             observer: Arc::new(Unobserved),
+            idempotency_key: None,
+            audited: None,
+            once: None,
         };
         application.call(call).await
     }
@@ -119,11 +123,13 @@ impl Testing {
 
     async fn change(&self, change: Change) {
         let act = Act {
-            caller: Caller { name: "editor".to_owned(), access: Access::Write },
+            caller: Arc::new(Caller::local("editor", Access::Write)),
             tool: "editor",
             reason: String::new(),
             correlation_id: String::new(),
             at: Timestamp::default(),
+            audited: None,
+            once: None,
         };
         let reads = Reads::of(vec![change.id().clone()]);
         let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act };
@@ -136,8 +142,8 @@ impl Testing {
         Some(String::from_utf8(document.body.to_vec()).unwrap())
     }
 
-    fn caller(&self) -> Caller {
-        Caller { name: "tester".to_owned(), access: self.access }
+    fn caller(&self) -> Arc<Caller> {
+        Arc::new(Caller::local("tester", self.access))
     }
 
     fn asked(&self, name: &str, arguments: &Value) -> Asked {
@@ -154,7 +160,7 @@ impl Testing {
     }
 
     pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<Resources> {
-        self.application().resources(&self.caller(), cursor.map(str::to_owned)).await
+        self.application().resources(&self.caller(), "test", cursor.map(str::to_owned)).await
     }
 
     pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<Prompt> {
@@ -168,6 +174,6 @@ impl Testing {
         value: &str,
     ) -> Result<Completion> {
         let begun = Begun { of, argument: argument.to_owned(), value: value.to_owned() };
-        self.application().complete(&self.caller(), begun).await
+        self.application().complete(&self.caller(), "test", begun).await
     }
 }

@@ -9,7 +9,7 @@ use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use reqlore_domain::time::Timestamp;
 
-use super::find;
+use super::find::{self, Backlog};
 use super::record;
 use crate::Context;
 use crate::edit::{act, edit};
@@ -34,15 +34,15 @@ impl ChangeItem {
         if self.edit == Edit::default() && self.parent.is_none() {
             return Err(nothing_asked(spec));
         }
-        let ports = &context.ports;
-        let act = act(ports, call, spec, format!("a change of {}", self.item));
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        let act = act(backlog.ports, call, spec, format!("a change of {}", self.item));
         let field = self.item.kind.name();
-        let head = find::head(ports, self.item).await.map_err(|error| error.field(field))?;
+        let head = backlog.head(self.item).await.map_err(|error| error.field(field))?;
         let mut ids = vec![head.id.clone()];
         let Self { item: reference, parent, edit: mut wanted, if_version } = self;
         if let Some(parent) = parent {
             let field = parent.kind.name();
-            let found = find::head(ports, parent).await.map_err(|error| error.field(field))?;
+            let found = backlog.head(parent).await.map_err(|error| error.field(field))?;
             wanted.parent = Some(find::linked(parent, &found.id.name));
             ids.push(found.id.clone());
         }
@@ -57,10 +57,10 @@ impl ChangeItem {
             changed(&head, document, &wanted, at)
         };
         let (document, committed) =
-            edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
+            edit(backlog.ports, backlog.project, Reads::of(ids), act, decide).await?;
         let is_unchanged = committed.versions.is_empty();
         let done = if is_unchanged { "Nothing to change in" } else { "Updated" };
-        let record = record::written(&document, reference.kind, at)?;
+        let record = record::written(backlog, &document, reference.kind, at)?;
         reply(record::sentence(done, reference.kind, &record), &record)
     }
 }

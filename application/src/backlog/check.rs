@@ -20,24 +20,24 @@ use crate::finding::Finding;
 
 /// Everything there is to mend in a project's backlog: kind by kind, by document and line.
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
-    let backlog = Backlog::read(ports, project).await?;
+    let names = Names::read(ports, project).await?;
     let mut findings = Vec::new();
-    for head in &backlog.heads {
+    for head in &names.heads {
         // One that can't be read has its fault.
         let read = ports.documents.get(project, std::slice::from_ref(&head.id)).await;
         let document = read.unwrap_or_default().into_iter().flatten().next();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-        backlog.check(head, text, &mut findings);
+        names.check(head, text, &mut findings);
     }
-    for tomb in &backlog.tombs {
-        backlog.check(tomb, "", &mut findings);
+    for tomb in &names.tombs {
+        names.check(tomb, "", &mut findings);
     }
     Ok(findings)
 }
 
 /// What references name in a project.
 #[derive(Default)]
-pub(crate) struct Backlog {
+pub(crate) struct Names {
     /// By kind and name.
     heads: Vec<Arc<Head>>,
     tombs: Vec<Arc<Head>>,
@@ -68,28 +68,28 @@ pub(crate) struct Move {
     pub(crate) id: DocumentId,
 }
 
-impl Backlog {
+impl Names {
     /// Looks at every file, whatever the storage believes.
     pub(crate) async fn read(ports: &Ports, project: &ProjectKey) -> Result<Self> {
-        let mut backlog = Self::default();
+        let mut names = Self::default();
         for kind in Kind::ITEMS {
             for head in heads(ports, project, kind).await? {
                 if let Some(reference) = item(&head).and_then(|item| item.reference) {
-                    backlog.items.entry(reference).or_default().push(Arc::clone(&head));
+                    names.items.entry(reference).or_default().push(Arc::clone(&head));
                 }
                 if let Some(uid) = item(&head).and_then(|item| item.uid.clone()) {
-                    backlog.uids.entry(uid).or_default().push(head.id.clone());
+                    names.uids.entry(uid).or_default().push(head.id.clone());
                 }
-                backlog.heads.push(head);
+                names.heads.push(head);
             }
         }
-        backlog.tombs = heads(ports, project, Kind::Deleted).await?;
-        for head in &backlog.tombs {
+        names.tombs = heads(ports, project, Kind::Deleted).await?;
+        for head in &names.tombs {
             if let Some(reference) = item(head).and_then(|item| item.reference) {
-                backlog.deleted.entry(reference).or_default().push(Arc::clone(head));
+                names.deleted.entry(reference).or_default().push(Arc::clone(head));
             }
         }
-        Ok(backlog)
+        Ok(names)
     }
 
     /// Why a link leads nowhere; `None` if it does not.

@@ -12,18 +12,20 @@ use reqlore_domain::backlog::{Edit, Item, ItemKind, Reference, tombstone};
 use reqlore_domain::document::{DocumentId, Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::documents::{Act, Change, Links, Reads, Snapshot};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Links, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::project::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change::{changed, check_version};
-use super::find;
+use super::find::{self, Backlog};
 use super::given::{Any, Given};
+use crate::Context;
 use crate::arguments::{decode, present};
 use crate::edit::{act, edit};
 use crate::tool::{Tool, answer_schema, reply, schema};
-use crate::{Context, Ports};
 
 pub(crate) struct DeleteItem;
 
@@ -81,11 +83,11 @@ impl Tool for DeleteItem {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let reference = given.reference.reference("reference")?;
-        let ports = &context.ports;
-        let act = act(ports, &call, spec, format!("{reference} is deleted"));
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        let act = act(backlog.ports, &call, spec, format!("{reference} is deleted"));
         for _ in 0..ATTEMPTS {
-            let closure = Closure::of(ports, reference, given.cascade).await?;
-            if let Some(answer) = closure.delete(ports, &given, act.clone()).await? {
+            let closure = Closure::of(backlog, reference, given.cascade).await?;
+            if let Some(answer) = closure.delete(backlog, &given, act.clone()).await? {
                 let Answer { title, version, .. } = &answer;
                 let noun = reference.kind.noun().to_lowercase();
                 let sentence =
@@ -116,16 +118,16 @@ struct Closure {
 }
 
 impl Closure {
-    async fn of(ports: &Ports, reference: Reference, cascade: bool) -> Result<Self> {
+    async fn of(backlog: Backlog<'_>, reference: Reference, cascade: bool) -> Result<Self> {
         let named = |error: Error| error.field("reference");
-        let head = find::head(ports, reference).await.map_err(named)?;
+        let head = backlog.head(reference).await.map_err(named)?;
         let mut closure = Self { deleted: vec![(reference, head)], unlinked: Vec::new() };
         if !cascade {
             return Ok(closure);
         }
         let mut level = vec![reference];
         while !level.is_empty() {
-            let found = linking(ports, &level).await?;
+            let found = linking(backlog, &level).await?;
             let known = closure.deleted_ids();
             let mut below = Vec::new();
             for head in found.into_iter().filter(|head| !known.contains(&head.id)) {
@@ -140,7 +142,7 @@ impl Closure {
             }
             level = below;
         }
-        closure.check_unambiguous(ports).await?;
+        closure.check_unambiguous(backlog).await?;
         // What relates to one part and belongs to another one goes.
         let deleted = closure.deleted_ids();
         closure.unlinked.retain(|(_, head)| !deleted.contains(&head.id));
@@ -150,11 +152,11 @@ impl Closure {
     }
 
     /// Of two items of one reference nobody can say here whose children are whose.
-    async fn check_unambiguous(&self, ports: &Ports) -> Result<()> {
+    async fn check_unambiguous(&self, backlog: Backlog<'_>) -> Result<()> {
         for kind in ItemKind::ALL {
             let of_kind = self.deleted.iter().filter(|(reference, _)| reference.kind == kind);
             let references: Vec<Reference> = of_kind.map(|(reference, _)| *reference).collect();
-            for found in find::heads(ports, &references).await? {
+            for found in backlog.heads(&references).await? {
                 found?;
             }
         }
@@ -170,13 +172,19 @@ impl Closure {
     }
 
     /// `None` when more belongs to it than was known.
-    async fn delete(&self, ports: &Ports, given: &Arguments, act: Act) -> Result<Option<Answer>> {
+    async fn delete(
+        &self,
+        backlog: Backlog<'_>,
+        given: &Arguments,
+        act: Act,
+    ) -> Result<Option<Answer>> {
         let mut documents: Vec<DocumentId> = self.ids().collect();
         documents.extend(self.deleted.iter().map(|(_, head)| tomb(&head.id)));
         let targets = self.deleted.iter().map(|(reference, _)| reference.to_string()).collect();
         let links = Links { kinds: Kind::ITEMS.to_vec(), targets };
         let reads = Reads { links, ..Reads::of(documents) };
         let decide = Decide {
+            project: backlog.project.clone(),
             deleted: self.deleted.clone(),
             unlinked: self.unlinked.clone(),
             cascade: given.cascade,
@@ -185,16 +193,16 @@ impl Closure {
             at: act.at.whole(),
         };
         let decide = move |snapshot: &Snapshot| decide.decide(snapshot);
-        let (answer, _) = edit(ports, &find::project(), reads, act, decide).await?;
+        let (answer, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
         Ok(answer)
     }
 }
 
 /// Who links to any of these.
-async fn linking(ports: &Ports, to: &[Reference]) -> Result<Vec<Arc<Head>>> {
+async fn linking(backlog: Backlog<'_>, to: &[Reference]) -> Result<Vec<Arc<Head>>> {
     let targets = to.iter().map(ToString::to_string).collect();
     let links = Links { kinds: Kind::ITEMS.to_vec(), targets };
-    let found = ports.documents.linking(&find::project(), &links).await?;
+    let found = backlog.ports.documents.linking(backlog.project, &links).await?;
     let by_id = found.into_iter().flatten().map(|head| (head.id.clone(), head));
     Ok(by_id.collect::<BTreeMap<_, _>>().into_values().collect())
 }
@@ -204,6 +212,7 @@ fn tomb(id: &DocumentId) -> DocumentId {
 }
 
 struct Decide {
+    project: ProjectKey,
     deleted: Vec<(Reference, Arc<Head>)>,
     unlinked: Vec<(Reference, Arc<Head>)>,
     cascade: bool,
@@ -252,7 +261,7 @@ impl Decide {
         };
         let version = changes.first().and_then(Change::version);
         let answer = Answer {
-            project: find::project().to_string(),
+            project: self.project.to_string(),
             reference_id: reference.to_string(),
             title: first.title,
             version: version.map(|version| version.to_string()).unwrap_or_default(),

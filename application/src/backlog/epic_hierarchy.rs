@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::brief::Brief;
+use super::find::Backlog;
 use super::given::{Epic, Given};
 use super::hierarchy::{Hierarchy, hierarchy};
 use crate::Context;
@@ -44,7 +45,8 @@ impl Tool for EpicHierarchy {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let epic = given.epic.reference("epic")?;
-        let found = hierarchy(&context.ports, epic).await.map_err(|error| error.field("epic"))?;
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        let found = hierarchy(backlog, epic).await.map_err(|error| error.field("epic"))?;
         reply(text(&found), &found)
     }
 }

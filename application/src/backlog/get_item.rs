@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::brief::Brief;
-use super::find;
+use super::find::{self, Backlog};
 use super::given::{Any, Given};
 use super::record::{self, Record};
 use super::surroundings::{Links, Related, Relationships, Surroundings};
@@ -61,12 +61,12 @@ impl Tool for GetItem {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let reference = given.reference.reference("reference")?;
-        let ports = &context.ports;
+        let backlog = Backlog::of(&context.ports, &call.caller);
         let named = |error: reqlore_domain::error::Error| error.field("reference");
-        let head = find::head(ports, reference).await.map_err(named)?;
-        let around = Surroundings::of(ports, reference, &head).await?;
+        let head = backlog.head(reference).await.map_err(named)?;
+        let around = Surroundings::of(backlog, reference, &head).await?;
         let answer = Answer {
-            item: record::one(ports, &head).await?,
+            item: record::one(backlog, &head).await?,
             children: Brief::all(&around.children),
             relationships: around.relationships,
             links: around.links,

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::find;
+use super::find::{self, Backlog};
 use super::given::{Given, UserStory};
 use super::record::{self, Record};
 use crate::Context;
@@ -69,11 +69,11 @@ impl Tool for GetUserStoryRequirements {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let story = given.user_story.reference("user_story")?;
-        let ports = &context.ports;
-        find::head(ports, story).await.map_err(|error| error.field("user_story"))?;
-        let heads = find::children(ports, story, ItemKind::Requirement).await?;
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        backlog.head(story).await.map_err(|error| error.field("user_story"))?;
+        let heads = backlog.children(story, ItemKind::Requirement).await?;
         let (mut requirements, mut faults) = (Vec::new(), Vec::new());
-        for (head, found) in heads.iter().zip(record::all(ports, &heads).await?) {
+        for (head, found) in heads.iter().zip(record::all(backlog, &heads).await?) {
             faults.extend(find::fault(head));
             // One bad file harms no other, and one that went meanwhile is none.
             match found {

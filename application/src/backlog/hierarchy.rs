@@ -7,8 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::brief::Brief;
-use super::find;
-use crate::Ports;
+use super::find::{self, Backlog};
 
 /// An epic, its stories, and what belongs to each of them, in the one order.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -57,16 +56,16 @@ pub(crate) struct Counts {
 }
 
 /// Everything below an epic.
-pub(crate) async fn hierarchy(ports: &Ports, reference: Reference) -> Result<Hierarchy> {
-    let head = find::head(ports, reference).await?;
+pub(crate) async fn hierarchy(backlog: Backlog<'_>, reference: Reference) -> Result<Hierarchy> {
+    let head = backlog.head(reference).await?;
     let Some(epic) = Brief::of(&head) else {
         return Err(super::given::not_found(reference.kind, &reference.to_string()));
     };
-    let stories = find::children(ports, reference, ItemKind::UserStory).await?;
+    let stories = backlog.children(reference, ItemKind::UserStory).await?;
     let known = stories.iter().filter_map(|head| find::item(head)?.reference.zip(Brief::of(head)));
     let (references, briefs): (Vec<Reference>, Vec<Brief>) = known.unzip();
-    let requirements = find::children_of(ports, &references, ItemKind::Requirement).await?;
-    let criteria = find::children_of(ports, &references, ItemKind::AcceptanceCriteria).await?;
+    let requirements = backlog.children_of(&references, ItemKind::Requirement).await?;
+    let criteria = backlog.children_of(&references, ItemKind::AcceptanceCriteria).await?;
     let mut counts = Counts { user_stories: briefs.len(), ..Counts::default() };
     let below = requirements.iter().zip(&criteria);
     let user_stories = briefs.into_iter().zip(below).map(|(story, (requirements, criteria))| {

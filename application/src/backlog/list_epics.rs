@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::brief::Brief;
 use super::choice::{One, WorkStatuses};
-use super::find;
+use super::find::{self, Backlog};
 use crate::Context;
 use crate::arguments::{decode, present};
 use crate::paging::{Cursor, Limit, Pages, limit};
@@ -68,7 +68,8 @@ impl Tool for ListEpics {
         let status = given.status.map(|status| status.0);
         let pages = Pages::of(&(spec.name, status));
         let offset = pages.offset(given.cursor.as_ref())?;
-        let mut heads = find::all(&context.ports, ItemKind::Epic).await?;
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        let mut heads = backlog.all(ItemKind::Epic).await?;
         let fits = |wanted| move |item: &reqlore_domain::backlog::Item| item.status == Some(wanted);
         if let Some(status) = status {
             heads.retain(|head| find::item(head).is_some_and(fits(status)));

@@ -10,7 +10,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 
-use super::find;
+use super::find::{self, Backlog};
 use super::record;
 use crate::Context;
 use crate::edit::{act, edit};
@@ -39,25 +39,25 @@ impl Make {
         call: &Call,
         spec: &ToolSpec,
     ) -> Result<Reply> {
-        let ports = &context.ports;
-        let act = act(ports, call, spec, format!("a new {}", self.kind.name()));
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        let act = act(backlog.ports, call, spec, format!("a new {}", self.kind.name()));
         let parent = match self.parent {
             Some(parent) => {
                 let field = parent.kind.name();
-                Some(find::head(ports, parent).await.map_err(|error| error.field(field))?)
+                Some(backlog.head(parent).await.map_err(|error| error.field(field))?)
             }
             None => None,
         };
         // Of two items of one second the identity tells which is younger.
-        let uid = ports.ids.uid(act.at);
+        let uid = backlog.ports.ids.uid(act.at);
         let at = act.at.whole();
         let draft = Draft { uid, creator: call.caller.name.clone(), at, parent };
         let documents = draft.parent.iter().map(|head| head.id.clone()).collect();
         let reads = Reads { numbers: vec![self.kind], ..Reads::of(documents) };
         let kind = self.kind;
         let decide = move |snapshot: &Snapshot| self.decide(&draft, snapshot);
-        let (document, _) = edit(ports, &find::project(), reads, act, decide).await?;
-        let record = record::written(&document, kind, at)?;
+        let (document, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
+        let record = record::written(backlog, &document, kind, at)?;
         reply(record::sentence("Created", kind, &record), &record)
     }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use reqlore_domain::backlog::{Item, ItemKind, Priority, RequirementType, Status};
 use reqlore_domain::document::{Document, Head, Version};
 use reqlore_domain::error::Result;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use reqlore_domain::time::Timestamp;
-
-use super::find;
-use crate::Ports;
+use super::find::{self, Backlog};
 
 /// Stands for a creator whom nobody wrote down.
 pub(crate) const UNKNOWN: &str = "unknown";
@@ -57,25 +56,32 @@ pub(crate) struct Record {
 
 impl Record {
     /// What a head and its document say; the document counts where it is newer.
-    pub(crate) fn of(head: &Head, document: &Document) -> Result<Self> {
+    pub(crate) fn of(project: &ProjectKey, head: &Head, document: &Document) -> Result<Self> {
         let text = find::text(document)?;
         let item = find::read(head, document, text);
-        Ok(Self::new(&item, &document.id.name, document.version, Item::description(text)))
+        let name = &document.id.name;
+        Ok(Self::new(project, &item, name, document.version, Item::description(text)))
     }
 
     /// What a head says by itself, where its description is short.
-    pub(crate) fn of_head(head: &Head) -> Option<Self> {
+    pub(crate) fn of_head(project: &ProjectKey, head: &Head) -> Option<Self> {
         let item = find::item(head)?;
         let description = item.description.as_deref()?;
-        Some(Self::new(item, &head.id.name, head.version, description))
+        Some(Self::new(project, item, &head.id.name, head.version, description))
     }
 
-    pub(crate) fn new(item: &Item, name: &str, version: Version, description: &str) -> Self {
+    pub(crate) fn new(
+        project: &ProjectKey,
+        item: &Item,
+        name: &str,
+        version: Version,
+        description: &str,
+    ) -> Self {
         let parent = item.parent.map(|parent| parent.to_string());
         let (epic, user_story) =
             if item.kind == ItemKind::UserStory { (parent, None) } else { (None, parent) };
         Self {
-            project: find::project().to_string(),
+            project: project.to_string(),
             uid: item.uid.clone(),
             reference_id: item.called(name).into_owned(),
             version: version.to_string(),
@@ -97,35 +103,46 @@ impl Record {
 
 /// The records of heads, in their order; `None` for a document that went meanwhile. Documents are
 /// read for long descriptions alone.
-pub(crate) async fn all(ports: &Ports, heads: &[Arc<Head>]) -> Result<Vec<Option<Result<Record>>>> {
-    let mut records: Vec<Option<Record>> = heads.iter().map(|head| Record::of_head(head)).collect();
+pub(crate) async fn all(
+    backlog: Backlog<'_>,
+    heads: &[Arc<Head>],
+) -> Result<Vec<Option<Result<Record>>>> {
+    let mut records: Vec<Option<Record>> =
+        heads.iter().map(|head| Record::of_head(backlog.project, head)).collect();
     let long: Vec<Arc<Head>> = heads
         .iter()
         .zip(&records)
         .filter(|(_, record)| record.is_none())
         .map(|(head, _)| Arc::clone(head))
         .collect();
-    let mut documents = find::documents(ports, &long).await?.into_iter();
+    let mut documents = backlog.documents(&long).await?.into_iter();
     let both = heads.iter().zip(&mut records);
     let all = both.map(|(head, record)| match record.take() {
         Some(record) => Some(Ok(record)),
-        None => documents.next().flatten().map(|document| Record::of(head, &document)),
+        None => {
+            documents.next().flatten().map(|document| Record::of(backlog.project, head, &document))
+        }
     });
     Ok(all.collect())
 }
 
 /// The record of what a commit wrote, or found to be so already.
-pub(crate) fn written(document: &Document, kind: ItemKind, at: Timestamp) -> Result<Record> {
+pub(crate) fn written(
+    backlog: Backlog<'_>,
+    document: &Document,
+    kind: ItemKind,
+    at: Timestamp,
+) -> Result<Record> {
     let (name, text) = (&document.id.name, find::text(document)?);
     let (item, _) = Item::read(kind, name, text, at);
-    Ok(Record::new(&item, name, document.version, Item::description(text)))
+    Ok(Record::new(backlog.project, &item, name, document.version, Item::description(text)))
 }
 
 /// The record of a head; its document is read where the description is long.
-pub(crate) async fn one(ports: &Ports, head: &Head) -> Result<Record> {
-    match Record::of_head(head) {
+pub(crate) async fn one(backlog: Backlog<'_>, head: &Head) -> Result<Record> {
+    match Record::of_head(backlog.project, head) {
         Some(record) => Ok(record),
-        None => Record::of(head, &find::document(ports, head).await?),
+        None => Record::of(backlog.project, head, &backlog.document(head).await?),
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::change::{changed, check_version};
 use super::choice::{One, RelationshipTypes};
-use super::find;
+use super::find::{self, Backlog};
 use super::given::{Given, Requirement};
 use super::record;
 use crate::Context;
@@ -67,14 +67,14 @@ impl Relate {
             let message = format!("{source} can't have a relationship with itself.");
             return Err(refused(message, source).field("target"));
         }
-        let ports = &context.ports;
+        let backlog = Backlog::of(&context.ports, &call.caller);
         let sentence = format!("{source} {} {target}", kind.name());
-        let act = act(ports, call, spec, sentence);
-        let head = find::head(ports, source).await.map_err(|error| error.field("source"))?;
+        let act = act(backlog.ports, call, spec, sentence);
+        let head = backlog.head(source).await.map_err(|error| error.field("source"))?;
         let mut ids = vec![head.id.clone()];
         let mut linked = Vec::new();
         if exists {
-            let found = find::head(ports, target).await.map_err(|error| error.field("target"))?;
+            let found = backlog.head(target).await.map_err(|error| error.field("target"))?;
             linked.push(find::linked(target, &found.id.name));
             ids.push(found.id.clone());
         }
@@ -109,8 +109,9 @@ impl Relate {
             let wanted = Edit { relationships, linked, ..Edit::default() };
             changed(&head, document, &wanted, at)
         };
-        let (document, _) = edit(ports, &find::project(), Reads::of(ids), act, decide).await?;
-        let record = record::written(&document, source.kind, at)?;
+        let (document, _) =
+            edit(backlog.ports, backlog.project, Reads::of(ids), act, decide).await?;
+        let record = record::written(backlog, &document, source.kind, at)?;
         let done = if exists { "Related" } else { "Not related any more" };
         let version = &record.version[..8];
         reply(format!("{done}: {source} {} {target} (version {version})", kind.name()), &record)

@@ -8,31 +8,36 @@ use std::sync::Arc;
 use reqlore_domain::backlog::Item;
 use reqlore_domain::document::Head;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Act, Change, Reads, Snapshot};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 
-use super::check::{Backlog, Move};
-use super::find;
+use super::check::{Move, Names};
+use super::find::{self, Backlog};
 use super::mended::{Mended, Relinked};
-use crate::Ports;
 use crate::edit::edit;
 use crate::finding::Finding;
 
 /// Points each link to the item that it means. What refuses one keeps no other from it.
-pub(crate) async fn relink(ports: &Ports, backlog: &Backlog, act: &Act, mended: &mut Mended) {
-    for (head, moves) in backlog.moves() {
-        match one(ports, Arc::clone(head), moves, act).await {
+pub(crate) async fn relink(backlog: Backlog<'_>, names: &Names, act: &Act, mended: &mut Mended) {
+    for (head, moves) in names.moves() {
+        match one(backlog, Arc::clone(head), moves, act).await {
             Ok(done) => mended.relinked.extend(done),
             Err(error) => mended.refused.push(Finding::whole(&head.id, error.message)),
         }
     }
 }
 
-async fn one(ports: &Ports, head: Arc<Head>, moves: Vec<Move>, act: &Act) -> Result<Vec<Relinked>> {
+async fn one(
+    backlog: Backlog<'_>,
+    head: Arc<Head>,
+    moves: Vec<Move>,
+    act: &Act,
+) -> Result<Vec<Relinked>> {
     let mut documents = vec![head.id.clone()];
     documents.extend(moves.iter().map(|to| to.id.clone()));
     let decide = move |snapshot: &Snapshot| decide(&head, &moves, snapshot);
     let reads = Reads::of(documents);
-    Ok(edit(ports, &find::project(), reads, act.clone(), decide).await?.0)
+    Ok(edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?.0)
 }
 
 /// Nothing for what went meanwhile, on either end.

@@ -11,13 +11,13 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{Item, Linked, Reference, reference, relink};
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Act, Change, Links, Reads, Snapshot};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Links, Reads, Snapshot};
 use reqlore_domain::time::Timestamp;
 
-use super::check::{Backlog, Tomb};
-use super::find;
+use super::check::{Names, Tomb};
+use super::find::{self, Backlog};
 use super::mended::{Mended, Renumbered};
-use crate::Ports;
 use crate::edit::edit;
 use crate::finding::Finding;
 
@@ -28,9 +28,9 @@ const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
 const ATTEMPTS: usize = 5;
 
 /// Gives these items new references. What refuses one keeps no other from it.
-pub(crate) async fn renumber(ports: &Ports, all: Vec<Twin>, act: &Act, mended: &mut Mended) {
+pub(crate) async fn renumber(backlog: Backlog<'_>, all: Vec<Twin>, act: &Act, mended: &mut Mended) {
     for twin in all {
-        match one(ports, &twin, act).await {
+        match one(backlog, &twin, act).await {
             Ok(done) => mended.renumbered.extend(done),
             Err(error) => {
                 let message = format!("it keeps {}: {}", twin.from, error.message);
@@ -51,13 +51,13 @@ pub(crate) struct Twin {
 
 /// The items whose reference an older one has, or one that another branch deleted, the oldest
 /// first.
-pub(crate) async fn younger(ports: &Ports, backlog: &Backlog) -> Result<Vec<Twin>> {
+pub(crate) async fn younger(backlog: Backlog<'_>, names: &Names) -> Result<Vec<Twin>> {
     let mut younger = Vec::new();
-    for (from, heads) in backlog.claims() {
+    for (from, heads) in names.claims() {
         let mut keeper = None;
         let mut twins = Vec::new();
-        for head in by_age(ports, heads).await? {
-            if keeper.is_none() && !matches!(backlog.tomb(&head), Some(Tomb::OfAnother(_))) {
+        for head in by_age(backlog, heads).await? {
+            if keeper.is_none() && !matches!(names.tomb(&head), Some(Tomb::OfAnother(_))) {
                 keeper = Some(head);
             } else {
                 twins.push(Twin { from, head, is_meant_unmarked: false });
@@ -73,11 +73,11 @@ pub(crate) async fn younger(ports: &Ports, backlog: &Backlog) -> Result<Vec<Twin
 }
 
 /// The oldest first, the same in every clone: by what the files say, never by a file's time.
-async fn by_age(ports: &Ports, heads: &[Arc<Head>]) -> Result<Vec<Arc<Head>>> {
+async fn by_age(backlog: Backlog<'_>, heads: &[Arc<Head>]) -> Result<Vec<Arc<Head>>> {
     if heads.len() < 2 {
         return Ok(heads.to_vec());
     }
-    let documents = find::documents(ports, heads).await?;
+    let documents = backlog.documents(heads).await?;
     let made = |head: &Head, document: Option<Document>| {
         let item = find::item(head)?;
         let text = document.as_ref()?.text().ok()?;
@@ -94,12 +94,12 @@ async fn by_age(ports: &Ports, heads: &[Arc<Head>]) -> Result<Vec<Arc<Head>>> {
 }
 
 /// `None` where the item went meanwhile.
-async fn one(ports: &Ports, twin: &Twin, act: &Act) -> Result<Option<Renumbered>> {
+async fn one(backlog: Backlog<'_>, twin: &Twin, act: &Act) -> Result<Option<Renumbered>> {
     let Twin { from, head, .. } = twin;
     let kinds = Kind::ITEMS.to_vec();
     let links = Links { kinds, targets: vec![from.to_string()] };
     for _ in 0..ATTEMPTS {
-        let linking = ports.documents.linking(&find::project(), &links).await?;
+        let linking = backlog.ports.documents.linking(backlog.project, &links).await?;
         let mut holders: Vec<Arc<Head>> = linking.into_iter().flatten().collect();
         holders.retain(|holder| holder.id != head.id);
         let mut documents = vec![head.id.clone()];
@@ -108,7 +108,7 @@ async fn one(ports: &Ports, twin: &Twin, act: &Act) -> Result<Option<Renumbered>
             Reads { links: links.clone(), numbers: vec![from.kind], ..Reads::of(documents) };
         let moving = Moving { twin: twin.clone(), holders };
         let decide = move |snapshot: &Snapshot| moving.decide(snapshot);
-        let (decided, _) = edit(ports, &find::project(), reads, act.clone(), decide).await?;
+        let (decided, _) = edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?;
         match decided {
             Decided::Renumbered(done) => return Ok(Some(done)),
             Decided::Gone => return Ok(None),

@@ -11,7 +11,6 @@ use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::find::project;
 use super::found::Answer;
 use crate::Context;
 use crate::arguments::{decode, present};
@@ -111,7 +110,8 @@ impl Tool for SearchGlobal {
             meaning: Meaning::Best,
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let found = context.models.search(ports, &project(), &query, observer).await?;
+        let project = &call.caller.project;
+        let found = context.models.search(ports, project, &query, observer).await?;
         Answer::of(found, offset, &pages).reply(offset)
     }
 }

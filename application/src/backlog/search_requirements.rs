@@ -19,13 +19,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{One, RequirementStatuses, RequirementTypes};
-use super::find;
+use super::find::{self, Backlog};
 use super::found::{Answer, Found};
 use super::given::{self, Given};
+use crate::Context;
 use crate::arguments::{decode, present};
 use crate::paging::{Cursor, Limit, Pages, limit};
 use crate::tool::{Tool, answer_schema, schema};
-use crate::{Context, Ports};
 
 pub(crate) struct SearchRequirements;
 
@@ -85,14 +85,14 @@ impl Tool for SearchRequirements {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let ports = &context.ports;
-        let (filters, list) = Filters::of(ports, &arguments).await?;
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        let (filters, list) = Filters::of(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
         let text = arguments.query.map(Bounded::into_string);
         let pages = Pages::of(&(spec.name, &text, &list));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
-            return filters.list(ports, offset, limit, &pages).await?.reply(offset);
+            return filters.list(backlog, offset, limit, &pages).await?.reply(offset);
         };
         let query = Query {
             text,
@@ -104,7 +104,7 @@ impl Tool for SearchRequirements {
             meaning: Meaning::Best,
         };
         let observer = &*call.observer;
-        let found = context.models.search(ports, &find::project(), &query, observer).await?;
+        let found = context.models.search(backlog.ports, backlog.project, &query, observer).await?;
         Answer::of(found, offset, &pages).reply(offset)
     }
 }
@@ -124,7 +124,7 @@ struct Filters {
 struct List(Option<Status>, Option<Priority>, Option<RequirementType>, Vec<Option<Reference>>);
 
 impl Filters {
-    async fn of(ports: &Ports, arguments: &Arguments) -> Result<(Self, List)> {
+    async fn of(backlog: Backlog<'_>, arguments: &Arguments) -> Result<(Self, List)> {
         let story = arguments.user_story.as_ref().map(|given| given.reference("user_story"));
         let epic = arguments.epic.as_ref().map(|given| given.reference("epic"));
         let (story, epic) = (story.transpose()?, epic.transpose()?);
@@ -135,12 +135,12 @@ impl Filters {
             stories: Vec::new(),
         };
         if let Some(story) = story {
-            find::head(ports, story).await.map_err(|error| error.field("user_story"))?;
+            backlog.head(story).await.map_err(|error| error.field("user_story"))?;
             filters.stories.push(BTreeSet::from([story]));
         }
         if let Some(epic) = epic {
-            find::head(ports, epic).await.map_err(|error| error.field("epic"))?;
-            let stories = find::children(ports, epic, ItemKind::UserStory).await?;
+            backlog.head(epic).await.map_err(|error| error.field("epic"))?;
+            let stories = backlog.children(epic, ItemKind::UserStory).await?;
             let stories = stories.iter().filter_map(|head| find::item(head)?.reference);
             filters.stories.push(stories.collect());
         }
@@ -177,16 +177,16 @@ impl Filters {
     /// A part of all requirements that these let through.
     async fn list(
         &self,
-        ports: &Ports,
+        backlog: Backlog<'_>,
         offset: usize,
         limit: usize,
         pages: &Pages,
     ) -> Result<Answer> {
-        let mut heads = find::all(ports, ItemKind::Requirement).await?;
+        let mut heads = backlog.all(ItemKind::Requirement).await?;
         heads.retain(|head| find::item(head).is_some_and(|item| self.take(item)));
         let total = heads.len();
         let heads: Vec<Arc<Head>> = heads.into_iter().skip(offset).take(limit).collect();
-        let documents = find::documents(ports, &heads).await?;
+        let documents = backlog.documents(&heads).await?;
         let found = heads.iter().zip(&documents).filter_map(|(head, document)| {
             let text = document.as_ref().and_then(|document| find::text(document).ok());
             Some(listed(head, find::item(head)?, text.unwrap_or_default()))

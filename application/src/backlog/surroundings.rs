@@ -14,8 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::find::{self, project};
-use crate::Ports;
+use super::find::{self, Backlog};
 
 /// All that leads to an item and from it.
 #[derive(Debug, Default)]
@@ -80,11 +79,15 @@ pub(crate) struct Link {
 }
 
 impl Surroundings {
-    pub(crate) async fn of(ports: &Ports, reference: Reference, head: &Head) -> Result<Self> {
+    pub(crate) async fn of(
+        backlog: Backlog<'_>,
+        reference: Reference,
+        head: &Head,
+    ) -> Result<Self> {
         let mut found = Self::default();
-        found.lead_here(ports, reference).await?;
+        found.lead_here(backlog, reference).await?;
         if let Some(item) = find::item(head) {
-            found.lead_away(ports, item).await?;
+            found.lead_away(backlog, item).await?;
         }
         Ok(found)
     }
@@ -95,11 +98,11 @@ impl Surroundings {
         self.children.iter().filter(is_one).cloned().collect()
     }
 
-    async fn lead_here(&mut self, ports: &Ports, reference: Reference) -> Result<()> {
+    async fn lead_here(&mut self, backlog: Backlog<'_>, reference: Reference) -> Result<()> {
         let printed = reference.to_string();
         let kinds = Kind::ITEMS.into_iter().chain([Kind::Entity]).collect();
         let links = documents::Links { kinds, targets: vec![printed.clone()] };
-        let linking = ports.documents.linking(&project(), &links).await?;
+        let linking = backlog.ports.documents.linking(backlog.project, &links).await?;
         for head in linking.into_iter().flatten() {
             for (relation, target) in head.links() {
                 if target == printed {
@@ -142,10 +145,9 @@ impl Surroundings {
         }
     }
 
-    async fn lead_away(&mut self, ports: &Ports, item: &Item) -> Result<()> {
+    async fn lead_away(&mut self, backlog: Backlog<'_>, item: &Item) -> Result<()> {
         let related = item.relationships.iter().map(|related| related.target.to_string());
-        let known =
-            find::named(ports, &project(), related.chain(item.mentions.iter().cloned())).await?;
+        let known = backlog.named(related.chain(item.mentions.iter().cloned())).await?;
         self.relationships.outgoing = item
             .relationships
             .iter()

@@ -3,21 +3,13 @@
 use reqlore_domain::docsets::{Configuration, Fault};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
 use crate::finding::Finding;
 
-/// Every fault of the configuration, likely slips in it, and folders that are not there. The
-/// default project's configuration may lie further up (S3 REQ-3.2).
+/// Every fault of the configuration, likely slips in it, and folders that are not there.
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
-    let above = if project.is_default() {
-        Some(ports.projects.resolve(None, Slice::Docsets).await?)
-    } else {
-        None
-    };
-    let project = above.as_ref().unwrap_or(project);
     let id = DocumentId::docsets();
     let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;
     // A project without docsets has nothing to mend.

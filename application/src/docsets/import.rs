@@ -1,10 +1,13 @@
 //! The docsets' configuration put into the storage from a file (rulings 4).
 
+use std::sync::Arc;
+
 use reqlore_domain::docsets::Configuration;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Act, Change, Reads};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Reads};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
@@ -36,11 +39,13 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
     let id = DocumentId::docsets();
     let reads = Reads::of(vec![id.clone()]);
     let act = Act {
-        caller,
+        caller: Arc::new(caller),
         tool: "docsets import",
         reason: "imported on the command line".to_owned(),
         correlation_id: "docsets-import".to_owned(),
         at: ports.clock.now(),
+        audited: None,
+        once: None,
     };
     let document = Document::new(id, text.into());
     let version = document.version;

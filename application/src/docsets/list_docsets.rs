@@ -66,7 +66,7 @@ configured.",
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let Arguments {} = decode(std::mem::take(&mut call.arguments), spec)?;
-        let loaded = context.configurations.load(&context.ports).await?;
+        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
         let text = vec![loaded.list_text.clone()];
         Ok(Reply { text, data: Arc::clone(&loaded.list_data) })
     }

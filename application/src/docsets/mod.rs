@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqlore_domain::docsets::{Configuration, FILE, Fault, MINIMAL};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 use serde_json::Value;
@@ -58,8 +59,8 @@ impl Default for Configurations {
 impl Configurations {
     /// The configuration as it is now: the version is asked at every call, and only what changed
     /// is read again (S3 REQ-9).
-    pub(crate) async fn load(&self, ports: &Ports) -> Result<Arc<Loaded>> {
-        let project = ports.projects.resolve(None, Slice::Docsets).await?;
+    pub(crate) async fn load(&self, ports: &Ports, caller: &Caller) -> Result<Arc<Loaded>> {
+        let project = ports.projects.resolve(caller, None, Slice::Docsets).await?;
         let id = std::slice::from_ref(&self.id);
         let versions = ports.documents.versions(&project, id).await?;
         let Some(version) = versions.into_iter().next().flatten() else {

@@ -77,7 +77,7 @@ A template of the project may have made the instructions: they are stored conten
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let loaded = context.configurations.load(&context.ports).await?;
+        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
         let Some(docset) = configuration.find(arguments.docset.as_str()) else {
             return Err(not_found(configuration, arguments.docset.as_str()));

@@ -10,7 +10,7 @@ use reqlore_domain::ports::documents::{Filter, Look, Revision};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
-use crate::backlog::check::Backlog;
+use crate::backlog::check::Names;
 use crate::finding::Finding;
 
 /// Everything there is to mend in a project's entities, file by file.
@@ -21,7 +21,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
     let graph = &mut Graph::default();
     heads.iter().filter_map(|head| Node::of(head)).for_each(|node| graph.put(node));
     let graph = &*graph;
-    let backlog = &Backlog::read(ports, project).await?;
+    let names = &Names::read(ports, project).await?;
     let mut findings = Vec::new();
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
@@ -29,7 +29,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
         if let Some(fault) = &node.fault {
             found.push((fault.line, fault.reason.clone()));
         }
-        let broken = broken_links(graph, backlog, node);
+        let broken = broken_links(graph, names, node);
         let claimed_once = matches!(graph.find(&node.entity.id), Found::One(_));
         let misnamed = misnamed(node).filter(|_| claimed_once);
         let twice = twice_claimed(graph, node);
@@ -55,7 +55,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
 
 /// Links to entities and items that are not there. A project without a backlog may mean items of
 /// another one.
-fn broken_links<'a>(graph: &'a Graph, backlog: &Backlog, node: &'a Node) -> Vec<(&'a str, String)> {
+fn broken_links<'a>(graph: &'a Graph, names: &Names, node: &'a Node) -> Vec<(&'a str, String)> {
     let outgoing = graph.outgoing(node);
     let edges =
         || outgoing.iter().flat_map(|links| links.targets.iter().map(|e| (links.relation, e)));
@@ -72,9 +72,9 @@ fn broken_links<'a>(graph: &'a Graph, backlog: &Backlog, node: &'a Node) -> Vec<
         },
     };
     let broken = broken.map(|(relation, edge)| (edge.id, message((relation, edge))));
-    let items = edges().filter(|(_, edge)| edge.node.is_none() && !backlog.is_empty());
+    let items = edges().filter(|(_, edge)| edge.node.is_none() && !names.is_empty());
     let items = items.filter_map(|(relation, edge)| {
-        let why = backlog.why_broken(Reference::parse(edge.id)?)?;
+        let why = names.why_broken(Reference::parse(edge.id)?)?;
         Some((edge.id, format!("{relation} leads to {why}")))
     });
     broken.chain(items).collect()

@@ -90,7 +90,7 @@ impl Tool for Graph {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let node = super::find(context, &project, &arguments.id).await?;
         let neighbours = Neighbours::of(context, &project, &node).await?;
         let mut budget = Budget::new(arguments.max_tokens);

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::documents::{
-    Act, Change, DocumentRepository, Filter, Look, Reads, Revision, StoreError,
+    Change, DocumentRepository, Filter, Look, Reads, Revision, StoreError,
 };
 use reqlore_domain::ports::endpoint::Observer;
 use reqlore_domain::project::ProjectKey;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use reqlore_domain::document::{Head, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{Found, Node};
 use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::Reply;
@@ -50,9 +51,9 @@ struct OneEntity {
     max_tokens: Option<MaxTokens>,
 }
 
-/// The project that `repo` names, or the server's own (S4 AC-003).
-async fn project(context: &Context, repo: Option<&Repo>) -> Result<ProjectKey> {
-    context.ports.projects.resolve(repo.map(Repo::as_str), Slice::Knowledge).await
+/// The project that `repo` names, or the caller's own (S4 AC-003).
+async fn project(context: &Context, caller: &Caller, repo: Option<&Repo>) -> Result<ProjectKey> {
+    context.ports.projects.resolve(caller, repo.map(Repo::as_str), Slice::Knowledge).await
 }
 
 /// What these words name now, in their order.

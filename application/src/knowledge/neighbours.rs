@@ -14,7 +14,7 @@ use reqlore_domain::ports::documents::Links;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Context;
-use crate::backlog::find;
+use crate::backlog::find::Backlog;
 
 /// What the links of an entity lead to, as far as it is there.
 pub(super) struct Neighbours {
@@ -30,7 +30,7 @@ impl Neighbours {
         let references: BTreeSet<Reference> =
             targets.iter().filter_map(|target| Reference::parse(target)).collect();
         let words = references.iter().map(ToString::to_string);
-        let items = find::named(&context.ports, project, words).await?;
+        let items = Backlog { ports: &context.ports, project }.named(words).await?;
         let is_item = |target: &String| {
             Reference::parse(target).is_some_and(|found| items.contains_key(&found.to_string()))
         };

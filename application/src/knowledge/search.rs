@@ -106,7 +106,7 @@ impl Tool for Search {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let mut documents = vec![Kind::Entity];
         documents.extend(arguments.sections.then_some(Kind::Section));
         let query = Query {

@@ -64,7 +64,7 @@ impl Tool for Show {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let node = super::find(context, &project, &arguments.id).await?;
         let id = DocumentId::entity(&*node.name);
         let found = context.ports.documents.get(&project, std::slice::from_ref(&id)).await?;

@@ -75,7 +75,7 @@ impl Tool for Sync {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let (ports, observer) = (&context.ports, &*call.observer);
         let mut missed = Missed::default();
         // Who may not write sees what is in the storage.

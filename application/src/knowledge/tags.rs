@@ -87,7 +87,7 @@ impl Tool for Tags {
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = super::project(context, arguments.repo.as_ref()).await?;
+        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let known = context.models.entities(&context.ports, &project, Look::Changed).await?;
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
         let kind = kind.as_deref();

@@ -63,7 +63,7 @@ impl Tool for GetRequirements {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = super::project(ports, &arguments.project_root).await?;
+        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(&context.ports, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section;
         let (_, section) = super::read(ports, &project, Some(&key), act).await?;

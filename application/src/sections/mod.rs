@@ -9,8 +9,9 @@ pub(crate) mod set_requirements;
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
-use reqlore_domain::ports::documents::{Act, Change, Reads, Snapshot};
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
 use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::sections::Section;
@@ -26,8 +27,8 @@ pub(crate) type ProjectRoot = Bounded<1_000>;
 /// S1 `operation_description`.
 pub(crate) type OperationDescription = Bounded<10_000>;
 
-async fn project(ports: &Ports, root: &ProjectRoot) -> Result<ProjectKey> {
-    ports.projects.resolve(Some(root.as_str()), Slice::Sections).await
+async fn project(ports: &Ports, caller: &Caller, root: &ProjectRoot) -> Result<ProjectKey> {
+    ports.projects.resolve(caller, Some(root.as_str()), Slice::Sections).await
 }
 
 /// AGENTS.md and the section as they are stored; AGENTS.md is created when it is missing, as C.1

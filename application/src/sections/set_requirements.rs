@@ -91,7 +91,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let project = super::project(ports, &arguments.project_root).await?;
+        let project = super::project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(&context.ports, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;

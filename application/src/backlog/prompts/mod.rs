@@ -18,6 +18,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::endpoint::{ArgumentSpec, Asked, Message, Prompt, PromptSpec};
 
+use super::find::Backlog;
 use super::given;
 use crate::Context;
 
@@ -75,7 +76,8 @@ pub(crate) async fn get(context: &Context, is_on: bool, mut asked: Asked) -> Res
     let field = prompt.kind.name();
     let given = arguments.get(field).map_or("", String::as_str);
     let reference = given::read(&[prompt.kind], given, field)?;
-    let stored = stored::Stored::of(&context.ports, reference).await?;
+    let backlog = Backlog::of(&context.ports, &asked.caller);
+    let stored = stored::Stored::of(backlog, reference).await?;
     let idea = arguments.get(IDEA).map(String::as_str);
     let text = message::text(prompt, reference, &stored, idea)?;
     let description = prompt.description.replace("{reference}", &reference.to_string());

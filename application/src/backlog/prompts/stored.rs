@@ -11,9 +11,8 @@ use reqlore_domain::document::Head;
 use reqlore_domain::error::{ErrorKind, Result};
 use serde::Serialize;
 
-use crate::Ports;
 use crate::backlog::brief::Brief;
-use crate::backlog::find;
+use crate::backlog::find::{self, Backlog};
 use crate::backlog::record::{self, Record};
 use crate::backlog::resources::uri::{View, uri};
 use crate::backlog::surroundings::{Links, Relationships, Surroundings};
@@ -77,55 +76,54 @@ impl<T> Part<T> {
 }
 
 impl Stored {
-    pub(super) async fn of(ports: &Ports, reference: Reference) -> Result<Self> {
-        let (head, mut record) = found(ports, reference).await?;
+    pub(super) async fn of(backlog: Backlog<'_>, reference: Reference) -> Result<Self> {
+        let (head, mut record) = found(backlog, reference).await?;
         let mut stored = Self { version: record.version.clone(), ..Self::default() };
         stored.notes.extend(find::fault(&head));
         stored.cut(&mut record, LONGEST.0);
-        let around = Surroundings::of(ports, reference, &head).await?;
+        let around = Surroundings::of(backlog, reference, &head).await?;
         let parent = find::item(&head).and_then(|item| item.parent);
         match reference.kind {
             ItemKind::Epic => {
                 stored.epic = Some(record);
                 let heads = around.of_kind(ItemKind::UserStory);
-                stored.user_stories = Some(stored.children(ports, reference, &heads).await?);
+                stored.user_stories = Some(stored.children(backlog, reference, &heads).await?);
             }
             ItemKind::UserStory => {
                 stored.user_story = Some(record);
                 let heads = around.of_kind(ItemKind::Requirement);
-                stored.requirements = Some(stored.children(ports, reference, &heads).await?);
+                stored.requirements = Some(stored.children(backlog, reference, &heads).await?);
                 let heads = around.of_kind(ItemKind::AcceptanceCriteria);
-                stored.acceptance_criteria = Some(stored.children(ports, reference, &heads).await?);
+                stored.acceptance_criteria =
+                    Some(stored.children(backlog, reference, &heads).await?);
             }
             ItemKind::Requirement | ItemKind::AcceptanceCriteria => {
                 stored.requirement = Some(record);
                 let heads = match parent {
-                    Some(story) => {
-                        find::children(ports, story, ItemKind::AcceptanceCriteria).await?
-                    }
+                    Some(story) => backlog.children(story, ItemKind::AcceptanceCriteria).await?,
                     None => Vec::new(),
                 };
                 let story = parent.unwrap_or(reference);
-                stored.acceptance_criteria = Some(stored.children(ports, story, &heads).await?);
+                stored.acceptance_criteria = Some(stored.children(backlog, story, &heads).await?);
                 stored.relationships = Some(stored.few_related(around.relationships));
             }
         }
         stored.links = stored.few_links(around.links);
-        stored.siblings(ports, reference, parent).await?;
-        stored.parents(ports, reference, parent).await?;
+        stored.siblings(backlog, reference, parent).await?;
+        stored.parents(backlog, reference, parent).await?;
         Ok(stored)
     }
 
     /// The item's parent, and that one's.
     async fn parents(
         &mut self,
-        ports: &Ports,
+        backlog: Backlog<'_>,
         child: Reference,
         parent: Option<Reference>,
     ) -> Result<()> {
         let (mut child, mut parent) = (child, parent);
         while let Some(reference) = parent {
-            let (head, mut record) = match found(ports, reference).await {
+            let (head, mut record) = match found(backlog, reference).await {
                 Ok(found) => found,
                 Err(error) if is_gone(error.kind) => {
                     self.notes.push(format!("parent of {child}: {}", error.message));
@@ -150,12 +148,12 @@ impl Stored {
     /// Others of the same parent.
     async fn siblings(
         &mut self,
-        ports: &Ports,
+        backlog: Backlog<'_>,
         reference: Reference,
         parent: Option<Reference>,
     ) -> Result<()> {
         let Some(parent) = parent else { return Ok(()) };
-        let mut heads = find::children(ports, parent, reference.kind).await?;
+        let mut heads = backlog.children(parent, reference.kind).await?;
         heads.retain(|head| find::item(head).is_some_and(|it| it.reference != Some(reference)));
         let count = heads.len();
         heads.truncate(MOST);
@@ -176,7 +174,7 @@ impl Stored {
     /// Items with their texts, the first ones.
     async fn children(
         &mut self,
-        ports: &Ports,
+        backlog: Backlog<'_>,
         parent: Reference,
         heads: &[Arc<Head>],
     ) -> Result<Part<Record>> {
@@ -184,7 +182,7 @@ impl Stored {
         let whole = kind.map_or_else(String::new, |kind| uri(parent, View::Children(kind)));
         let first = &heads[..heads.len().min(MOST)];
         let (mut records, mut bytes) = (Vec::new(), 0);
-        for found in record::all(ports, first).await?.into_iter().flatten() {
+        for found in record::all(backlog, first).await?.into_iter().flatten() {
             let mut record = match found {
                 Ok(record) => record,
                 Err(error) => {
@@ -245,8 +243,8 @@ fn is_gone(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
 }
 
-async fn found(ports: &Ports, reference: Reference) -> Result<(Arc<Head>, Record)> {
-    let head = find::head(ports, reference).await?;
-    let record = record::one(ports, &head).await?;
+async fn found(backlog: Backlog<'_>, reference: Reference) -> Result<(Arc<Head>, Record)> {
+    let head = backlog.head(reference).await?;
+    let record = record::one(backlog, &head).await?;
     Ok((head, record))
 }

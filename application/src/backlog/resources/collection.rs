@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use super::content::{Label, Records};
 use super::uri::Collection;
-use crate::Ports;
-use crate::backlog::find;
+use crate::backlog::find::Backlog;
 
 #[derive(Serialize)]
 struct Named {
@@ -28,7 +27,7 @@ struct RelationshipTypes {
     count: usize,
 }
 
-pub(super) async fn content(ports: &Ports, collection: Collection) -> Result<Content> {
+pub(super) async fn content(backlog: Backlog<'_>, collection: Collection) -> Result<Content> {
     let label = Label {
         uri: collection.uri(),
         name: collection.name().to_owned(),
@@ -62,8 +61,8 @@ pub(super) async fn content(ports: &Ports, collection: Collection) -> Result<Con
              user-story://US-001/requirements",
         ),
     };
-    let heads = find::all(ports, kind).await?;
-    label.content(&Records::of(ports, &heads, key, hint).await?)
+    let heads = backlog.all(kind).await?;
+    label.content(&Records::of(backlog, &heads, key, hint).await?)
 }
 
 fn named(all: &[(&'static str, &'static str)]) -> Vec<Named> {

@@ -10,8 +10,8 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::endpoint::{ArgumentOf, Begun, Completion};
 
 use super::uri::{TEMPLATES, VARIABLE};
-use crate::Ports;
-use crate::backlog::{find, prompts};
+use crate::backlog::find::{self, Backlog};
+use crate::backlog::prompts;
 
 /// The protocol allows no more.
 const MOST: usize = 100;
@@ -19,12 +19,12 @@ const MOST: usize = 100;
 /// What is longer is no begin of anything.
 const LONGEST: usize = 500;
 
-pub(super) async fn complete(ports: &Ports, begun: &Begun) -> Result<Completion> {
+pub(super) async fn complete(backlog: Backlog<'_>, begun: &Begun) -> Result<Completion> {
     let typed = begun.value.trim().to_lowercase();
     let Some(kind) = kind(begun).filter(|_| typed.len() <= LONGEST) else {
         return Ok(Completion::default());
     };
-    let heads = find::all(ports, kind).await?;
+    let heads = backlog.all(kind).await?;
     let ranked = |head: &Arc<Head>| {
         let item = find::item(head)?;
         let reference = item.reference?;

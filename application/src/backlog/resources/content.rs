@@ -5,12 +5,12 @@ use std::sync::Arc;
 use reqlore_domain::document::Head;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::endpoint::Content;
+use reqlore_domain::project::ProjectKey;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::uri::JSON;
-use crate::Ports;
-use crate::backlog::find;
+use crate::backlog::find::{self, Backlog};
 use crate::backlog::record::{self, Record};
 
 /// A list is cut when its records are longer than this, in bytes.
@@ -85,7 +85,7 @@ pub(super) struct Records {
 impl Records {
     /// The records of these heads, until there are too many.
     pub(super) async fn of(
-        ports: &Ports,
+        backlog: Backlog<'_>,
         heads: &[Arc<Head>],
         key: &'static str,
         hint: &'static str,
@@ -94,9 +94,11 @@ impl Records {
         let mut list = Self { key, items, count: heads.len(), hint, warnings };
         let mut bytes = 0;
         for heads in heads.chunks(AT_ONCE) {
-            for (head, found) in heads.iter().zip(record::all(ports, heads).await?) {
+            for (head, found) in heads.iter().zip(record::all(backlog, heads).await?) {
                 // It may have gone meanwhile.
-                let Some(record) = found.and_then(|found| list.record(head, found)) else {
+                let Some(record) =
+                    found.and_then(|found| list.record(backlog.project, head, found))
+                else {
                     list.count -= 1;
                     continue;
                 };
@@ -111,13 +113,18 @@ impl Records {
     }
 
     /// One bad file harms no other.
-    fn record(&mut self, head: &Head, found: Result<Record>) -> Option<Record> {
+    fn record(
+        &mut self,
+        project: &ProjectKey,
+        head: &Head,
+        found: Result<Record>,
+    ) -> Option<Record> {
         match found {
             Ok(record) => Some(record),
             Err(error) => {
                 self.warnings.push(error.message);
                 let item = find::item(head)?;
-                Some(Record::new(item, &head.id.name, head.version, ""))
+                Some(Record::new(project, item, &head.id.name, head.version, ""))
             }
         }
     }

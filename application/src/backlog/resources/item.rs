@@ -7,9 +7,8 @@ use serde::Serialize;
 
 use super::content::{Label, Records, short};
 use super::uri::{View, uri};
-use crate::Ports;
 use crate::backlog::brief::Brief;
-use crate::backlog::find;
+use crate::backlog::find::{self, Backlog};
 use crate::backlog::hierarchy::hierarchy;
 use crate::backlog::record::{self, Record};
 use crate::backlog::surroundings::{Links, Relationships, Surroundings};
@@ -39,18 +38,22 @@ struct Related {
     relationships: Relationships,
 }
 
-pub(super) async fn content(ports: &Ports, reference: Reference, view: View) -> Result<Content> {
+pub(super) async fn content(
+    backlog: Backlog<'_>,
+    reference: Reference,
+    view: View,
+) -> Result<Content> {
     match view {
-        View::Item => whole(ports, reference).await,
+        View::Item => whole(backlog, reference).await,
         View::Hierarchy => {
-            let hierarchy = hierarchy(ports, reference).await?;
+            let hierarchy = hierarchy(backlog, reference).await?;
             let what = "with everything below it";
             label(reference, view, &hierarchy.epic.title, what).content(&hierarchy)
         }
-        View::Children(kind) => children(ports, reference, kind).await,
+        View::Children(kind) => children(backlog, reference, kind).await,
         View::Relationships => {
-            let head = find::head(ports, reference).await?;
-            let around = Surroundings::of(ports, reference, &head).await?;
+            let head = backlog.head(reference).await?;
+            let around = Surroundings::of(backlog, reference, &head).await?;
             let relationships = around.relationships;
             let count = relationships.outgoing.len() + relationships.incoming.len();
             let title = find::item(&head).map_or("", |item| &item.title);
@@ -60,10 +63,10 @@ pub(super) async fn content(ports: &Ports, reference: Reference, view: View) -> 
     }
 }
 
-async fn whole(ports: &Ports, reference: Reference) -> Result<Content> {
-    let head = find::head(ports, reference).await?;
-    let record = record::one(ports, &head).await?;
-    let around = Surroundings::of(ports, reference, &head).await?;
+async fn whole(backlog: Backlog<'_>, reference: Reference) -> Result<Content> {
+    let head = backlog.head(reference).await?;
+    let record = record::one(backlog, &head).await?;
+    let around = Surroundings::of(backlog, reference, &head).await?;
     let of = |kind: ItemKind| {
         (kind.parent() == Some(reference.kind)).then(|| Brief::all(&around.of_kind(kind)))
     };
@@ -93,9 +96,9 @@ fn contains(kind: ItemKind) -> &'static str {
     }
 }
 
-async fn children(ports: &Ports, reference: Reference, kind: ItemKind) -> Result<Content> {
-    let head = find::head(ports, reference).await?;
-    let heads = find::children(ports, reference, kind).await?;
+async fn children(backlog: Backlog<'_>, reference: Reference, kind: ItemKind) -> Result<Content> {
+    let head = backlog.head(reference).await?;
+    let heads = backlog.children(reference, kind).await?;
     let hint = "search_requirements and search_global find the others, get_item reads one";
     let (key, what) = match kind {
         ItemKind::Epic => ("epics", "its epics"),
@@ -103,7 +106,7 @@ async fn children(ports: &Ports, reference: Reference, kind: ItemKind) -> Result
         ItemKind::Requirement => ("requirements", "its requirements"),
         ItemKind::AcceptanceCriteria => ("acceptance_criteria", "its acceptance criteria"),
     };
-    let records = Records::of(ports, &heads, key, hint).await?;
+    let records = Records::of(backlog, &heads, key, hint).await?;
     let title = find::item(&head).map_or("", |item| &item.title);
     label(reference, View::Children(kind), title, what).content(&records)
 }

@@ -10,8 +10,7 @@ use reqlore_domain::ports::endpoint::{Resource, Resources};
 
 use super::item::listed;
 use super::uri::{Collection, JSON, View, uri};
-use crate::Ports;
-use crate::backlog::find::{self, project};
+use crate::backlog::find::{self, Backlog};
 
 /// A page.
 const MOST: usize = 100;
@@ -19,7 +18,7 @@ const MOST: usize = 100;
 /// The longest cursor that we give is shorter: a kind, and the name of a file.
 const LONGEST: usize = 1_000;
 
-pub(super) async fn page(ports: &Ports, cursor: Option<&str>) -> Result<Resources> {
+pub(super) async fn page(backlog: Backlog<'_>, cursor: Option<&str>) -> Result<Resources> {
     let (mut kind, mut after, mut resources) = match cursor {
         None => (0, None, Collection::ALL.map(collection).to_vec()),
         Some(cursor) => {
@@ -31,7 +30,7 @@ pub(super) async fn page(ports: &Ports, cursor: Option<&str>) -> Result<Resource
         let room = MOST - resources.len();
         let limit = Some(room.max(1));
         let filter = Filter { kind: Kind::Item(*of), after: after.take(), limit };
-        let page = ports.documents.find(&project(), &filter).await?;
+        let page = backlog.ports.documents.find(backlog.project, &filter).await?;
         if room == 0 && !page.heads.is_empty() {
             return Ok(Resources { resources, next_cursor: Some(written(*of, "")) });
         }

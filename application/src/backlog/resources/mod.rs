@@ -10,19 +10,30 @@ mod tests;
 pub(crate) mod uri;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::endpoint::{Begun, Completion, Content, Resources};
 
 pub(crate) use uri::TEMPLATES;
 use uri::Uri;
 
 use crate::Context;
+use crate::backlog::find::Backlog;
 
-pub(crate) async fn list(context: &Context, cursor: Option<String>) -> Result<Resources> {
-    list::page(&context.ports, cursor.as_deref()).await
+pub(crate) async fn list(
+    context: &Context,
+    caller: &Caller,
+    cursor: Option<String>,
+) -> Result<Resources> {
+    list::page(Backlog::of(&context.ports, caller), cursor.as_deref()).await
 }
 
 /// `is_on`: does this server have a backlog at all?
-pub(crate) async fn read(context: &Context, is_on: bool, uri: &str) -> Result<Content> {
+pub(crate) async fn read(
+    context: &Context,
+    is_on: bool,
+    caller: &Caller,
+    uri: &str,
+) -> Result<Content> {
     let found = uri::read(uri)?;
     if !is_on {
         let message = format!(
@@ -30,12 +41,17 @@ pub(crate) async fn read(context: &Context, is_on: bool, uri: &str) -> Result<Co
         );
         return Err(Error::new(ErrorKind::NotFound, message).reference(uri));
     }
+    let backlog = Backlog::of(&context.ports, caller);
     match found {
-        Uri::Item(reference, view) => item::content(&context.ports, reference, view).await,
-        Uri::Collection(collection) => collection::content(&context.ports, collection).await,
+        Uri::Item(reference, view) => item::content(backlog, reference, view).await,
+        Uri::Collection(collection) => collection::content(backlog, collection).await,
     }
 }
 
-pub(crate) async fn complete(context: &Context, begun: &Begun) -> Result<Completion> {
-    complete::complete(&context.ports, begun).await
+pub(crate) async fn complete(
+    context: &Context,
+    caller: &Caller,
+    begun: &Begun,
+) -> Result<Completion> {
+    complete::complete(Backlog::of(&context.ports, caller), begun).await
 }
