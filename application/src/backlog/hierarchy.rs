@@ -114,6 +114,7 @@ fn cut(stories: &mut Vec<Story>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use reqlore_domain::document::{DocumentId, Kind};
+    use reqlore_domain::project::ProjectKey;
     use serde_json::Value;
 
     use super::*;
@@ -132,7 +133,8 @@ mod tests {
             testing.write(DocumentId { kind: Kind::Item(kind), name: name.to_owned() }, text).await;
         }
         let epic = Reference { kind: ItemKind::Epic, number: 1 };
-        let hierarchy = hierarchy(&testing.ports(), epic).await.unwrap();
+        let (ports, project) = (&testing.ports(), &ProjectKey::default());
+        let hierarchy = hierarchy(Backlog { ports, project }, epic).await.unwrap();
         let hierarchy = serde_json::to_value(hierarchy).unwrap();
         let schema = jsonschema::validator_for(&Value::Object(schema::<Hierarchy>())).unwrap();
         assert!(schema.is_valid(&hierarchy), "{hierarchy:#}");

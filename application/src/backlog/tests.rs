@@ -5,7 +5,7 @@ mod fix;
 
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::identity::Access;
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::endpoint::Endpoint;
 use serde_json::{Value, json};
 
@@ -170,7 +170,7 @@ async fn a_wrong_story_is_told_in_the_words_of_the_specification() {
 #[test]
 fn the_schema_is_the_specification_s_and_has_no_further_keys() {
     let application = Testing::new().application();
-    let caller = reqlore_domain::identity::Caller { name: String::new(), access: Access::Read };
+    let caller = Caller::local("", Access::Read);
     let tools = application.tools(&caller);
     let spec = tools.iter().find(|spec| spec.name == GET).unwrap();
     assert_eq!(spec.description, "Get all requirements linked to a specific user story");

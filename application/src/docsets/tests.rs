@@ -265,7 +265,7 @@ async fn the_check_tells_every_fault_every_slip_and_every_folder_that_is_not_the
 #[tokio::test]
 async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used() {
     let testing = Testing::new();
-    let caller = || Caller { name: "me".to_owned(), access: Access::Write };
+    let caller = || Caller::local("me", Access::Write);
     let import = async |text: &str| import(&testing.ports(), text.to_owned(), caller()).await;
     let first = import("docsets:\n  react: {version: 18.2}\n").await.unwrap();
     assert_eq!((first.docsets, first.replaced, first.unchanged), (1, false, false));

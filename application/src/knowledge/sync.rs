@@ -5,6 +5,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::Inventory;
+use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::documents::Look;
 use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
@@ -80,7 +81,9 @@ impl Tool for Sync {
         let mut missed = Missed::default();
         // Who may not write sees what is in the storage.
         if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
-            let act = act(ports, &call, spec, "the files of the project's root are taken over");
+            let reason = "the files of the project's root are taken over";
+            // It takes several commits, and does the same when it is done again.
+            let act = Act { once: None, ..act(ports, &call, spec, reason) };
             missed = super::import::import(ports, tree, &project, &act, observer).await?;
         }
         context.models.update_index(ports, &project, Look::Everything, observer).await?;

@@ -330,8 +330,8 @@ async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
     store
         .expect_changes()
         .returning(|_, _, _, _| Ok(Changes::Since { revision: Revision(1), ids: Vec::new() }));
-    store.expect_commit().returning(move |_, mut commit| {
-        let changes = commit.decided(&Snapshot::default()).unwrap();
+    store.expect_commit().returning(move |project, mut commit| {
+        let changes = commit.decided(project, &Snapshot::default()).unwrap().changes;
         if changes.iter().any(|change| change.id().name == "bad") {
             let (place, reason) = ("bad".to_owned(), "is refused".to_owned());
             return Err(StoreError::Refused { place, reason });

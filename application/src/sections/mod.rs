@@ -50,10 +50,12 @@ async fn read(
     Ok((agents, found.next().flatten()))
 }
 
-/// Writes the placeholder (S1 T.3.2), unless somebody else was faster.
+/// Writes the placeholder (S1 T.3.2), unless somebody else was faster. A key that comes with the
+/// call is for what the caller asked for, which comes behind this.
 async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> Result<Document> {
     let id = DocumentId::instructions();
     let reads = Reads::of(vec![id.clone()]);
+    let act = Act { once: None, ..act };
     let created = edit(ports, project, reads, act, move |snapshot| {
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));

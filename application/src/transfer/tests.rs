@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use reqlore_domain::audit::Row;
 use reqlore_domain::document::Document;
-use reqlore_domain::ports::archive::Mark;
+use reqlore_domain::ports::archive::{Identities, Mark};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::MemoryStore;
@@ -81,6 +82,14 @@ impl Source for Giving {
     async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
         Ok(Vec::new())
     }
+
+    async fn identities(&mut self) -> StoreResult<Identities> {
+        Ok(Identities::default())
+    }
+
+    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+        Ok(Vec::new())
+    }
 }
 
 struct Taking {
@@ -97,6 +106,14 @@ impl Sink for Taking {
 
     async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
         self.sink.mark(marks).await
+    }
+
+    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
+        self.sink.identities(identities).await
+    }
+
+    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+        self.sink.audit(rows).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {

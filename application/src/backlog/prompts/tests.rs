@@ -81,7 +81,7 @@ fn references(part: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn the_five_prompts_are_there_and_an_unknown_name_is_told_them() {
     let testing = project().await;
-    let caller = Caller { name: "tester".to_owned(), access: Access::Read };
+    let caller = Caller::local("tester", Access::Read);
     let application = testing.application();
     let listed: Vec<&str> = application.prompts(&caller).iter().map(|spec| spec.name).collect();
     let mut expected = OF.map(|(name, ..)| name);

@@ -9,7 +9,7 @@ const STORY: usize = 1;
 const REQUIREMENT: usize = 2;
 
 async fn fix(testing: &Testing) -> Mended {
-    let caller = Caller { name: "t".to_owned(), access: Access::Write };
+    let caller = Caller::local("t", Access::Write);
     crate::check::fix(&testing.ports(), caller).await.unwrap()
 }
 
