@@ -67,15 +67,12 @@ impl Recorder {
     }
 
     /// The end of a call. A row that was written with a change is enough.
-    pub(crate) async fn end<T>(
+    pub(crate) async fn end<'a, T>(
         &self,
         audited: Option<&Audited>,
-        noted: impl FnOnce() -> Noted<'_>,
+        noted: impl FnOnce() -> Noted<'a>,
         outcome: Result<T>,
-    ) -> Result<T>
-    where
-        T: Send,
-    {
+    ) -> Result<T> {
         let Some(audited) = audited.filter(|audited| !audited.is_written()) else { return outcome };
         let entry = entry(audited, noted(), outcome.as_ref().err());
         self.add(entry).await.and(outcome)

@@ -16,8 +16,8 @@ use tracing::Instrument;
 
 use crate::audit::{self, Noted};
 use crate::backlog::find::Backlog;
-use crate::{Application, Context, gate, once};
 use crate::backlog::{prompts, resources};
+use crate::{Application, Context, gate, once};
 
 impl Application {
     fn unknown_tool(&self, name: &str) -> Error {
@@ -129,7 +129,8 @@ impl Endpoint for Application {
         let span = tracing::info_span!("read", uri = asked.name, id = %asked.correlation_id);
         let outcome = match self.admit(&asked.caller, READ) {
             Ok(()) => {
-                let reading = resources::read(&self.context, self.has_backlog(), &asked.caller, &asked.name);
+                let reading =
+                    resources::read(&self.context, self.has_backlog(), &asked.caller, &asked.name);
                 reading.instrument(span).await
             }
             Err(error) => Err(error),

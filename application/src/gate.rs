@@ -19,7 +19,9 @@ pub(crate) fn admit(
     if !caller.may(access) {
         let way_out = match (&caller.token, caller.role) {
             (None, _) => "this server is read-only",
-            (Some(_), Role::Commenter) => "your role is commenter, which reads; ask an administrator",
+            (Some(_), Role::Commenter) => {
+                "your role is commenter, which reads; ask an administrator"
+            }
             (Some(_), _) => "your token or this server is for reading; use a token of scope write",
         };
         return forbidden(format!("{what} writes, and {} may only read: {way_out}.", caller.name));
@@ -35,3 +37,6 @@ pub(crate) fn admit(
                   an administrator for another one.";
     forbidden(reason.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ mod paging;
 mod read_model;
 pub mod sections;
 #[cfg(test)]
+mod team;
+#[cfg(test)]
 mod testing;
 mod tool;
 mod toolset;
@@ -128,22 +130,12 @@ impl Application {
     ) -> TokenAuthenticator {
         let Ports { projects, clock, .. } = &self.context.ports;
         let recorder = Arc::clone(&self.context.recorder);
-        TokenAuthenticator::new(
-            identities,
-            Arc::clone(projects),
-            Arc::clone(clock),
-            recorder,
-            most,
-        )
+        TokenAuthenticator::new(identities, Arc::clone(projects), Arc::clone(clock), recorder, most)
     }
 
     /// What somebody must do every second beside the calls, and at the end. Rows of the audit are
     /// kept for so many days.
-    pub fn upkeep(
-        &self,
-        authenticator: Option<Arc<TokenAuthenticator>>,
-        keep_days: u32,
-    ) -> Upkeep {
+    pub fn upkeep(&self, authenticator: Option<Arc<TokenAuthenticator>>, keep_days: u32) -> Upkeep {
         let Ports { answers, clock, .. } = &self.context.ports;
         let (recorder, answers) = (Arc::clone(&self.context.recorder), Arc::clone(answers));
         let (minute, hour) = Default::default();

@@ -52,10 +52,10 @@ pub(crate) async fn again(
     now: Timestamp,
 ) -> Result<Option<Reply>> {
     let earlier = answers.earlier(&once.key).await?.filter(|earlier| earlier.counts_at(now));
-    earlier.map(|earlier| replay(once, earlier)).transpose()
+    earlier.map(|earlier| replay(once, &earlier)).transpose()
 }
 
-fn replay(once: &Once, earlier: Earlier) -> Result<Reply> {
+fn replay(once: &Once, earlier: &Earlier) -> Result<Reply> {
     let refused = |message| Err(Error::new(ErrorKind::Conflict, message));
     if earlier.request != once.request {
         return refused(

@@ -57,6 +57,8 @@ impl Testing {
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
             ids: Arc::clone(&self.ids),
+            answers: Arc::new(MemoryStore::default()),
+            audit: None,
             settings: Settings::default(),
         }
     }
@@ -152,6 +154,7 @@ impl Testing {
             correlation_id: "test".to_owned(),
             name: name.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
+            again: false,
         }
     }
 

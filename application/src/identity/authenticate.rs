@@ -189,11 +189,12 @@ impl TokenAuthenticator {
 #[async_trait]
 impl Authenticator for TokenAuthenticator {
     async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Arc<Caller>, Denied> {
-        let refuse = async |id: Option<&TokenId>, denial| {
-            match self.refuse(&credentials, id, denial).await {
-                Ok(()) => Err(Denied::Token(denial)),
-                Err(error) => Err(Denied::Failed(error)),
-            }
+        let refuse = async |id: Option<&TokenId>, denial| match self
+            .refuse(&credentials, id, denial)
+            .await
+        {
+            Ok(()) => Err(Denied::Token(denial)),
+            Err(error) => Err(Denied::Failed(error)),
         };
         let Some(text) = credentials.token else { return refuse(None, Denial::Missing).await };
         let Some(presented) = Presented::parse(text) else {

@@ -1,0 +1,169 @@
+//! Who may do what, and what stays on record of it, over a store in memory.
+
+use std::sync::Arc;
+
+use reqlore_domain::audit::OK;
+use reqlore_domain::document::Version;
+use reqlore_domain::error::ErrorKind;
+use reqlore_domain::identity::{Access, Caller, Role, Token};
+use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::project::ProjectKey;
+use serde_json::json;
+
+use crate::team::{Team, id};
+
+const DAY: i64 = 24 * 60 * 60;
+
+async fn writer(team: &Team) -> Arc<Caller> {
+    team.join('w', "wendy", Role::User, Access::Write).await;
+    team.login('w').await.unwrap()
+}
+
+async fn reader(team: &Team) -> Arc<Caller> {
+    team.join('r', "rob", Role::Commenter, Access::Write).await;
+    team.login('r').await.unwrap()
+}
+
+// S5: 4.4, 7.9
+#[tokio::test]
+async fn who_may_only_read_is_listed_no_writing_tool_and_refused_each() {
+    let team = Team::new();
+    let (writer, reader) = (writer(&team).await, reader(&team).await);
+    let listed = team.application.tools(&reader);
+    assert!(listed.iter().all(|spec| spec.access == Access::Read));
+    for spec in team.application.tools(&writer) {
+        let refused = team.call(&reader, spec.name, json!({}), None).await.err();
+        let forbidden = refused.is_some_and(|error| error.kind == ErrorKind::Forbidden);
+        assert_eq!(forbidden, spec.access == Access::Write, "{}", spec.name);
+    }
+    assert!(team.epic(&reader, None).await.is_err());
+    let written =
+        team.rows().await.into_iter().filter(|row| row.targets.iter().any(|t| t.is_changed()));
+    assert_eq!(written.count(), 0);
+}
+
+// S5: 6.8, 8.8
+#[tokio::test]
+async fn whose_projects_are_gone_reads_nothing_at_all() {
+    let team = Team::new();
+    let writer = writer(&team).await;
+    team.epic(&writer, None).await.unwrap();
+    let token = team.token('g', "wendy", Access::Write);
+    let token = Token { projects: vec![ProjectKey::new("gone")], ..token };
+    team.put(IdentityChange::Token(token)).await;
+    let gone = team.login('g').await.unwrap();
+    let asked = || team.asked(&gone, "epic://EP-001");
+    let read = team.application.read(asked()).await.unwrap_err();
+    let prompt = team.application.prompt(team.asked(&gone, "decompose_epic")).await.unwrap_err();
+    let listed = team.application.resources(&gone, "i", None).await.unwrap_err();
+    let called = team.call(&gone, "get_item", json!({ "reference": "EP-001" }), None).await;
+    for error in [read, prompt, listed, called.unwrap_err()] {
+        assert_eq!(error.kind, ErrorKind::Forbidden);
+        assert!(error.message.contains("ask an administrator"), "{error}");
+    }
+    assert!(team.application.read(team.asked(&writer, "epic://EP-001")).await.is_ok());
+}
+
+// S5: 2.4, 4.5
+#[tokio::test]
+async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
+    let team = Team::new();
+    let (writer, reader) = (writer(&team).await, reader(&team).await);
+    team.epic(&writer, None).await.unwrap();
+    let update = json!({ "epic": "EP-001", "title": "Better" });
+    team.call(&writer, "update_epic", update, None).await.unwrap();
+    team.call(&reader, "get_item", json!({ "reference": "EP-001" }), None).await.unwrap();
+    team.call(&reader, "get_item", json!({ "reference": "EP-999" }), None).await.unwrap_err();
+    team.epic(&reader, None).await.unwrap_err();
+    team.call(&reader, "no_such_tool", json!({}), None).await.unwrap_err();
+    team.application.read(team.asked(&reader, "epic://EP-001")).await.unwrap();
+    team.application.prompt(team.asked(&reader, "decompose_epic")).await.unwrap();
+    team.application.noted(&reader, "n-1", "tools/list").await.unwrap();
+    let rows = team.rows().await;
+    let told: Vec<_> = rows.iter().map(|row| (&*row.user, &*row.action, &*row.result)).collect();
+    assert_eq!(
+        told,
+        [
+            ("wendy", "create_epic", OK),
+            ("wendy", "update_epic", OK),
+            ("rob", "get_item", OK),
+            ("rob", "get_item", "not_found"),
+            ("rob", "create_epic", "forbidden"),
+            ("rob", "no_such_tool", "unknown_tool"),
+            ("rob", "resources/read", OK),
+            ("rob", "prompts/get", OK),
+            ("rob", "tools/list", OK),
+        ]
+    );
+    let (made, better) = (&rows[0].targets[0], &rows[1].targets[0]);
+    assert_eq!((made.before, made.after), (None, better.before));
+    assert!(better.after.is_some_and(|after| Some(after) != better.before));
+    assert_eq!((&rows[0].token, &*rows[0].correlation_id), (&Some(id('w')), "call-1"));
+    assert_eq!((&*rows[2].targets[0].name, rows[2].targets[0].after), ("EP-001", None::<Version>));
+    assert_eq!((&*rows[6].targets[0].name, &*rows[6].correlation_id), ("epic://EP-001", "asked-1"));
+}
+
+#[tokio::test]
+async fn whoever_looks_again_on_a_callers_behalf_leaves_no_row() {
+    let team = Team::new();
+    let writer = writer(&team).await;
+    team.epic(&writer, None).await.unwrap();
+    let before = team.rows().await.len();
+    let mut asked = team.asked(&writer, "epic://EP-001");
+    asked.again = true;
+    team.application.read(asked).await.unwrap();
+    assert_eq!(team.rows().await.len(), before);
+}
+
+/// Rulings 7, catalogue 147.
+#[tokio::test]
+async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
+    let team = Team::new();
+    let writer = writer(&team).await;
+    let first = team.epic(&writer, Some("k")).await.unwrap();
+    team.pass(DAY - 1);
+    let second = team.epic(&writer, Some("k")).await.unwrap();
+    assert_eq!(first, second);
+    let listed = team.call(&writer, "list_epics", json!({}), None).await.unwrap();
+    assert_eq!(listed.data["total"], 1);
+    let other = json!({ "title": "Another", "priority": 1 });
+    let refused = team.call(&writer, "create_epic", other, Some("k")).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+    assert!(refused.message.contains("a key of its own"), "{refused}");
+    team.pass(1);
+    assert_ne!(team.epic(&writer, Some("k")).await.unwrap(), first, "a day later it is new");
+    assert_ne!(team.epic(&writer, Some("l")).await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn a_key_is_its_callers_own_and_counts_for_nothing_when_a_call_fails() {
+    let team = Team::new();
+    let writer = writer(&team).await;
+    team.join('o', "otto", Role::User, Access::Write).await;
+    let otto = team.login('o').await.unwrap();
+    let first = team.epic(&writer, Some("k")).await.unwrap();
+    assert_ne!(team.epic(&otto, Some("k")).await.unwrap(), first);
+    let bad = json!({ "title": "An epic", "priority": 9 });
+    team.call(&writer, "create_epic", bad, Some("m")).await.unwrap_err();
+    team.epic(&writer, Some("m")).await.unwrap();
+    let race = || team.epic(&writer, Some("r"));
+    let (one, two, three) = tokio::join!(race(), race(), race());
+    let one = one.unwrap();
+    assert!([two.unwrap(), three.unwrap()].iter().all(|other| *other == one));
+}
+
+#[tokio::test]
+async fn old_rows_go_and_young_ones_stay() {
+    let team = Team::new();
+    let writer = writer(&team).await;
+    team.epic(&writer, None).await.unwrap();
+    let upkeep = team.application.upkeep(None, 400);
+    team.pass(399 * DAY);
+    upkeep.tick().await;
+    assert_eq!(team.rows().await[0].action, "create_epic");
+    team.pass(2 * DAY);
+    upkeep.tick().await;
+    let rows = team.rows().await;
+    assert_eq!(rows[0].action, reqlore_domain::audit::PRUNED);
+}

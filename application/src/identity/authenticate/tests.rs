@@ -1,0 +1,156 @@
+//! Logins, over a store in memory.
+
+use reqlore_domain::identity::{Role, Token, User};
+use reqlore_domain::ports::identity::IdentityChange;
+
+use super::*;
+use crate::team::{Team, id, presented};
+
+fn denial(outcome: Result<Arc<Caller>, Denied>) -> Denial {
+    match outcome {
+        Err(Denied::Token(denial)) => denial,
+        other => panic!("{other:?}"),
+    }
+}
+
+// S5: 1.3, 1.5, 4.1, 4.3
+#[tokio::test]
+async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
+    let team = Team::new();
+    for (letter, role, scope, access) in [
+        ('a', Role::Administrator, Access::Write, Access::Write),
+        ('b', Role::User, Access::Write, Access::Write),
+        ('c', Role::User, Access::Read, Access::Read),
+        ('d', Role::Commenter, Access::Write, Access::Read),
+        ('e', Role::Administrator, Access::Read, Access::Read),
+    ] {
+        team.join(letter, &format!("user-{letter}"), role, scope).await;
+        let caller = team.login(letter).await.unwrap();
+        assert_eq!(caller.name, format!("user-{letter}"));
+        assert_eq!((caller.role, caller.access), (role, access), "{letter}");
+        assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &Reach::Configured));
+    }
+    let read_only = Team::that_allows(Access::Read);
+    read_only.join('a', "ada", Role::Administrator, Access::Write).await;
+    assert_eq!(read_only.login('a').await.unwrap().access, Access::Read);
+}
+
+// S5: 1.4, 4.2, 4.6
+#[tokio::test]
+async fn whatever_is_no_good_token_is_refused() {
+    let team = Team::new();
+    team.join('a', "ada", Role::User, Access::Write).await;
+    assert_eq!(denial(team.show(None, None).await), Denial::Missing);
+    for malformed in ["", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "a.b.c", " "] {
+        assert_eq!(denial(team.show(Some(malformed), None).await), Denial::Malformed);
+    }
+    assert_eq!(denial(team.login('z').await), Denial::Unknown);
+    let other = Presented::new(id('a').as_str(), &"x".repeat(32)).unwrap().reveal();
+    assert_eq!(denial(team.show(Some(&other), None).await), Denial::Wrong);
+    team.pass(999);
+    team.login('a').await.unwrap();
+    team.pass(1);
+    assert_eq!(denial(team.login('a').await), Denial::Expired);
+}
+
+/// Rulings 7, from the next request.
+#[tokio::test]
+async fn what_changes_counts_at_once() {
+    let team = Team::new();
+    team.join('a', "ada", Role::User, Access::Write).await;
+    assert_eq!(team.login('a').await.unwrap().access, Access::Write);
+    team.put(IdentityChange::User(team.user("ada", Role::Commenter))).await;
+    assert_eq!(team.login('a').await.unwrap().access, Access::Read);
+    let disabled = User { disabled_at: Some(team.clock.now()), ..team.user("ada", Role::User) };
+    team.put(IdentityChange::User(disabled)).await;
+    assert_eq!(denial(team.login('a').await), Denial::Disabled);
+    team.put(IdentityChange::User(team.user("ada", Role::User))).await;
+    team.login('a').await.unwrap();
+    let token = team.token('a', "ada", Access::Write);
+    let revoked = Token { revoked_at: Some(team.clock.now()), ..token };
+    team.put(IdentityChange::Token(revoked)).await;
+    assert_eq!(denial(team.login('a').await), Denial::Revoked);
+}
+
+#[tokio::test]
+async fn a_token_is_looked_up_once_while_nothing_changes() {
+    let team = Team::new();
+    team.join('a', "ada", Role::User, Access::Write).await;
+    let first = team.login('a').await.unwrap();
+    let second = team.login('a').await.unwrap();
+    assert!(Arc::ptr_eq(&first, &second));
+    team.put(IdentityChange::User(team.user("bob", Role::User))).await;
+    assert!(!Arc::ptr_eq(&first, &team.login('a').await.unwrap()));
+}
+
+/// Rulings 1: the header, else the token's only or default project.
+#[tokio::test]
+async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
+    let team = Team::new();
+    team.join('a', "ada", Role::User, Access::Write).await;
+    let [web, default] = [ProjectKey::new("web"), ProjectKey::default()];
+    for (letter, projects, expected) in [
+        ('b', vec![web.clone()], &web),
+        ('c', vec![web.clone(), default.clone()], &default),
+        ('d', vec![ProjectKey::new("gone"), web.clone()], &web),
+        ('e', vec![ProjectKey::new("gone")], &ProjectKey::new("gone")),
+    ] {
+        let token = Token { projects, ..team.token(letter, "ada", Access::Write) };
+        team.put(IdentityChange::Token(token)).await;
+        assert_eq!(&team.login(letter).await.unwrap().project, expected);
+    }
+    assert!(team.login('a').await.unwrap().project.is_default());
+    let shown = |letter| presented(letter).reveal();
+    let named = team.show(Some(&shown('a')), Some("web")).await.unwrap();
+    assert_eq!(named.project, web);
+    let mut told = Vec::new();
+    for project in ["default", "nowhere", "/etc", ""] {
+        match team.show(Some(&shown('b')), Some(project)).await {
+            Err(Denied::Project(error)) => told.push(error.message.replace(project, "X")),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(told[0].contains("the projects that you can use are: web."), "{}", told[0]);
+    assert_eq!(told[0], told[1], "another's project and none are told alike");
+}
+
+// S5: 4.5, 4.8
+#[tokio::test]
+async fn refused_logins_are_on_record_with_the_id_alone() {
+    let team = Team::new();
+    team.join('a', "ada", Role::User, Access::Write).await;
+    let _ = team.show(None, None).await;
+    let _ = team.show(Some("nonsense"), None).await;
+    let _ = team.login('z').await;
+    let rows = team.rows().await;
+    let told: Vec<_> = rows.iter().map(|row| (&*row.result, row.token.clone())).collect();
+    assert_eq!(told, [("malformed", None), ("unknown", Some(id('z')))]);
+    assert!(rows.iter().all(|row| row.reason == "from 192.0.2.7" && row.user.is_empty()));
+    for _ in 0..300 {
+        let _ = team.login('z').await;
+    }
+    team.authenticator.settle().await.unwrap();
+    let rows = team.rows().await;
+    assert!(rows.len() < 102, "a flood is no {} rows", rows.len());
+    assert_eq!(rows.last().unwrap().reason, "203 more logins were refused");
+}
+
+#[tokio::test]
+async fn uses_are_noted_once_in_a_while_and_not_at_each_request() {
+    let team = Team::new();
+    team.join('a', "ada", Role::User, Access::Write).await;
+    team.login('a').await.unwrap();
+    let used = async || team.store.tokens().await.unwrap()[0].last_used_at;
+    assert_eq!(used().await, None);
+    team.pass(5);
+    team.login('a').await.unwrap();
+    let upkeep = team.application.upkeep(Some(Arc::clone(&team.authenticator)), 400);
+    upkeep.tick().await;
+    assert_eq!(used().await, Some(team.clock.now()));
+    team.pass(5);
+    team.login('a').await.unwrap();
+    upkeep.tick().await;
+    assert_ne!(used().await, Some(team.clock.now()), "a minute has not passed");
+    upkeep.finish().await;
+    assert_eq!(used().await, Some(team.clock.now()));
+}

@@ -1,0 +1,179 @@
+//! A team on one store in memory, for tests: users with tokens, a clock that can be moved, and the
+//! rows that their calls leave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use reqlore_domain::audit::{Entry, Verifier};
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::{Access, Caller, Presented, Role, Token, TokenId, User, UserName};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
+use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::endpoint::{Asked, Call, Endpoint, Reply, Unobserved};
+use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use serde_json::{Value, json};
+
+use crate::identity::authenticate::TokenAuthenticator;
+use crate::testing::Testing;
+use crate::{Application, Ports};
+
+pub(crate) const NOW: i64 = 1_700_000_000;
+const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
+
+/// A clock that stands still until somebody moves it.
+pub(crate) struct Moved(AtomicI64);
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        Timestamp::new(self.0.load(Ordering::Relaxed), 0)
+    }
+}
+
+pub(crate) struct Team {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) clock: Arc<Moved>,
+    pub(crate) application: Application,
+    pub(crate) authenticator: Arc<TokenAuthenticator>,
+}
+
+impl Team {
+    /// With the projects `default` and `web`.
+    pub(crate) fn new() -> Self {
+        Self::that_allows(Access::Write)
+    }
+
+    pub(crate) fn that_allows(most: Access) -> Self {
+        let store = Arc::new(MemoryStore::default());
+        let clock = Arc::new(Moved(AtomicI64::new(NOW)));
+        let application = Application::new(Ports {
+            documents: store.clone(),
+            projects: Arc::new(NamedProjects(vec![ProjectKey::new("web")])),
+            clock: clock.clone(),
+            answers: store.clone(),
+            audit: Some(store.clone()),
+            ..Testing::new().ports()
+        });
+        let authenticator = Arc::new(application.authenticator(store.clone(), most));
+        Self { store, clock, application, authenticator }
+    }
+
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.clock.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    pub(crate) async fn put(&self, change: IdentityChange) {
+        let commit = IdentityCommit {
+            users: Vec::new(),
+            tokens: Vec::new(),
+            decide: Box::new(move |_, _| Ok(vec![change.clone()])),
+            act: Act {
+                caller: Arc::new(Caller::local("admin", Access::Write)),
+                tool: "test",
+                reason: String::new(),
+                correlation_id: String::new(),
+                at: self.clock.now(),
+                audited: None,
+                once: None,
+            },
+        };
+        self.store.commit_identities(commit).await.unwrap();
+    }
+
+    pub(crate) fn user(&self, name: &str, role: Role) -> User {
+        let name = UserName::parse(name).unwrap();
+        User { name, role, created_at: self.clock.now(), disabled_at: None }
+    }
+
+    pub(crate) fn token(&self, letter: char, user: &str, scope: Access) -> Token {
+        let presented = presented(letter);
+        Token {
+            id: presented.id.clone(),
+            user: UserName::parse(user).unwrap(),
+            digest: presented.digest(),
+            scope,
+            projects: Vec::new(),
+            created_at: self.clock.now(),
+            expires_at: Timestamp::new(self.clock.now().seconds() + 1_000, 0),
+            revoked_at: None,
+            successor: None,
+            last_used_at: None,
+        }
+    }
+
+    /// A user with a token, whose letters are all this one.
+    pub(crate) async fn join(&self, letter: char, name: &str, role: Role, scope: Access) {
+        self.put(IdentityChange::User(self.user(name, role))).await;
+        self.put(IdentityChange::Token(self.token(letter, name, scope))).await;
+    }
+
+    pub(crate) async fn login(&self, letter: char) -> Result<Arc<Caller>, Denied> {
+        self.show(Some(&presented(letter).reveal()), None).await
+    }
+
+    pub(crate) async fn show(
+        &self,
+        token: Option<&str>,
+        project: Option<&str>,
+    ) -> Result<Arc<Caller>, Denied> {
+        let (address, correlation_id) = ("192.0.2.7", "login-1");
+        let credentials = Credentials { token, project, address, correlation_id };
+        self.authenticator.authenticate(credentials).await
+    }
+
+    pub(crate) async fn call(
+        &self,
+        caller: &Arc<Caller>,
+        name: &str,
+        arguments: Value,
+        key: Option<&str>,
+    ) -> Result<Reply> {
+        let call = Call {
+            caller: Arc::clone(caller),
+            correlation_id: "call-1".to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.as_object().cloned().unwrap_or_default(),
+            observer: Arc::new(Unobserved),
+            idempotency_key: key.map(str::to_owned),
+            audited: None,
+            once: None,
+        };
+        self.application.call(call).await
+    }
+
+    pub(crate) async fn epic(&self, caller: &Arc<Caller>, key: Option<&str>) -> Result<Reply> {
+        let arguments = json!({ "title": "An epic", "priority": 2 });
+        self.call(caller, "create_epic", arguments, key).await
+    }
+
+    pub(crate) fn asked(&self, caller: &Arc<Caller>, name: &str) -> Asked {
+        Asked {
+            caller: Arc::clone(caller),
+            correlation_id: "asked-1".to_owned(),
+            name: name.to_owned(),
+            arguments: json!({ "epic": "EP-001" }).as_object().cloned().unwrap(),
+            again: false,
+        }
+    }
+
+    /// The rows so far, of a chain that is whole.
+    pub(crate) async fn rows(&self) -> Vec<Entry> {
+        self.application.context.recorder.flush().await.unwrap();
+        let rows = self.store.rows(1, usize::MAX).await.unwrap();
+        let mut verifier = Verifier::default();
+        verifier.next(&rows).unwrap();
+        rows.iter().map(|row| row.entry().unwrap()).collect()
+    }
+}
+
+pub(crate) fn presented(letter: char) -> Presented {
+    Presented::new(&letter.to_string().repeat(12), SECRET).unwrap()
+}
+
+pub(crate) fn id(letter: char) -> TokenId {
+    presented(letter).id
+}
