@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use reqlore_domain::audit;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, Kind};
-use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
+use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 
-use crate::base::{Base, Batch, FILLING, META, PROJECTS};
+use crate::base::{AUDIT, Base, Batch, EPOCH, FILLING, META, PROJECTS, TOKENS, USERS};
 use crate::error::{INCOMPLETE, damaged, damaged_document, of_sled, refused};
 use crate::gate::Looking;
 use crate::values::{ProjectRow, Row, decode, encode, seal};
@@ -22,6 +23,8 @@ use crate::{SledStore, blocking, keys, read, write};
 /// A part is given when it has this many records or bytes.
 const MOST_RECORDS: usize = 1000;
 const MOST_BYTES: usize = 2_000_000;
+/// So many users, tokens or rows are one transaction when a storage is filled.
+const AT_ONCE: usize = 500;
 
 #[async_trait]
 impl Archive for SledStore {
@@ -36,7 +39,7 @@ impl Archive for SledStore {
             let total = usize::try_from(total).ok();
             let next = Place { project: 0, kind: 0, after: None };
             let source: Box<dyn Source> =
-                Box::new(Copy { base, _looking: looking, projects, total, next });
+                Box::new(Copy { base, _looking: looking, projects, total, next, row: 0 });
             Ok(source)
         })
         .await
@@ -49,7 +52,9 @@ impl Archive for SledStore {
             let looking = base.gate.copy();
             base.check_complete()?;
             base.check_writable()?;
-            if base.projects()?.iter().any(|(_, row)| row.total() > 0) {
+            let has_documents = base.projects()?.iter().any(|(_, row)| row.total() > 0);
+            let has_others = [USERS, TOKENS, AUDIT].iter().any(|tree| !base.tree(*tree).is_empty());
+            if has_documents || has_others {
                 return Err(refused("is not empty; name a new folder"));
             }
             if base.incomplete.swap(true, Ordering::Relaxed) {
@@ -72,6 +77,8 @@ struct Copy {
     projects: Vec<(ProjectKey, ProjectRow)>,
     total: Option<usize>,
     next: Place,
+    /// Where the audit goes on.
+    row: u64,
 }
 
 /// Where a copy goes on.
@@ -129,6 +136,30 @@ impl Source for Copy {
         });
         Ok(marks.collect())
     }
+
+    async fn identities(&mut self) -> StoreResult<Identities> {
+        let base = Arc::clone(&self.base);
+        blocking(move || Ok(Identities { users: base.users()?, tokens: base.tokens()? })).await
+    }
+
+    async fn audit(&mut self) -> StoreResult<Vec<audit::Row>> {
+        let (base, from) = (Arc::clone(&self.base), self.row);
+        let rows = blocking(move || {
+            let (mut rows, mut bytes) = (Vec::new(), 0);
+            for row in base.audit(from).take(MOST_RECORDS) {
+                let row = row?;
+                bytes += row.text.len();
+                rows.push(row);
+                if bytes >= MOST_BYTES {
+                    break;
+                }
+            }
+            Ok(rows)
+        })
+        .await?;
+        self.row = rows.last().map_or(from, |row: &audit::Row| row.number + 1);
+        Ok(rows)
+    }
 }
 
 impl Base {
@@ -180,6 +211,35 @@ impl Base {
         batch.put(PROJECTS, key, encode(key, &row));
         self.write(batch)
     }
+
+    fn take_identities(&self, identities: &Identities) -> StoreResult<()> {
+        for users in identities.users.chunks(AT_ONCE) {
+            let mut batch = Batch::default();
+            users.iter().try_for_each(|user| self.put_user(&mut batch, user))?;
+            self.write(batch)?;
+        }
+        for tokens in identities.tokens.chunks(AT_ONCE) {
+            let mut batch = Batch::default();
+            tokens.iter().try_for_each(|token| self.put_token(&mut batch, token))?;
+            self.write(batch)?;
+        }
+        let epoch = self.epoch.load(Ordering::Acquire) + 1;
+        let mut batch = Batch::default();
+        batch.put(META, EPOCH, encode(EPOCH, &epoch));
+        self.write(batch)?;
+        self.epoch.store(epoch, Ordering::Release);
+        Ok(())
+    }
+
+    /// The writer finds them in the trees: it keeps no newest row while there is none.
+    fn take_rows(&self, rows: &[audit::Row]) -> StoreResult<()> {
+        for rows in rows.chunks(AT_ONCE) {
+            let mut batch = Batch::default();
+            rows.iter().try_for_each(|row| self.put_row(&mut batch, row))?;
+            self.write(batch)?;
+        }
+        Ok(())
+    }
 }
 
 /// Commits wait while this lives; a storage that is being filled is nobody else's.
@@ -205,6 +265,25 @@ impl Sink for Filling {
         blocking(move || {
             base.check_writable()?;
             marks.iter().try_for_each(|mark| base.take_mark(mark))
+        })
+        .await
+    }
+
+    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
+        let base = Arc::clone(&self.base);
+        blocking(move || {
+            base.check_writable()?;
+            base.take_identities(&identities)
+        })
+        .await
+    }
+
+    async fn audit(&mut self, rows: Vec<audit::Row>) -> StoreResult<()> {
+        let base = Arc::clone(&self.base);
+        blocking(move || {
+            base.check_writable()?;
+            base.take_rows(&rows)?;
+            base.flush()
         })
         .await
     }

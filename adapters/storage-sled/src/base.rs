@@ -25,11 +25,31 @@ pub(crate) const LINKS: usize = 4;
 pub(crate) const HISTORY: usize = 5;
 pub(crate) const DELETIONS: usize = 6;
 pub(crate) const META: usize = 7;
-pub(crate) const NAMES: [&str; 8] =
-    ["projects", "documents", "bodies", "references", "links", "history", "deletions", "meta"];
+pub(crate) const USERS: usize = 8;
+pub(crate) const TOKENS: usize = 9;
+pub(crate) const AUDIT: usize = 10;
+pub(crate) const KEYS: usize = 11;
+pub(crate) const OVERFLOW: usize = 12;
+pub(crate) const NAMES: [&str; 13] = [
+    "projects",
+    "documents",
+    "bodies",
+    "references",
+    "links",
+    "history",
+    "deletions",
+    "meta",
+    "users",
+    "tokens",
+    "audit",
+    "keys",
+    "overflow",
+];
 
 /// In [`META`]: how many transactions there were.
 pub(crate) const COMMITS: &[u8] = b"commits";
+/// In [`META`]: how often identities were changed.
+pub(crate) const EPOCH: &[u8] = b"epoch";
 /// In [`META`]: there while the storage is being filled.
 pub(crate) const FILLING: &[u8] = b"filling";
 
@@ -42,6 +62,8 @@ pub(crate) struct Base {
     pub(crate) incomplete: AtomicBool,
     pub(crate) broken: AtomicBool,
     pub(crate) commits: AtomicU64,
+    /// As in [`META`], kept here because it is asked at every request.
+    pub(crate) epoch: AtomicU64,
     /// Of the folder; held, so that no other process opens it.
     pub(crate) _lock: File,
 }

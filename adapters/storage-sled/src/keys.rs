@@ -74,6 +74,13 @@ pub(crate) fn deleted(key: &[u8]) -> Option<(u64, DocumentId)> {
     Some((u64::from_be_bytes(*revision), DocumentId { kind, name }))
 }
 
+/// All pieces of the value with this key in a tree that is not [`crate::base::BODIES`]. With the
+/// key's length before it, no key is the beginning of another one.
+pub(crate) fn overflow(tree: &str, key: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(key.len()).unwrap_or(u16::MAX);
+    [tree.as_bytes(), &[0], &length.to_be_bytes(), key].concat()
+}
+
 pub(crate) fn name(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }

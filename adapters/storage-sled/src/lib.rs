@@ -1,4 +1,4 @@
-//! Documents in sled `=0.34.7`, acknowledged after transaction, flush and a sync of our own.
+//! All that a server keeps, in sled `=0.34.7`, acknowledged after transaction, flush and a sync of our own.
 //!
 //! One thread writes, in groups of commits that share one sync. Readers wait for a group that is
 //! being written, so they see only what is durable; what a power cut takes back nobody has seen.
@@ -6,15 +6,19 @@
 //! The trap: sled's own guarantees end before the disk (see `disk`), its errors are often panics
 //! (see `error`), and its large pages are files that nobody syncs (see `values`).
 
+mod answers;
 mod archive;
+mod audit;
 mod base;
 mod disk;
 mod error;
 mod folder;
 mod gate;
 mod heads;
+mod identity;
 mod keys;
 mod open;
+mod overflow;
 mod read;
 mod values;
 mod write;
@@ -51,7 +55,7 @@ pub struct Config {
     pub folder: PathBuf,
 }
 
-/// Documents in a sled database.
+/// Documents, users, tokens and the audit in a sled database.
 #[derive(Debug)]
 pub struct SledStore {
     open: Mutex<Option<Arc<Open>>>,
@@ -61,7 +65,7 @@ pub struct SledStore {
 /// The writer ends before the database does.
 #[derive(Debug)]
 struct Open {
-    writer: Writer,
+    writer: Writer<Group>,
     base: Arc<Base>,
 }
 
@@ -107,6 +111,14 @@ impl SledStore {
             read(&open.base)
         })
         .await
+    }
+
+    /// Writes on the one thread that does; the answer comes when it is durable.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Group) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        self.opened()?.writer.run(move |group| guarded(|| work(group))).await
     }
 }
 
@@ -172,7 +184,8 @@ impl DocumentRepository for SledStore {
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        self.opened()?.writer.commit(project, commit).await
+        let project = project.clone();
+        self.write(move |group| group.commit(&project, commit)).await
     }
 
     async fn changes(

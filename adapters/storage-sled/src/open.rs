@@ -15,7 +15,7 @@ use reqlore_domain::document::Head;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sled::Tree;
 
-use crate::base::{Base, Batch, COMMITS, FILLING, META, NAMES};
+use crate::base::{Base, Batch, COMMITS, EPOCH, FILLING, META, NAMES};
 use crate::disk::{DB, Disk, Sync, is_remote, sync_folder};
 use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
 use crate::folder;
@@ -55,6 +55,7 @@ pub(crate) fn open(folder: &Path, sync: Sync, patience: Duration) -> StoreResult
         incomplete: AtomicBool::new(false),
         broken: AtomicBool::new(false),
         commits: AtomicU64::new(0),
+        epoch: AtomicU64::new(0),
         _lock: lock,
     };
     let checked = guarded(|| {
@@ -94,6 +95,9 @@ impl Base {
             return refused(&cut_off());
         }
         self.commits.store(commits, Ordering::Relaxed);
+        let epoch = meta.get(EPOCH).map_err(of_sled)?;
+        let epoch = epoch.and_then(|value| decode(EPOCH, &value)).unwrap_or_default();
+        self.epoch.store(epoch, Ordering::Relaxed);
         if meta.get(FILLING).map_err(of_sled)?.is_some() {
             return refused(INCOMPLETE);
         }

@@ -13,8 +13,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_contract::{Storage, Store, act};
+use reqlore_contract::{Storage, act};
 use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, DocumentRepository, Reads, StoreError, StoreResult,
 };

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use reqlore_domain::audit;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Head};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Reads, Revision, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Decided, Reads, Revision, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -20,7 +21,7 @@ use reqlore_group_commit::{Engine, decided};
 use crate::base::{
     BODIES, Base, Batch, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES,
 };
-use crate::error::{busy, damaged, guarded, of_sled};
+use crate::error::{busy, damaged, of_sled};
 use crate::keys;
 use crate::read::MOST_CHANGES;
 use crate::values::{PIECE_BYTES, ProjectRow, Row, decode, encode, seal};
@@ -30,23 +31,33 @@ const MOST_AT_ONCE: usize = 2000;
 
 /// The database as its one writer sees it. Each transaction costs sled two writes that it waits
 /// for, so commits that don't touch each other share one.
+#[derive(Debug)]
 pub(crate) struct Group {
-    base: Arc<Base>,
+    pub(crate) base: Arc<Base>,
     /// Something was written since the group began.
     dirty: bool,
-    /// What was decided and not written yet, with the documents that it is about.
+    /// What was decided and not written yet, with the documents and the keys of writes that it is
+    /// about.
     pending: Batch,
     rows: BTreeMap<ProjectKey, ProjectRow>,
     touched: BTreeSet<(ProjectKey, DocumentId)>,
+    pub(crate) keys: BTreeSet<String>,
+    /// The newest row of the audit, also a pending one; `None` while the trees tell.
+    pub(crate) newest: Option<audit::Head>,
 }
 
 impl Group {
     pub(crate) fn new(base: Arc<Base>) -> Self {
-        let (pending, rows, touched) = Default::default();
-        Self { base, dirty: false, pending, rows, touched }
+        let (pending, rows, touched, keys) = Default::default();
+        Self { base, dirty: false, pending, rows, touched, keys, newest: None }
     }
 
-    fn commit(&mut self, project: &ProjectKey, mut commit: Commit) -> StoreResult<Committed> {
+    pub(crate) fn commit(
+        &mut self,
+        project: &ProjectKey,
+        mut commit: Commit,
+    ) -> StoreResult<Committed> {
+        self.check_once(&commit.act)?;
         let Reads { documents, heads, links, numbers } = &commit.reads;
         let touched = |id: &DocumentId| self.touched.contains(&(project.clone(), id.clone()));
         let lists = heads.is_some() || !links.targets.is_empty();
@@ -65,12 +76,13 @@ impl Group {
         let links = self.base.linking(project, links, usize::MAX)?.unwrap_or_default();
         let free = |kind: &ItemKind| known.as_ref().map_or(1, |row| row.free(*kind));
         let numbers = numbers.iter().map(free).collect();
-        let changes = decided(&mut commit, &Snapshot { documents, heads, links, numbers })?;
-        let versions = changes.iter().map(Change::version).collect();
-        let revision = if changes.is_empty() {
+        let snapshot = Snapshot { documents, heads, links, numbers };
+        let decided = decided(&mut commit, project, &snapshot)?;
+        let versions = decided.changes.iter().map(Change::version).collect();
+        let revision = if decided.changes.is_empty() {
             known.map_or(0, |row| row.revision)
         } else {
-            self.stage(project, known, changes, commit.act.at)?
+            self.stage(project, known, decided, commit.act.at)?
         };
         Ok(Committed { revision: Revision(revision), versions })
     }
@@ -79,30 +91,50 @@ impl Group {
         &mut self,
         project: &ProjectKey,
         known: Option<ProjectRow>,
-        changes: Vec<Change>,
+        decided: Decided,
         at: Timestamp,
     ) -> StoreResult<u64> {
+        let Decided { changes, audit, once } = decided;
         // A new project's number and the oldest deletions are looked up in the trees.
         let looks_up = known.as_ref().is_none_or(|row| row.deletions >= MOST_CHANGES as u64);
-        if looks_up || self.pending.len() >= MOST_AT_ONCE {
+        if looks_up {
             self.write()?;
         }
+        self.make_room()?;
         let mut row = known.unwrap_or_default();
         let mut batch = Batch::default();
         let ids = changes.iter().map(|change| (project.clone(), change.id().clone()));
         let ids: Vec<_> = ids.collect();
         self.base.stage(&mut batch, project, &mut row, changes, at)?;
-        self.pending.append(batch);
+        if let Some((key, earlier)) = &once {
+            self.base.put_earlier(&mut batch, key, earlier)?;
+        }
+        let newest = self.chained(&mut batch, audit)?;
+        // Nothing fails from here on: all of it is pending, or nothing.
+        self.take(batch, newest);
+        self.keys.extend(once.map(|(key, _)| key));
         self.touched.extend(ids);
         let revision = row.revision;
         self.rows.insert(project.clone(), row);
         Ok(revision)
     }
 
+    /// Takes in what was decided, and the row of the audit that is the newest with it.
+    pub(crate) fn take(&mut self, batch: Batch, newest: Option<audit::Head>) {
+        self.pending.append(batch);
+        self.newest = newest.or(self.newest);
+    }
+
+    /// Writes what is pending when it is much.
+    pub(crate) fn make_room(&mut self) -> StoreResult<()> {
+        if self.pending.len() >= MOST_AT_ONCE { self.write() } else { Ok(()) }
+    }
+
     /// Writes what is pending, in one transaction.
-    fn write(&mut self) -> StoreResult<()> {
+    pub(crate) fn write(&mut self) -> StoreResult<()> {
         self.rows.clear();
         self.touched.clear();
+        self.keys.clear();
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return Ok(());
@@ -126,10 +158,6 @@ impl Engine for Group {
         self.base.check_complete().inspect_err(|_| self.base.gate.written())
     }
 
-    fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        guarded(|| self.commit(project, commit))
-    }
-
     fn end(&mut self) -> StoreResult<()> {
         let ended = self.settle();
         self.dirty = false;
@@ -138,7 +166,8 @@ impl Engine for Group {
     }
 
     fn abort(&mut self) {
-        (self.pending, self.rows, self.touched) = Default::default();
+        (self.pending, self.rows, self.touched, self.keys) = Default::default();
+        self.newest = None;
         if std::mem::take(&mut self.dirty) {
             self.base.broken.store(true, Ordering::Relaxed);
         }
