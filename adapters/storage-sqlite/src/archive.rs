@@ -4,9 +4,10 @@
 //! with it everything before.
 
 use async_trait::async_trait;
+use reqlore_domain::audit::Row;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::Kind;
-use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
+use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -14,7 +15,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::connection::{Connector, Use, keep_log_on_close};
 use crate::error::{DATABASE, Failed, refused};
-use crate::{SqliteStore, read, write};
+use crate::{SqliteStore, audit, identity, read, write};
 
 /// While filling, the log is moved into the database when it has so many pages.
 const LOG_PAGES: u32 = 8_000;
@@ -57,17 +58,32 @@ impl Source for Reading {
     }
 
     async fn next(&mut self) -> StoreResult<Vec<Record>> {
-        let mut moment = self.moment.take().ok_or_else(interrupted)?;
-        let (records, moment) = blocking(move || Ok((moment.next()?, moment))).await?;
-        self.moment = Some(moment);
-        Ok(records)
+        self.look(Moment::next).await
     }
 
     async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        let moment = self.moment.take().ok_or_else(interrupted)?;
-        let (marks, moment) = blocking(move || Ok((moment.marks()?, moment))).await?;
+        self.look(|moment| moment.marks()).await
+    }
+
+    async fn identities(&mut self) -> StoreResult<Identities> {
+        self.look(|moment| identity::all(&moment.connection)).await
+    }
+
+    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+        self.look(Moment::audit).await
+    }
+}
+
+impl Reading {
+    /// After an error there is nothing more to be read.
+    async fn look<T: Send + 'static>(
+        &mut self,
+        read: impl FnOnce(&mut Moment) -> Result<T, Failed> + Send + 'static,
+    ) -> StoreResult<T> {
+        let mut moment = self.moment.take().ok_or_else(interrupted)?;
+        let (found, moment) = blocking(move || Ok((read(&mut moment)?, moment))).await?;
         self.moment = Some(moment);
-        Ok(marks)
+        Ok(found)
     }
 }
 
@@ -79,6 +95,8 @@ struct Moment {
     parts: Vec<(i64, ProjectKey, Kind)>,
     /// Where the part that is being read goes on.
     from: String,
+    /// The first row of the audit that is still to be read.
+    row: u64,
 }
 
 impl Moment {
@@ -99,7 +117,7 @@ impl Moment {
         }
         drop(rows);
         drop(projects);
-        Ok(Self { connection, total, parts, from: String::new() })
+        Ok(Self { connection, total, parts, from: String::new(), row: 1 })
     }
 
     fn next(&mut self) -> Result<Vec<Record>, Failed> {
@@ -149,6 +167,12 @@ impl Moment {
         marks.sort_unstable();
         Ok(marks)
     }
+
+    fn audit(&mut self) -> Result<Vec<Row>, Failed> {
+        let rows = audit::rows(&self.connection, self.row, read::BATCH, read::BATCH_BYTES)?;
+        self.row = rows.last().map_or(self.row, |row| row.number + 1);
+        Ok(rows)
+    }
 }
 
 /// Marks the database incomplete, durably, if there is nothing in it.
@@ -158,7 +182,8 @@ fn begin_filling(connector: &Connector) -> Result<Connection, Failed> {
     keep_log_on_close(&connection, false)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     read::check_complete(DATABASE, &transaction)?;
-    let holds = "SELECT EXISTS (SELECT 1 FROM documents)";
+    let holds = "SELECT EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM users) \
+                 OR EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM audit)";
     if transaction.query_one(holds, [], |row| row.get(0))? {
         let reason = "is not empty; copy into a new one";
         return Err(refused(DATABASE, reason).into());
@@ -185,6 +210,15 @@ impl Sink for Filling {
         let mark =
             move |transaction: &_| marks.iter().try_for_each(|m| write::mark(transaction, m));
         self.fill(mark).await
+    }
+
+    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
+        self.fill(move |transaction| identity::put_all(transaction, &identities)).await
+    }
+
+    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+        let put = move |transaction: &_| rows.iter().try_for_each(|r| audit::put(transaction, r));
+        self.fill(put).await
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {

@@ -3,10 +3,13 @@
 //! Writes go through one thread that gives many commits one sync; reads run beside them. The trap:
 //! what SQLite promises rests on its locks and its log, so nothing but SQLite may touch the files.
 
+mod answers;
 mod archive;
+mod audit;
 mod check;
 mod connection;
 mod error;
+mod identity;
 mod place;
 mod pool;
 mod read;
@@ -51,7 +54,7 @@ pub struct Config {
 pub struct SqliteStore {
     _check: Check,
     pool: Arc<Pool>,
-    writer: Writer,
+    writer: Writer<Engine>,
     connector: Connector,
 }
 
@@ -192,7 +195,8 @@ impl DocumentRepository for SqliteStore {
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        self.writer.commit(project, commit).await
+        let project = project.clone();
+        self.writer.run(move |engine| engine.apply(&project, commit)).await
     }
 
     /// Every commit of whatever process is in the database, so there is nothing to look for.

@@ -39,14 +39,29 @@ impl Pool {
         self: &Arc<Self>,
         read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
     ) -> StoreResult<T> {
+        self.single(move |connection| moment(connection, &read)).await
+    }
+
+    /// The same for what is one statement, which is a moment by itself.
+    pub(crate) async fn single<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+    ) -> StoreResult<T> {
         match self.read(false, &read) {
-            Err(StoreError::Busy { .. }) => self.large(read).await,
+            Err(StoreError::Busy { .. }) => self.wait(read).await,
             done => done,
         }
     }
 
     /// Reads on a thread that may wait.
     pub(crate) async fn large<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
+    ) -> StoreResult<T> {
+        self.wait(move |connection| moment(connection, &read)).await
+    }
+
+    async fn wait<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
     ) -> StoreResult<T> {
@@ -67,10 +82,7 @@ impl Pool {
     ) -> StoreResult<T> {
         self.connector.place.check()?;
         let outcome = self.take(may_wait).map_err(Failed::from).and_then(|connection| {
-            let transaction = connection.unchecked_transaction()?;
-            let found =
-                read(&transaction).map_err(|failed| self.explained(&transaction, failed))?;
-            transaction.commit()?;
+            let found = read(&connection).map_err(|failed| self.explained(&connection, failed))?;
             Ok((found, connection))
         });
         // After a failure the connection is closed.
@@ -106,4 +118,15 @@ impl Pool {
         }
         Ok(connection)
     }
+}
+
+/// However many statements it is, they see one moment.
+fn moment<T>(
+    connection: &Connection,
+    read: &impl Fn(&Connection) -> Result<T, Failed>,
+) -> Result<T, Failed> {
+    let transaction = connection.unchecked_transaction()?;
+    let found = read(&transaction)?;
+    transaction.commit()?;
+    Ok(found)
 }

@@ -11,6 +11,7 @@ use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{Changes, Filter, Links, Page, Revision, StoreError};
 use reqlore_domain::project::ProjectKey;
 use rusqlite::{Connection, OptionalExtension, Row};
+use serde::de::DeserializeOwned;
 
 use crate::error::{DATABASE, Failed, RESTORE, refused};
 
@@ -269,7 +270,17 @@ fn version(row: &Row<'_>, column: usize) -> Result<Version, Failed> {
     version.ok_or_else(|| unreadable("a document's version is"))
 }
 
-fn wrong_type(_: rusqlite::types::FromSqlError) -> Failed {
+/// What [`crate::write::json`] wrote.
+pub(crate) fn parsed<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+    what: &str,
+) -> Result<T, Failed> {
+    let text = row.get_ref(column)?.as_str().map_err(wrong_type)?;
+    serde_json::from_str(text).map_err(|_| unreadable(what))
+}
+
+pub(crate) fn wrong_type(_: rusqlite::types::FromSqlError) -> Failed {
     unreadable("a value is")
 }
 

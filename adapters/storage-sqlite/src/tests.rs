@@ -4,12 +4,14 @@ mod content;
 mod damage;
 mod opening;
 mod sharing;
+mod team;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_contract::{Storage, Store};
+use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use rusqlite::Connection;

@@ -1,4 +1,4 @@
-//! The one writer: a group of commits is a transaction, each commit a savepoint in it.
+//! The one writer: a group of changes is a transaction, each of them a savepoint in it.
 //!
 //! The trap: after some failures (a full disk) SQLite undoes the whole transaction by itself; then
 //! nothing of the group is there, and all of it is told so.
@@ -10,16 +10,17 @@ use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Document, DocumentId, Head};
 use reqlore_domain::ports::archive::Mark;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Reads, Revision, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Decided, Reads, Revision, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_group_commit::decided;
 use rusqlite::Connection;
+use serde::Serialize;
 
 use crate::error::{DATABASE, Failed, RESTORE, refused, unavailable};
 use crate::place::Place;
-use crate::read;
+use crate::{answers, audit, read};
 
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -47,19 +48,6 @@ impl reqlore_group_commit::Engine for Engine {
         fit
     }
 
-    fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        if let Some(lost) = &self.lost {
-            return Err(lost.again());
-        }
-        let applied = self.read_and_write(project, commit).map_err(Failed::told);
-        if !self.connection.is_autocommit() {
-            return applied;
-        }
-        let lost = applied.err().unwrap_or_else(|| StoreError::Fault("it was undone".to_owned()));
-        self.lost = Some(lost.again());
-        Err(lost)
-    }
-
     fn end(&mut self) -> StoreResult<()> {
         if let Some(lost) = self.lost.take() {
             return Err(lost);
@@ -85,6 +73,28 @@ impl reqlore_group_commit::Engine for Engine {
 }
 
 impl Engine {
+    /// Applies a commit, with its row of the audit and the key under which it happens.
+    pub(crate) fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+        self.step(|connection| apply(connection, project, commit))
+    }
+
+    /// Does something whole or not at all; the rest of the group stands.
+    pub(crate) fn step<T>(
+        &mut self,
+        act: impl FnOnce(&Connection) -> Result<T, Failed>,
+    ) -> StoreResult<T> {
+        if let Some(lost) = &self.lost {
+            return Err(lost.again());
+        }
+        let done = self.within_savepoint(act).map_err(Failed::told);
+        if !self.connection.is_autocommit() {
+            return done;
+        }
+        let lost = done.err().unwrap_or_else(|| StoreError::Fault("it was undone".to_owned()));
+        self.lost = Some(lost.again());
+        Err(lost)
+    }
+
     /// Another process may have begun to fill it, or brought it to a newer schema.
     fn check_fit(&self) -> Result<(), Failed> {
         read::check_complete(DATABASE, &self.connection)?;
@@ -108,36 +118,19 @@ impl Engine {
         }
     }
 
-    fn read_and_write(
+    fn within_savepoint<T>(
         &self,
-        project: &ProjectKey,
-        mut commit: Commit,
-    ) -> Result<Committed, Failed> {
-        let connection = &self.connection;
-        let Reads { documents, heads, links, numbers } = &commit.reads;
-        let heads = heads.map(|kind| read::heads(connection, project, kind)).transpose()?;
-        let snapshot = Snapshot {
-            documents: read::documents(connection, project, documents)?,
-            heads: heads.unwrap_or_default(),
-            links: read::linking(connection, project, links, usize::MAX)?.unwrap_or_default(),
-            numbers: read::numbers(connection, project, numbers)?,
-        };
-        let changes = decided(&mut commit, &snapshot)?;
-        if changes.is_empty() {
-            let row = read::project(connection, project)?;
-            let revision = row.map(|row| row.revision).unwrap_or_default();
-            return Ok(Committed { revision, versions: Vec::new() });
-        }
-        let versions = changes.iter().map(Change::version).collect();
-        connection.prepare_cached("SAVEPOINT one")?.execute([])?;
-        let written = apply(connection, project, &changes, commit.act.at);
-        if self.settle(written.is_ok()).is_err() {
+        act: impl FnOnce(&Connection) -> Result<T, Failed>,
+    ) -> Result<T, Failed> {
+        self.connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+        let done = act(&self.connection);
+        if self.settle(done.is_ok()).is_err() {
             self.undo();
         }
-        Ok(Committed { revision: written?, versions })
+        done
     }
 
-    /// Keeps or undoes what this commit wrote. Where neither works the group is lost.
+    /// Keeps or undoes what was written since. Where neither works the group is lost.
     fn settle(&self, keep: bool) -> rusqlite::Result<()> {
         if !keep {
             self.connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
@@ -147,6 +140,43 @@ impl Engine {
 }
 
 fn apply(
+    connection: &Connection,
+    project: &ProjectKey,
+    mut commit: Commit,
+) -> Result<Committed, Failed> {
+    if let Some(once) = &commit.act.once {
+        commit.act.check_once(answers::earlier(connection, &once.key)?)?;
+    }
+    let snapshot = snapshot(connection, project, &commit.reads)?;
+    let Decided { changes, audit, once } = decided(&mut commit, project, &snapshot)?;
+    if changes.is_empty() {
+        let row = read::project(connection, project)?;
+        let revision = row.map(|row| row.revision).unwrap_or_default();
+        return Ok(Committed { revision, versions: Vec::new() });
+    }
+    let revision = change(connection, project, &changes, commit.act.at)?;
+    audit::append(connection, audit)?;
+    if let Some((key, earlier)) = once {
+        answers::insert(connection, &key, &earlier)?;
+    }
+    Ok(Committed { revision, versions: changes.iter().map(Change::version).collect() })
+}
+
+fn snapshot(
+    connection: &Connection,
+    project: &ProjectKey,
+    Reads { documents, heads, links, numbers }: &Reads,
+) -> Result<Snapshot, Failed> {
+    let heads = heads.map(|kind| read::heads(connection, project, kind)).transpose()?;
+    Ok(Snapshot {
+        documents: read::documents(connection, project, documents)?,
+        heads: heads.unwrap_or_default(),
+        links: read::linking(connection, project, links, usize::MAX)?.unwrap_or_default(),
+        numbers: read::numbers(connection, project, numbers)?,
+    })
+}
+
+fn change(
     connection: &Connection,
     project: &ProjectKey,
     changes: &[Change],
@@ -163,6 +193,12 @@ fn apply(
         }
     }
     Ok(revision)
+}
+
+/// What is kept as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<String, Failed> {
+    let text = serde_json::to_string(value);
+    text.map_err(|error| StoreError::Fault(error.to_string()).into())
 }
 
 /// Counts the project on, and gives it a row if it has none.

@@ -20,7 +20,7 @@ use crate::place::Place;
 use crate::schema::MIGRATIONS;
 use crate::write::Engine;
 
-fn engine(file: &Path) -> Engine {
+pub(super) fn engine(file: &Path) -> Engine {
     let place = Arc::new(Place::prepare(file).unwrap());
     let mut connector = Connector { place, frozen: false };
     let (connection, _) = crate::open(&mut connector, MIGRATIONS).unwrap();

@@ -1,0 +1,133 @@
+//! The audit: rows in one chain, whoever appends them in whatever process.
+//!
+//! The trap: a row is sealed behind the newest one, so that one is read inside the transaction that
+//! appends, and never remembered. There always is a newest one: what is pruned leaves a row behind.
+
+use async_trait::async_trait;
+use reqlore_domain::audit::{Entry, Hash, Head, Row};
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::time::Timestamp;
+use rusqlite::Connection;
+
+use crate::SqliteStore;
+use crate::error::Failed;
+use crate::read::{unreadable, wrong_type};
+
+/// At most so many rows go in one step, so that commits need not wait long.
+const PRUNED_AT_ONCE: usize = 10_000;
+
+#[async_trait]
+impl AuditLog for SqliteStore {
+    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.writer.run(|engine| engine.step(|connection| append(connection, entries))).await
+    }
+
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+        self.pool.large(move |connection| rows(connection, from, limit, usize::MAX)).await
+    }
+
+    async fn newest(&self) -> StoreResult<Head> {
+        self.pool.single(newest).await
+    }
+
+    async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+        let mut gone = 0;
+        loop {
+            let step = move |connection: &_| prune(connection, older_than, now);
+            let step = self.writer.run(move |engine| engine.step(step)).await?;
+            gone += step as u64;
+            if step < PRUNED_AT_ONCE {
+                return Ok(gone);
+            }
+        }
+    }
+}
+
+/// Seals these behind the newest row.
+pub(crate) fn append(
+    connection: &Connection,
+    entries: impl IntoIterator<Item = Entry>,
+) -> Result<(), Failed> {
+    let mut last = None;
+    for entry in entries {
+        let head = last.map_or_else(|| newest(connection), Ok)?;
+        let at = entry.at;
+        let row = Row::after(head, entry);
+        insert(connection, &row, at)?;
+        last = Some(row.head());
+    }
+    Ok(())
+}
+
+/// Takes in a row as it was sealed. One that can't be read here never is too old.
+pub(crate) fn put(connection: &Connection, row: &Row) -> Result<(), Failed> {
+    let at = row.entry().map_or(Timestamp(i64::MAX), |entry| entry.at);
+    insert(connection, row, at)
+}
+
+fn insert(connection: &Connection, row: &Row, at: Timestamp) -> Result<(), Failed> {
+    let insert = "INSERT INTO audit (number, at, hash, text) VALUES (?1, ?2, ?3, ?4)";
+    let Row { number, hash, text } = row;
+    connection.prepare_cached(insert)?.execute((number, at.0, &hash.0, &**text))?;
+    Ok(())
+}
+
+fn newest(connection: &Connection) -> Result<Head, Failed> {
+    let select = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1";
+    let mut select = connection.prepare_cached(select)?;
+    let mut rows = select.query([])?;
+    rows.next()?.map_or_else(|| Ok(Head::default()), head)
+}
+
+/// The rows from this number on, at most so many, and no more after so many bytes.
+pub(crate) fn rows(
+    connection: &Connection,
+    from: u64,
+    most: usize,
+    most_bytes: usize,
+) -> Result<Vec<Row>, Failed> {
+    let mut select = connection.prepare_cached(
+        "SELECT number, hash, text FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2",
+    )?;
+    let bounded = |number| i64::try_from(number).unwrap_or(i64::MAX);
+    let mut found = select.query((bounded(from), bounded(most as u64)))?;
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = found.next()? {
+        let Head { number, hash } = head(row)?;
+        let text = row.get_ref(2)?.as_str().map_err(wrong_type)?;
+        bytes += text.len();
+        rows.push(Row { number, hash, text: text.into() });
+        if bytes > most_bytes {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+fn head(row: &rusqlite::Row<'_>) -> Result<Head, Failed> {
+    let hash = row.get_ref(1)?.as_blob().map_err(wrong_type)?;
+    let hash = hash.try_into().map_err(|_| unreadable("the hash of a row of the audit is"))?;
+    Ok(Head { number: row.get(0)?, hash: Hash(hash) })
+}
+
+/// One step. What follows is sealed behind the row that says what went.
+fn prune(connection: &Connection, older_than: Timestamp, now: Timestamp) -> Result<usize, Failed> {
+    let select = "SELECT number, at FROM audit ORDER BY number LIMIT ?1";
+    let mut select = connection.prepare_cached(select)?;
+    let mut oldest = select.query([PRUNED_AT_ONCE])?;
+    let mut last = None;
+    while let Some(row) = oldest.next()? {
+        if row.get::<_, i64>(1)? >= older_than.0 {
+            break;
+        }
+        last = Some(row.get(0)?);
+    }
+    drop(oldest);
+    let Some(last) = last else { return Ok(0) };
+    append(connection, [Entry::pruned(last, now)])?;
+    Ok(connection.prepare_cached("DELETE FROM audit WHERE number <= ?1")?.execute([last])?)
+}
