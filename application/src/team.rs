@@ -150,16 +150,6 @@ impl Team {
         self.call(caller, "create_epic", arguments, key).await
     }
 
-    pub(crate) fn asked(&self, caller: &Arc<Caller>, name: &str) -> Asked {
-        Asked {
-            caller: Arc::clone(caller),
-            correlation_id: "asked-1".to_owned(),
-            name: name.to_owned(),
-            arguments: json!({ "epic": "EP-001" }).as_object().cloned().unwrap(),
-            again: false,
-        }
-    }
-
     /// The rows so far, of a chain that is whole.
     pub(crate) async fn rows(&self) -> Vec<Entry> {
         self.application.context.recorder.flush().await.unwrap();
@@ -176,4 +166,14 @@ pub(crate) fn presented(letter: char) -> Presented {
 
 pub(crate) fn id(letter: char) -> TokenId {
     presented(letter).id
+}
+
+pub(crate) fn asked(caller: &Arc<Caller>, name: &str) -> Asked {
+    Asked {
+        caller: Arc::clone(caller),
+        correlation_id: "asked-1".to_owned(),
+        name: name.to_owned(),
+        arguments: json!({ "epic": "EP-001" }).as_object().cloned().unwrap(),
+        again: false,
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit::OK;
+use reqlore_domain::audit::{OK, Target};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, Role, Token};
@@ -11,7 +11,7 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project::ProjectKey;
 use serde_json::json;
 
-use crate::team::{Team, id};
+use crate::team::{Team, asked, id};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -38,9 +38,8 @@ async fn who_may_only_read_is_listed_no_writing_tool_and_refused_each() {
         assert_eq!(forbidden, spec.access == Access::Write, "{}", spec.name);
     }
     assert!(team.epic(&reader, None).await.is_err());
-    let written =
-        team.rows().await.into_iter().filter(|row| row.targets.iter().any(|t| t.is_changed()));
-    assert_eq!(written.count(), 0);
+    let rows = team.rows().await;
+    assert!(!rows.iter().flat_map(|row| &row.targets).any(Target::is_changed));
 }
 
 // S5: 6.8, 8.8
@@ -53,16 +52,15 @@ async fn whose_projects_are_gone_reads_nothing_at_all() {
     let token = Token { projects: vec![ProjectKey::new("gone")], ..token };
     team.put(IdentityChange::Token(token)).await;
     let gone = team.login('g').await.unwrap();
-    let asked = || team.asked(&gone, "epic://EP-001");
-    let read = team.application.read(asked()).await.unwrap_err();
-    let prompt = team.application.prompt(team.asked(&gone, "decompose_epic")).await.unwrap_err();
+    let read = team.application.read(asked(&gone, "epic://EP-001")).await.unwrap_err();
+    let prompt = team.application.prompt(asked(&gone, "decompose_epic")).await.unwrap_err();
     let listed = team.application.resources(&gone, "i", None).await.unwrap_err();
     let called = team.call(&gone, "get_item", json!({ "reference": "EP-001" }), None).await;
     for error in [read, prompt, listed, called.unwrap_err()] {
         assert_eq!(error.kind, ErrorKind::Forbidden);
         assert!(error.message.contains("ask an administrator"), "{error}");
     }
-    assert!(team.application.read(team.asked(&writer, "epic://EP-001")).await.is_ok());
+    assert!(team.application.read(asked(&writer, "epic://EP-001")).await.is_ok());
 }
 
 // S5: 2.4, 4.5
@@ -77,8 +75,8 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
     team.call(&reader, "get_item", json!({ "reference": "EP-999" }), None).await.unwrap_err();
     team.epic(&reader, None).await.unwrap_err();
     team.call(&reader, "no_such_tool", json!({}), None).await.unwrap_err();
-    team.application.read(team.asked(&reader, "epic://EP-001")).await.unwrap();
-    team.application.prompt(team.asked(&reader, "decompose_epic")).await.unwrap();
+    team.application.read(asked(&reader, "epic://EP-001")).await.unwrap();
+    team.application.prompt(asked(&reader, "decompose_epic")).await.unwrap();
     team.application.noted(&reader, "n-1", "tools/list").await.unwrap();
     let rows = team.rows().await;
     let told: Vec<_> = rows.iter().map(|row| (&*row.user, &*row.action, &*row.result)).collect();
@@ -110,9 +108,9 @@ async fn whoever_looks_again_on_a_callers_behalf_leaves_no_row() {
     let writer = writer(&team).await;
     team.epic(&writer, None).await.unwrap();
     let before = team.rows().await.len();
-    let mut asked = team.asked(&writer, "epic://EP-001");
-    asked.again = true;
-    team.application.read(asked).await.unwrap();
+    let mut again = asked(&writer, "epic://EP-001");
+    again.again = true;
+    team.application.read(again).await.unwrap();
     assert_eq!(team.rows().await.len(), before);
 }
 
