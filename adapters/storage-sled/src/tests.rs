@@ -7,6 +7,7 @@ mod history;
 mod links;
 mod opening;
 mod oracle;
+mod team;
 mod values;
 
 use std::path::Path;

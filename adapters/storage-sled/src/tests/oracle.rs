@@ -10,9 +10,12 @@ use proptest::prelude::*;
 use reqlore_contract::{act, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::act::{Act, Audited};
+use reqlore_domain::ports::answers::{Earlier, Once};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, DocumentRepository, Filter, Links, Look, Reads, Revision, Snapshot,
+    Change, Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Reads, Revision,
+    Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
@@ -30,16 +33,18 @@ type Edit = (usize, Option<u32>);
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// Commits that are queued together, so that they are one group.
-    Commits(Vec<(usize, Vec<Edit>)>),
+    /// Commits that are queued together, so that they are one group: of which project, what, and
+    /// under which key.
+    Commits(Vec<(usize, Vec<Edit>, Option<usize>)>),
     Restart,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let change = (0..NAMES.len() * Kind::ALL.len(), proptest::option::weighted(0.7, 0..4u32));
     let changes = collection::vec(change, 0..4);
+    let key = proptest::option::weighted(0.3, 0..5usize);
     prop_oneof![
-        9 => collection::vec((0..2usize, changes), 1..6).prop_map(Step::Commits),
+        9 => collection::vec((0..2usize, changes, key), 1..6).prop_map(Step::Commits),
         1 => Just(Step::Restart),
     ]
 }
@@ -64,11 +69,12 @@ fn change((number, text): Edit) -> Change {
 }
 
 /// What is put tells what the decision saw.
-fn commit(changes: &[Change]) -> Commit {
+fn commit(changes: &[Change], key: Option<usize>) -> Commit {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
     let heads = (changes.len() % 2 == 1).then_some(Kind::Entity);
     let targets = if changes.len() == 2 { &TARGETS[..] } else { &[] };
     let numbers = ItemKind::ALL.to_vec();
+    let changes_named = format!("{changes:?}");
     let changes = changes.to_vec();
     let decide = Box::new(move |snapshot: &Snapshot| {
         let there = snapshot.documents.iter().flatten().count();
@@ -85,7 +91,10 @@ fn commit(changes: &[Change]) -> Commit {
         Ok(decided.collect())
     });
     let links = links(targets);
-    Commit { reads: Reads { documents, heads, links, numbers }, decide, act: act() }
+    let once = key.map(|key| Once { key: key.to_string(), request: changes_named });
+    let audited = Some(Audited::begin(Arc::new(act().at)));
+    let act = Act { once, audited, ..act() };
+    Commit { reads: Reads { documents, heads, links, numbers }, decide, act }
 }
 
 fn links(targets: &[&str]) -> Links {
@@ -93,8 +102,16 @@ fn links(targets: &[&str]) -> Links {
     Links { kinds: Kind::ALL.to_vec(), targets }
 }
 
+/// What a commit led to, if it was not done before.
+fn told(outcome: StoreResult<Committed>) -> Result<Committed, Earlier> {
+    outcome.map_err(|error| match error {
+        StoreError::Repeated(earlier) => *earlier,
+        other => panic!("{other:?}"),
+    })
+}
+
 /// Everything that a store can be asked.
-async fn seen<S: DocumentRepository + Archive>(store: &S) -> Vec<String> {
+async fn seen(store: &impl Store) -> Vec<String> {
     let mut seen = Vec::new();
     let all: Vec<DocumentId> = (0..NAMES.len() * Kind::ALL.len()).map(id).collect();
     for project in PROJECTS.map(ProjectKey::new) {
@@ -126,6 +143,10 @@ async fn seen<S: DocumentRepository + Archive>(store: &S) -> Vec<String> {
         let records = source.next().await.unwrap();
         if records.is_empty() {
             seen.push(format!("{:?}", source.marks().await.unwrap()));
+            seen.push(format!("{:?}", store.rows(0, usize::MAX).await.unwrap()));
+            for key in 0..5 {
+                seen.push(format!("{:?}", store.earlier(&key.to_string()).await.unwrap()));
+            }
             return seen;
         }
         seen.push(format!("{records:?}"));
@@ -150,19 +171,20 @@ proptest! {
                         store = open();
                     }
                     Step::Commits(commits) => {
-                        let commits = commits.into_iter().map(|(project, changes)| {
+                        let commits = commits.into_iter().map(|(project, changes, key)| {
                             let changes = changes.into_iter().map(change).collect::<Vec<_>>();
-                            (ProjectKey::new(PROJECTS[project]), changes)
+                            (ProjectKey::new(PROJECTS[project]), changes, key)
                         });
                         let commits: Vec<_> = commits.collect();
                         let mut expected = Vec::new();
-                        for (project, changes) in &commits {
-                            expected.push(oracle.commit(project, commit(changes)).await.unwrap());
+                        for (project, changes, key) in &commits {
+                            let outcome = oracle.commit(project, commit(changes, *key)).await;
+                            expected.push(told(outcome));
                         }
-                        let all = commits.iter().map(|(project, changes)| {
-                            store.commit(project, commit(changes))
+                        let all = commits.iter().map(|(project, changes, key)| {
+                            store.commit(project, commit(changes, *key))
                         });
-                        let outcomes = join_all(all).await.into_iter().map(Result::unwrap);
+                        let outcomes = join_all(all).await.into_iter().map(told);
                         assert_eq!(outcomes.collect::<Vec<_>>(), expected);
                     }
                 }
