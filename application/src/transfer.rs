@@ -4,6 +4,8 @@
 //! storages keep. Trap: reading begins before filling, because a source that can't be read must
 //! not leave a target that was begun; so [`copy`] takes a source, and no archive, to copy from.
 
+mod team;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +27,12 @@ pub type Progress<'a> = &'a dyn Fn(u64, Option<usize>);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Copied {
     pub documents: u64,
+    /// Of the documents.
     pub bytes: u64,
+    pub users: u64,
+    pub tokens: u64,
+    /// Of the audit.
+    pub rows: u64,
 }
 
 /// Fills `to`, which must be empty, with all that is in `source`. After an error `to` is incomplete
@@ -63,7 +70,8 @@ async fn pump(
     }
     let behind = |error| after(error, last.as_deref());
     sink.mark(source.marks().await.map_err(behind)?).await.map_err(behind)?;
-    sink.finish().await.map_err(behind)?;
+    team::copy(&mut *source, &mut *sink, &mut copied).await?;
+    sink.finish().await.map_err(|error| at(error, "at the end"))?;
     Ok(copied)
 }
 
@@ -71,7 +79,8 @@ async fn pump(
 pub struct Verified {
     /// Documents that are the same on both sides.
     pub same: u64,
-    /// Documents that are not, and kinds of items whose next numbers differ.
+    /// Documents that are not, kinds of items whose next numbers differ, users, tokens and rows of
+    /// the audit.
     pub different: u64,
     /// The first of these, [`NAMED`] at most.
     pub differences: Vec<Difference>,
@@ -79,7 +88,7 @@ pub struct Verified {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// A document, or the next number of a kind of items.
+    /// A document, the next number of a kind of items, a user, a token or a row of the audit.
     pub document: String,
     pub what: Vec<What>,
 }
@@ -94,6 +103,8 @@ pub enum What {
     OtherTime,
     OtherPlace,
     OtherNumber,
+    /// Of a user, a token or a row.
+    Other,
 }
 
 impl fmt::Display for Difference {
@@ -107,7 +118,7 @@ impl fmt::Display for Difference {
                 What::OtherBytes => "other bytes",
                 What::OtherTime => "other time",
                 What::OtherPlace => "other place",
-                What::OtherNumber => "other",
+                What::OtherNumber | What::Other => "other",
             })?;
         }
         Ok(())
@@ -139,13 +150,8 @@ pub async fn verify(a: &dyn Archive, b: &dyn Archive, progress: Progress<'_>) ->
             progress(here.given, here.source.total());
         }
     }
-    let (here, there) = (here.numbers().await?, there.numbers().await?);
-    // A kind that never had a number is at the same point as one whose highest is 0.
-    let mark = |marks: &BTreeMap<_, u32>, of: &_| marks.get(of).copied().unwrap_or_default();
-    let both: BTreeMap<_, _> = here.iter().chain(&there).collect();
-    for of in both.into_keys().filter(|of| mark(&here, of) != mark(&there, of)) {
-        verified.differ(next_number(of), vec![What::OtherNumber]);
-    }
+    verified.numbers(&here.numbers().await?, &there.numbers().await?);
+    team::compare(&mut *here.source, &mut *there.source, &mut verified).await?;
     Ok(verified)
 }
 
@@ -162,6 +168,15 @@ impl Verified {
             return;
         }
         self.differ(name(record), what);
+    }
+
+    fn numbers(&mut self, here: &Numbers, there: &Numbers) {
+        // A kind that never had a number is at the same point as one whose highest is 0.
+        let mark = |marks: &Numbers, of: &_| marks.get(of).copied().unwrap_or_default();
+        let both: BTreeMap<_, _> = here.iter().chain(there).collect();
+        for of in both.into_keys().filter(|of| mark(here, of) != mark(there, of)) {
+            self.differ(next_number(of), vec![What::OtherNumber]);
+        }
     }
 
     fn differ(&mut self, document: String, what: Vec<What>) {
@@ -210,12 +225,15 @@ impl Cursor {
     }
 
     /// The highest numbers, behind all records.
-    async fn numbers(&mut self) -> Result<BTreeMap<(ProjectKey, ItemKind), u32>> {
+    async fn numbers(&mut self) -> Result<Numbers> {
         let marks = self.source.marks().await;
         let marks = marks.map_err(|error| after(error, self.last.as_deref()))?;
         Ok(marks.into_iter().map(|mark| ((mark.project, mark.kind), mark.number)).collect())
     }
 }
+
+/// The highest number of each project's items of each kind.
+type Numbers = BTreeMap<(ProjectKey, ItemKind), u32>;
 
 fn key(record: &Record) -> (&ProjectKey, &DocumentId) {
     (&record.project, &record.document.id)

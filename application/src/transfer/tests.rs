@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::{Entry, Head, Row};
 use reqlore_domain::document::Document;
 use reqlore_domain::ports::archive::{Identities, Mark};
 use reqlore_domain::ports::documents::StoreResult;
@@ -13,6 +13,8 @@ use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
 use super::*;
+
+mod team;
 
 const SILENT: Progress<'static> = &|_, _| {};
 
@@ -131,7 +133,7 @@ async fn a_copy_is_the_same_and_is_counted() {
     let told = RefCell::new(Vec::new());
     let tell = |done, total| told.borrow_mut().push((done, total));
     let done = copied(&from, &to, &tell).await.unwrap();
-    assert_eq!(done, Copied { documents: 5, bytes: 5 });
+    assert_eq!(done, Copied { documents: 5, bytes: 5, ..Copied::default() });
     assert_eq!(told.take(), [(2, None), (4, None), (5, None)]);
     let verified = verify(&from, &to, &tell).await.unwrap();
     assert_eq!(verified, Verified { same: 5, ..Verified::default() });
