@@ -3,6 +3,7 @@
 //! `message` is for the caller, names the field and the way out, and never holds an absolute path
 //! or a secret. `source` is for the log alone.
 
+use std::backtrace::Backtrace;
 use std::fmt;
 
 /// What went wrong, in the few kinds that a caller can react to differently.
@@ -65,18 +66,29 @@ pub struct Error {
     pub reference: Option<String>,
     /// What to do next, where the message's wording is fixed by a specification.
     pub hint: Option<String>,
+    /// For the log alone.
+    cause: Option<Box<Cause>>,
+}
+
+/// Behind one pointer: most errors have none, and all of them are handed around.
+#[derive(Debug, Default)]
+struct Cause {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// Where a fault of ours was found.
+    backtrace: Option<Backtrace>,
 }
 
 impl Error {
+    /// An [`ErrorKind::Internal`] remembers from where it was called (S5 5.7).
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let is_ours = kind == ErrorKind::Internal;
         Self {
             kind,
             message: message.into(),
             field: None,
             reference: None,
             hint: None,
-            source: None,
+            cause: is_ours.then(|| Box::new(Cause::found_here())),
         }
     }
 
@@ -100,8 +112,20 @@ impl Error {
 
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
+        self.cause.get_or_insert_default().source = Some(Box::new(source));
         self
+    }
+
+    /// From where a fault of ours was reported. For the log alone.
+    pub fn backtrace(&self) -> Option<&Backtrace> {
+        self.cause.as_ref()?.backtrace.as_ref()
+    }
+}
+
+impl Cause {
+    fn found_here() -> Self {
+        // Addresses alone: names are looked up by whoever prints it.
+        Self { source: None, backtrace: Some(Backtrace::force_capture()) }
     }
 }
 
@@ -113,8 +137,28 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|source| &**source as _)
+        let source = self.cause.as_ref()?.source.as_ref()?;
+        Some(&**source)
     }
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faulty() -> Error {
+        Error::new(ErrorKind::Internal, "a fault")
+    }
+
+    // S5: 5.7
+    #[test]
+    fn a_fault_of_ours_remembers_where_it_was_found_and_nothing_else_does() {
+        let trace = faulty().backtrace().unwrap().to_string();
+        assert!(trace.contains("faulty"), "{trace}");
+        for kind in [ErrorKind::Conflict, ErrorKind::Unavailable, ErrorKind::NotFound] {
+            assert!(Error::new(kind, "no").backtrace().is_none());
+        }
+    }
+}
