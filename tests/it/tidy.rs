@@ -10,7 +10,7 @@ use crate::repository;
 
 /// The house: which of our crates each of them may use. Adapters never use each other, save
 /// transports the protocol and databases the one writer; nothing uses the command.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
@@ -24,6 +24,7 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("reqlore-embed-minilm", &["reqlore-domain"]),
     ("reqlore-models", &[]),
     ("reqlore-mcp", &["reqlore-domain"]),
+    ("reqlore-metrics", &["reqlore-domain"]),
     ("reqlore-transport-stdio", &["reqlore-domain", "reqlore-mcp"]),
     (
         "reqlore",
@@ -33,6 +34,7 @@ const EDGES: [(&str, &[&str]); 16] = [
             "reqlore-dump",
             "reqlore-embed-minilm",
             "reqlore-embed-static",
+            "reqlore-metrics",
             "reqlore-models",
             "reqlore-search",
             "reqlore-storage-fs",
@@ -45,7 +47,7 @@ const EDGES: [(&str, &[&str]); 16] = [
 ];
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
-const OWNERS: [(&str, &[&str]); 17] = [
+const OWNERS: [(&str, &[&str]); 18] = [
     ("rusqlite", &["reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
@@ -72,6 +74,7 @@ const OWNERS: [(&str, &[&str]); 17] = [
     ("indicatif", &["reqlore"]),
     ("toml", &["reqlore"]),
     ("tracing-subscriber", &["reqlore"]),
+    ("prometheus-client", &["reqlore-metrics"]),
     ("mockall", &["reqlore-domain"]),
 ];
 

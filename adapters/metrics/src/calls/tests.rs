@@ -1,0 +1,211 @@
+//! A stub endpoint answers, fails, panics and hangs; the text tells of each.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use reqlore_domain::error::Error;
+use reqlore_domain::ports::endpoint::{ArgumentOf, Unobserved};
+use reqlore_domain::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::*;
+use crate::Metrics;
+use crate::tests::value;
+
+/// Answers by the name that it is asked for.
+struct Stub(Vec<ToolSpec>);
+
+impl Stub {
+    async fn answer(name: &str) -> Result<()> {
+        match name {
+            "fail" => Err(Error::new(ErrorKind::Conflict, "changed since")),
+            "panic" => panic!("a fault"),
+            "hang" => std::future::pending().await,
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Endpoint for Stub {
+    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
+        self.0.iter().collect()
+    }
+
+    async fn call(&self, call: Call) -> Result<Reply> {
+        Self::answer(&call.name).await?;
+        Ok(Reply { text: vec!["done".to_owned()], data: Arc::new(Value::Null) })
+    }
+
+    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
+        Ok(Resources::default())
+    }
+
+    fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
+        Vec::new()
+    }
+
+    async fn read(&self, asked: Asked) -> Result<Content> {
+        Self::answer(&asked.name).await?;
+        Err(Error::new(ErrorKind::NotFound, "nothing there"))
+    }
+
+    fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
+        Vec::new()
+    }
+
+    async fn prompt(&self, _: Asked) -> Result<Prompt> {
+        Ok(Prompt { description: String::new(), messages: Vec::new() })
+    }
+
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
+        Ok(Completion::default())
+    }
+
+    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+        Ok(())
+    }
+
+    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
+        Ok(7)
+    }
+}
+
+fn spec(name: &'static str) -> ToolSpec {
+    ToolSpec {
+        name,
+        title: "",
+        description: "",
+        input_schema: Map::new(),
+        output_schema: Map::new(),
+        access: Access::Read,
+        may_change: false,
+        destructive: false,
+        idempotent: true,
+    }
+}
+
+fn measured() -> (Metrics, MeasuredEndpoint) {
+    let metrics = Metrics::new("1", Timestamp::default());
+    let stub = Stub(["work", "fail", "panic", "hang"].map(spec).into());
+    let endpoint = metrics.endpoint(Arc::new(stub));
+    (metrics, endpoint)
+}
+
+fn caller() -> Arc<Caller> {
+    Arc::new(Caller::local("a_secret_name", Access::Write))
+}
+
+fn call(name: &str) -> Call {
+    Call {
+        caller: caller(),
+        correlation_id: "a_secret_id".to_owned(),
+        name: name.to_owned(),
+        arguments: Map::new(),
+        observer: Arc::new(Unobserved),
+        idempotency_key: None,
+        audited: None,
+        once: None,
+    }
+}
+
+fn asked(name: &str) -> Asked {
+    let arguments = Map::new();
+    Asked { caller: caller(), correlation_id: String::new(), name: name.to_owned(), arguments }
+}
+
+fn count(metrics: &Metrics, tool: &str, result: &str) -> Option<f64> {
+    let name = format!("reqlore_calls_total{{tool=\"{tool}\",result=\"{result}\"}}");
+    value(&metrics.render(), &name)
+}
+
+fn timed(metrics: &Metrics, tool: &str) -> Option<f64> {
+    let name = format!("reqlore_call_duration_seconds_count{{tool=\"{tool}\"}}");
+    value(&metrics.render(), &name)
+}
+
+fn in_flight(metrics: &Metrics) -> Option<f64> {
+    value(&metrics.render(), "reqlore_calls_in_flight")
+}
+
+#[tokio::test]
+async fn calls_are_counted_by_tool_and_result_and_answers_are_the_same() {
+    let (metrics, endpoint) = measured();
+    assert_eq!(count(&metrics, "work", "ok"), Some(0.0), "a series begins before its first call");
+    for _ in 0..3 {
+        assert_eq!(endpoint.call(call("work")).await.unwrap().text, ["done"]);
+    }
+    let error = endpoint.call(call("fail")).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Conflict, "changed since"));
+    assert_eq!(count(&metrics, "work", "ok"), Some(3.0));
+    assert_eq!(count(&metrics, "fail", "conflict"), Some(1.0));
+    assert_eq!(count(&metrics, "fail", "ok"), Some(0.0));
+    assert_eq!((timed(&metrics, "work"), timed(&metrics, "fail")), (Some(3.0), Some(1.0)));
+    assert_eq!(in_flight(&metrics), Some(0.0));
+}
+
+#[tokio::test]
+async fn names_that_are_no_tool_share_one_label() {
+    let (metrics, endpoint) = measured();
+    let lines = metrics.render().lines().count();
+    for name in ["a", "b", "work ", "\"} 1\n"] {
+        endpoint.call(call(name)).await.unwrap();
+    }
+    let after_first = metrics.render().lines().count();
+    assert_eq!(count(&metrics, "unknown", "ok"), Some(4.0));
+    for name in 0..1_000 {
+        endpoint.call(call(&name.to_string())).await.unwrap();
+    }
+    assert_eq!(metrics.render().lines().count(), after_first);
+    assert!(after_first < lines + 30, "{after_first}");
+}
+
+#[tokio::test]
+async fn what_is_no_tool_has_the_name_of_its_method() {
+    let (metrics, endpoint) = measured();
+    let caller = caller();
+    let of = ArgumentOf::Prompt(String::new());
+    let begun = Begun { of, argument: String::new(), value: String::new() };
+    endpoint.resources(&caller, "", None).await.unwrap();
+    endpoint.read(asked("epic://a_secret_uri")).await.unwrap_err();
+    endpoint.prompt(asked("any")).await.unwrap();
+    endpoint.complete(&caller, "", begun).await.unwrap();
+    endpoint.noted(&caller, "", "tools/list").await.unwrap();
+    assert_eq!(endpoint.resources_changed(&caller).await.unwrap(), 7);
+    for (method, result) in [
+        ("resources/list", "ok"),
+        ("resources/read", "not_found"),
+        ("prompts/get", "ok"),
+        ("completion/complete", "ok"),
+        ("tools/list", "ok"),
+    ] {
+        assert_eq!(count(&metrics, method, result), Some(1.0), "{method}");
+        assert_eq!(timed(&metrics, method), Some(1.0), "{method}");
+    }
+    assert!(!metrics.render().contains("a_secret"), "labels are words of the program");
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_any_more_is_in_flight_no_longer() {
+    let (metrics, endpoint) = measured();
+    {
+        let mut hanging = pin!(endpoint.call(call("hang")));
+        assert!(hanging.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(in_flight(&metrics), Some(1.0));
+    }
+    assert_eq!(in_flight(&metrics), Some(0.0));
+    assert_eq!(count(&metrics, "hang", "cancelled"), Some(1.0));
+}
+
+#[test]
+fn a_panic_is_an_internal_error_and_is_passed_on() {
+    let (metrics, endpoint) = measured();
+    let caught = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let mut call = pin!(endpoint.call(call("panic")));
+        call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }));
+    assert!(caught.is_err());
+    assert_eq!(count(&metrics, "panic", "internal"), Some(1.0));
+    assert_eq!(in_flight(&metrics), Some(0.0));
+}

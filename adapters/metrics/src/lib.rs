@@ -1,0 +1,116 @@
+//! Counts and times at the ports, as Prometheus reads them (OpenMetrics text).
+//!
+//! Whoever wants to be measured is wrapped, and knows nothing of it. Labels are words of the
+//! program, never of a client: what clients name could be anything, and there is no end to it.
+
+mod calls;
+mod storage;
+mod traffic;
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::time::Timestamp;
+
+pub use calls::MeasuredEndpoint;
+pub use storage::MeasuredStore;
+pub use traffic::{Connection, Traffic};
+
+use calls::Calls;
+use storage::Operations;
+
+/// What [`Metrics::render`] is, for whoever sends it.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// From well below the fastest read to the time limit of a request, in seconds.
+const BUCKETS: [f64; 15] =
+    [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// All that is counted in a process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    calls: Arc<Calls>,
+    operations: Operations,
+    traffic: Arc<Traffic>,
+}
+
+impl Metrics {
+    /// Counts from nothing, for a process of this version that started at this time.
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    pub fn new(version: &str, started: Timestamp) -> Self {
+        let mut registry = Registry::default();
+        let build = Info::new([("version", version.to_owned())]);
+        registry.register("reqlore_build", "The program that runs", build);
+        registry.register(
+            "process_start_time_seconds",
+            "When the process started, in seconds since 1970",
+            ConstGauge::new(started.seconds() as f64),
+        );
+        let calls = Arc::new(Calls::new(&mut registry));
+        let operations = Operations::new(&mut registry);
+        let traffic = Arc::new(Traffic::new(&mut registry));
+        Self { registry, calls, operations, traffic }
+    }
+
+    /// Everything as it is now, in the text format of OpenMetrics, which Prometheus reads.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail, and no metric here has a form that text lacks.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// The same endpoint with its calls counted and timed.
+    pub fn endpoint(&self, inner: Arc<dyn Endpoint>) -> MeasuredEndpoint {
+        MeasuredEndpoint::new(inner, self.calls.clone())
+    }
+
+    /// The same storage with its operations timed.
+    pub fn store(&self, inner: Arc<dyn DocumentRepository>) -> MeasuredStore {
+        MeasuredStore::new(inner, self.operations.clone())
+    }
+
+    /// For a transport, which counts what never becomes a call.
+    pub fn traffic(&self) -> Arc<Traffic> {
+        self.traffic.clone()
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(BUCKETS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a metric says, by the beginning of its line.
+    pub(crate) fn value(text: &str, name: &str) -> Option<f64> {
+        let mut values = text.lines().filter_map(|line| line.rsplit_once(' '));
+        values.find(|(found, _)| *found == name)?.1.parse().ok()
+    }
+
+    #[test]
+    fn what_runs_and_since_when_is_told() {
+        let text = Metrics::new("1.2.3", Timestamp::new(1_700_000_000, 5)).render();
+        assert_eq!(value(&text, "reqlore_build_info{version=\"1.2.3\"}"), Some(1.0));
+        assert_eq!(value(&text, "process_start_time_seconds"), Some(1_700_000_000.0));
+    }
+
+    #[test]
+    fn every_metric_explains_itself_and_the_text_has_an_end() {
+        let text = Metrics::new("1", Timestamp::default()).render();
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
+            let name = line.split(' ').nth(2).unwrap();
+            assert!(text.contains(&format!("# HELP {name} ")), "{text}");
+        }
+    }
+}
