@@ -1,13 +1,15 @@
 //! A dump: everything that a storage keeps, in one file that can be read without Reqlore.
 //!
 //! It is JSON Lines: a header, a line for each record, one for each mark (the highest number that
-//! items of a kind had), an end with the number of records and the SHA-256 of all bytes before it
-//! (`head -n -1 FILE | sha256sum` shows the same). Trap: [`Dump::read`] goes through the whole file
-//! before it gives anything, so that a torn file changes nothing; the records are checked again on
-//! their way out, because the file may change in between.
+//! items of a kind had), for each user, token and row of the audit, and an end with their numbers
+//! and the SHA-256 of all bytes before it (`head -n -1 FILE | sha256sum` shows the same). Trap:
+//! [`Dump::read`] goes through the whole file before it gives anything, so that a torn file changes
+//! nothing; the lines are checked again on their way out, because the file may change in between.
 
 mod format;
 mod read;
+mod sequence;
+mod team;
 mod write;
 
 use std::path::PathBuf;

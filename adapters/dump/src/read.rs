@@ -8,18 +8,20 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Mark, Record, Source};
+use reqlore_domain::audit::Row;
+use reqlore_domain::ports::archive::{Identities, Mark, Record, Source};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sha2::{Digest, Sha256};
 
 use crate::blocking;
-use crate::format::{End, Foreign, Header, LINE_BYTES, Sequence, decode, decode_mark, is_mark};
+use crate::format::{End, Foreign, Header, LINE_BYTES, Line};
+use crate::sequence::Sequence;
 
 const HEADER_BYTES: usize = 4096;
-/// As many bytes of documents come at a time, and at most one document more.
+/// As many bytes of documents or rows come at a time, and at most one of them more.
 const BATCH_BYTES: usize = 2 << 20;
-/// What a record takes beside its bytes, roughly.
-const RECORD_BYTES: usize = 256;
+/// What a record or a row takes beside its bytes, roughly.
+const BESIDE_BYTES: usize = 256;
 /// As many characters of a reason are told.
 const REASON: usize = 500;
 
@@ -55,23 +57,44 @@ impl Source for Records {
     }
 
     async fn next(&mut self) -> StoreResult<Vec<Record>> {
-        let Some(mut reader) = self.reader.take() else {
-            return Err(StoreError::Fault("a dump is read on after an error".to_owned()));
-        };
-        let (reader, batch) = blocking(move || {
-            let batch = reader.batch()?;
-            Ok((reader, batch))
-        })
-        .await?;
-        self.reader = Some(reader);
-        Ok(batch)
+        self.read(Reader::records).await
     }
 
     async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        match &mut self.reader {
-            Some(reader) if reader.ended => Ok(std::mem::take(&mut reader.marks)),
-            _ => Err(StoreError::Fault("marks of a dump stand behind its records".to_owned())),
-        }
+        Ok(std::mem::take(&mut self.behind()?.marks))
+    }
+
+    async fn identities(&mut self) -> StoreResult<Identities> {
+        Ok(std::mem::take(&mut self.behind()?.identities))
+    }
+
+    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+        self.behind()?;
+        self.read(Reader::rows).await
+    }
+}
+
+impl Records {
+    async fn read<T: Send + 'static>(
+        &mut self,
+        read: impl FnOnce(&mut Reader) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let Some(mut reader) = self.reader.take() else {
+            return Err(StoreError::Fault("a dump is read on after an error".to_owned()));
+        };
+        let (reader, found) = blocking(move || {
+            let found = read(&mut reader)?;
+            Ok((reader, found))
+        })
+        .await?;
+        self.reader = Some(reader);
+        Ok(found)
+    }
+
+    /// Behind all records.
+    fn behind(&mut self) -> StoreResult<&mut Reader> {
+        let early = || StoreError::Fault("the rest of a dump stands behind its records".to_owned());
+        self.reader.as_mut().filter(|reader| reader.behind).ok_or_else(early)
     }
 }
 
@@ -83,16 +106,30 @@ struct Reader {
     /// Of all lines before [`Reader::line`].
     hash: Sha256,
     sequence: Sequence,
-    /// They are read with the end, which tells whether they may be given.
+    /// These are read when the records end, and with them the first row of the audit.
     marks: Vec<Mark>,
+    identities: Identities,
+    row: Option<Row>,
+    /// All of these were read.
+    behind: bool,
     ended: bool,
 }
 
 impl Reader {
     fn new(place: String, file: File) -> StoreResult<Self> {
-        let (hash, sequence) = <(Sha256, Sequence)>::default();
-        let (line, marks, file) = (Vec::new(), Vec::new(), BufReader::new(file));
-        let mut new = Self { place, file, line, number: 0, hash, sequence, marks, ended: false };
+        let mut new = Self {
+            place,
+            file: BufReader::new(file),
+            line: Vec::new(),
+            number: 0,
+            hash: Sha256::new(),
+            sequence: Sequence::default(),
+            marks: Vec::new(),
+            identities: Identities::default(),
+            row: None,
+            behind: false,
+            ended: false,
+        };
         new.read_line(HEADER_BYTES)?;
         match Header::check(&new.line) {
             Ok(()) => {}
@@ -113,53 +150,78 @@ impl Reader {
         while self.record()?.is_some() {
             count += 1;
         }
+        while !self.rows()?.is_empty() {}
         Ok(count)
     }
 
     /// Empty at the end.
-    fn batch(&mut self) -> StoreResult<Vec<Record>> {
+    fn records(&mut self) -> StoreResult<Vec<Record>> {
         let mut records = Vec::new();
         let mut bytes = 0;
         while bytes < BATCH_BYTES {
             let Some(record) = self.record()? else { break };
-            bytes += record.document.body.len() + RECORD_BYTES;
+            bytes += record.document.body.len() + BESIDE_BYTES;
             records.push(record);
         }
         Ok(records)
     }
 
     fn record(&mut self) -> StoreResult<Option<Record>> {
+        while !self.behind {
+            match self.next()? {
+                Some(Line::Record(record)) => return Ok(Some(record)),
+                Some(Line::Mark(mark)) => self.marks.push(mark),
+                Some(Line::User(user)) => self.identities.users.push(user),
+                Some(Line::Token(token)) => self.identities.tokens.push(token),
+                Some(Line::Row(row)) => (self.row, self.behind) = (Some(row), true),
+                None => self.behind = true,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Of the audit; empty at the end.
+    fn rows(&mut self) -> StoreResult<Vec<Row>> {
+        let mut rows = Vec::new();
+        let mut bytes = 0;
+        while bytes < BATCH_BYTES {
+            let line = match self.row.take() {
+                Some(row) => Some(Line::Row(row)),
+                None => self.next()?,
+            };
+            // Nothing else stands behind a row.
+            let Some(Line::Row(row)) = line else { break };
+            bytes += row.text.len() + BESIDE_BYTES;
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// What the next line holds; `None` at an end that is true of all before it.
+    fn next(&mut self) -> StoreResult<Option<Line>> {
         if self.ended {
             return Ok(None);
         }
-        loop {
-            self.hash.update(&self.line);
-            self.read_line(LINE_BYTES)?;
-            if self.at_end()? {
-                self.check_end()?;
-                self.ended = true;
-                return Ok(None);
-            }
-            if !is_mark(&self.line) {
-                let record = decode(&self.line).map_err(|why| self.damaged(&why))?;
-                self.sequence.add(&record).map_err(|why| self.damaged(&why))?;
-                return Ok(Some(record));
-            }
-            let mark = decode_mark(&self.line).map_err(|why| self.damaged(&why))?;
-            self.sequence.add_mark(&mark).map_err(|why| self.damaged(&why))?;
-            self.marks.push(mark);
+        self.hash.update(&self.line);
+        self.read_line(LINE_BYTES)?;
+        if self.at_end()? {
+            self.check_end()?;
+            self.ended = true;
+            return Ok(None);
         }
+        let line = Line::decode(&self.line).map_err(|why| self.damaged(&why))?;
+        self.sequence.add(&line).map_err(|why| self.damaged(&why))?;
+        Ok(Some(line))
     }
 
     fn check_end(&self) -> StoreResult<()> {
         let Ok(end) = serde_json::from_slice::<End>(&self.line) else {
             return Err(self.damaged("this should be the end and is not; the file was cut off"));
         };
-        let found = End::new(self.sequence.count, self.hash.clone());
-        if end.records != found.records {
-            let (told, found) = (end.records, found.records);
-            return Err(self.damaged(&format!("there are {found} records, not {told}")));
+        if let Some(why) = end.miscount(self.sequence.counts) {
+            return Err(self.damaged(&why));
         }
+        let found = End::new(self.sequence.counts, self.hash.clone());
         if end.sha256 != found.sha256 {
             return Err(self.damaged("the checksum is another one; a line above was changed"));
         }

@@ -9,14 +9,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Mark, Record, Sink};
+use reqlore_domain::audit::Row;
+use reqlore_domain::ports::archive::{Identities, Mark, Record, Sink};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::blocking;
-use crate::format::{End, Header, Sequence, encode, encode_mark};
+use crate::format::{End, Header, LINE_BYTES, encode, encode_mark, write_line};
+use crate::sequence::Sequence;
+use crate::team::{encode_row, encode_token, encode_user};
 
 /// How the name of a temporary file begins and ends. Storages have other ones.
 const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
@@ -46,30 +49,51 @@ impl Filling {
         let gone = || StoreError::Fault("a dump is written on after an error".to_owned());
         self.writer.take().ok_or_else(gone)
     }
+
+    async fn write(
+        &mut self,
+        write: impl FnOnce(&mut Writer) -> StoreResult<()> + Send + 'static,
+    ) -> StoreResult<()> {
+        let mut writer = self.writer()?;
+        let writer = blocking(move || write(&mut writer).map(|()| writer)).await?;
+        self.writer = Some(writer);
+        Ok(())
+    }
 }
 
 #[async_trait]
 impl Sink for Filling {
     async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        let mut writer = self.writer()?;
-        let writer = blocking(move || {
-            records.iter().try_for_each(|record| writer.record(record))?;
-            Ok(writer)
+        self.write(move |writer| {
+            let write = |record| writer.add(record, Sequence::add_record, encode);
+            records.iter().try_for_each(write)
         })
-        .await?;
-        self.writer = Some(writer);
-        Ok(())
+        .await
     }
 
     async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        let mut writer = self.writer()?;
-        let writer = blocking(move || {
-            marks.iter().try_for_each(|mark| writer.mark(mark))?;
-            Ok(writer)
+        self.write(move |writer| {
+            marks.iter().try_for_each(|mark| writer.add(mark, Sequence::add_mark, encode_mark))
         })
-        .await?;
-        self.writer = Some(writer);
-        Ok(())
+        .await
+    }
+
+    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
+        self.write(move |writer| {
+            let Identities { users, tokens } = identities;
+            let user = |user| writer.add(user, Sequence::add_user, encode_user);
+            users.iter().try_for_each(user)?;
+            let token = |token| writer.add(token, Sequence::add_token, encode_token);
+            tokens.iter().try_for_each(token)
+        })
+        .await
+    }
+
+    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+        self.write(move |writer| {
+            rows.iter().try_for_each(|row| writer.add(row, Sequence::add_row, encode_row))
+        })
+        .await
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
@@ -87,35 +111,36 @@ struct Writer {
 }
 
 impl Writer {
-    fn record(&mut self, record: &Record) -> StoreResult<()> {
+    /// A line, if it may stand here.
+    fn add<T>(
+        &mut self,
+        what: &T,
+        add: impl FnOnce(&mut Sequence, &T) -> Result<(), String>,
+        encode: impl FnOnce(&T, &mut Vec<u8>) -> Result<(), String>,
+    ) -> StoreResult<()> {
         self.line.clear();
-        let added = self.sequence.add(record).and_then(|()| encode(record, &mut self.line));
-        added.map_err(StoreError::Fault)?;
-        self.write()
-    }
-
-    fn mark(&mut self, mark: &Mark) -> StoreResult<()> {
-        self.line.clear();
-        let added = self.sequence.add_mark(mark).and_then(|()| encode_mark(mark, &mut self.line));
+        let added = add(&mut self.sequence, what).and_then(|()| encode(what, &mut self.line));
         added.map_err(StoreError::Fault)?;
         self.write()
     }
 
     fn line(&mut self, line: &impl Serialize) -> StoreResult<()> {
         self.line.clear();
-        let written = serde_json::to_writer(&mut self.line, line);
-        written.map_err(|error| StoreError::Fault(error.to_string()))?;
+        write_line(line, &mut self.line).map_err(StoreError::Fault)?;
         self.write()
     }
 
     fn write(&mut self) -> StoreResult<()> {
         self.line.push(b'\n');
+        if self.line.len() > LINE_BYTES {
+            return Err(StoreError::Fault(format!("a line is longer than {LINE_BYTES} bytes")));
+        }
         self.hash.update(&self.line);
         self.file.write_all(&self.line).map_err(|error| unavailable(&self.path, error))
     }
 
     fn finish(mut self) -> StoreResult<()> {
-        self.line(&End::new(self.sequence.count, self.hash.clone()))?;
+        self.line(&End::new(self.sequence.counts, self.hash.clone()))?;
         let Self { path, file, .. } = self;
         let failed = |error| unavailable(&path, error);
         let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
