@@ -5,7 +5,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::StoreError;
 
-use crate::support::{Place, dumped, fill, read, record, records};
+use crate::support::{All, Place, all, dumped, fill, fill_all, read_all, record, rows};
 
 /// The refusal of a dump with these bytes.
 async fn refusal(bytes: &[u8]) -> String {
@@ -76,16 +76,25 @@ async fn lines_out_of_place_are_refused() {
 }
 
 #[tokio::test]
-async fn marks_stand_behind_the_records_and_do_not_vanish() {
+async fn each_part_stands_behind_the_one_before_and_does_not_vanish() {
     let whole = lines().await;
-    let mark = whole.iter().position(|line| line.starts_with(b"{\"mark\":")).unwrap();
-    let mut early = whole.clone();
-    early.swap(mark - 1, mark);
-    let told = refusal(&early.concat()).await;
-    assert!(told.contains("marks stand behind all records"), "{told}");
-    let gone = [&whole[..mark], &whole[whole.len() - 1..]].concat();
-    let told = refusal(&gone.concat()).await;
-    assert!(told.contains("the checksum is another one"), "{told}");
+    for (key, told) in [
+        ("mark", "the checksum is another one"),
+        ("user", "there are 0 users, not 2"),
+        ("token", "there are 0 tokens, not 2"),
+        ("audit", "there are 0 rows of the audit, not 3"),
+    ] {
+        let key = format!("{{\"{key}\":");
+        let is_part = |line: &Vec<u8>| line.starts_with(key.as_bytes());
+        let first = whole.iter().position(is_part).unwrap();
+        let mut early = whole.clone();
+        early.swap(first - 1, first);
+        let refused = refusal(&early.concat()).await;
+        assert!(refused.contains("out of order: a dump has records, then marks"), "{refused}");
+        let gone: Vec<_> = whole.iter().filter(|line| !is_part(line)).cloned().collect();
+        let refused = refusal(&gone.concat()).await;
+        assert!(refused.contains(told), "{told} in {refused}");
+    }
 }
 
 #[tokio::test]
@@ -122,7 +131,7 @@ async fn each_fault_is_named() {
         ("\"base64\"", "\"text\":\"\",\"base64\"", "line 5: a record has either `text` or"),
         ("\"base64\":\"", "\"base64\":\"=", "line 5: "),
         ("{\"mark\":\"epic\"", "{\"mark\":\"story\"", "line 14: unknown kind of items \"story\""),
-        ("\"number\":7}", "\"number\":6}", "line 16: the checksum is another one"),
+        ("\"number\":7}", "\"number\":6}", "line 23: the checksum is another one"),
         ("\"number\":7}", "\"number\":-1}", "line 14: invalid value"),
         ("\"number\":7}", "\"number\":7,\"more\":1}", "line 14: unknown field `more`"),
         ("1000000000}", "1000000001}", "is 1000000001; 1000000000 is the limit"),
@@ -134,13 +143,42 @@ async fn each_fault_is_named() {
         ("\"Empty\"", "\"z\"", "line 14: the mark of epic is out of order"),
         ("\"Empty\"", "\"/etc\"", "line 13: a project's key has 1 to 64 letters"),
         ("{\"mark\":", "{ \"mark\":", "line 13: unknown field `mark`"),
-        ("{\"records\":11", "{\"records\":10", "line 16: there are 11 records, not 10"),
+        ("{\"records\":11", "{\"records\":10", "line 23: there are 11 records, not 10"),
     ] {
         let refused = refusal(&with(old, new).await).await;
         assert!(refused.contains(told), "{told} in {refused}");
     }
     assert!(refusal(b"").await.contains("cut off"));
     assert!(refusal(&[b'x'; 5000]).await.starts_with("line 1: it is longer than 4096 bytes"));
+}
+
+#[tokio::test]
+async fn each_fault_of_users_tokens_and_rows_is_named() {
+    for (old, new, told) in [
+        ("{\"user\":\"ada\"", "{\"user\":\"a b\"", "line 16: \"a b\" is no user name"),
+        ("{\"user\":\"ada\"", "{\"user\":\"bob\"", "line 17: user Bob is there twice"),
+        ("{\"user\":\"ada\"", "{\"user\":\"zoe\"", "line 17: user Bob is out of order"),
+        ("\"commenter\"", "\"Commenter\"", "line 17: unknown role \"Commenter\""),
+        ("\"disabled_at\"", "\"more\"", "line 17: unknown field `more`"),
+        ("{\"token\":\"ZZZZ", "{\"token\":\"ZZ", "line 18: the id of a token is 12 letters"),
+        ("ZZZZZZZZZZZZ", "aaaaaaaaaaaa", "line 19: token aaaaaaaaaaaa is there twice"),
+        ("ZZZZZZZZZZZZ", "zzzzzzzzzzzz", "line 19: token aaaaaaaaaaaa is out of order"),
+        ("\"user\":\"BOB\"", "\"user\":\"\"", "line 18: \"\" is no user name"),
+        ("\"digest\":\"", "\"digest\":\"x", "line 18: a digest is 64 hexadecimal digits"),
+        ("\"scope\":\"read\"", "\"scope\":\"all\"", "line 18: unknown scope \"all\""),
+        ("[\"an-Other_1\"", "[\"/etc\"", "line 18: a project's key has 1 to 64 letters"),
+        ("\"last_used_at\":\"", "\"last_used_at\":\"x", "line 18: \"x1970-01-01T00:00:07.00000"),
+        ("{\"audit\":7", "{\"audit\":0", "line 20: row 0 of the audit stands behind row 0"),
+        ("{\"audit\":7", "{\"audit\":8", "line 21: row 8 of the audit stands behind row 8"),
+        ("{\"audit\":7,\"hash\":\"", "{\"audit\":7,\"hash\":\"x", "line 20: a hash is 64 hexad"),
+        ("\\\"micros\\\":12", "\\\"micros\\\":13", "line 23: the checksum is another one"),
+        ("\"users\":2", "\"users\":3", "line 23: there are 2 users, not 3"),
+        ("\"tokens\":2", "\"tokens\":1", "line 23: there are 2 tokens, not 1"),
+        ("\"audit\":3", "\"audit\":4", "line 23: there are 3 rows of the audit, not 4"),
+    ] {
+        let refused = refusal(&with(old, new).await).await;
+        assert!(refused.contains(told), "{told} in {refused}");
+    }
 }
 
 #[tokio::test]
@@ -197,6 +235,30 @@ async fn a_file_that_changes_while_it_is_read_is_an_error_at_the_end() {
     assert!(matches!(after, StoreError::Fault(_)), "an error is no end: {after}");
 }
 
+/// Rows are given before the end was seen again, which is told behind them.
+#[tokio::test]
+async fn an_audit_that_changes_while_it_is_read_is_an_error_at_the_end() {
+    let place = Place::new();
+    fill_all(&place.dump(), All { rows: rows(20_000), ..all() }).await.unwrap();
+    let mut source = place.dump().read().await.unwrap();
+    let changed = String::from_utf8(place.bytes()).unwrap();
+    let (before, last) = changed.rsplit_once("\\\"micros\\\":12").unwrap();
+    std::fs::write(&place.path, format!("{before}\\\"micros\\\":13{last}")).unwrap();
+    while !source.next().await.unwrap().is_empty() {}
+    assert_eq!(source.marks().await.unwrap(), all().marks);
+    let mut given = 0;
+    let told = loop {
+        match source.audit().await {
+            Ok(rows) if rows.is_empty() => panic!("{given} came and an end"),
+            Ok(rows) => given += rows.len(),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(given > 0 && told.contains("the checksum is another one"), "{given}: {told}");
+    let after = source.audit().await.err().unwrap();
+    assert!(matches!(after, StoreError::Fault(_)), "an error is no end: {after}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -216,8 +278,8 @@ proptest! {
                 damaged.splice(at..to, bytes.iter().copied());
             }
             std::fs::write(&place.path, &damaged).unwrap();
-            match read(&place.dump()).await {
-                Ok(found) => assert!(damaged == whole && found == records()),
+            match read_all(&place.dump()).await {
+                Ok(found) => assert!(damaged == whole && found == all()),
                 Err(error) => assert!(!matches!(error, StoreError::Fault(_)), "{error}"),
             }
         });

@@ -5,3 +5,4 @@
 mod damage;
 mod round_trips;
 mod support;
+mod team;

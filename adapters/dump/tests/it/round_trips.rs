@@ -16,16 +16,20 @@ use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
 use serde_json::Value;
 
-use crate::support::{Place, dumped, fill, marks, read, read_marks, record, records};
+use crate::support::{
+    All, Place, all, dumped, fill, fill_all, marks, read, read_all, record, records,
+};
 
 #[tokio::test]
 async fn records_come_back_as_they_were_put() {
     let place = dumped().await;
-    assert_eq!(read(&place.dump()).await.unwrap(), records());
-    assert_eq!(read_marks(&place.dump()).await.unwrap(), marks());
+    assert_eq!(read_all(&place.dump()).await.unwrap(), all());
     let mut source = place.dump().read().await.unwrap();
-    let early = source.marks().await.err().unwrap();
-    assert!(matches!(early, StoreError::Fault(_)), "they stand behind the records: {early}");
+    let early =
+        [source.marks().await.err(), source.identities().await.err(), source.audit().await.err()];
+    for early in early {
+        assert!(matches!(early, Some(StoreError::Fault(_))), "behind the records: {early:?}");
+    }
 }
 
 #[tokio::test]
@@ -52,28 +56,24 @@ async fn marks_are_written_as_they_are_read() {
 async fn all_storages_keep_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let first = MemoryStore::default();
-    let mut sink = first.fill().await.unwrap();
-    sink.put(records()).await.unwrap();
-    sink.mark(marks()).await.unwrap();
-    sink.finish().await.unwrap();
+    fill_all(&first, all()).await.unwrap();
     let file = folder.path().join("all.db");
     let sqlite = SqliteStore::open(&reqlore_storage_sqlite::Config { file }).unwrap();
     let sled = reqlore_storage_sled::Config { folder: folder.path().join("sled") };
     let sled = SledStore::open(&sled).unwrap();
     let (place, last) = (Place::new(), MemoryStore::default());
     let dump = place.dump();
-    let all: [&dyn Archive; 5] = [&first, &sqlite, &sled, &dump, &last];
-    for pair in all.windows(2) {
+    let archives: [&dyn Archive; 5] = [&first, &sqlite, &sled, &dump, &last];
+    for pair in archives.windows(2) {
         copy(pair[0].read().await.unwrap(), pair[1], &|_, _| {}).await.unwrap();
         let verified = verify(&first, pair[1], &|_, _| {}).await.unwrap();
         assert_eq!((verified.same, verified.different), (11, 0), "{:?}", verified.differences);
     }
-    assert_eq!(read(&last).await.unwrap(), records());
     let mut kept = marks();
     // The tombstone had a higher number than any mark of its kind.
     let (project, kind) = (ProjectKey::default(), ItemKind::Requirement);
     kept.insert(2, Mark { project, kind, number: 48 });
-    assert_eq!(read_marks(&last).await.unwrap(), kept);
+    assert_eq!(read_all(&last).await.unwrap(), All { marks: kept, ..all() });
 }
 
 #[tokio::test]

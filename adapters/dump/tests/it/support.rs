@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use reqlore_domain::audit::{Entry, Head, OK, Row, Target};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::archive::{Archive, Mark, Record};
+use reqlore_domain::document::{Document, DocumentId, Kind, Version};
+use reqlore_domain::identity::{Access, Presented, Role, Token, User, UserName};
+use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -81,6 +83,110 @@ pub(crate) fn marks() -> Vec<Mark> {
     ]
 }
 
+pub(crate) const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
+
+pub(crate) fn user(name: &str) -> User {
+    let (name, created_at) = (UserName::parse(name).unwrap(), Timestamp(1_700_000_000_000_000_001));
+    User { name, role: Role::Administrator, created_at, disabled_at: None }
+}
+
+pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
+    let presented = Presented::new(id, SECRET).unwrap();
+    Token {
+        id: presented.id.clone(),
+        user: UserName::parse(user).unwrap(),
+        digest: presented.digest(),
+        scope: Access::Write,
+        projects: Vec::new(),
+        created_at: Timestamp(created_at),
+        expires_at: Timestamp(i64::MAX),
+        revoked_at: None,
+        successor: None,
+        last_used_at: None,
+    }
+}
+
+/// In order; with everything that may be there, and with nothing of it.
+pub(crate) fn identities() -> Identities {
+    let disabled_at = Some(Timestamp(-1));
+    let [first, second] = [token("aaaaaaaaaaaa", "ada", 5), token("ZZZZZZZZZZZZ", "BOB", 5)];
+    let all = Token {
+        scope: Access::Read,
+        projects: vec![ProjectKey::new("an-Other_1"), ProjectKey::default()],
+        revoked_at: Some(Timestamp(6)),
+        successor: Some(first.id.clone()),
+        last_used_at: Some(Timestamp(7_000_000_008)),
+        ..second
+    };
+    let bob = User { role: Role::Commenter, disabled_at, ..user("Bob") };
+    Identities { users: vec![user("ada"), bob], tokens: vec![all, first] }
+}
+
+/// So many rows behind a row that is gone, with bytes that are easily lost.
+pub(crate) fn rows(count: i64) -> Vec<Row> {
+    let mut head = Head { number: 6, ..Head::default() };
+    let row = |second| {
+        let entry = Entry {
+            at: Timestamp::new(second, 1),
+            user: "ada".to_owned(),
+            token: identities().tokens.pop().map(|token| token.id),
+            project: Some(ProjectKey::default()),
+            action: "contract".to_owned(),
+            targets: vec![Target {
+                name: "section \u{20ac} \\ \"".to_owned(),
+                before: None,
+                after: Some(Version::of(b"x")),
+            }],
+            result: OK.to_owned(),
+            micros: 12,
+            correlation_id: "c".to_owned(),
+            reason: "\0\n\u{2028}".to_owned(),
+        };
+        let row = Row::after(head, entry);
+        head = row.head();
+        row
+    };
+    (0..count).map(row).collect()
+}
+
+/// Everything there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct All {
+    pub(crate) records: Vec<Record>,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) identities: Identities,
+    pub(crate) rows: Vec<Row>,
+}
+
+pub(crate) fn all() -> All {
+    All { records: records(), marks: marks(), identities: identities(), rows: rows(3) }
+}
+
+pub(crate) async fn fill_all(archive: &dyn Archive, all: All) -> StoreResult<()> {
+    let mut sink = archive.fill().await?;
+    sink.put(all.records).await?;
+    sink.mark(all.marks).await?;
+    sink.identities(all.identities).await?;
+    for row in all.rows {
+        sink.audit(vec![row]).await?;
+    }
+    sink.finish().await
+}
+
+pub(crate) async fn read_all(archive: &dyn Archive) -> StoreResult<All> {
+    let records = read(archive).await?;
+    let mut source = archive.read().await?;
+    while !source.next().await?.is_empty() {}
+    let (marks, identities) = (source.marks().await?, source.identities().await?);
+    let mut rows = Vec::new();
+    loop {
+        match source.audit().await? {
+            part if part.is_empty() => return Ok(All { records, marks, identities, rows }),
+            part => rows.extend(part),
+        }
+    }
+}
+
 pub(crate) async fn fill(archive: &dyn Archive, records: Vec<Record>) -> StoreResult<()> {
     let mut sink = archive.fill().await?;
     for record in records {
@@ -102,18 +208,9 @@ pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<Record>> {
     }
 }
 
-pub(crate) async fn read_marks(archive: &dyn Archive) -> StoreResult<Vec<Mark>> {
-    let mut source = archive.read().await?;
-    while !source.next().await?.is_empty() {}
-    source.marks().await
-}
-
-/// A dump of [`records`] and [`marks`].
+/// A dump of [`all`].
 pub(crate) async fn dumped() -> Place {
     let place = Place::new();
-    let mut sink = place.dump().fill().await.unwrap();
-    sink.put(records()).await.unwrap();
-    sink.mark(marks()).await.unwrap();
-    sink.finish().await.unwrap();
+    fill_all(&place.dump(), all()).await.unwrap();
     place
 }
