@@ -1,26 +1,24 @@
 //! The project's files as a whole: read to the last one under the lock, or put into an empty place.
 //!
 //! While files are read, writers of ours wait; editors do not. What is being filled carries a mark
-//! in `.reqlore/local`, which git ignores, until everything is durable. The trap: only the places
-//! where a document would be looked for are written to, whatever a record says.
+//! in `.reqlore/local`, which git ignores, until everything is durable. The trap: rows of the audit
+//! are appended meanwhile, so a copy ends at the one that was the newest when it began.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::fs::{File, FileTimes};
-use std::io::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::io;
 
 use async_trait::async_trait;
-use cap_std::fs::{Dir, OpenOptions};
+use reqlore_domain::audit::Row;
 use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::archive::{Archive, Mark, Record, Sink, Source};
+use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::{Look, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
 
 use crate::area::Area;
-use crate::error::{failed, not_written, refused};
-use crate::layout::{Place, Root, Tree, as_file};
+use crate::error::{failed, refused};
+use crate::fill::{self, Filling};
+use crate::layout::{Place, Root, Tree};
 use crate::local::{self, LOCAL};
 use crate::lock::{Lock, Turn};
 use crate::marks::Marks;
@@ -30,7 +28,7 @@ use crate::walk::{self, Obstacles};
 use crate::{FsStore, journal};
 
 /// The mark of a project that is being filled.
-const MARK: &str = "incomplete";
+pub(crate) const MARK: &str = "incomplete";
 /// So much is read at a time: bytes, and files.
 const BATCH: (usize, usize) = (2 * 1024 * 1024, 1_000);
 /// So often a file that looks half saved is read again; each time takes a seventh of a second. In
@@ -48,7 +46,8 @@ impl FsStore {
         Ok(locks)
     }
 
-    async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
+    /// Takes a project's lock, and finishes what a killed process began.
+    pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
         let turn = self.shared.turns.take(project).await?;
         let root = self.shared.open(project)?;
         let lock = match turn.lock_now(&root)? {
@@ -176,10 +175,11 @@ impl Archive for FsStore {
                 obstacles.append(&mut found);
             }
             check_none(obstacles)?;
-            Ok(all)
+            Ok((all, shared.span()?))
         });
-        let ids = listing.await?;
-        Ok(Box::new(Reading { store: self.clone(), total: ids.len(), ids, _locks: locks }))
+        let (ids, rows) = listing.await?;
+        let (store, total) = (self.clone(), ids.len());
+        Ok(Box::new(Reading { store, total, ids, rows, _locks: locks }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
@@ -195,31 +195,23 @@ impl Archive for FsStore {
                     return Err(refused(&folder_of(project), &reason));
                 }
             }
+            shared.check_no_team()?;
             for (project, _) in shared.folders.keyed() {
-                mark(&shared.open(project)?)?;
+                fill::mark(&shared.open(project)?)?;
             }
             Ok(())
         });
         marking.await?;
-        Ok(Box::new(Filling { store: self.clone(), _locks: locks }))
+        Ok(Box::new(Filling::new(self.clone(), locks)))
     }
-}
-
-/// Says that the project is being filled, durably.
-fn mark(root: &Root) -> StoreResult<()> {
-    let local = local::create(root)?;
-    let write = || {
-        local.write(MARK, "This folder is being filled by `reqlore copy` or `restore`.\n")?;
-        local.open(MARK)?.sync_all()?;
-        as_file(&local)?.sync_all()
-    };
-    write().map_err(|error| not_written(LOCAL, "mark the folder", error))
 }
 
 struct Reading {
     store: FsStore,
     ids: VecDeque<(ProjectKey, DocumentId)>,
     total: usize,
+    /// The first row of the audit that is still to come, and the newest when the copy began.
+    rows: Option<(u64, u64)>,
     _locks: Vec<Lock>,
 }
 
@@ -273,6 +265,19 @@ impl Source for Reading {
         };
         self.store.blocking(marks).await
     }
+
+    async fn identities(&mut self) -> StoreResult<Identities> {
+        self.store.blocking(Shared::all_identities).await
+    }
+
+    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+        let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
+            return Ok(Vec::new());
+        };
+        let rows = self.store.blocking(move |shared| shared.copied_rows(from, to)).await?;
+        self.rows = rows.last().map(|row| (row.number + 1, to));
+        Ok(rows)
+    }
 }
 
 fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<Record> {
@@ -296,105 +301,4 @@ fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<
         place: Some(place.shown.into()),
         document: Document::new(id, bytes),
     })
-}
-
-struct Filling {
-    store: FsStore,
-    _locks: Vec<Lock>,
-}
-
-#[async_trait]
-impl Sink for Filling {
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        let filling =
-            move |shared: &Shared| records.iter().try_for_each(|record| shared.fill_in(record));
-        self.store.blocking(filling).await
-    }
-
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        let filling = move |shared: &Shared| marks.iter().try_for_each(|mark| shared.mark_in(mark));
-        self.store.blocking(filling).await
-    }
-
-    async fn finish(self: Box<Self>) -> StoreResult<()> {
-        let finishing = |shared: &Shared| {
-            let failed = |error| failed("the project's folder", "make it durable", error);
-            for (project, _) in shared.folders.keyed() {
-                let root = shared.open(project)?;
-                let synced = as_file(&root.dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-                synced.map_err(failed)?;
-            }
-            for (project, _) in shared.folders.keyed() {
-                unmark(&shared.open(project)?)?;
-            }
-            Ok(())
-        };
-        self.store.blocking(finishing).await
-    }
-}
-
-fn unmark(root: &Root) -> StoreResult<()> {
-    let local = local::create(root)?;
-    let removed = local.remove_file(MARK).and_then(|()| as_file(&local)?.sync_all());
-    removed.map_err(|error| failed(LOCAL, "remove the mark", error))
-}
-
-impl Shared {
-    fn check_keyed(&self, project: &ProjectKey, shown: &str) -> StoreResult<()> {
-        if self.folders.has(project) {
-            return Ok(());
-        }
-        let reason = format!(
-            "is of the project {project}, which has no folder; configure it as \
-             [projects.{project}] in reqlore.toml, or copy into a database"
-        );
-        Err(refused(shown, &reason))
-    }
-
-    /// Keeps a mark beside those that are kept already.
-    fn mark_in(&self, mark: &Mark) -> StoreResult<()> {
-        self.check_keyed(&mark.project, &format!("the mark of {}", mark.kind.prefix()))?;
-        let root = self.open(&mark.project)?;
-        let mut marks = Marks::load(&root);
-        marks.raise(mark.kind, mark.number);
-        marks.save(&root)
-    }
-
-    /// Puts a record where its document is looked for.
-    fn fill_in(&self, record: &Record) -> StoreResult<()> {
-        let Record { project, document, modified, place } = record;
-        let id = &document.id;
-        self.check_keyed(project, &id.to_string())?;
-        let no_file = |why: &str| {
-            let reason = format!("can't be a file; copy it into a database instead{why}");
-            refused(&id.to_string(), &reason)
-        };
-        id.check().map_err(|why| no_file(&format!(" ({why})")))?;
-        let root = self.open(project)?;
-        let mut tree = Tree::new(&root, &self.layout);
-        if id.kind == Kind::Instructions {
-            tree.prefer_requirements(place.as_deref());
-        }
-        tree.create_folder(id)?;
-        let place = tree.place(id)?.ok_or_else(|| no_file(""))?;
-        create(&place.dir, &place.name, &document.body, *modified)
-            .map_err(|error| failed(&place.shown, "write it", error))
-    }
-}
-
-fn create(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result<()> {
-    let new = OpenOptions::new().write(true).create_new(true).to_owned();
-    let mut file: File = dir.open_with(name, &new)?.into_std();
-    file.write_all(body)?;
-    let since = Duration::new(modified.seconds().unsigned_abs(), 0);
-    let seconds = match modified.seconds() {
-        0.. => SystemTime::UNIX_EPOCH.checked_add(since),
-        _ => SystemTime::UNIX_EPOCH.checked_sub(since),
-    };
-    let time =
-        seconds.and_then(|s| s.checked_add(Duration::from_nanos(modified.nanoseconds().into())));
-    match time {
-        Some(time) => file.set_times(FileTimes::new().set_modified(time)),
-        None => Ok(()),
-    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use reqlore_domain::document::{Document, DocumentId, Head, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Look, Reads, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Decided, Look, Reads, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
@@ -26,6 +26,7 @@ use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
 use crate::replace::{Failed, Found};
 use crate::shared::{Shared, locked, watched};
+use crate::team::{self, Doubt};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
@@ -41,6 +42,9 @@ pub(crate) fn run(
     let step =
         |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
     journal::settle(&shared.layout, root, lock)?;
+    let needed = commit.act.audited.is_some() || commit.act.once.is_some();
+    team::settle(shared, project, &Tree::new(root, &shared.layout), commit.act.at, needed)?;
+    shared.check_once(&commit.act)?;
     for _ in 0..ATTEMPTS {
         let mut tree = Tree::new(root, &shared.layout);
         let reads = &commit.reads;
@@ -50,7 +54,7 @@ pub(crate) fn run(
         let base = read_all(&tree, &reads.documents)?;
         let snapshot = snapshot(shared, project, &tree, reads, &base)?;
         step(Step::Read)?;
-        let changes = commit.decided(&snapshot)?;
+        let Decided { changes, audit, once } = commit.decided(project, &snapshot)?;
         drop(snapshot);
         step(Step::Decided)?;
         let catalog = shared.catalogs.of(project);
@@ -66,13 +70,22 @@ pub(crate) fn run(
         for change in &changes {
             tree.create_folder(change.id())?;
         }
-        match apply(&tree, &base, &changes) {
-            Ok(()) => {
+        let mut doubt = Doubt::new(shared, project, audit, once);
+        let applied = apply(&tree, &base, &changes, || doubt.announce());
+        match applied {
+            Applied::Done => {
+                doubt.confirm();
                 shared.leftovers.none(&tree, &changes);
                 return Ok(record(&changes));
             }
-            Err(Failed::ChangedSince) => {}
-            Err(Failed::Store(error)) => return Err(error),
+            Applied::Undone(failed) => {
+                doubt.withdraw(commit.act.at);
+                if let Failed::Store(error) = failed {
+                    return Err(error);
+                }
+            }
+            // Whoever writes next sees how far it came.
+            Applied::Half(error) => return Err(error),
         }
     }
     Err(StoreError::Busy {
@@ -155,11 +168,27 @@ fn heads(
     Ok(heads)
 }
 
-fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed> {
+/// How far a commit came.
+enum Applied {
+    Done,
+    Undone(Failed),
+    /// Some of it may be there.
+    Half(StoreError),
+}
+
+/// Puts the changes in place; right before the first of them shows, `announce` is called.
+fn apply(
+    tree: &Tree<'_>,
+    base: &Base,
+    changes: &[Change],
+    announce: impl FnOnce() -> StoreResult<()>,
+) -> Applied {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
     let mut journaled = false;
     let outcome = stage_all(tree, base, changes, &mut staged)
+        // Before the journal: what somebody else finishes must have its row.
+        .and_then(|()| announce())
         .and_then(|()| {
             if needs_journal(base, changes) {
                 journal::write(tree.root, base, changes)?;
@@ -177,9 +206,13 @@ fn apply(tree: &Tree<'_>, base: &Base, changes: &[Change]) -> Result<(), Failed>
     for replacement in &staged {
         replacement.remove_temp();
     }
-    match whole {
-        Err(error) if journaled => Err(journal::kept(&error).into()),
-        _ => outcome,
+    match (outcome, whole) {
+        (Ok(()), _) => Applied::Done,
+        (Err(failed), Ok(())) => Applied::Undone(failed),
+        (Err(_), Err(error)) if journaled => Applied::Half(journal::kept(&error)),
+        (Err(Failed::Store(error)), Err(_)) | (Err(Failed::ChangedSince), Err(error)) => {
+            Applied::Half(error)
+        }
     }
 }
 

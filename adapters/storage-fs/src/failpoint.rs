@@ -12,6 +12,23 @@ pub(crate) enum Step {
     Locked,
     Read,
     Decided,
+    /// It is noted that a row or a key is about to be written.
+    Noted,
+    /// A file of the audit was begun.
+    SegmentBegun,
+    RowWritten,
+    RowSynced,
+    /// A key was written, not yet as one that counts.
+    KeyWritten,
+    KeySynced,
+    /// Nothing is in doubt any more.
+    Settled,
+    /// A change is about to be taken back in the audit.
+    Withdrawing,
+    Withdrawn,
+    IdentitiesStaged,
+    IdentitiesReplaced,
+    IdentitiesSynced,
     TempCreated,
     TempWritten,
     TempSynced,

@@ -29,6 +29,11 @@ impl Folders {
         self.keyed.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
     }
 
+    /// The default project's folder.
+    pub(crate) fn base(&self) -> &Path {
+        self.keyed.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
+    }
+
     /// The project that is configured for this very folder.
     pub(crate) fn project_at(&self, folder: &Path) -> Option<ProjectKey> {
         let found = self.keyed.iter().find(|(_, known)| *known == folder);

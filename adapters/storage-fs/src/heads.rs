@@ -26,7 +26,9 @@ fn reason(error: &StoreError) -> String {
         | StoreError::Refused { reason, .. }
         | StoreError::Unreadable { reason, .. }
         | StoreError::Busy { reason } => reason.clone(),
-        StoreError::Decided(_) | StoreError::Fault(_) => error.to_string(),
+        StoreError::Decided(_) | StoreError::Repeated(_) | StoreError::Fault(_) => {
+            error.to_string()
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod commit;
 mod configured;
 mod error;
 mod failpoint;
+mod fill;
 mod folders;
 mod ground;
 mod heads;
@@ -30,6 +31,7 @@ mod projects;
 mod read;
 mod replace;
 mod shared;
+mod team;
 mod walk;
 mod watch;
 
@@ -56,6 +58,7 @@ pub use local::create_local;
 use lock::{Turn, Turns};
 pub use projects::FsProjects;
 use shared::{Shared, watched};
+use team::Team;
 
 /// What the files adapter must know; the composition root fills it in.
 #[derive(Debug, Clone)]
@@ -90,12 +93,14 @@ pub struct FsStore {
 }
 
 impl FsStore {
-    /// Refuses a folder whose filling was not finished.
+    /// Refuses a folder whose filling was not finished, and settles what killed processes left in
+    /// the audit.
     pub fn open(config: &Config) -> StoreResult<Self> {
         let store = Self::new(config);
         for (project, _) in store.shared.folders.keyed() {
             store.shared.check_complete(project)?;
         }
+        store.shared.settle_team();
         Ok(store)
     }
 
@@ -107,6 +112,7 @@ impl FsStore {
             leftovers: Leftovers::default(),
             catalogs: Catalogs::default(),
             cache: Cache { folder: config.cache.clone() },
+            team: Team::default(),
         };
         Self { shared: Arc::new(shared) }
     }

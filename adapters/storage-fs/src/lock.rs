@@ -108,16 +108,21 @@ fn folder(root: &Root) -> StoreResult<File> {
 /// Locks a requirements directory that projects with different roots may share. Nearly nobody does,
 /// so this one is polled.
 pub(crate) fn folder_of_several(root: &Root, dir: &Dir) -> StoreResult<Option<File>> {
-    const PAUSE: Duration = Duration::from_millis(5);
     if same_folder(&root.dir, dir) {
         return Ok(None);
     }
-    let fail = |error| failed("the project's folder", "lock the requirements directory", error);
+    hold(dir, "the project's folder", "the requirements directory").map(Some)
+}
+
+/// Waits for a folder that is rarely another's, and never for long.
+pub(crate) fn hold(dir: &Dir, place: &str, what: &str) -> StoreResult<File> {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let fail = |error| failed(place, &format!("lock {what}"), error);
     let folder = as_file(dir).map_err(fail)?;
     let mut waited = Duration::ZERO;
     loop {
         match folder.try_lock() {
-            Ok(()) => return Ok(Some(folder)),
+            Ok(()) => return Ok(folder),
             Err(std::fs::TryLockError::WouldBlock) if waited < WAIT => {
                 std::thread::sleep(PAUSE);
                 waited += PAUSE;

@@ -16,6 +16,7 @@ use crate::layout::{Layout, Root, Tree};
 use crate::leftovers::Leftovers;
 use crate::lock::{Turn, Turns};
 use crate::read::{self, Content};
+use crate::team::Team;
 use crate::{journal, walk};
 
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) leftovers: Leftovers,
     pub(crate) catalogs: Catalogs,
     pub(crate) cache: Cache,
+    pub(crate) team: Team,
 }
 
 impl Shared {

@@ -13,7 +13,8 @@ mod vouching;
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_contract::{Storage, Store};
+use reqlore_contract::Storage;
+use reqlore_domain::ports::Store;
 use reqlore_domain::project::ProjectKey;
 
 use crate::{Config, FsStore};

@@ -355,6 +355,7 @@ async fn roots_that_can_be_no_project_are_refused_and_nothing_is_created() {
     fs::write(&file, "").unwrap();
     let link = project.outside.path().join("link");
     symlink("/", &link).unwrap();
+    let caller = act().caller;
     let open = FsProjects::new(&Config { home: Some(home.clone()), ..config(&project.root) });
     let root = project.root.to_str().unwrap();
     let refused = [
@@ -377,23 +378,31 @@ async fn roots_that_can_be_no_project_are_refused_and_nothing_is_created() {
         link.to_str().unwrap(),
     ];
     for named in refused {
-        let error = open.resolve(Some(named), Slice::Sections).await.expect_err(named);
+        let error = open.resolve(&caller, Some(named), Slice::Sections).await.expect_err(named);
         assert_eq!(
             (error.kind, error.field.as_deref()),
             (ErrorKind::InvalidArgument, Some("project_root"))
         );
     }
-    assert!(open.resolve(Some(root), Slice::Sections).await.unwrap().is_default());
-    assert!(open.resolve(Some(&format!("{root}/./")), Slice::Sections).await.unwrap().is_default());
+    assert!(open.resolve(&caller, Some(root), Slice::Sections).await.unwrap().is_default());
+    assert!(
+        open.resolve(&caller, Some(&format!("{root}/./")), Slice::Sections)
+            .await
+            .unwrap()
+            .is_default()
+    );
     assert_eq!(
-        open.resolve(Some(twin.to_str().unwrap()), Slice::Sections).await.unwrap().as_str(),
+        open.resolve(&caller, Some(twin.to_str().unwrap()), Slice::Sections)
+            .await
+            .unwrap()
+            .as_str(),
         twin.to_str().unwrap()
     );
 
     let fenced = FsProjects::new(&Config { roots: vec![project.root.clone()], ..config(&home) });
-    assert!(fenced.resolve(Some(&format!("{root}/docs")), Slice::Sections).await.is_ok());
+    assert!(fenced.resolve(&caller, Some(&format!("{root}/docs")), Slice::Sections).await.is_ok());
     assert!(
-        fenced.resolve(Some(twin.to_str().unwrap()), Slice::Sections).await.is_err(),
+        fenced.resolve(&caller, Some(twin.to_str().unwrap()), Slice::Sections).await.is_err(),
         "a twin by prefix is outside"
     );
 }

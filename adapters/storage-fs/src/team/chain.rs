@@ -1,0 +1,281 @@
+//! The audit on files: rows in JSON, one a line, in files named by the number of their first row.
+//!
+//! Several processes and projects append to one chain, so whoever appends holds a lock on the
+//! folder, for as long as it takes to read the newest row, append and sync. What is appended is
+//! told to nobody before it is synced. The traps: a file below its limit is the newest one, which
+//! is what lets a cached end of the chain be believed; and a last line that is torn was never
+//! acknowledged and is cut off, while any other line that can't be read is an error.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use cap_std::fs::{Dir, Metadata};
+use reqlore_domain::audit::{Entry, Head, Row};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::time::Timestamp;
+use rustix::fs::OFlags;
+
+use super::private::{self, Place};
+use super::segment::{self, KIND, Segment};
+use crate::failpoint::{Step, reached, synced};
+use crate::lock;
+use crate::read::Stamp;
+
+/// The folder below `.reqlore/local`.
+const FOLDER: &str = "audit";
+const BELOW: &str = "audit/";
+const SHOWN: &str = ".reqlore/local/audit";
+/// What a new file is called until it is whole.
+const TEMP: &str = ".new";
+/// A file of so many bytes gets no further rows.
+const LIMIT: u64 = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
+/// How often a reader starts over because files went while it looked.
+const ATTEMPTS: usize = 3;
+
+/// The end of the chain as this process last saw it, and its turn to append.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    end: Mutex<Option<End>>,
+}
+
+#[derive(Debug)]
+struct End {
+    name: String,
+    stamp: Stamp,
+    head: Head,
+}
+
+/// The file that the next row goes to, if there is one.
+struct Tail {
+    open: Option<(String, File, Metadata)>,
+    head: Head,
+}
+
+impl Chain {
+    /// Appends what `make` seals behind the newest row; all of it durably, or nothing.
+    pub(super) fn append(
+        &self,
+        local: &Dir,
+        make: impl FnOnce(Head) -> StoreResult<Vec<Row>>,
+    ) -> StoreResult<Vec<Row>> {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = private::create(local, FOLDER)?;
+        let _lock = lock::hold(&dir, SHOWN, "the audit")?;
+        append_locked(&dir, &mut end, make)
+    }
+
+    /// As above, for those that append nothing else.
+    pub(super) fn record(&self, local: &Dir, entries: Vec<Entry>) -> StoreResult<Vec<Row>> {
+        self.append(local, |head| Ok(sealed(head, entries)))
+    }
+
+    /// Removes rows from the beginning while they are older than this.
+    pub(super) fn prune(
+        &self,
+        local: &Dir,
+        older_than: Timestamp,
+        now: Timestamp,
+    ) -> StoreResult<u64> {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(dir) = private::find(local, FOLDER)? else { return Ok(0) };
+        let _lock = lock::hold(&dir, SHOWN, "the audit")?;
+        let is_old = |row: &Row| row.entry().is_some_and(|entry| entry.at < older_than);
+        let (mut gone, mut last) = (0, None);
+        let mut whole = Vec::new();
+        let mut rest = None;
+        let names = segment::names(&dir, SHOWN)?;
+        let newest = names.last().cloned();
+        for name in names {
+            let rows = rows_of(&dir, &name, Some(&name) == newest.as_ref())?;
+            let old = rows.iter().take_while(|row| is_old(row)).count();
+            gone += old as u64;
+            last = rows[..old].last().map(|row| row.number).or(last);
+            if old < rows.len() {
+                rest = (old > 0).then_some(name);
+                break;
+            }
+            whole.push(name);
+        }
+        let Some(last) = last else { return Ok(0) };
+        // First: whoever finds rows missing must find the reason.
+        append_locked(&dir, &mut end, |head| Ok(vec![Row::after(head, Entry::pruned(last, now))]))?;
+        // The newest one has got a row that stays.
+        if let Some(End { name, .. }) = end.take()
+            && whole.last() == Some(&name)
+        {
+            rest = whole.pop();
+        }
+        for name in &whole {
+            let place = place(&dir, name);
+            place.remove();
+            // One after the other, also after a power cut: no gap opens in between.
+            place.sync_folder()?;
+        }
+        if let Some(name) = rest {
+            let mut rows = rows_of(&dir, &name, false)?;
+            rows.retain(|row| row.number > last);
+            segment::rewrite(place(&dir, &name), TEMP, &rows)?;
+        }
+        Ok(gone)
+    }
+}
+
+/// Rows of these entries, one behind the other.
+pub(super) fn sealed(mut head: Head, entries: Vec<Entry>) -> Vec<Row> {
+    let seal = |entry| {
+        let row = Row::after(head, entry);
+        head = row.head();
+        row
+    };
+    entries.into_iter().map(seal).collect()
+}
+
+/// The rows from this number on, by number, at most so many.
+pub(super) fn rows(local: &Dir, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+    read(local, |dir, names| {
+        let first = names.partition_point(|name| segment::first(name) <= Some(from));
+        let names = names.get(first.saturating_sub(1)..).unwrap_or_default();
+        let mut found: Vec<Row> = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            let rows = rows_of(dir, name, at + 1 == names.len())?;
+            let rows = rows.into_iter().filter(|row| row.number >= from);
+            found.extend(rows.take(limit - found.len()));
+            if found.len() == limit {
+                break;
+            }
+        }
+        Ok(found)
+    })
+    .map(Option::unwrap_or_default)
+}
+
+/// The newest row, or the beginning of the chain.
+pub(super) fn newest(local: &Dir) -> StoreResult<Head> {
+    read(local, |dir, names| {
+        for (at, name) in names.iter().enumerate().rev() {
+            let Some(segment) = Segment::open(place(dir, name), OFlags::RDONLY)? else {
+                return Err(gone(name));
+            };
+            if let Some(row) = segment.last(at + 1 == names.len())?.row {
+                return Ok(row.head());
+            }
+        }
+        Ok(Head::default())
+    })
+    .map(Option::unwrap_or_default)
+}
+
+/// Reads without a lock: what vanishes meanwhile was too old, and the reader looks again.
+fn read<T>(
+    local: &Dir,
+    look: impl Fn(&Dir, &[String]) -> StoreResult<T>,
+) -> StoreResult<Option<T>> {
+    let Some(dir) = private::find(local, FOLDER)? else { return Ok(None) };
+    let mut tries = 0;
+    loop {
+        let names = segment::names(&dir, SHOWN)?;
+        match look(&dir, &names) {
+            Err(StoreError::Busy { .. }) if tries < ATTEMPTS => tries += 1,
+            looked => return looked.map(Some),
+        }
+    }
+}
+
+fn rows_of(dir: &Dir, name: &str, is_newest: bool) -> StoreResult<Vec<Row>> {
+    let segment = Segment::open(place(dir, name), OFlags::RDONLY)?;
+    segment.ok_or_else(|| gone(name))?.rows(is_newest)
+}
+
+fn gone(name: &str) -> StoreError {
+    StoreError::Busy { reason: format!("{SHOWN}/{name} went while it was read; try again.") }
+}
+
+fn place<'a>(dir: &'a Dir, name: &'a str) -> Place<'a> {
+    Place { dir, folder: BELOW, name }
+}
+
+fn append_locked(
+    dir: &Dir,
+    end: &mut Option<End>,
+    make: impl FnOnce(Head) -> StoreResult<Vec<Row>>,
+) -> StoreResult<Vec<Row>> {
+    let Tail { open, head } = tail(dir, end.take())?;
+    let rows = make(head)?;
+    let Some(first) = rows.first() else { return Ok(rows) };
+    let (name, mut file, metadata) = match open {
+        Some(open) if Stamp::of(&open.2).size() < LIMIT => open,
+        _ => begin(dir, first.number)?,
+    };
+    let before = Stamp::of(&metadata).size();
+    let at = place(dir, &name);
+    let mut bytes = Vec::new();
+    for row in &rows {
+        segment::line(row, &mut bytes).map_err(|error| at.not_written("write it", error))?;
+    }
+    let mut write = || -> io::Result<Stamp> {
+        file.write_all(&bytes)?;
+        reached(Step::RowWritten)?;
+        synced(Step::RowSynced, &file)?;
+        Ok(Stamp::of(&Metadata::from_file(&file)?))
+    };
+    match write() {
+        Ok(stamp) => {
+            let head = rows.last().map(Row::head).unwrap_or(head);
+            *end = Some(End { name, stamp, head });
+            Ok(rows)
+        }
+        Err(error) => {
+            // Or the next row would stand behind one that nobody was told of.
+            if let Err(error) = file.set_len(before).and_then(|()| file.sync_all()) {
+                tracing::error!(%error, "a row that was not written whole could not be cut off");
+            }
+            Err(at.not_written("append a row", error))
+        }
+    }
+}
+
+/// A new file for the row of this number and those behind it.
+fn begin(dir: &Dir, first: u64) -> StoreResult<(String, File, Metadata)> {
+    let name = segment::name(first);
+    let staged = place(dir, TEMP);
+    staged.remove();
+    drop(staged.create(KIND, &(), None)?);
+    let begun = reached(Step::SegmentBegun);
+    begun.map_err(|error| place(dir, &name).not_written("begin it", error))?;
+    staged.rename(&name)?;
+    place(dir, &name).sync_folder()?;
+    let opened = place(dir, &name).open(OFlags::RDWR | OFlags::APPEND)?;
+    let (file, metadata) = opened.ok_or_else(|| gone(&name))?;
+    Ok((name, file, metadata))
+}
+
+/// Finds the end of the chain, and cuts off what a killed process left behind it.
+fn tail(dir: &Dir, known: Option<End>) -> StoreResult<Tail> {
+    if let Some(End { name, stamp, head }) = known
+        && let Some((file, metadata)) = place(dir, &name).open(OFlags::RDWR | OFlags::APPEND)?
+        && Stamp::of(&metadata) == stamp
+        && stamp.size() < LIMIT
+    {
+        return Ok(Tail { open: Some((name, file, metadata)), head });
+    }
+    let mut open = None;
+    for name in segment::names(dir, SHOWN)?.into_iter().rev() {
+        let is_newest = open.is_none();
+        let at = place(dir, &name);
+        let found = Segment::open(at, OFlags::RDWR | OFlags::APPEND)?;
+        let mut segment = found.ok_or_else(|| gone(&name))?;
+        let last = segment.last(is_newest)?;
+        if is_newest {
+            if last.end < Stamp::of(&segment.metadata).size() {
+                tracing::warn!(place = at.shown(), "a row was torn by a crash; it is cut off");
+                segment.cut(last.end)?;
+            }
+            open = Some((name.clone(), segment.file, segment.metadata));
+        }
+        if let Some(row) = last.row {
+            return Ok(Tail { open, head: row.head() });
+        }
+    }
+    Ok(Tail { open, head: Head::default() })
+}

@@ -1,0 +1,146 @@
+//! Keys of writes that may come twice: one small file each.
+//!
+//! A key is written before its change shows, under a name that does not count yet, and gets its own
+//! name when the change stands; so a key whose change never came was never used.
+
+use cap_std::fs::Dir;
+use reqlore_domain::ports::answers::Earlier;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::private::{self, Place};
+use crate::error::failed;
+use crate::failpoint::{Step, reached};
+use crate::lock;
+
+const FOLDER: &str = "once";
+const BELOW: &str = "once/";
+const SHOWN: &str = ".reqlore/local/once";
+const KIND: &str = "key";
+const TEMP: &str = ".new";
+/// Behind the name of a key whose change may not have come.
+const DOUBT: &str = ".doubt";
+const MOST: usize = 64;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) project: ProjectKey,
+    pub(super) earlier: Earlier,
+}
+
+/// A key as the name of a file.
+fn check(key: &str) -> StoreResult<()> {
+    let fits = (1..=MOST).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_alphanumeric());
+    let why = || StoreError::Fault(format!("a key has 1 to {MOST} letters and digits"));
+    if fits { Ok(()) } else { Err(why()) }
+}
+
+fn place<'a>(dir: &'a Dir, name: &'a str) -> Place<'a> {
+    Place { dir, folder: BELOW, name }
+}
+
+/// The write that counts under this key.
+pub(super) fn find(local: &Dir, key: &str) -> StoreResult<Option<Kept>> {
+    check(key)?;
+    let Some(dir) = private::find(local, FOLDER)? else { return Ok(None) };
+    Ok(place(&dir, key).read(KIND)?.map(|(kept, _)| kept))
+}
+
+/// The write under this key of which nobody knows yet whether it came.
+pub(super) fn doubtful(local: &Dir, key: &str) -> StoreResult<Option<Kept>> {
+    check(key)?;
+    let Some(dir) = private::find(local, FOLDER)? else { return Ok(None) };
+    Ok(place(&dir, &format!("{key}{DOUBT}")).read(KIND)?.map(|(kept, _)| kept))
+}
+
+/// Writes a key down, durably; it does not count yet.
+pub(super) fn begin(local: &Dir, key: &str, kept: &Kept) -> StoreResult<()> {
+    check(key)?;
+    let dir = private::create(local, FOLDER)?;
+    let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
+    let name = format!("{key}{DOUBT}");
+    let at = place(&dir, &name);
+    if let Some((other, _)) = at.read::<Kept>(KIND)?
+        && other.project != kept.project
+    {
+        let reason = "another call under the same key is just being made; try again in a moment. \
+                      Nothing was written";
+        return Err(StoreError::Busy { reason: reason.to_owned() });
+    }
+    let step = |step| reached(step).map_err(|error| at.not_written("write it", error));
+    let staged = place(&dir, TEMP);
+    staged.remove();
+    staged.create(KIND, kept, None)?;
+    step(Step::KeyWritten)?;
+    staged.rename(&name)?;
+    at.sync_folder()?;
+    step(Step::KeySynced)
+}
+
+/// The change of this key came.
+pub(super) fn confirm(local: &Dir, key: &str) -> StoreResult<()> {
+    check(key)?;
+    let Some(dir) = private::find(local, FOLDER)? else { return Ok(()) };
+    let name = format!("{key}{DOUBT}");
+    let at = place(&dir, &name);
+    if at.read::<Kept>(KIND)?.is_some() { at.rename(key) } else { Ok(()) }
+}
+
+/// The change of this key never came.
+pub(super) fn withdraw(local: &Dir, key: &str) -> StoreResult<()> {
+    check(key)?;
+    if let Some(dir) = private::find(local, FOLDER)? {
+        place(&dir, &format!("{key}{DOUBT}")).remove();
+    }
+    Ok(())
+}
+
+/// All keys of which nobody knows yet whether their changes came.
+pub(super) fn all_doubtful(local: &Dir) -> StoreResult<Vec<(String, Kept)>> {
+    let Some(dir) = private::find(local, FOLDER)? else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for name in names(&dir)? {
+        let Some(key) = name.strip_suffix(DOUBT) else { continue };
+        if let Some((kept, _)) = place(&dir, &name).read(KIND)? {
+            found.push((key.to_owned(), kept));
+        }
+    }
+    Ok(found)
+}
+
+/// Keeps the answer of what happened under a key.
+pub(super) fn keep(local: &Dir, key: &str, answer: String) -> StoreResult<()> {
+    check(key)?;
+    let Some(dir) = private::find(local, FOLDER)? else { return Ok(()) };
+    let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
+    let at = place(&dir, key);
+    let Some((mut kept, _)) = at.read::<Kept>(KIND)? else { return Ok(()) };
+    kept.earlier.answer = Some(answer.into());
+    at.replace(TEMP, KIND, &kept)
+}
+
+/// Forgets all keys of writes before this.
+pub(super) fn forget(local: &Dir, before: Timestamp) -> StoreResult<()> {
+    let Some(dir) = private::find(local, FOLDER)? else { return Ok(()) };
+    let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
+    for name in names(&dir)?.into_iter().filter(|name| check(name).is_ok()) {
+        let at = place(&dir, &name);
+        let kept = at.read::<Kept>(KIND)?;
+        if kept.is_some_and(|(kept, _)| kept.earlier.at < before) {
+            rustix::fs::unlinkat(&dir, name.as_str(), rustix::fs::AtFlags::empty())
+                .map_err(|error| at.fail("forget it", error))?;
+        }
+    }
+    Ok(())
+}
+
+fn names(dir: &Dir) -> StoreResult<Vec<String>> {
+    let fail = |error| failed(SHOWN, "list it", error);
+    let mut names = Vec::new();
+    for entry in dir.entries().map_err(fail)? {
+        names.extend(entry.map_err(fail)?.file_name().into_string().ok());
+    }
+    Ok(names)
+}

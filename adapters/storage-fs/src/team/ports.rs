@@ -1,0 +1,121 @@
+//! The ports of a team on files.
+
+use async_trait::async_trait;
+use reqlore_domain::audit::{Entry, Head, Row};
+use reqlore_domain::identity::{Holder, Token, TokenId, User};
+use reqlore_domain::ports::answers::{Answers, Earlier};
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+
+use super::identity::Identities;
+use super::{chain, find, keys, writable};
+use crate::FsStore;
+use crate::shared::Shared;
+
+#[async_trait]
+impl IdentityRepository for FsStore {
+    async fn users(&self) -> StoreResult<Vec<User>> {
+        Ok(self.blocking(|shared| shared.all_identities()).await?.users)
+    }
+
+    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+        Ok(self.blocking(|shared| shared.all_identities()).await?.tokens)
+    }
+
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+        let base = self.shared.folders.base();
+        if let Some(holder) = self.shared.team.identities.holder_now(base, id) {
+            return Ok(holder);
+        }
+        let id = id.clone();
+        self.blocking(move |shared| shared.team.identities.holder(&shared.team_root()?, &id)).await
+    }
+
+    async fn epoch(&self) -> StoreResult<u64> {
+        Identities::epoch(self.shared.folders.base())
+    }
+
+    async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
+        let lock = self.lock(&ProjectKey::default()).await?;
+        let work = move |shared: &Shared| {
+            let root = shared.team_root()?;
+            shared.team.identities.commit(&shared.team.chain, &root, commit, &lock)
+        };
+        self.blocking(work).await
+    }
+
+    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        self.blocking(move |shared| shared.team.identities.used(&shared.team_root()?, uses)).await
+    }
+}
+
+#[async_trait]
+impl AuditLog for FsStore {
+    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let work = move |shared: &Shared| {
+            let local = writable(&shared.team_root()?)?;
+            shared.team.chain.record(&local, entries).map(drop)
+        };
+        self.blocking(work).await
+    }
+
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+            Some(local) => chain::rows(&local, from, limit),
+            None => Ok(Vec::new()),
+        };
+        self.blocking(work).await
+    }
+
+    async fn newest(&self) -> StoreResult<Head> {
+        let work = |shared: &Shared| match find(&shared.team_root()?)? {
+            Some(local) => chain::newest(&local),
+            None => Ok(Head::default()),
+        };
+        self.blocking(work).await
+    }
+
+    async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+            Some(local) => shared.team.chain.prune(&local, older_than, now),
+            None => Ok(0),
+        };
+        self.blocking(work).await
+    }
+}
+
+#[async_trait]
+impl Answers for FsStore {
+    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+        let key = key.to_owned();
+        let work = move |shared: &Shared| {
+            let local = find(&shared.team_root()?)?;
+            let kept = local.map(|local| keys::find(&local, &key)).transpose()?.flatten();
+            Ok(kept.map(|kept| kept.earlier))
+        };
+        self.blocking(work).await
+    }
+
+    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
+        let key = key.to_owned();
+        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+            Some(local) => keys::keep(&local, &key, answer),
+            None => Ok(()),
+        };
+        self.blocking(work).await
+    }
+
+    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
+        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+            Some(local) => keys::forget(&local, before),
+            None => Ok(()),
+        };
+        self.blocking(work).await
+    }
+}

@@ -1,0 +1,294 @@
+//! Files of this machine and this user alone: mode 0600, and each names itself.
+//!
+//! What a user or a token may do is decided by what is read here, so a file is believed only if it
+//! is a regular one, of ours, that nobody else can read or write, and that says of itself by its
+//! inode and the time it was made which file it is. A repository can bring a file of any name and
+//! content along, and never one that knows those. The trap: a file that is not believed is refused
+//! and not passed over, or the next write would put an empty one in the place of all users.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use cap_std::fs::{Dir, Metadata, MetadataExt};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{failed, not_written, refused};
+use crate::layout::{as_file, open_folder};
+use crate::local::{self, LOCAL};
+use crate::read::Stamp;
+
+/// The largest one that is read whole.
+const MAX_BYTES: u64 = 512 * 1024 * 1024;
+const FILE: Mode = Mode::from_raw_mode(0o600);
+const FOLDER: Mode = Mode::from_raw_mode(0o700);
+const OTHERS: u32 = 0o077;
+
+/// A file in a folder of ours, and what messages call it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) dir: &'a Dir,
+    /// The folder below `.reqlore/local`, with a slash behind it; empty for that one itself.
+    pub(super) folder: &'a str,
+    pub(super) name: &'a str,
+}
+
+/// What a file says of itself, before everything else.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct Sealed<T> {
+    format: String,
+    file: String,
+    pub(super) body: T,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn named(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
+    pub(super) fn shown(&self) -> String {
+        format!("{LOCAL}/{}{}", self.folder, self.name)
+    }
+
+    pub(super) fn fail(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
+        failed(&self.shown(), doing, error.into())
+    }
+
+    pub(super) fn not_written(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
+        not_written(&self.shown(), doing, error.into())
+    }
+
+    /// Opens a file that may be ours; what is in it is not believed yet.
+    pub(super) fn open(&self, access: OFlags) -> StoreResult<Option<(File, Metadata)>> {
+        let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = match rustix::fs::openat(self.dir, self.name, flags, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => {
+                return Err(self.refused("is a symbolic link; it was not followed. Remove it"));
+            }
+            // A folder that shall be written, or a pipe that nobody reads.
+            Err(Errno::ISDIR | Errno::NXIO) => return Err(self.is_no_file()),
+            Err(error) => return Err(self.fail("open it", error)),
+        };
+        let metadata =
+            Metadata::from_file(&file).map_err(|error| self.fail("look at it", error))?;
+        if !metadata.is_file() {
+            return Err(self.is_no_file());
+        }
+        let me = rustix::process::geteuid().as_raw();
+        if !(metadata.uid() == me || metadata.uid() == 0 || me == 0) {
+            return Err(self.refused(
+                "belongs to another user and is not believed; run this as that user, or move it \
+                 away",
+            ));
+        }
+        if metadata.mode() & OTHERS != 0 {
+            let reason = format!(
+                "can be read or written by others than its owner; look whether somebody changed \
+                 it, then run `chmod 600 {}`",
+                self.shown()
+            );
+            return Err(self.refused(&reason));
+        }
+        if metadata.nlink() > 1 {
+            return Err(self.refused("has more than one hard link; remove the others"));
+        }
+        Ok(Some((file, metadata)))
+    }
+
+    /// Reads a file that is believed.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+    ) -> StoreResult<Option<(T, Metadata)>> {
+        let Some((file, metadata)) = self.open(OFlags::RDONLY)? else { return Ok(None) };
+        if metadata.len() > MAX_BYTES {
+            return Err(self.unreadable("is too large to be a file of ours"));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|e| self.fail("read it", e))?;
+        let body = self.unseal(&bytes, kind, &metadata)?;
+        Ok(Some((body, metadata)))
+    }
+
+    /// What the bytes of this file hold, if it wrote them itself.
+    pub(super) fn unseal<T: DeserializeOwned>(
+        &self,
+        bytes: &[u8],
+        kind: &str,
+        metadata: &Metadata,
+    ) -> StoreResult<T> {
+        let sealed: Sealed<T> = serde_json::from_slice(bytes).map_err(|error| {
+            self.unreadable(&format!("can't be read ({error}); restore it from a backup"))
+        })?;
+        if sealed.file != local::identity(metadata) {
+            return Err(self.refused(
+                "came with a clone or a copy and is not believed: whoever can put files into a \
+                 repository could make users so. Move it away; `reqlore backup` and `reqlore \
+                 restore` take users and the audit to another place",
+            ));
+        }
+        if sealed.format != format(kind) {
+            let reason = format!("is {:?} of a later version; update Reqlore", sealed.format);
+            return Err(self.unreadable(&reason));
+        }
+        Ok(sealed.body)
+    }
+
+    /// Writes a whole new file of this name, which must be free, and syncs it. `after` is the stamp
+    /// of the one that it will replace: its times are later than that one's, on any clock.
+    pub(super) fn create<T: Serialize>(
+        &self,
+        kind: &str,
+        body: &T,
+        after: Option<&Stamp>,
+    ) -> StoreResult<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let write = || -> io::Result<File> {
+            let mut file = File::from(rustix::fs::openat(self.dir, self.name, flags, FILE)?);
+            rustix::fs::fchmod(&file, FILE)?;
+            give_to_owner(self.dir, &file);
+            let metadata = Metadata::from_file(&file)?;
+            file.write_all(&seal(kind, &metadata, body)?)?;
+            if let Some((seconds, nanoseconds)) = after.map(Stamp::next_modified) {
+                let found = Stamp::of(&Metadata::from_file(&file)?);
+                if !found.is_later_than(seconds, nanoseconds) {
+                    set_modified(&file, seconds, nanoseconds)?;
+                }
+            }
+            file.sync_all()?;
+            Ok(file)
+        };
+        write().map_err(|error| {
+            self.remove();
+            self.not_written("write it", error)
+        })
+    }
+
+    /// Gives the file this name, over whatever has it.
+    pub(super) fn rename(&self, name: &str) -> StoreResult<()> {
+        let to = self.named(name);
+        rustix::fs::renameat(self.dir, self.name, self.dir, name)
+            .map_err(|error| to.not_written("put it in place", error))
+    }
+
+    /// Replaces the file whole. Only one may do so at a time; `temp` is a name for this alone.
+    pub(super) fn replace<T: Serialize>(
+        &self,
+        temp: &str,
+        kind: &str,
+        body: &T,
+    ) -> StoreResult<()> {
+        let staged = self.named(temp);
+        staged.remove();
+        staged.create(kind, body, None)?;
+        staged.rename(self.name)?;
+        self.sync_folder()
+    }
+
+    pub(super) fn sync_folder(&self) -> StoreResult<()> {
+        let synced = as_file(self.dir).and_then(|folder| folder.sync_all());
+        synced.map_err(|error| self.not_written("sync its folder", error))
+    }
+
+    /// Removes it, if it is there and no folder.
+    pub(super) fn remove(&self) {
+        match rustix::fs::unlinkat(self.dir, self.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => tracing::warn!(place = self.shown(), %error, "a file was left behind"),
+        }
+    }
+
+    fn is_no_file(&self) -> StoreError {
+        self.refused("is no regular file; remove it")
+    }
+
+    pub(super) fn refused(&self, reason: &str) -> StoreError {
+        refused(&self.shown(), reason)
+    }
+
+    pub(super) fn unreadable(&self, reason: &str) -> StoreError {
+        StoreError::Unreadable { place: self.shown(), reason: reason.to_owned() }
+    }
+}
+
+fn format(kind: &str) -> String {
+    format!("reqlore {kind} 1")
+}
+
+/// The bytes of a file that names itself.
+pub(super) fn seal<T: Serialize>(kind: &str, file: &Metadata, body: &T) -> io::Result<Vec<u8>> {
+    let mut bytes =
+        serde_json::to_vec(&Sealed { format: format(kind), file: local::identity(file), body })?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// A folder below `.reqlore/local`, to read from; a link to one is none.
+pub(super) fn find(local: &Dir, name: &str) -> StoreResult<Option<Dir>> {
+    match open_folder(local, name) {
+        Ok(dir) => Ok(Some(Dir::from_std_file(dir.into()))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOTDIR | Errno::LOOP) => Err(is_no_folder(name)),
+        Err(error) => Err(failed(&shown(name), "open it", error.into())),
+    }
+}
+
+/// The same to write to; it is created, for this user alone.
+pub(super) fn create(local: &Dir, name: &str) -> StoreResult<Dir> {
+    if let Some(dir) = find(local, name)? {
+        return Ok(dir);
+    }
+    let fail = |error: io::Error| not_written(&shown(name), "create the folder", error);
+    match rustix::fs::mkdirat(local, name, FOLDER) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(fail(error.into())),
+    }
+    let dir = find(local, name)?.ok_or_else(|| fail(Errno::NOENT.into()))?;
+    let made = || -> io::Result<()> {
+        let folder = as_file(&dir)?;
+        close(&folder)?;
+        give_to_owner(local, &folder);
+        as_file(local)?.sync_all()
+    };
+    made().map_err(fail)?;
+    Ok(dir)
+}
+
+/// Takes a folder of ours away from everybody else, whatever the umask was.
+pub(super) fn close(folder: &File) -> io::Result<()> {
+    let found = rustix::fs::fstat(folder)?;
+    if found.st_mode & 0o777 != FOLDER.as_raw_mode() {
+        rustix::fs::fchmod(folder, FOLDER)?;
+    }
+    Ok(())
+}
+
+fn shown(name: &str) -> String {
+    format!("{LOCAL}/{name}")
+}
+
+fn is_no_folder(name: &str) -> StoreError {
+    refused(&shown(name), "is a symbolic link or a file where a folder must be; remove it")
+}
+
+/// Root who administers another user's server leaves nothing that the server can't read.
+fn give_to_owner(of: &Dir, file: &File) {
+    let Ok(owner) = rustix::fs::fstat(of) else { return };
+    if rustix::process::geteuid().is_root() && owner.st_uid != 0 {
+        let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
+        if let Err(error) = rustix::fs::fchown(file, Some(uid), Some(gid)) {
+            tracing::debug!(%error, "the owner could not be set");
+        }
+    }
+}
+
+fn set_modified(file: &File, seconds: i64, nanoseconds: i64) -> io::Result<()> {
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let last_modification = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    Ok(rustix::fs::futimens(file, &Timestamps { last_access, last_modification })?)
+}
