@@ -1,11 +1,12 @@
 //! Lists in parts: how many at a time, and the cursor that goes on where a part ended.
 //!
 //! The trap: a cursor is a place in one list. With other arguments it would skip what nobody has
-//! seen, so it carries the fingerprint of those that it was given for.
+//! seen, so it carries the fingerprint of those that it was given for, and of the project.
 
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::number::Whole;
+use reqlore_domain::project::ProjectKey;
 use reqlore_domain::text::Bounded;
 use serde::Serialize;
 
@@ -26,9 +27,10 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// `list` is what makes it this list: the tool's name, the query and the filters.
-    pub(crate) fn of(list: &impl Serialize) -> Self {
-        Self { fingerprint: Version::of(&serde_json::to_vec(list).unwrap_or_default()) }
+    /// `list` is what makes it this list of the project: the tool's name, the query and the filters.
+    pub(crate) fn of(project: &ProjectKey, list: &impl Serialize) -> Self {
+        let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
+        Self { fingerprint: Version::of(&list) }
     }
 
     /// How many come before the part that is asked for.
@@ -57,13 +59,16 @@ mod tests {
 
     #[test]
     fn a_cursor_goes_on_in_its_own_list_only() {
-        let (pages, others) = (Pages::of(&("a", 1)), Pages::of(&("a", 2)));
+        let (project, other) = (&ProjectKey::default(), &ProjectKey::new("other"));
+        let (pages, others) = (Pages::of(project, &("a", 1)), Pages::of(project, &("a", 2)));
+        let of_another = Pages::of(other, &("a", 1));
         let cursor = |text: &str| Cursor::try_from(text.to_owned()).unwrap();
         let next = cursor(&pages.next(50, 51).unwrap());
         assert_eq!(pages.offset(Some(&next)).unwrap(), 50);
         assert_eq!(pages.offset(None).unwrap(), 0);
         assert_eq!(pages.next(51, 51), None);
         assert!(others.offset(Some(&next)).is_err());
+        assert!(of_another.offset(Some(&next)).is_err());
         let cut = &next.as_str()[1..];
         for wrong in ["50", ".", "x", "-1.0", &format!("-{next}"), &format!("99999999999{cut}")] {
             let error = pages.offset(Some(&cursor(wrong))).unwrap_err();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, Result};
-use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::identity::{Access, Caller, Reach};
 use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::documents::{
     Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
@@ -31,6 +31,11 @@ pub(crate) struct Testing {
     pub(crate) search: Arc<dyn SearchIndex>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) access: Access,
+    /// Those that are configured beside the default one.
+    pub(crate) projects: Vec<ProjectKey>,
+    pub(crate) reach: Reach,
+    /// The caller's.
+    pub(crate) project: ProjectKey,
 }
 
 impl Testing {
@@ -41,6 +46,9 @@ impl Testing {
             search: Arc::new(MemoryIndex::default()),
             ids: Arc::new(CountedIds::default()),
             access: Access::Write,
+            projects: Vec::new(),
+            reach: Reach::Anywhere,
+            project: ProjectKey::default(),
         }
     }
 
@@ -53,7 +61,7 @@ impl Testing {
         Ports {
             documents: Arc::clone(&self.store),
             tree: self.tree.clone(),
-            projects: Arc::new(NamedProjects::default()),
+            projects: Arc::new(NamedProjects(self.projects.clone())),
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
             ids: Arc::clone(&self.ids),
@@ -79,7 +87,8 @@ impl Testing {
         mut arguments: Value,
     ) -> Result<Reply> {
         if tool.starts_with("reqlix_") {
-            arguments["project_root"] = json!("/project");
+            let named = arguments.get("project_root").cloned();
+            arguments["project_root"] = named.unwrap_or_else(|| json!("/project"));
             arguments["operation_description"] = json!("a test");
         }
         let call = Call {
@@ -135,17 +144,18 @@ impl Testing {
         };
         let reads = Reads::of(vec![change.id().clone()]);
         let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act };
-        self.store.commit(&ProjectKey::default(), commit).await.unwrap();
+        self.store.commit(&self.project, commit).await.unwrap();
     }
 
     pub(crate) async fn body(&self, id: DocumentId) -> Option<String> {
-        let found = self.store.get(&ProjectKey::default(), &[id]).await.unwrap();
+        let found = self.store.get(&self.project, &[id]).await.unwrap();
         let document = found.into_iter().next().flatten()?;
         Some(String::from_utf8(document.body.to_vec()).unwrap())
     }
 
-    fn caller(&self) -> Arc<Caller> {
-        Arc::new(Caller::local("tester", self.access))
+    pub(crate) fn caller(&self) -> Arc<Caller> {
+        let (reach, project) = (self.reach.clone(), self.project.clone());
+        Arc::new(Caller { reach, project, ..Caller::local("tester", self.access) })
     }
 
     fn asked(&self, name: &str, arguments: &Value) -> Asked {

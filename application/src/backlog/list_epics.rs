@@ -66,7 +66,7 @@ impl Tool for ListEpics {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let status = given.status.map(|status| status.0);
-        let pages = Pages::of(&(spec.name, status));
+        let pages = Pages::of(&call.caller.project, &(spec.name, status));
         let offset = pages.offset(given.cursor.as_ref())?;
         let backlog = Backlog::of(&context.ports, &call.caller);
         let mut heads = backlog.all(ItemKind::Epic).await?;

@@ -98,7 +98,8 @@ impl Tool for SearchGlobal {
         }
         types.sort_unstable();
         types.dedup();
-        let pages = Pages::of(&(spec.name, query.as_str(), &types));
+        let project = &call.caller.project;
+        let pages = Pages::of(project, &(spec.name, query.as_str(), &types));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let query = Query {
             text: query.into_string(),
@@ -110,7 +111,6 @@ impl Tool for SearchGlobal {
             meaning: Meaning::Best,
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let project = &call.caller.project;
         let found = context.models.search(ports, project, &query, observer).await?;
         Answer::of(found, offset, &pages).reply(offset)
     }

@@ -89,7 +89,7 @@ impl Tool for SearchRequirements {
         let (filters, list) = Filters::of(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
         let text = arguments.query.map(Bounded::into_string);
-        let pages = Pages::of(&(spec.name, &text, &list));
+        let pages = Pages::of(backlog.project, &(spec.name, &text, &list));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
             return filters.list(backlog, offset, limit, &pages).await?.reply(offset);

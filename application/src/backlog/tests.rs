@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::testing::Testing;
 
 mod deleting;
+mod projects;
 
 const GET: &str = "get_user_story_requirements";
 

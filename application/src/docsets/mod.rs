@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqlore_domain::docsets::{Configuration, FILE, Fault, MINIMAL};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Caller;
+use reqlore_domain::identity::{Caller, Reach};
 use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 use serde_json::Value;
@@ -64,11 +64,11 @@ impl Configurations {
         let id = std::slice::from_ref(&self.id);
         let versions = ports.documents.versions(&project, id).await?;
         let Some(version) = versions.into_iter().next().flatten() else {
-            return Err(not_configured(&ports.projects.folder(&project).await?));
+            return Err(not_configured(&ports.projects.folder(&project).await?, caller));
         };
         match self.known(&project, version) {
             Some(outcome) => outcome.map_err(|message| unusable(&message)),
-            None => self.read(ports, project).await,
+            None => self.read(ports, caller, project).await,
         }
     }
 
@@ -86,11 +86,16 @@ impl Configurations {
         known.insert(project, (version, outcome));
     }
 
-    async fn read(&self, ports: &Ports, project: ProjectKey) -> Result<Arc<Loaded>> {
+    async fn read(
+        &self,
+        ports: &Ports,
+        caller: &Caller,
+        project: ProjectKey,
+    ) -> Result<Arc<Loaded>> {
         let folder = ports.projects.folder(&project).await?;
         let found = ports.documents.get(&project, std::slice::from_ref(&self.id)).await?;
         let Some(document) = found.into_iter().next().flatten() else {
-            return Err(not_configured(&folder));
+            return Err(not_configured(&folder, caller));
         };
         let outcome: Outcome = match document.text() {
             Err(fault) => Err(format!("{FILE}: {fault}; {NEXT}.").into()),
@@ -118,10 +123,13 @@ fn unusable(message: &str) -> Error {
 }
 
 /// S3 REQ-3.4: where it was looked for, and what to put there.
-fn not_configured(folder: &str) -> Error {
+fn not_configured(folder: &str, caller: &Caller) -> Error {
+    let or_above = match caller.reach {
+        Reach::Anywhere => " or in the folders above it",
+        Reach::Configured | Reach::Only(_) => "",
+    };
     let message = format!(
-        "No docsets are configured: there is no {FILE} in {folder} or in the folders above it. \
-         Create {folder}/{FILE}, for instance with:\n\n{MINIMAL}\nand put the documentation into \
+        "No docsets are configured: there is no {FILE} in {folder}{or_above}. Create {folder}/{FILE}, for instance with:\n\n{MINIMAL}\nand put the documentation into \
          .knowledge/docs/react-18.2/; {NEXT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(FILE)

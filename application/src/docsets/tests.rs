@@ -2,8 +2,9 @@
 
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::identity::{Access, Caller, Reach};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
+use reqlore_domain::project::ProjectKey;
 use serde_json::{Value, json};
 
 use super::import::import;
@@ -277,4 +278,24 @@ async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used()
     assert!(other.replaced && !other.unchanged);
     let listed = testing.call("list_docsets", json!({})).await.unwrap();
     assert_eq!(listed.data["docsets"][0]["name"], "vue");
+}
+
+// S3: REQ-3.4; S5: 4.3
+#[tokio::test]
+async fn docsets_are_those_of_the_caller_s_project() {
+    let one = ProjectKey::new("one");
+    let server = Testing { projects: vec![one.clone()], ..configured(REACT).await };
+    let reach = Reach::Only(vec![one.clone()]);
+    let remote = Testing { project: one, reach, ..server.clone() };
+    for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
+        let error = remote.error(tool, arguments).await;
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        let told = "there is no .knowledge/config.yaml in one. Create one/.knowledge/config.yaml";
+        assert!(error.message.contains(told), "nothing above is looked at: {error}");
+    }
+    remote.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
+    let names = async |testing: &Testing| {
+        testing.data("list_docsets", json!({})).await["docsets"][0]["name"].clone()
+    };
+    assert_eq!((names(&remote).await, names(&server).await), (json!("vue"), json!("react")));
 }

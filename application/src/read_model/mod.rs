@@ -27,7 +27,7 @@ use index::Index;
 
 /// So many projects are kept; beyond that those that nobody uses just now are forgotten, and made
 /// again when they are asked for.
-const MOST: usize = 16;
+const MOST: usize = 128;
 
 /// The models of the projects that were asked for.
 #[derive(Default)]

@@ -7,6 +7,7 @@ use reqlore_domain::document::{Head, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::Filter;
 use reqlore_domain::ports::endpoint::{Resource, Resources};
+use reqlore_domain::project::ProjectKey;
 
 use super::item::listed;
 use super::uri::{Collection, JSON, View, uri};
@@ -22,7 +23,7 @@ pub(super) async fn page(backlog: Backlog<'_>, cursor: Option<&str>) -> Result<R
     let (mut kind, mut after, mut resources) = match cursor {
         None => (0, None, Collection::ALL.map(collection).to_vec()),
         Some(cursor) => {
-            let (kind, after) = read(cursor).ok_or_else(|| bad(cursor))?;
+            let (kind, after) = read(backlog.project, cursor).ok_or_else(|| bad(cursor))?;
             (kind, Some(after), Vec::new())
         }
     };
@@ -32,13 +33,19 @@ pub(super) async fn page(backlog: Backlog<'_>, cursor: Option<&str>) -> Result<R
         let filter = Filter { kind: Kind::Item(*of), after: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
         if room == 0 && !page.heads.is_empty() {
-            return Ok(Resources { resources, next_cursor: Some(written(*of, "")) });
+            return Ok(Resources {
+                resources,
+                next_cursor: Some(written(backlog.project, *of, "")),
+            });
         }
         resources.extend(page.heads.iter().filter_map(|head| resource(head)));
         // Two files may claim one reference; it is one resource.
         resources.dedup_by(|a, b| a.uri == b.uri);
         if let Some(next) = page.next {
-            return Ok(Resources { resources, next_cursor: Some(written(*of, &next)) });
+            return Ok(Resources {
+                resources,
+                next_cursor: Some(written(backlog.project, *of, &next)),
+            });
         }
         kind += 1;
     }
@@ -69,24 +76,24 @@ fn resource(head: &Head) -> Option<Resource> {
 }
 
 /// Continues behind this name. The digest tells our cursors from others.
-fn written(kind: ItemKind, name: &str) -> String {
+fn written(project: &ProjectKey, kind: ItemKind, name: &str) -> String {
     let place = format!("{}\n{name}", kind.name());
-    URL_SAFE_NO_PAD.encode(format!("{}{place}", digest(&place)))
+    URL_SAFE_NO_PAD.encode(format!("{}{place}", digest(project, &place)))
 }
 
-fn read(cursor: &str) -> Option<(usize, String)> {
+fn read(project: &ProjectKey, cursor: &str) -> Option<(usize, String)> {
     if cursor.len() > LONGEST {
         return None;
     }
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
     let (found, place) = text.split_at_checked(16)?;
-    let (kind, name) = place.split_once('\n').filter(|_| found == digest(place))?;
+    let (kind, name) = place.split_once('\n').filter(|_| found == digest(project, place))?;
     let kind = ItemKind::ALL.iter().position(|known| known.name() == kind)?;
     Some((kind, name.to_owned()))
 }
 
-fn digest(place: &str) -> String {
-    Version::of(format!("resources\n{place}").as_bytes()).to_string()
+fn digest(project: &ProjectKey, place: &str) -> String {
+    Version::of(format!("resources\n{project}\n{place}").as_bytes()).to_string()
 }
 
 fn bad(cursor: &str) -> Error {
