@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Caller, Reach};
 use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 
@@ -36,8 +37,16 @@ impl ConfiguredProjects {
 
 #[async_trait]
 impl Projects for ConfiguredProjects {
-    async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey> {
-        let Some(named) = named else { return Ok(ProjectKey::default()) };
+    async fn resolve<'a>(
+        &self,
+        caller: &'a Caller,
+        named: Option<&'a str>,
+        slice: Slice,
+    ) -> Result<ProjectKey> {
+        if caller.reach != Reach::Anywhere {
+            return self.files.chosen(caller, named, slice);
+        }
+        let Some(named) = named else { return Ok(caller.project.clone()) };
         let found = self.files.check(named, slice)?;
         let folder = self.files.path(&found);
         let within = self.files.keyed().filter(|(_, project)| {
@@ -46,6 +55,10 @@ impl Projects for ConfiguredProjects {
         // The innermost, where one project lies in another.
         let nearest = within.max_by_key(|(_, project)| project.components().count());
         nearest.map(|(key, _)| key.clone()).ok_or_else(|| self.not_configured(named, slice))
+    }
+
+    fn keys(&self) -> Vec<ProjectKey> {
+        self.files.keys()
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {

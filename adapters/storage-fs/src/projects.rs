@@ -1,12 +1,16 @@
 //! Which directories can be projects (rulings 1): any existing one with an absolute path, unless
 //! roots are configured, and never the file system's root, its special folders or a home folder.
+//!
+//! The trap: all of that is for the local person. Whoever comes from elsewhere chooses no directory
+//! and means a project that is configured, or none.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::projects::{Projects, Slice};
+use reqlore_domain::identity::{Caller, Reach};
+use reqlore_domain::ports::projects::{Projects, Slice, no_project};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
@@ -84,7 +88,23 @@ impl FsProjects {
         self.folders.path(project)
     }
 
-    /// The project of a folder that may be one.
+    /// The project that a caller means who chooses no directory. What is not there and what is
+    /// another's is one answer, and neither is looked for on disk.
+    pub(crate) fn chosen(
+        &self,
+        caller: &Caller,
+        named: Option<&str>,
+        slice: Slice,
+    ) -> Result<ProjectKey> {
+        let named = named.unwrap_or(caller.project.as_str());
+        // A repository may be named by any path in it (S4 AC-003.1).
+        let found = self.folders.named(named, slice == Slice::Knowledge);
+        let found = found.filter(|key| caller.reach.includes(key));
+        let (reach, argument) = (&caller.reach, slice.argument());
+        found.cloned().ok_or_else(|| no_project(reach, &self.folders.keys(), argument, named))
+    }
+
+    /// The project of a folder that may be one, for the local person.
     pub(crate) fn check(&self, named: &str, slice: Slice) -> Result<ProjectKey> {
         let key = ProjectKey::new(named);
         if self.folders.has(&key) && !key.is_default() {
@@ -144,12 +164,24 @@ impl FsProjects {
 
 #[async_trait]
 impl Projects for FsProjects {
-    async fn resolve<'a>(&self, named: Option<&'a str>, slice: Slice) -> Result<ProjectKey> {
+    async fn resolve<'a>(
+        &self,
+        caller: &'a Caller,
+        named: Option<&'a str>,
+        slice: Slice,
+    ) -> Result<ProjectKey> {
+        if caller.reach != Reach::Anywhere {
+            return self.chosen(caller, named, slice);
+        }
         let start = match named {
             Some(named) => self.check(named, slice)?,
-            None => ProjectKey::default(),
+            None => caller.project.clone(),
         };
         Ok(self.climb(&start, slice))
+    }
+
+    fn keys(&self) -> Vec<ProjectKey> {
+        self.folders.keys()
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {

@@ -8,6 +8,7 @@ mod disk;
 mod freshness;
 mod journal;
 mod local;
+mod projects;
 mod vouching;
 
 use std::path::Path;

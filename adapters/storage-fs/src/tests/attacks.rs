@@ -1,4 +1,4 @@
-//! Names, links, odd files and odd neighbours (reliability, catalogue 11 to 17, 125 to 130).
+//! Names, links, odd files and odd neighbours (reliability, catalogue 12, 15 to 17, 125 to 130).
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -7,16 +7,14 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use reqlore_contract::act;
 use reqlore_domain::document::{DocumentId, Kind};
-use reqlore_domain::error::ErrorKind;
 use reqlore_domain::ports::documents::{
     Change, Commit, DocumentRepository, Filter, Reads, StoreError, StoreResult,
 };
-use reqlore_domain::ports::projects::{Projects, Slice};
 use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
 
 use super::config;
-use crate::{Config, FsProjects, FsStore};
+use crate::{Config, FsStore};
 
 const DIRECTORY: &str = "docs/development/requirements";
 
@@ -341,68 +339,4 @@ fn a_requirements_directory_outside_is_refused_by_the_name_of_its_variable() {
             }
         }
     }
-}
-
-// S1: P.1; catalogue 11, 13, 14
-#[tokio::test]
-async fn roots_that_can_be_no_project_are_refused_and_nothing_is_created() {
-    let project = Project::new();
-    let home = project.outside.path().join("home");
-    fs::create_dir(&home).unwrap();
-    let twin = project.outside.path().join("repo-evil");
-    fs::create_dir(&twin).unwrap();
-    let file = project.outside.path().join("file");
-    fs::write(&file, "").unwrap();
-    let link = project.outside.path().join("link");
-    symlink("/", &link).unwrap();
-    let caller = act().caller;
-    let open = FsProjects::new(&Config { home: Some(home.clone()), ..config(&project.root) });
-    let root = project.root.to_str().unwrap();
-    let refused = [
-        "repo",
-        "~",
-        "$HOME",
-        "file:///repo",
-        "",
-        ".",
-        "/",
-        "/proc/self/root",
-        "/proc",
-        "/sys",
-        "/dev/shm",
-        "/no/such/folder",
-        &format!("{root}/.."),
-        &format!("{root}/../repo"),
-        home.to_str().unwrap(),
-        file.to_str().unwrap(),
-        link.to_str().unwrap(),
-    ];
-    for named in refused {
-        let error = open.resolve(&caller, Some(named), Slice::Sections).await.expect_err(named);
-        assert_eq!(
-            (error.kind, error.field.as_deref()),
-            (ErrorKind::InvalidArgument, Some("project_root"))
-        );
-    }
-    assert!(open.resolve(&caller, Some(root), Slice::Sections).await.unwrap().is_default());
-    assert!(
-        open.resolve(&caller, Some(&format!("{root}/./")), Slice::Sections)
-            .await
-            .unwrap()
-            .is_default()
-    );
-    assert_eq!(
-        open.resolve(&caller, Some(twin.to_str().unwrap()), Slice::Sections)
-            .await
-            .unwrap()
-            .as_str(),
-        twin.to_str().unwrap()
-    );
-
-    let fenced = FsProjects::new(&Config { roots: vec![project.root.clone()], ..config(&home) });
-    assert!(fenced.resolve(&caller, Some(&format!("{root}/docs")), Slice::Sections).await.is_ok());
-    assert!(
-        fenced.resolve(&caller, Some(twin.to_str().unwrap()), Slice::Sections).await.is_err(),
-        "a twin by prefix is outside"
-    );
 }

@@ -1,5 +1,6 @@
 //! Callers of several projects on one server: nobody sees or changes what is another's.
 
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Reach};
 use reqlore_domain::ports::endpoint::{ArgumentOf, Endpoint, Message};
@@ -143,8 +144,9 @@ async fn a_long_list_of_resources_goes_on_in_its_own_project_alone() {
     let server = server();
     let [one, two] = ["one", "two"].map(|project| of(&server, project));
     for testing in [&one, &two] {
-        for _ in 0..101 {
-            testing.data("create_epic", json!({ "title": "E", "priority": 1 })).await;
+        for number in 1..=101 {
+            let epic = Reference { kind: ItemKind::Epic, number };
+            testing.write(epic.document("abcdef"), "---\ntitle: E\n---\n").await;
         }
     }
     let next = one.resources(None).await.unwrap().next_cursor.unwrap();

@@ -1,0 +1,247 @@
+//! Which folder is whose project: what the local person may name, and how little anybody else may
+//! (reliability, catalogue 11 to 14, 90).
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::{Access, Caller, Reach};
+use reqlore_domain::ports::projects::{Projects, Slice};
+use reqlore_domain::project::ProjectKey;
+use tempfile::TempDir;
+
+use super::config;
+use crate::{Config, ConfiguredProjects, FsProjects};
+
+fn local() -> Caller {
+    Caller::local("me", Access::Write)
+}
+
+// S1: P.1; catalogue 11, 13, 14
+#[tokio::test]
+async fn roots_that_can_be_no_project_are_refused_and_nothing_is_created() {
+    let outside = tempfile::tempdir().unwrap();
+    let folder = |name: &str| {
+        let folder = outside.path().join(name);
+        fs::create_dir_all(folder.join("docs")).unwrap();
+        folder
+    };
+    let (root, home, twin) = (folder("repo"), folder("home"), folder("repo-evil"));
+    let file = outside.path().join("file");
+    fs::write(&file, "").unwrap();
+    let link = outside.path().join("link");
+    symlink("/", &link).unwrap();
+    let open = FsProjects::new(&Config { home: Some(home.clone()), ..config(&root) });
+    let (root, twin) = (root.to_str().unwrap(), twin.to_str().unwrap());
+    let refused = [
+        "repo",
+        "~",
+        "$HOME",
+        "file:///repo",
+        "",
+        ".",
+        "/",
+        "/proc/self/root",
+        "/proc",
+        "/sys",
+        "/dev/shm",
+        "/no/such/folder",
+        &format!("{root}/.."),
+        &format!("{root}/../repo"),
+        home.to_str().unwrap(),
+        file.to_str().unwrap(),
+        link.to_str().unwrap(),
+    ];
+    let caller = local();
+    for named in refused {
+        let error = open.resolve(&caller, Some(named), Slice::Sections).await.expect_err(named);
+        assert_eq!(
+            (error.kind, error.field.as_deref()),
+            (ErrorKind::InvalidArgument, Some("project_root"))
+        );
+    }
+    let found = async |projects: &FsProjects, named: &str| {
+        let found = projects.resolve(&caller, Some(named), Slice::Sections).await;
+        found.map(|key| key.as_str().to_owned()).ok()
+    };
+    for named in [root, &format!("{root}/./")] {
+        assert_eq!(found(&open, named).await.as_deref(), Some("default"));
+    }
+    assert_eq!(found(&open, twin).await.as_deref(), Some(twin));
+
+    let roots = vec![PathBuf::from(root)];
+    let fenced = FsProjects::new(&Config { roots, ..config(&home) });
+    assert!(found(&fenced, &format!("{root}/docs")).await.is_some());
+    assert_eq!(found(&fenced, twin).await, None, "a twin by prefix is outside");
+}
+
+/// A server with projects: its own root, `one`, which is configured by a link to its folder, and
+/// `two` within that. Around them lies what is nobody's.
+struct Server {
+    outside: TempDir,
+    config: Config,
+}
+
+impl Server {
+    fn new() -> Self {
+        let outside = tempfile::tempdir().unwrap();
+        let at = |name: &str| outside.path().join(name);
+        for folder in ["root/docs", "one/two/deep", "one/src", "foreign", ".ixchel", ".knowledge"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        // Further down than a project's folder, and above all of them.
+        fs::create_dir(at("one/src/.ixchel")).unwrap();
+        fs::write(at(".knowledge/config.yaml"), "docsets:\n").unwrap();
+        symlink(at("one"), at("link-to-one")).unwrap();
+        symlink(at("one"), at("foreign/way-to-one")).unwrap();
+        let projects = [("one", at("link-to-one")), ("two", at("one/two"))];
+        let projects = projects.map(|(key, folder)| (ProjectKey::new(key), folder));
+        let config = Config { projects: projects.into_iter().collect(), ..config(&at("root")) };
+        Self { outside, config }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.outside.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// On files, and on what is no folder.
+    fn both(&self) -> [Box<dyn Projects>; 2] {
+        [Box::new(FsProjects::new(&self.config)), Box::new(ConfiguredProjects::new(&self.config))]
+    }
+}
+
+fn remote(project: &str, reach: Reach) -> Caller {
+    Caller { reach, project: ProjectKey::new(project), ..local() }
+}
+
+fn only(keys: &[&str]) -> Reach {
+    Reach::Only(keys.iter().map(|key| ProjectKey::new(*key)).collect())
+}
+
+/// What a caller is told, with the name taken out that was given.
+fn without(error: &Error, named: &str) -> (ErrorKind, Option<String>, String) {
+    let named = format!("{named:?}");
+    (error.kind, error.field.clone(), error.message.replace(&named, "NAMED"))
+}
+
+// S4: AC-003.1, AC-003.2; catalogue 90
+#[tokio::test]
+async fn whoever_comes_from_elsewhere_names_a_project_by_its_key_or_its_very_folder() {
+    let server = Server::new();
+    let caller = remote("one", Reach::Configured);
+    for projects in server.both() {
+        let keys: Vec<String> = projects.keys().iter().map(ToString::to_string).collect();
+        assert_eq!(keys, ["default", "one", "two"]);
+        for slice in Slice::ALL {
+            let found = async |named: Option<&str>| {
+                projects.resolve(&caller, named, slice).await.ok().map(|key| key.to_string())
+            };
+            assert_eq!(found(None).await.as_deref(), Some("one"), "nothing above is looked at");
+            for (named, key) in [
+                ("default".to_owned(), "default"),
+                ("two".to_owned(), "two"),
+                (server.path("root"), "default"),
+                (server.path("root/"), "default"),
+                (server.path("./root/."), "default"),
+                (server.path("one"), "one"),
+                (server.path("link-to-one"), "one"),
+                (server.path("one/two"), "two"),
+            ] {
+                assert_eq!(found(Some(&named)).await.as_deref(), Some(key), "{named}");
+            }
+            let inside = |key| if slice == Slice::Knowledge { Some(key) } else { None };
+            for (named, key) in [
+                ("root/docs", "default"),
+                ("one/src", "one"),
+                ("one/src/no/such/file.md", "one"),
+                ("link-to-one/src", "one"),
+                ("one/two/deep", "two"),
+            ] {
+                let named = server.path(named);
+                assert_eq!(found(Some(&named)).await.as_deref(), inside(key), "{named}");
+            }
+        }
+    }
+}
+
+// S5: 4.3; catalogue 11, 13, 14, 90
+#[tokio::test]
+async fn what_is_another_s_and_what_is_not_there_is_one_answer_and_nothing_is_looked_at() {
+    let server = Server::new();
+    let root = server.path("root");
+    let mut never = vec![
+        "nobody".to_owned(),
+        String::new(),
+        ".".to_owned(),
+        "~".to_owned(),
+        "root".to_owned(),
+        "/".to_owned(),
+        "/proc/self/root".to_owned(),
+        "/no/such/folder".to_owned(),
+        format!("{root}-evil"),
+        format!("{root}/.."),
+        format!("{root}/../root"),
+        format!("file://{root}"),
+        format!("{root}\0"),
+    ];
+    // Each is there: a folder, one that holds projects, a link to a project.
+    never.extend(["foreign", "", "foreign/way-to-one"].map(|name| server.path(name)));
+    let others = ["default".to_owned(), "two".to_owned(), root, server.path("one/two")];
+    for projects in server.both() {
+        for slice in Slice::ALL {
+            let told = async |caller: &Caller, named: &str| {
+                let found = projects.resolve(caller, Some(named), slice).await;
+                without(&found.expect_err(named), named)
+            };
+            let caller = remote("one", only(&["one"]));
+            let argument = slice.argument();
+            let refusal = format!(
+                "{argument}: there is no project NAMED for you; the projects that you can use \
+                 are: one."
+            );
+            let expected = (ErrorKind::NotFound, Some(argument.to_owned()), refusal);
+            for named in never.iter().chain(&others) {
+                assert_eq!(told(&caller, named).await, expected, "{named}");
+            }
+            let caller = remote("one", Reach::Configured);
+            let (.., of_all) = told(&caller, "nobody").await;
+            assert!(of_all.ends_with("are: default, one, two."), "{of_all}");
+            for named in &never {
+                assert_eq!(told(&caller, named).await.2, of_all, "{named}");
+            }
+        }
+    }
+}
+
+// catalogue 90
+#[tokio::test]
+async fn without_configured_projects_no_folder_but_the_root_can_be_named() {
+    let outside = tempfile::tempdir().unwrap();
+    let config = config(outside.path());
+    let caller = remote("default", Reach::Configured);
+    for projects in [
+        Box::new(FsProjects::new(&config)) as Box<dyn Projects>,
+        Box::new(ConfiguredProjects::new(&config)),
+    ] {
+        let found = async |named: &Path| {
+            projects.resolve(&caller, named.to_str(), Slice::Sections).await.map_err(|e| e.kind)
+        };
+        assert_eq!(found(outside.path()).await, Ok(ProjectKey::default()));
+        let inside = outside.path().join("app");
+        assert_eq!(found(&inside).await, Err(ErrorKind::NotFound));
+        fs::create_dir_all(&inside).unwrap();
+        assert_eq!(found(&inside).await, Err(ErrorKind::NotFound), "there or not");
+        fs::remove_dir(&inside).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_caller_whose_project_is_not_configured_any_more_gets_no_folder_of_that_name() {
+    let server = Server::new();
+    let caller = remote("gone", only(&["gone"]));
+    for projects in server.both() {
+        let error = projects.resolve(&caller, None, Slice::Docsets).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound);
+    }
+}
