@@ -286,7 +286,7 @@ async fn docsets_are_those_of_the_caller_s_project() {
     let one = ProjectKey::new("one");
     let server = Testing { projects: vec![one.clone()], ..configured(REACT).await };
     let reach = Reach::Only(vec![one.clone()]);
-    let remote = Testing { project: one, reach, ..server.clone() };
+    let remote = Testing { reach, project: one, ..server.clone() };
     for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
         let error = remote.error(tool, arguments).await;
         assert_eq!(error.kind, ErrorKind::NotFound);

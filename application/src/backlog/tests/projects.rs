@@ -19,7 +19,7 @@ fn server() -> Testing {
 fn of(server: &Testing, project: &str) -> Testing {
     let project = ProjectKey::new(project);
     let reach = Reach::Only(vec![project.clone()]);
-    Testing { project, reach, ..server.clone() }
+    Testing { reach, project, ..server.clone() }
 }
 
 /// An epic, with a story that has a requirement and a criterion, all called by the same word.
