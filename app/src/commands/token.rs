@@ -1,0 +1,221 @@
+//! `reqlore token`: what users' programs show to be let in.
+//!
+//! Trap: a token is printed once, alone on standard output, so that `TOKEN=$(reqlore token create
+//! …)` works; all words about it go to stderr. Nothing a person typed in the place of an id is
+//! repeated, because it may be a whole token.
+
+use std::io::Write;
+
+use reqlore_application::identity::lifetime::Lifetime;
+use reqlore_application::identity::tokens::{self, Issued, Listed, Revoked, State, Wanted};
+use reqlore_domain::identity::{Access, Role, Token, TokenId, User, UserName};
+use reqlore_domain::project::ProjectKey;
+use serde_json::{Value, json};
+
+use super::print;
+use super::table::table;
+use crate::config::Config;
+use crate::{Failure, OK, wire};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a token and print it, this once
+    Create(Create),
+    /// List all tokens, also those that do not count any more
+    List {
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Refuse a token from now on
+    Revoke {
+        /// As `reqlore token list` shows it
+        id: String,
+    },
+    /// Put a new token in the place of one, for the same length of time, and print it, this once
+    Rotate {
+        /// As `reqlore token list` shows it
+        id: String,
+        /// How long the old one counts beside the new one, at most 24h
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Lifetime::of_overlap)]
+        overlap: Lifetime,
+        /// Print the token and what is known of it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// Whose it is
+    #[arg(long, value_name = "NAME", value_parser = UserName::parse)]
+    user: UserName,
+    /// What it allows at most, whatever the user's role: read or write
+    #[arg(long, value_name = "SCOPE", default_value = "write", value_parser = scope)]
+    scope: Access,
+    /// The projects it is good for, by their keys; the first is meant where a call names none
+    /// [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    projects: Vec<String>,
+    /// How long it counts, from 1s to 366d (s, m, h, d)
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value_t = Lifetime::USUAL,
+        value_parser = Lifetime::of_token
+    )]
+    expires: Lifetime,
+    /// Print the token and what is known of it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn scope(text: &str) -> Result<Access, String> {
+    let found = Access::ALL.into_iter().find(|access| access.name() == text);
+    found.ok_or_else(|| "the scopes are read and write".to_owned())
+}
+
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
+    wire::run(answer(config, command))?
+}
+
+async fn answer(config: &Config, command: &Command) -> Result<u8, Failure> {
+    let of = wire::administration(config, false)?;
+    match command {
+        Command::Create(Create { user, scope, projects, expires, json }) => {
+            let projects = projects.iter().map(|key| ProjectKey::new(key.trim())).collect();
+            let (user, scope, lifetime) = (user.clone(), *scope, *expires);
+            let issued = tokens::create(&of, Wanted { user, scope, projects, lifetime }).await?;
+            give(&issued, *json)?;
+            eprintln!("{}", about(&issued));
+            Ok(OK)
+        }
+        Command::List { json } => {
+            let all = tokens::list(&of).await?;
+            print(&if *json { as_json(&all) } else { lines(&all) })
+        }
+        Command::Revoke { id } => {
+            let Revoked { token, unchanged } = tokens::revoke(&of, read(id)?).await?;
+            let since = token.revoked_at.unwrap_or_default().rfc3339();
+            print(&if unchanged {
+                format!("{} is revoked since {since} already.\n", token.id)
+            } else {
+                format!("{} is revoked: it does not count any more.\n", token.id)
+            })
+        }
+        Command::Rotate { id, overlap, json } => {
+            let id = read(id)?;
+            let issued = tokens::rotate(&of, id.clone(), *overlap).await?;
+            give(&issued, *json)?;
+            let old = match *overlap == Lifetime::default() {
+                true => "does not count any more".to_owned(),
+                false => format!("counts for another {overlap} at most"),
+            };
+            eprintln!("{}\nThe old one, {id}, {old}.", about(&issued));
+            Ok(OK)
+        }
+    }
+}
+
+fn read(id: &str) -> Result<TokenId, Failure> {
+    TokenId::parse(id).ok_or_else(|| {
+        Failure::usage(
+            "ID: an id has 12 letters and digits, which stand behind reqlore_pat_ in the token; \
+             `reqlore token list` shows all",
+        )
+    })
+}
+
+/// To standard output, and nothing else with it.
+fn give(issued: &Issued, as_json: bool) -> Result<(), Failure> {
+    let Issued { presented, token, .. } = issued;
+    let text = if as_json {
+        let mut told = told(token);
+        told["token"] = json!(presented.reveal());
+        format!("{told:#}\n")
+    } else {
+        presented.reveal() + "\n"
+    };
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        Failure::refused(format!(
+            "the token could not be printed, so nobody has it: {error}; remove it with `reqlore \
+             token revoke {}` and make another one",
+            token.id
+        ))
+    })
+}
+
+/// For whoever made it.
+fn about(issued: &Issued) -> String {
+    let Issued { token, user: User { name, role, .. }, .. } = issued;
+    let projects = match &token.projects[..] {
+        [] => "all projects".to_owned(),
+        keys => format!("the projects {}", joined(keys)),
+    };
+    let narrowed = match (role, token.scope) {
+        (Role::Commenter, Access::Write) => " (a commenter's token only reads, whatever its scope)",
+        _ => "",
+    };
+    format!(
+        "Token {} of {name} ({role}): {}{narrowed}, {projects}, until {}.\nIt is not shown again. \
+         Clients send it as `Authorization: Bearer TOKEN`.",
+        token.id,
+        token.scope.name(),
+        token.expires_at.rfc3339()
+    )
+}
+
+fn joined(projects: &[ProjectKey]) -> String {
+    projects.iter().map(ProjectKey::as_str).collect::<Vec<_>>().join(",")
+}
+
+fn told(token: &Token) -> Value {
+    json!({
+        "id": token.id,
+        "user": token.user,
+        "scope": token.scope,
+        "projects": token.projects,
+        "created_at": token.created_at.rfc3339(),
+        "expires_at": token.expires_at.rfc3339(),
+    })
+}
+
+fn as_json(all: &[Listed]) -> String {
+    let listed = |Listed { token, state }: &Listed| {
+        let mut told = told(token);
+        told["last_used_at"] = json!(token.last_used_at.map(|at| at.rfc3339()));
+        told["state"] = json!(state.name());
+        told["successor"] = json!(token.successor);
+        told
+    };
+    let tokens: Vec<Value> = all.iter().map(listed).collect();
+    format!("{:#}\n", json!({ "tokens": tokens }))
+}
+
+fn lines(all: &[Listed]) -> String {
+    if all.is_empty() {
+        return "There is no token yet; reqlore token create --user NAME makes one.\n".to_owned();
+    }
+    let line = |Listed { token, state }: &Listed| {
+        let projects = if token.projects.is_empty() { "all" } else { &joined(&token.projects) };
+        let used = token.last_used_at.map_or_else(|| "never".to_owned(), |at| at.rfc3339());
+        let successor = token.successor.as_ref().map(|id| format!(", followed by {id}"));
+        [
+            token.id.to_string(),
+            token.user.to_string(),
+            token.scope.name().to_owned(),
+            projects.to_owned(),
+            token.created_at.rfc3339(),
+            token.expires_at.rfc3339(),
+            used,
+            words(*state) + &successor.unwrap_or_default(),
+        ]
+    };
+    let headings = ["ID", "USER", "SCOPE", "PROJECTS", "CREATED", "EXPIRES", "LAST USED", "STATE"];
+    table(headings, all.iter().map(line))
+}
+
+fn words(state: State) -> String {
+    state.name().replace('_', " ")
+}

@@ -1,0 +1,119 @@
+//! `reqlore user`: who may use the server, and as what.
+
+use reqlore_application::identity::users::{self, Changed};
+use reqlore_domain::identity::{Role, User, UserName};
+use serde_json::{Value, json};
+
+use super::print;
+use super::table::table;
+use crate::config::Config;
+use crate::{Failure, wire};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Add a user; `reqlore token create` then makes a token for them
+    Add {
+        /// 1 to 64 letters, digits, '.', '_', '@', '+' and '-'; case does not count
+        #[arg(value_parser = UserName::parse)]
+        name: UserName,
+        #[command(flatten)]
+        role: Given,
+    },
+    /// List all users
+    List {
+        /// Print them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a user another role, from their next request on
+    SetRole {
+        #[arg(value_parser = UserName::parse)]
+        name: UserName,
+        #[command(flatten)]
+        role: Given,
+    },
+    /// Refuse all tokens of a user from now on, for good
+    Disable {
+        #[arg(value_parser = UserName::parse)]
+        name: UserName,
+    },
+}
+
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Given {
+    /// administrator (everything), user (reads and writes) or commenter (reads)
+    #[arg(long = "role", value_name = "ROLE", value_parser = role)]
+    role: Role,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    Role::parse(text).ok_or_else(|| {
+        let names = Role::ALL.map(Role::name).join(", ");
+        format!("the roles are {names}")
+    })
+}
+
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
+    let is_first = matches!(command, Command::Add { .. });
+    wire::run(answer(config, is_first, command))?
+}
+
+async fn answer(config: &Config, is_first: bool, command: &Command) -> Result<u8, Failure> {
+    let of = wire::administration(config, is_first)?;
+    match command {
+        Command::Add { name, role } => {
+            let User { name, role, .. } = users::add(&of, name.clone(), role.role).await?;
+            print(&format!(
+                "{name} is added as {role}. Make a token for them with\n  reqlore token create \
+                 --user {name}\n"
+            ))
+        }
+        Command::List { json } => {
+            let users = users::list(&of).await?;
+            print(&if *json { as_json(&users) } else { lines(&users) })
+        }
+        Command::SetRole { name, role } => {
+            let Changed { user: User { name, role, .. }, unchanged } =
+                users::set_role(&of, name.clone(), role.role).await?;
+            let since = if unchanged { "already" } else { "from the next request on" };
+            print(&format!("{name} has the role {role} {since}.\n"))
+        }
+        Command::Disable { name } => {
+            let Changed { user, unchanged } = users::disable(&of, name.clone()).await?;
+            let since = user.disabled_at.unwrap_or_default().rfc3339();
+            print(&if unchanged {
+                format!("{} is disabled since {since} already.\n", user.name)
+            } else {
+                format!("{} is disabled: no token of theirs counts any more.\n", user.name)
+            })
+        }
+    }
+}
+
+fn as_json(users: &[User]) -> String {
+    let user = |user: &User| -> Value {
+        json!({
+            "name": user.name,
+            "role": user.role,
+            "created_at": user.created_at.rfc3339(),
+            "disabled_at": user.disabled_at.map(|at| at.rfc3339()),
+        })
+    };
+    let users: Vec<Value> = users.iter().map(user).collect();
+    format!("{:#}\n", json!({ "users": users }))
+}
+
+fn lines(users: &[User]) -> String {
+    if users.is_empty() {
+        return "There is no user yet; reqlore user add NAME --role administrator adds one.\n"
+            .to_owned();
+    }
+    let line = |user: &User| {
+        let state = user.disabled_at.map_or_else(
+            || "active".to_owned(),
+            |since| format!("disabled since {}", since.rfc3339()),
+        );
+        [user.name.to_string(), user.role.to_string(), user.created_at.rfc3339(), state]
+    };
+    table(["NAME", "ROLE", "CREATED", "STATE"], users.iter().map(line))
+}
