@@ -1,4 +1,4 @@
-//! All that a server keeps, in sled `=0.34.7`, acknowledged after transaction, flush and a sync of our own.
+//! All that a server keeps, in sled `=0.34.7`, acknowledged after transaction, flush and a sync.
 //!
 //! One thread writes, in groups of commits that share one sync. Readers wait for a group that is
 //! being written, so they see only what is durable; what a power cut takes back nobody has seen.
