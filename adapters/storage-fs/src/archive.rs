@@ -54,8 +54,10 @@ impl FsStore {
             Turn::Locked(lock) => lock,
             Turn::Waiting(waiting) => waiting.lock(&root).await?,
         };
+        let project = project.clone();
         self.blocking(move |shared| {
             journal::settle(&shared.layout, &root, &lock)?;
+            shared.settle_project(&project, &root);
             Ok(lock)
         })
         .await

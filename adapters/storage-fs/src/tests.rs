@@ -5,10 +5,12 @@ mod backlog;
 mod copies;
 mod crash;
 mod disk;
+mod doubt;
 mod freshness;
 mod journal;
 mod local;
 mod projects;
+mod team;
 mod vouching;
 
 use std::path::Path;

@@ -221,7 +221,7 @@ fn append_locked(
     };
     match write() {
         Ok(stamp) => {
-            let head = rows.last().map(Row::head).unwrap_or(head);
+            let head = rows.last().map_or(head, Row::head);
             *end = Some(End { name, stamp, head });
             Ok(rows)
         }

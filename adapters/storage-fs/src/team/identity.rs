@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cap_std::fs::Dir;
 use reqlore_domain::audit::{Head, Row};
@@ -44,12 +44,15 @@ const USES_KIND: &str = "uses";
 /// What is known of both files.
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
-    users: Mutex<Option<(Option<Stamp>, Arc<Users>)>>,
-    latest: Mutex<Option<(Option<Stamp>, Arc<Uses>)>>,
+    users: Kept<Users>,
+    latest: Kept<Uses>,
 }
 
+/// What was read of a file, and which one it was.
+type Kept<T> = Mutex<Option<(Option<Stamp>, Arc<T>)>>;
+
 #[derive(Debug, Default, Clone)]
-pub(super) struct Users {
+struct Users {
     /// By the key of the name.
     users: BTreeMap<String, User>,
     tokens: BTreeMap<TokenId, Token>,
@@ -100,9 +103,33 @@ impl Users {
     }
 }
 
-fn with_use(token: &Token, latest: &Uses) -> Token {
-    let last_used_at = token.last_used_at.max(latest.get(&token.id).copied());
-    Token { last_used_at, ..token.clone() }
+/// Both files, as they were at one moment.
+pub(super) struct Known {
+    users: Arc<Users>,
+    latest: Arc<Uses>,
+}
+
+impl Known {
+    /// A token with its user.
+    pub(super) fn holder(&self, id: &TokenId) -> Option<Holder> {
+        let token = self.token(id)?;
+        let user = self.users.users.get(&token.user.key())?.clone();
+        Some(Holder { token, user })
+    }
+
+    /// Users by name, and tokens by age.
+    pub(super) fn all(&self) -> archive::Identities {
+        let Users { users, tokens } = &*self.users;
+        let mut tokens: Vec<Token> = tokens.keys().filter_map(|id| self.token(id)).collect();
+        tokens.sort_by_key(|token| token.created_at);
+        archive::Identities { users: users.values().cloned().collect(), tokens }
+    }
+
+    fn token(&self, id: &TokenId) -> Option<Token> {
+        let token = self.users.tokens.get(id)?;
+        let last_used_at = token.last_used_at.max(self.latest.get(id).copied());
+        Some(Token { last_used_at, ..token.clone() })
+    }
 }
 
 impl Identities {
@@ -115,27 +142,13 @@ impl Identities {
     }
 
     /// What is known already, if both files are still the same and nobody is just reading them.
-    pub(super) fn holder_now(&self, base: &Path, id: &TokenId) -> Option<Option<Holder>> {
-        let users = known(self.users.try_lock().ok()?, &path(base, NAME))?;
-        let latest = known(self.latest.try_lock().ok()?, &path(base, USES))?;
-        Some(holder(&users, &latest, id))
+    pub(super) fn now(&self, base: &Path) -> Option<Known> {
+        let users = unchanged(&self.users, &path(base, NAME))?;
+        let latest = unchanged(&self.latest, &path(base, USES))?;
+        Some(Known { users, latest })
     }
 
-    pub(super) fn holder(&self, root: &Root, id: &TokenId) -> StoreResult<Option<Holder>> {
-        let (users, latest) = self.load(root)?;
-        Ok(holder(&users, &latest, id))
-    }
-
-    /// Users by name, and tokens by age.
-    pub(super) fn all(&self, root: &Root) -> StoreResult<archive::Identities> {
-        let (users, latest) = self.load(root)?;
-        let tokens = users.tokens.values().map(|token| with_use(token, &latest));
-        let mut tokens: Vec<Token> = tokens.collect();
-        tokens.sort_by_key(|token| token.created_at);
-        Ok(archive::Identities { users: users.users.values().cloned().collect(), tokens })
-    }
-
-    fn load(&self, root: &Root) -> StoreResult<(Arc<Users>, Arc<Uses>)> {
+    pub(super) fn load(&self, root: &Root) -> StoreResult<Known> {
         let local = super::find(root)?;
         let users = loaded(&self.users, local.as_ref(), NAME, |place| {
             let found = place.read::<Stored>(KIND)?;
@@ -148,7 +161,7 @@ impl Identities {
             let found = place.read::<Uses>(USES_KIND)?;
             Ok(found.map(|(latest, metadata)| (latest, Stamp::of(&metadata))))
         })?;
-        Ok((users, latest))
+        Ok(Known { users, latest })
     }
 
     /// Applies what is decided on the newest state. The lock of the default project is held.
@@ -160,17 +173,18 @@ impl Identities {
         lock: &Lock,
     ) -> StoreResult<()> {
         recover(chain, root, commit.act.at, lock)?;
-        let (known, latest) = self.load(root)?;
-        let users = commit.users.iter().map(|name| known.users.get(&name.key()).cloned());
-        let tokens = commit.tokens.iter().map(|id| known.tokens.get(id));
-        let tokens = tokens.map(|token| token.map(|token| with_use(token, &latest)));
+        let known = self.load(root)?;
+        let users = commit.users.iter().map(|name| known.users.users.get(&name.key()).cloned());
+        let tokens = commit.tokens.iter().map(|id| known.token(id));
         let (changes, audit) =
             commit.decided(&users.collect::<Vec<_>>(), &tokens.collect::<Vec<_>>())?;
         if changes.is_empty() {
             return Ok(());
         }
-        let mut users = (*known).clone();
-        changes.into_iter().for_each(|change| users.apply(change));
+        let mut users = (*known.users).clone();
+        for change in changes {
+            users.apply(change);
+        }
         let local = writable(root)?;
         let row = match &audit {
             Some(entry) => {
@@ -203,20 +217,20 @@ impl Identities {
     }
 
     /// Notes when tokens were last used, never to an earlier time.
-    pub(super) fn used(&self, root: &Root, latest: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
-        if latest.is_empty() || super::find(root)?.is_none() {
+    pub(super) fn used(&self, root: &Root, used: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        if used.is_empty() || super::find(root)?.is_none() {
             return Ok(());
         }
         let local = writable(root)?;
         let _lock = lock::hold(&local, LOCAL, "the last uses")?;
-        let (users, known) = self.load(root)?;
-        let mut noted = (*known).clone();
+        let Known { users, latest } = self.load(root)?;
+        let mut noted = (*latest).clone();
         // Nobody removes a token; what is not there was never one of ours.
-        for (id, at) in latest.into_iter().filter(|(id, _)| users.tokens.contains_key(id)) {
+        for (id, at) in used.into_iter().filter(|(id, _)| users.tokens.contains_key(id)) {
             let last = noted.entry(id).or_insert(at);
             *last = (*last).max(at);
         }
-        if noted == *known {
+        if noted == *latest {
             return Ok(());
         }
         Place { dir: &local, folder: "", name: USES }.replace(USES_TEMP, USES_KIND, &noted)
@@ -275,12 +289,6 @@ fn step(at: Place<'_>, step: Step) -> StoreResult<()> {
     reached(step).map_err(|error| at.named(NAME).not_written("write it", error))
 }
 
-fn holder(users: &Users, latest: &Uses, id: &TokenId) -> Option<Holder> {
-    let token = users.tokens.get(id)?;
-    let user = users.users.get(&token.user.key())?.clone();
-    Some(Holder { token: with_use(token, latest), user })
-}
-
 fn path(base: &Path, name: &str) -> PathBuf {
     base.join(LOCAL).join(name)
 }
@@ -298,15 +306,16 @@ fn stamp_in(place: Place<'_>) -> StoreResult<Option<Stamp>> {
 }
 
 /// What was read of a file, while `stat` shows the same one.
-fn known<T>(kept: MutexGuard<'_, Option<(Option<Stamp>, Arc<T>)>>, path: &Path) -> Option<Arc<T>> {
+fn unchanged<T>(kept: &Kept<T>, path: &Path) -> Option<Arc<T>> {
     let now = stamp(path).ok()?;
+    let kept = kept.try_lock().ok()?;
     let (stamp, known) = kept.as_ref()?;
     (*stamp == now).then(|| Arc::clone(known))
 }
 
 /// The same, read again where it is another one.
 fn loaded<T: Default>(
-    kept: &Mutex<Option<(Option<Stamp>, Arc<T>)>>,
+    kept: &Kept<T>,
     local: Option<&Dir>,
     name: &str,
     read: impl FnOnce(Place<'_>) -> StoreResult<Option<(T, Stamp)>>,

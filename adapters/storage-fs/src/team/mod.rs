@@ -11,16 +11,19 @@ mod ports;
 mod private;
 mod segment;
 
+use std::time::SystemTime;
+
 use cap_std::fs::Dir;
 use reqlore_domain::audit::Row;
 use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::identity::IdentityCommit;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 use crate::error::{failed, not_written, refused};
-use crate::layout::{Root, as_file};
+use crate::layout::{Root, Tree, as_file};
 use crate::local::{self, LOCAL};
 use crate::lock::{Lock, Turn};
 use crate::shared::Shared;
@@ -51,7 +54,22 @@ fn writable(root: &Root) -> StoreResult<Dir> {
     Ok(local)
 }
 
+/// The time for what is settled outside of any act.
+fn now() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "opening a store is no act that has a time")]
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::new(now.as_secs().try_into().unwrap_or_default(), now.subsec_nanos())
+}
+
 impl Shared {
+    /// Settles what a killed process left open in a project, for those who do nothing with the
+    /// audit. The project's lock is held.
+    pub(crate) fn settle_project(&self, project: &ProjectKey, root: &Root) {
+        let settled = settle(self, project, &Tree::new(root, &self.layout), now(), false);
+        // It was told already.
+        drop(settled);
+    }
+
     /// The folder that holds it.
     fn team_root(&self) -> StoreResult<Root> {
         Root::open(self.folders.base())
@@ -74,10 +92,7 @@ impl Shared {
     /// Settles what killed processes left, when the store is opened. What can't be settled now, as
     /// where nothing may be written, waits for the next one.
     pub(crate) fn settle_team(&self) {
-        #[expect(clippy::disallowed_methods, reason = "opening is no act that has a time")]
-        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-        let now = now.unwrap_or_default();
-        let now = Timestamp::new(now.as_secs().try_into().unwrap_or_default(), now.subsec_nanos());
+        let now = now();
         let settled = || -> StoreResult<()> {
             let root = self.team_root()?;
             let Some(local) = find(&root)? else { return Ok(()) };
@@ -104,7 +119,7 @@ impl Shared {
     /// Refuses a place that has users or rows, before it is filled.
     pub(crate) fn check_no_team(&self) -> StoreResult<()> {
         let root = self.team_root()?;
-        let archive::Identities { users, tokens } = self.team.identities.all(&root)?;
+        let archive::Identities { users, tokens } = self.team.identities.load(&root)?.all();
         let rows = find(&root)?.map(|local| chain::newest(&local)).transpose()?;
         let found = if !users.is_empty() || !tokens.is_empty() {
             "users"
@@ -116,8 +131,14 @@ impl Shared {
         Err(refused(LOCAL, &format!("is not empty: it holds {found}. Name an empty place")))
     }
 
+    /// Changes users and tokens; the lock is the default project's.
+    pub(crate) fn commit_identities(&self, commit: IdentityCommit, lock: &Lock) -> StoreResult<()> {
+        let Team { chain, identities } = &self.team;
+        identities.commit(chain, &self.team_root()?, commit, lock)
+    }
+
     pub(crate) fn all_identities(&self) -> StoreResult<archive::Identities> {
-        self.team.identities.all(&self.team_root()?)
+        Ok(self.team.identities.load(&self.team_root()?)?.all())
     }
 
     pub(crate) fn fill_identities(

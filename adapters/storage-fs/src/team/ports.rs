@@ -18,20 +18,20 @@ use crate::shared::Shared;
 #[async_trait]
 impl IdentityRepository for FsStore {
     async fn users(&self) -> StoreResult<Vec<User>> {
-        Ok(self.blocking(|shared| shared.all_identities()).await?.users)
+        Ok(self.blocking(Shared::all_identities).await?.users)
     }
 
     async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        Ok(self.blocking(|shared| shared.all_identities()).await?.tokens)
+        Ok(self.blocking(Shared::all_identities).await?.tokens)
     }
 
     async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
         let base = self.shared.folders.base();
-        if let Some(holder) = self.shared.team.identities.holder_now(base, id) {
-            return Ok(holder);
+        if let Some(known) = self.shared.team.identities.now(base) {
+            return Ok(known.holder(id));
         }
-        let id = id.clone();
-        self.blocking(move |shared| shared.team.identities.holder(&shared.team_root()?, &id)).await
+        let load = |shared: &Shared| shared.team.identities.load(&shared.team_root()?);
+        Ok(self.blocking(load).await?.holder(id))
     }
 
     async fn epoch(&self) -> StoreResult<u64> {
@@ -40,11 +40,7 @@ impl IdentityRepository for FsStore {
 
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
         let lock = self.lock(&ProjectKey::default()).await?;
-        let work = move |shared: &Shared| {
-            let root = shared.team_root()?;
-            shared.team.identities.commit(&shared.team.chain, &root, commit, &lock)
-        };
-        self.blocking(work).await
+        self.blocking(move |shared| shared.commit_identities(commit, &lock)).await
     }
 
     async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {

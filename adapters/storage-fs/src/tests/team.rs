@@ -1,0 +1,367 @@
+//! Users and the audit as others could forge or damage them, and as several processes use them.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use reqlore_contract::act;
+use reqlore_domain::audit::{Entry, Row, Verifier};
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::identity::{Role, User, UserName};
+use reqlore_domain::ports::act::{Act, Audited};
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::documents::{
+    Change, Commit, DocumentRepository, Reads, StoreError, StoreResult,
+};
+use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use tempfile::TempDir;
+
+use super::config;
+use crate::FsStore;
+
+const LOCAL: &str = ".reqlore/local";
+const IDENTITY: &str = ".reqlore/local/identity.json";
+const AUDIT: &str = ".reqlore/local/audit";
+
+fn project() -> (TempDir, PathBuf, FsStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("project");
+    fs::create_dir(&root).unwrap();
+    let store = FsStore::new(&config(&root));
+    (folder, root, store)
+}
+
+async fn add(store: &FsStore, name: &str) -> StoreResult<()> {
+    let name = UserName::parse(name).unwrap();
+    let created_at = Timestamp::new(1, 0);
+    let user = User { name, role: Role::Administrator, created_at, disabled_at: None };
+    let decide = Box::new(move |_: &[_], _: &[_]| Ok(vec![IdentityChange::User(user.clone())]));
+    let commit = IdentityCommit { users: Vec::new(), tokens: Vec::new(), decide, act: act() };
+    store.commit_identities(commit).await
+}
+
+async fn put(store: &FsStore, project: &ProjectKey, name: &str) -> StoreResult<()> {
+    let id = DocumentId::section(name);
+    let change = Change::put(id.clone(), "x");
+    let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
+    let act = Act { audited: Some(Audited::begin(clock)), ..act() };
+    let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
+    store.commit(project, Commit { reads: Reads::of(vec![id]), decide, act }).await.map(drop)
+}
+
+async fn chain(store: &FsStore) -> Vec<Row> {
+    let rows = store.rows(1, usize::MAX).await.unwrap();
+    let mut verifier = Verifier::default();
+    verifier.next(&rows).unwrap();
+    verifier.finish().unwrap();
+    rows
+}
+
+fn entry(seconds: i64) -> Entry {
+    Entry { action: "test".to_owned(), ..Entry::pruned(0, Timestamp::new(seconds, 0)) }
+}
+
+fn segments(root: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(root.join(AUDIT)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
+#[track_caller]
+fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, told: &str) {
+    match outcome {
+        Err(StoreError::Refused { place: named, reason }) => {
+            assert!(named.starts_with(place) && reason.contains(told), "{named}: {reason}");
+        }
+        other => panic!("{place}: {other:?}"),
+    }
+}
+
+/// What stands where a file of ours should.
+type Fake = (fn(&Path, &Path), &'static str);
+
+const FAKES: [Fake; 5] = [
+    (|at, theirs| symlink(theirs, at).unwrap(), "symbolic link"),
+    (|at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()), "no regular"),
+    (|at, _| fs::create_dir(at).unwrap(), "no regular"),
+    (|at, theirs| fs::hard_link(theirs, at).unwrap(), "hard link"),
+    (|at, theirs| assert!(fs::copy(theirs, at).unwrap() > 0), "came with a clone or a copy"),
+];
+
+fn remove(at: &Path) {
+    let _ = fs::remove_file(at).or_else(|_| fs::remove_dir_all(at));
+}
+
+// S5: 4.2
+#[tokio::test]
+async fn a_repository_brings_no_users_along() {
+    let (_theirs, their_root, their_store) = project();
+    add(&their_store, "mallory").await.unwrap();
+    for (fake, told) in FAKES {
+        let (_folder, root, store) = project();
+        fs::create_dir_all(root.join(LOCAL)).unwrap();
+        fake(&root.join(IDENTITY), &their_root.join(IDENTITY));
+        check_refused(store.users().await, IDENTITY, told);
+        check_refused(add(&store, "ada").await, IDENTITY, told);
+        check_refused(store.fill().await.map(drop), IDENTITY, told);
+        remove(&root.join(IDENTITY));
+        add(&store, "ada").await.unwrap();
+        assert_eq!(store.users().await.unwrap().len(), 1);
+        // Also in the place of what was believed before.
+        fs::rename(root.join(IDENTITY), root.join("kept")).unwrap();
+        fake(&root.join(IDENTITY), &their_root.join(IDENTITY));
+        check_refused(store.users().await, IDENTITY, told);
+        check_refused(add(&store, "bob").await, IDENTITY, told);
+        remove(&root.join(IDENTITY));
+        fs::rename(root.join("kept"), root.join(IDENTITY)).unwrap();
+        assert_eq!(store.users().await.unwrap().len(), 1);
+    }
+    assert_eq!(their_store.users().await.unwrap().len(), 1);
+    // A folder that was moved is the same one; a copy of it is not.
+    let moved = their_root.with_file_name("moved");
+    fs::rename(&their_root, &moved).unwrap();
+    assert_eq!(FsStore::new(&config(&moved)).users().await.unwrap().len(), 1);
+    let copied = Command::new("cp").arg("-a").args([&moved, &their_root]).status().unwrap();
+    assert!(copied.success());
+    let copy = FsStore::new(&config(&their_root));
+    check_refused(copy.users().await, IDENTITY, "reqlore backup");
+}
+
+#[tokio::test]
+async fn a_folder_of_ours_behind_a_link_holds_no_users_and_gets_none() {
+    let (_theirs, their_root, their_store) = project();
+    add(&their_store, "mallory").await.unwrap();
+    let (_folder, root, store) = project();
+    fs::create_dir(root.join(".reqlore")).unwrap();
+    symlink(their_root.join(LOCAL), root.join(LOCAL)).unwrap();
+    assert!(store.users().await.unwrap().is_empty());
+    check_refused(add(&store, "ada").await, LOCAL, "symbolic link");
+    assert_eq!(their_store.users().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_audit_that_came_along_is_neither_read_nor_written_to() {
+    let (_theirs, their_root, their_store) = project();
+    their_store.record(vec![entry(1)]).await.unwrap();
+    let [theirs] = &segments(&their_root)[..] else { panic!("one file") };
+    let before = fs::read(theirs).unwrap();
+    for (fake, told) in FAKES {
+        let (_folder, root, store) = project();
+        fs::create_dir_all(root.join(AUDIT)).unwrap();
+        let at = root.join(AUDIT).join(theirs.file_name().unwrap());
+        fake(&at, theirs);
+        check_refused(store.rows(1, 9).await, AUDIT, told);
+        check_refused(store.record(vec![entry(2)]).await, AUDIT, told);
+        check_refused(put(&store, &ProjectKey::default(), "a").await, AUDIT, told);
+        let section = [DocumentId::section("a")];
+        assert!(store.get(&ProjectKey::default(), &section).await.unwrap()[0].is_none());
+        remove(&at);
+        put(&store, &ProjectKey::default(), "a").await.unwrap();
+        assert_eq!(chain(&store).await.len(), 1);
+    }
+    assert_eq!(fs::read(theirs).unwrap(), before);
+    let (_folder, root, store) = project();
+    fs::create_dir_all(root.join(LOCAL)).unwrap();
+    symlink(their_root.join(AUDIT), root.join(AUDIT)).unwrap();
+    check_refused(store.record(vec![entry(2)]).await, AUDIT, "symbolic link");
+    assert_eq!(fs::read(theirs).unwrap(), before);
+}
+
+#[tokio::test]
+async fn what_others_could_read_or_write_is_not_believed() {
+    let (_folder, root, store) = project();
+    add(&store, "ada").await.unwrap();
+    store.record(vec![entry(1)]).await.unwrap();
+    let segment = segments(&root).remove(0);
+    for mode in [0o644, 0o660, 0o602] {
+        for path in [&root.join(IDENTITY), &segment] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        check_refused(store.users().await, IDENTITY, "chmod 600 .reqlore/local/identity.json");
+        check_refused(store.rows(1, 9).await, AUDIT, "chmod 600");
+    }
+    for path in [&root.join(IDENTITY), &segment] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert_eq!((store.users().await.unwrap().len(), chain(&store).await.len()), (1, 1));
+}
+
+const CHILD: &str = "REQLORE_TEST_TEAM";
+
+/// Does nothing unless a parent asks for it.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a test tells its child what to do")]
+async fn child_with_another_world() {
+    let Ok(order) = std::env::var(CHILD) else { return };
+    let (what, root) = order.split_once('|').unwrap();
+    let store = FsStore::open(&config(Path::new(root))).unwrap();
+    if what == "umask" {
+        add(&store, "ada").await.unwrap();
+        put(&store, &ProjectKey::default(), "a").await.unwrap();
+        return;
+    }
+    assert_eq!(store.users().await.unwrap().len(), 1);
+    assert_eq!(chain(&store).await.len(), 1);
+    let outcomes = [add(&store, "bob").await, store.record(vec![entry(1)]).await];
+    for outcome in outcomes {
+        let Err(StoreError::Unavailable { place, reason, .. }) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert!(place.starts_with(LOCAL) && reason.contains("read-only"), "{place}: {reason}");
+    }
+}
+
+fn in_another_world(script: &str, what: &str, root: &Path) -> std::process::Output {
+    Command::new("sh")
+        .args(["-c", script, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .arg(root)
+        .env(CHILD, format!("{what}|{}", root.display()))
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn files_of_ours_are_of_this_user_alone_whatever_the_umask() {
+    for umask in ["000", "022", "077"] {
+        let (_folder, root, _) = project();
+        let test = "tests::team::child_with_another_world";
+        let script = format!("umask {umask}; exec \"$1\" --exact {test}");
+        let child = in_another_world(&script, "umask", &root);
+        assert!(child.status.success(), "{child:?}");
+        let mut folders = vec![root.join(LOCAL)];
+        let mut files = 0;
+        while let Some(folder) = folders.pop() {
+            assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700, "{folder:?}");
+            for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+                match entry.file_type().unwrap().is_dir() {
+                    true => folders.push(entry.path()),
+                    false if entry.file_name() == ".gitignore" => {}
+                    false => {
+                        files += 1;
+                        assert_eq!(entry.metadata().unwrap().mode() & 0o777, 0o600, "{entry:?}");
+                    }
+                }
+            }
+        }
+        assert!(files >= 3, "{files} files");
+    }
+}
+
+#[test]
+fn in_a_place_that_is_read_only_users_and_rows_are_read() {
+    let (_folder, root, store) = project();
+    reqlore_contract::run(async {
+        add(&store, "ada").await.unwrap();
+        store.record(vec![entry(1)]).await.unwrap();
+    });
+    let script = "mount --bind \"$2\" \"$2\" && mount -o remount,ro,bind \"$2\" || exit 77
+        exec \"$1\" --exact tests::team::child_with_another_world --nocapture";
+    let script = format!("exec unshare -rm sh -c '{script}' sh \"$1\" \"$2\"");
+    let child = in_another_world(&script, "read-only", &root);
+    let may_mount = !matches!(child.status.code(), Some(77 | 1));
+    assert!(child.status.success() || !may_mount, "{child:?}");
+}
+
+#[tokio::test]
+async fn what_another_process_changes_is_seen_by_the_next_question() {
+    let (_folder, root, one) = project();
+    let other = FsStore::new(&config(&root));
+    let mut epochs = vec![one.epoch().await.unwrap()];
+    for number in 1..=30 {
+        add(&other, &format!("user-{number}")).await.unwrap();
+        epochs.push(one.epoch().await.unwrap());
+        assert_eq!(one.users().await.unwrap().len(), number);
+    }
+    assert_eq!(epochs.last(), Some(&other.epoch().await.unwrap()));
+    epochs.sort_unstable();
+    epochs.dedup();
+    assert_eq!(epochs.len(), 31);
+}
+
+// Catalogue 113
+#[test]
+fn several_servers_and_projects_write_one_chain() {
+    const EACH: usize = 25;
+    let (folder, root, store) = project();
+    let second = folder.path().join("second");
+    fs::create_dir(&second).unwrap();
+    let keys = [ProjectKey::default(), ProjectKey::new("second")];
+    let writers = (0..4).map(|writer| {
+        let mut config = config(&root);
+        config.projects.insert(keys[1].clone(), second.clone());
+        let project = keys[writer % 2].clone();
+        std::thread::spawn(move || {
+            let store = FsStore::open(&config).unwrap();
+            reqlore_contract::run(async {
+                for number in 0..EACH {
+                    store.record(vec![entry(1), entry(2)]).await.unwrap();
+                    put(&store, &project, &format!("w{writer}-{number}")).await.unwrap();
+                }
+            });
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.join().unwrap();
+    }
+    let rows = reqlore_contract::run(chain(&store));
+    assert_eq!(rows.len(), 4 * EACH * 3);
+    assert!(segments(&root).len() > 1, "also from file to file");
+}
+
+#[tokio::test]
+async fn a_torn_row_is_cut_off_and_any_other_damage_is_told_by_its_line() {
+    let (_folder, root, store) = project();
+    for seconds in 0..3 {
+        store.record(vec![entry(seconds)]).await.unwrap();
+    }
+    let segment = segments(&root).remove(0);
+    let whole = fs::read(&segment).unwrap();
+    for torn in [&b"{\"number\":4,\"ha"[..], b"\0\0\0\0", b"{}\n", &[0; 5000]] {
+        fs::write(&segment, [&whole, torn].concat()).unwrap();
+        assert_eq!(chain(&store).await.len(), 3);
+        assert_eq!(store.newest().await.unwrap().number, 3);
+        let again = FsStore::open(&config(&root)).unwrap();
+        again.record(vec![entry(4)]).await.unwrap();
+        assert_eq!(chain(&store).await.len(), 4);
+    }
+    // The header is the first line.
+    let damaged = String::from_utf8(whole.clone()).unwrap().replace("\"number\":2", "\"number\":x");
+    fs::write(&segment, &damaged).unwrap();
+    let told = store.rows(1, 9).await.unwrap_err().to_string();
+    assert!(told.contains(AUDIT) && told.contains("line 3 "), "{told}");
+    fs::write(&segment, [whole, b"x\nx\n".to_vec()].concat()).unwrap();
+    let told = store.record(vec![entry(5)]).await.unwrap_err().to_string();
+    assert!(told.contains("line 5 "), "{told}");
+}
+
+#[tokio::test]
+async fn pruning_removes_whole_files_and_parts_of_one_and_others_go_on() {
+    let (_folder, root, store) = project();
+    let other = FsStore::new(&config(&root));
+    for seconds in 0..200 {
+        store.record(vec![entry(seconds)]).await.unwrap();
+    }
+    let before = segments(&root).len();
+    let now = Timestamp::new(1_000, 0);
+    assert_eq!(other.prune(Timestamp::new(150, 0), now).await.unwrap(), 150);
+    assert!(segments(&root).len() < before, "{before} files");
+    store.record(vec![entry(201)]).await.unwrap();
+    let rows = chain(&store).await;
+    assert_eq!((rows[0].number, rows.last().unwrap().number), (151, 202));
+    assert_eq!(store.prune(Timestamp::new(2_000, 0), now).await.unwrap(), 52);
+    assert_eq!(chain(&store).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_place_with_an_audit_is_not_filled() {
+    let (_folder, _, store) = project();
+    store.record(vec![entry(1)]).await.unwrap();
+    check_refused(store.fill().await.map(drop), LOCAL, "rows of an audit");
+}
