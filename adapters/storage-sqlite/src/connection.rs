@@ -71,6 +71,9 @@ impl Connector {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
+        // Else most statements are planned anew whenever they come out of the cache, since their
+        // values might have told of a better plan.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         // Whatever it is, closing it must not change it before it is known to be ours.
         keep_log_on_close(&connection, purpose != Use::Read && self.place.has_wal())?;
         connection.pragma_update(None, "synchronous", "FULL")?;

@@ -9,7 +9,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::{Filter, Links, StoreError};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus};
 
 use super::{at, made, place, sqlite, storage, told};
 
@@ -226,6 +226,21 @@ fn every_connection_is_set_up_for_safety() {
         assert!(connection.execute_batch("PRAGMA writable_schema = ON").is_ok());
         let defended = connection.execute("UPDATE sqlite_schema SET sql = ''", []);
         assert!(defended.is_err());
+    }
+}
+
+#[test]
+fn a_statement_is_planned_once() {
+    let (_folder, file) = place();
+    let store = at(&file).unwrap();
+    for purpose in [Use::Write, Use::Read] {
+        let connection = store.connector.open(purpose).unwrap();
+        let join = "SELECT u.text FROM tokens t JOIN users u ON u.key = t.user WHERE t.id = ?1";
+        for name in ["a", "b", "c"] {
+            let mut select = connection.prepare_cached(join).unwrap();
+            assert!(!select.exists([name]).unwrap());
+            assert_eq!(select.get_status(StatementStatus::RePrepare), 0, "{purpose:?} {name}");
+        }
     }
 }
 
