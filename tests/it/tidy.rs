@@ -26,6 +26,7 @@ const EDGES: [(&str, &[&str]); 17] = [
     ("reqlore-mcp", &["reqlore-domain"]),
     ("reqlore-metrics", &["reqlore-domain"]),
     ("reqlore-transport-stdio", &["reqlore-domain", "reqlore-mcp"]),
+    ("reqlore-transport-http", &["reqlore-domain", "reqlore-mcp"]),
     (
         "reqlore",
         &[
@@ -48,9 +49,13 @@ const EDGES: [(&str, &[&str]); 17] = [
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
 const OWNERS: [(&str, &[&str]); 18] = [
+const OWNERS: [(&str, &[&str]); 20] = [
     ("rusqlite", &["reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
-    ("rmcp", &["reqlore-mcp", "reqlore-transport-stdio"]),
+    ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),
+    ("axum", &["reqlore-transport-http"]),
+    ("hyper", &["reqlore-transport-http"]),
+    ("governor", &["reqlore-transport-http"]),
     ("cap-std", &["reqlore-storage-fs"]),
     (
         "rustix",

@@ -1,0 +1,118 @@
+//! Bodies: read with bounds on bytes, time and what is held of all together; and sent while
+//! something is held.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::limits::Limits;
+use crate::refusal::Refusal;
+
+/// Bodies up to this size, in bytes, are not counted: there are as many as connections at most.
+const SMALL: u64 = 16 * 1024;
+/// Room is given out in steps of so many bytes.
+const STEP: usize = 1024;
+
+/// Reads bodies.
+pub(crate) struct Bodies {
+    most: usize,
+    time: Duration,
+    room: Arc<Semaphore>,
+}
+
+impl Bodies {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let steps = limits.bodies.max(limits.body).div_ceil(STEP);
+        let room = Arc::new(Semaphore::new(steps.min(Semaphore::MAX_PERMITS)));
+        Self { most: limits.body, time: limits.body_time, room }
+    }
+
+    /// A whole body, and the room that it takes.
+    pub(crate) async fn read(
+        &self,
+        body: Body,
+    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+        let most = self.most as u64;
+        let size = body.size_hint().upper().unwrap_or(most);
+        if size > most {
+            return Err(self.too_large());
+        }
+        let reading = async {
+            let room = if size > SMALL {
+                let steps = u32::try_from(size.div_ceil(STEP as u64)).unwrap_or(u32::MAX);
+                self.room.clone().acquire_many_owned(steps).await.ok()
+            } else {
+                None
+            };
+            Limited::new(body, self.most).collect().await.map(|body| (body.to_bytes(), room))
+        };
+        match timeout(self.time, reading).await {
+            Ok(Ok(read)) => Ok(read),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_large()),
+            Ok(Err(_)) => {
+                let message = "The body can't be read: its length or its chunks are wrong.";
+                Err(Refusal::invalid(StatusCode::BAD_REQUEST, message).closing())
+            }
+            Err(_) => {
+                let message = "The body took too long.";
+                Err(Refusal::invalid(StatusCode::REQUEST_TIMEOUT, message).closing())
+            }
+        }
+    }
+
+    fn too_large(&self) -> Refusal {
+        let message = format!("A body may have at most {} bytes.", self.most);
+        Refusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
+    }
+}
+
+/// A short text in whole.
+pub(crate) async fn text<B>(body: B) -> String
+where
+    B: http_body::Body<Data = Bytes, Error = Infallible>,
+{
+    match body.collect().await {
+        Ok(body) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
+        Err(never) => match never {},
+    }
+}
+
+/// A body that holds something until it was sent or given up.
+pub(crate) struct Held<B, T> {
+    pub(crate) body: B,
+    pub(crate) _held: T,
+}
+
+impl<B, T> http_body::Body for Held<B, T>
+where
+    B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin,
+    T: Unpin,
+{
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

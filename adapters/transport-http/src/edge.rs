@@ -1,0 +1,317 @@
+//! The one endpoint: what is checked before rmcp sees a request, and what is made of its answer.
+//!
+//! A request runs in a task of its own. Who goes away, or waits for too long, is not answered; what
+//! was begun is finished all the same, so that no write ends half-way.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use bytes::Bytes;
+use http_body_util::Full;
+use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_mcp::asker::{Asker, Status, Style};
+use reqlore_mcp::server::{Front, Server};
+use reqlore_mcp::wire;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::bodies::{Held, text};
+use crate::counters::Counted;
+use crate::door::Door;
+use crate::gates::Place;
+use crate::limits::Limits;
+use crate::login::Admitted;
+use crate::refusal::{JSON, Refusal, json};
+use crate::{Peer, Shared, correlation};
+
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const EVENTS: &[u8] = b"text/event-stream";
+/// Names the method of a request since 2026-07-28; rmcp holds it against the body.
+const METHOD: &str = "mcp-method";
+const VERSION: &str = "mcp-protocol-version";
+const LISTEN: &str = "subscriptions/listen";
+
+/// rmcp's side of the endpoint.
+pub(crate) struct Mcp {
+    service: StreamableHttpService<Front, NeverSessionManager>,
+    server: Server,
+    cancelled: CancellationToken,
+}
+
+impl Mcp {
+    pub(crate) fn new(endpoint: Arc<dyn Endpoint>, door: &Door, limits: &Limits) -> Self {
+        let server = Server::for_requests(endpoint);
+        let cancelled = CancellationToken::new();
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(limits.body)
+            .with_allowed_hosts(door.hosts())
+            .with_allowed_origins(door.origins())
+            .with_cancellation_token(cancelled.clone());
+        let factory = server.clone();
+        let sessions = Arc::new(NeverSessionManager::default());
+        let service = StreamableHttpService::new(move || Ok(factory.front()), sessions, config);
+        Self { service, server, cancelled }
+    }
+
+    /// Subscriptions get their last answers.
+    pub(crate) fn finish(&self) {
+        self.server.finish();
+    }
+
+    /// Streams end.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.cancel();
+    }
+}
+
+/// Answers a request to the endpoint, and tells the log of it.
+pub(crate) async fn answer(
+    State(shared): State<Arc<Shared>>,
+    Extension(Peer(peer)): Extension<Peer>,
+    request: Request,
+) -> Response<Body> {
+    let started = Instant::now();
+    let (parts, body) = request.into_parts();
+    let request_id = correlation::request_id(&parts.headers);
+    let mut caller = None;
+    let answered = respond(&shared, peer, &request_id, parts, body, &mut caller).await;
+    let mut response = answered.unwrap_or_else(Refusal::into_response);
+    correlation::name(&mut response, &request_id);
+    shared.counters.answered(response.status().as_u16());
+    tell(&request_id, caller.as_deref(), response.status(), started);
+    response
+}
+
+/// Refused and failed requests stand in the log by default, all others when asked for.
+fn tell(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
+    macro_rules! event {
+        ($level:ident) => {
+            tracing::$level!(
+                request_id,
+                user = caller.map(|caller| caller.name.as_str()),
+                token = caller.and_then(|caller| caller.token.as_ref()).map(|id| id.as_str()),
+                status = status.as_u16(),
+                micros = u64::try_from(started.elapsed().as_micros()).unwrap_or_default(),
+                "request"
+            )
+        };
+    }
+    match status.as_u16() {
+        500.. => event!(warn),
+        401 | 403 | 429 => event!(info),
+        _ => event!(debug),
+    }
+}
+
+async fn respond(
+    shared: &Arc<Shared>,
+    peer: SocketAddr,
+    request_id: &Arc<str>,
+    mut parts: Parts,
+    body: Body,
+    told: &mut Option<Arc<Caller>>,
+) -> Result<Response<Body>, Refusal> {
+    shared.door.check(&parts)?;
+    check_method(&parts.method)?;
+    if shared.is_ending() {
+        return Err(Refusal::busy("The server is ending. Nothing was done; try again.").closing());
+    }
+    let Admitted { caller, gate } = login(shared, &parts.headers, peer, request_id).await?;
+    *told = Some(caller.clone());
+    check_target(&parts)?;
+    check_content(&parts.headers)?;
+    let is_listen = parts.headers.get(METHOD).is_some_and(|method| method == LISTEN);
+    let listening = if is_listen { Some(gate.listen()?) } else { None };
+    let (body, room) = shared.bodies.read(body).await?;
+    if let Err(refused) = wire::check(&body).map_err(|malformed| malformed.answer) {
+        return Ok(malformed(refused));
+    }
+    let due = Instant::now() + shared.limits.request_time;
+    let place = shared.gates.enter(&gate, due).await?;
+    let status = Status::default();
+    prepare(&mut parts, caller, request_id.clone(), status.clone());
+    let running = Running {
+        place,
+        listening,
+        _room: room,
+        _counted: Counted::new(&shared.counters, |counters| &counters.in_flight),
+    };
+    let task = shared.work.spawn({
+        let (shared, body) = (shared.clone(), body.clone());
+        async move {
+            let request = Request::from_parts(parts, Full::new(body));
+            (shared.mcp.service.handle(request).await, running)
+        }
+    });
+    let (response, running) = match timeout_at(due, task).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => {
+            tracing::error!(request_id = &**request_id, %error, "a request's task broke");
+            let code = rmcp::model::ErrorCode::INTERNAL_ERROR.0;
+            let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, code, "Internal error");
+            return Err(refusal.correlated(request_id));
+        }
+        Err(_) => {
+            let message = "This took too long. If it writes, what was begun is finished; look \
+                           before you send it again.";
+            return Err(Refusal::busy(message).correlated(request_id));
+        }
+    };
+    finish(response, running, &status, &body).await
+}
+
+/// What a request holds until it is answered; for a stream: until its end.
+pub(crate) struct Running {
+    place: Place,
+    listening: Option<OwnedSemaphorePermit>,
+    _room: Option<OwnedSemaphorePermit>,
+    _counted: Counted,
+}
+
+/// Recognises who asks, wherever the request comes from.
+pub(crate) async fn login(
+    shared: &Shared,
+    headers: &HeaderMap,
+    peer: SocketAddr,
+    request_id: &str,
+) -> Result<Admitted, Refusal> {
+    let proxy = shared.behind_proxy.as_ref();
+    let client = proxy.map_or(peer.ip(), |proxy| proxy.client(peer.ip(), headers));
+    let admitted = shared.login.admit(&shared.gates, headers, client, request_id).await;
+    if admitted.as_ref().is_err_and(|refusal| refusal.status == StatusCode::UNAUTHORIZED) {
+        shared.counters.failed_logins.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    admitted
+}
+
+fn check_method(method: &Method) -> Result<(), Refusal> {
+    if method == Method::POST {
+        return Ok(());
+    }
+    let refusal = Refusal::invalid(StatusCode::METHOD_NOT_ALLOWED, "Only POST is served here.");
+    Err(refusal.header(ALLOW, HeaderValue::from_static("POST")))
+}
+
+/// A secret in a URL ends up in logs; so nothing but the path is taken, from anybody.
+fn check_target(parts: &Parts) -> Result<(), Refusal> {
+    let has_user = parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    if parts.uri.query().is_none() && !has_user {
+        return Ok(());
+    }
+    let message = "The URL must end with its path: no query and no user. A token belongs into the \
+                   Authorization header; one that was sent in a URL should be revoked.";
+    Err(Refusal::invalid(StatusCode::BAD_REQUEST, message))
+}
+
+fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {
+    let unsupported = |message| Refusal::invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(unsupported("Content-Encoding: send the body as it is"));
+    }
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    if types.all(|kind| kind == JSON || kind.to_str().is_ok_and(is_json)) {
+        return Ok(());
+    }
+    Err(unsupported("Content-Type: send application/json in UTF-8"))
+}
+
+fn is_json(kind: &str) -> bool {
+    let mut parts = kind.split(';').map(str::trim);
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let mut charsets = parts.filter_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
+    });
+    is_json && charsets.all(|charset| charset.eq_ignore_ascii_case("utf-8"))
+}
+
+/// Makes of a request what rmcp wants, and lets the protocol know who asks.
+fn prepare(parts: &mut Parts, caller: Arc<Caller>, request_id: Arc<str>, status: Status) {
+    let headers = &mut parts.headers;
+    let takes_events = headers.get_all(ACCEPT).iter().any(|accepted| {
+        accepted.as_bytes().windows(EVENTS.len()).any(|part| part.eq_ignore_ascii_case(EVENTS))
+    });
+    let is_mcp = takes_events || headers.contains_key(VERSION);
+    headers.insert(ACCEPT, BOTH);
+    headers.entry(CONTENT_TYPE).or_insert(JSON);
+    // Nobody needs it from here on, so nobody can print it.
+    headers.remove(AUTHORIZATION);
+    let style = if is_mcp { Style::Mcp } else { Style::Plain };
+    parts.extensions.insert(Asker { caller, request_id, style, status });
+}
+
+fn malformed(answer: Option<Vec<u8>>) -> Response<Body> {
+    let Some(answer) = answer else {
+        let message = "This is neither a request nor a notification.";
+        return Refusal::invalid(StatusCode::BAD_REQUEST, message).into_response();
+    };
+    json(StatusCode::BAD_REQUEST, answer)
+}
+
+/// What rmcp answered, with the status that it deserves, as JSON-RPC in any case.
+async fn finish<B>(
+    response: Response<B>,
+    running: Running,
+    status: &Status,
+    body: &Bytes,
+) -> Result<Response<Body>, Refusal>
+where
+    B: http_body::Body<Data = Bytes, Error = std::convert::Infallible> + Send + Unpin + 'static,
+{
+    let kind = response.headers().get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS)) {
+        return Ok(response.map(|body| stream(body, running)));
+    }
+    drop(running);
+    if response.status() == StatusCode::ACCEPTED || kind.is_some_and(|kind| kind == JSON) {
+        let mut response = response.map(Body::new);
+        if let Some(status) = status.get().and_then(|status| StatusCode::from_u16(status).ok()) {
+            *response.status_mut() = status;
+        }
+        if let Some(seconds) = status.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        return Ok(response);
+    }
+    match response.status() {
+        // Good JSON that is no message.
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            let answer = wire::read(body).err().and_then(|malformed| malformed.answer);
+            Ok(malformed(answer))
+        }
+        // It answers so when its streams were ended from here.
+        StatusCode::INTERNAL_SERVER_ERROR => {
+            Err(Refusal::busy("The server is ending. Look before you send it again."))
+        }
+        status => Err(Refusal::invalid(status, text(response.into_body()).await)),
+    }
+}
+
+/// A stream holds its place as long as it lasts; a standing one only that among its like.
+fn stream<B>(body: B, running: Running) -> Body
+where
+    B: http_body::Body<Data = Bytes, Error = std::convert::Infallible> + Send + Unpin + 'static,
+{
+    match running.listening {
+        Some(listening) => {
+            drop(running.place);
+            Body::new(Held { body, _held: listening })
+        }
+        None => Body::new(Held { body, _held: running }),
+    }
+}

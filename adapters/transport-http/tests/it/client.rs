@@ -1,0 +1,217 @@
+//! A client that sends exactly the bytes that it is told to, and understands the answers.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A request to be.
+#[derive(Clone)]
+pub(crate) struct Ask {
+    line: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Ask {
+    /// A call as anybody would send it, without a token.
+    pub(crate) fn post(body: impl Into<Vec<u8>>) -> Self {
+        let ask = Self {
+            line: "POST /api/v1/mcp HTTP/1.1".to_owned(),
+            headers: Vec::new(),
+            body: body.into(),
+        };
+        ask.header("Host", "127.0.0.1").header("Content-Type", "application/json")
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self::post("").line(&format!("GET {path} HTTP/1.1")).without("Content-Type")
+    }
+
+    /// Replaces the request line.
+    pub(crate) fn line(mut self, line: &str) -> Self {
+        line.clone_into(&mut self.line);
+        self
+    }
+
+    pub(crate) fn token(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// Adds one more header.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(other, _)| other != name);
+        self
+    }
+
+    /// Replaces a header.
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
+        self.without(name).header(name, value)
+    }
+
+    /// Replaces the body.
+    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head();
+        bytes.extend(&self.body);
+        bytes
+    }
+
+    /// Everything before the body.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut head = format!("{}\r\n", self.line);
+        for (name, value) in &self.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let has_length =
+            |(name, _): &(String, String)| name == "Content-Length" || name == "Transfer-Encoding";
+        if !self.headers.iter().any(has_length) && !self.body.is_empty() {
+            head += &format!("Content-Length: {}\r\n", self.body.len());
+        }
+        head += "\r\n";
+        head.into_bytes()
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// The code of the JSON-RPC error; everything that is refused has one.
+    pub(crate) fn code(&self) -> i64 {
+        let json = self.json();
+        assert_eq!(json["jsonrpc"], "2.0", "{json}");
+        json["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {json}"))
+    }
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// Read and not yet understood.
+    rest: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        Self { stream: TcpStream::connect(address).await.unwrap(), rest: Vec::new() }
+    }
+
+    /// What can't be written, because the other side went away, is not.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes).await;
+    }
+
+    pub(crate) async fn ask(&mut self, ask: &Ask) -> Answer {
+        self.write(&ask.bytes()).await;
+        self.answer().await.expect("an answer")
+    }
+
+    /// The next answer; `None` when the connection was closed before it.
+    pub(crate) async fn answer(&mut self) -> Option<Answer> {
+        let (status, headers) = self.head().await?;
+        let mut answer = Answer { status, headers, body: String::new() };
+        if answer.header("transfer-encoding") == Some("chunked") {
+            while let Some(chunk) = self.chunk().await {
+                answer.body += &chunk;
+            }
+        } else if let Some(length) = answer.header("content-length") {
+            let length = length.parse().unwrap();
+            while self.rest.len() < length {
+                self.more().await?;
+            }
+            let body: Vec<u8> = self.rest.drain(..length).collect();
+            answer.body = String::from_utf8(body).unwrap();
+        }
+        Some(answer)
+    }
+
+    /// The status and the headers of the next answer.
+    pub(crate) async fn head(&mut self) -> Option<(u16, Vec<(String, String)>)> {
+        let head = self.until(b"\r\n\r\n").await?;
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+        let headers = lines.filter_map(|line| line.split_once(": "));
+        Some((status, headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+    }
+
+    /// The next part of a streamed answer; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> Option<String> {
+        let size = self.until(b"\r\n").await?;
+        let size = usize::from_str_radix(size.trim(), 16).unwrap();
+        while self.rest.len() < size + 2 {
+            self.more().await?;
+        }
+        let chunk: Vec<u8> = self.rest.drain(..size + 2).take(size).collect();
+        (size > 0).then(|| String::from_utf8(chunk).unwrap())
+    }
+
+    /// Did the other side not close it yet?
+    pub(crate) async fn is_open(&mut self) -> bool {
+        let mut byte = [0];
+        tokio::select! {
+            biased;
+            read = self.stream.read(&mut byte) => read.is_ok_and(|count| count > 0),
+            () = tokio::task::yield_now() => true,
+        }
+    }
+
+    /// Waits until the other side closes; how many bytes came until then.
+    pub(crate) async fn closed(&mut self) -> usize {
+        let mut count = self.rest.len();
+        self.rest.clear();
+        while self.more().await.is_some() {
+            count += self.rest.len();
+            self.rest.clear();
+        }
+        count
+    }
+
+    async fn until(&mut self, end: &[u8]) -> Option<String> {
+        loop {
+            let found = self.rest.windows(end.len()).position(|part| part == end);
+            if let Some(found) = found {
+                let text: Vec<u8> = self.rest.drain(..found + end.len()).collect();
+                return Some(String::from_utf8(text).unwrap());
+            }
+            self.more().await?;
+        }
+    }
+
+    /// Reads on; `None` when nothing comes any more.
+    async fn more(&mut self) -> Option<()> {
+        let read = self.stream.read_buf(&mut self.rest).await;
+        read.ok().filter(|count| *count > 0).map(|_| ())
+    }
+}
+
+/// Sends these bytes on a connection of their own.
+pub(crate) async fn send(address: SocketAddr, bytes: &[u8]) -> Option<Answer> {
+    let mut connection = Connection::open(address).await;
+    connection.write(bytes).await;
+    connection.answer().await
+}

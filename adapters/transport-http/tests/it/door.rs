@@ -1,0 +1,239 @@
+//! Paths, methods, Host, Origin and targets.
+
+use crate::client::{Ask, send};
+use crate::server::{Server, ada, call, good};
+
+// S5: 1.1
+#[tokio::test]
+async fn calls_are_taken_by_post_at_exactly_one_path() {
+    let server = Server::start();
+    server.lives().await;
+    for method in ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "PATCH", "FOO"] {
+        let ask = good().line(&format!("{method} /api/v1/mcp HTTP/1.1"));
+        let mut connection = server.begin(&ask).await;
+        let (status, headers) = connection.head().await.unwrap();
+        assert_eq!(status, 405, "{method}");
+        let has = |name: &str| headers.iter().find(|(other, _)| other.starts_with(name));
+        assert_eq!(has("allow").map(|(_, value)| value.as_str()), Some("POST"), "{method}");
+        assert_eq!(has("access-control-"), None, "{method}");
+    }
+    for path in
+        ["/", "/api/v1/mcp/", "/api/v1/mcp/x", "/API/v1/mcp", "/api/v1//mcp", "/%61pi/v1/mcp"]
+    {
+        let answer = server.ask(&good().line(&format!("POST {path} HTTP/1.1"))).await;
+        assert_eq!((answer.status, answer.code()), (404, -32600), "{path}");
+    }
+}
+
+// Catalogue 73
+#[tokio::test]
+async fn a_preflight_from_elsewhere_is_told_nothing_that_would_let_it_in() {
+    let server = Server::start();
+    let preflight = Ask::post("")
+        .line("OPTIONS /api/v1/mcp HTTP/1.1")
+        .header("Origin", "https://evil.example")
+        .header("Access-Control-Request-Method", "POST")
+        .header("Access-Control-Request-Headers", "authorization");
+    let answer = server.ask(&preflight).await;
+    assert_eq!(answer.status, 403);
+    let local = preflight.with("Origin", "http://localhost:3000");
+    let answer = server.ask(&local).await;
+    assert_eq!(answer.status, 405);
+    assert!(!answer.headers.iter().any(|(name, _)| name.starts_with("access-control")));
+}
+
+// Catalogue 70
+#[tokio::test]
+async fn only_names_of_this_server_are_its_host() {
+    let server = Server::configured(reqlore_transport_http::Limits::default(), |config| {
+        config.hosts = vec!["reqlore.example".to_owned(), "other.example:8443".to_owned()];
+    });
+    let port = server.address.port();
+    let own = format!("127.0.0.1:{port}");
+    for host in [
+        own.as_str(),
+        "127.0.0.1",
+        "localhost:1234",
+        "LocalHost",
+        "[::1]:80",
+        "reqlore.example",
+        "Reqlore.Example:443",
+        "other.example:8443",
+    ] {
+        assert_eq!(server.ask(&good().with("Host", host)).await.status, 200, "{host}");
+    }
+    let any = format!("0.0.0.0:{port}");
+    for host in [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.",
+        "localhost.evil.example:80",
+        &any,
+        "127.0.0.2",
+        "other.example",
+        "other.example:443",
+        "[::]",
+    ] {
+        let answer = server.ask(&good().with("Host", host)).await;
+        assert_eq!((answer.status, answer.code()), (403, -32600), "{host}");
+    }
+    for host in
+        ["", "local host", "user@localhost", "localhost:x", "localhost:99999", "[::1", "a/b"]
+    {
+        let answer = server.ask(&good().with("Host", host)).await;
+        assert_eq!((answer.status, answer.code()), (400, -32600), "{host}");
+    }
+    assert_eq!(server.ask(&good().without("Host")).await.status, 400);
+    let twice = good().header("Host", "127.0.0.1");
+    assert_eq!(server.ask(&twice).await.status, 400);
+    let old = good().without("Host").line("POST /api/v1/mcp HTTP/1.0");
+    assert_eq!(server.ask(&old).await.status, 400);
+    server.lives().await;
+}
+
+// Catalogue 71
+#[tokio::test]
+async fn only_known_pages_may_call() {
+    let server = Server::configured(reqlore_transport_http::Limits::default(), |config| {
+        let origins = ["https://app.example", "https://dev.example:8443", "http://any.example:*"];
+        config.origins = origins.map(str::to_owned).to_vec();
+    });
+    for origin in [
+        "http://127.0.0.1:3000",
+        "http://localhost",
+        "http://[::1]:99",
+        "https://app.example",
+        "https://app.example:443",
+        "https://dev.example:8443",
+        "http://any.example:7",
+    ] {
+        assert_eq!(server.ask(&good().header("Origin", origin)).await.status, 200, "{origin}");
+    }
+    for origin in [
+        "https://evil.example",
+        "null",
+        "",
+        "http://localhost.evil",
+        "http://127.0.0.1:other",
+        "https://localhost",
+        "https://app.example:444",
+        "https://dev.example",
+        "https://app.example.evil",
+        "https://app.example/x",
+        "file://",
+        "localhost",
+    ] {
+        let answer = server.ask(&good().header("Origin", origin)).await;
+        assert_eq!((answer.status, answer.code()), (403, -32600), "{origin}");
+    }
+    let local = "http://localhost";
+    let twice = good().header("Origin", local).header("Origin", local);
+    assert_eq!(server.ask(&twice).await.status, 403);
+}
+
+// Catalogue 70, 86
+#[tokio::test]
+async fn a_whole_url_as_target_must_name_the_same_host() {
+    let server = Server::start();
+    let target = |url: &str| good().line(&format!("POST {url} HTTP/1.1"));
+    for url in ["http://127.0.0.1/api/v1/mcp", "http://127.0.0.1:80/api/v1/mcp"] {
+        assert_eq!(server.ask(&target(url)).await.status, 200, "{url}");
+    }
+    for url in ["http://evil.example/api/v1/mcp", "http://127.0.0.1:81/api/v1/mcp"] {
+        assert_eq!(server.ask(&target(url)).await.status, 400, "{url}");
+    }
+    let url = format!("http://{}@127.0.0.1/api/v1/mcp", ada());
+    assert_eq!(server.ask(&target(&url)).await.status, 400);
+    assert_eq!(server.ask(&target(&url).without("Authorization")).await.status, 401);
+}
+
+// Catalogue 76
+#[tokio::test]
+async fn other_protocols_on_the_port_are_refused() {
+    let server = Server::start();
+    let long = format!("POST /{} HTTP/1.1\r\n\r\n", "x".repeat(1024 * 1024));
+    for (bytes, status) in [
+        (b"GET /\r\n\r\n".as_slice(), 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"POST /api/v1/mcp HTTP/1.1\r\nHost : x\r\n\r\n", 400),
+        (b"POST /api/v1/mcp HTTP/1.1\r\nHo\0st: x\r\n\r\n", 400),
+        (long.as_bytes(), 414),
+    ] {
+        let answer = send(server.address, bytes).await;
+        let answered = answer.map_or(400, |answer| answer.status);
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]);
+        assert!(answered == status || answered == 431, "{shown}: {answered}");
+    }
+    server.lives().await;
+}
+
+#[tokio::test]
+async fn headers_have_a_limit() {
+    let server = Server::start();
+    let mut ask = good();
+    for n in 0..58 {
+        ask = ask.header(&format!("x-{n}"), "y");
+    }
+    assert_eq!(server.ask(&ask).await.status, 200);
+    for n in 58..70 {
+        ask = ask.header(&format!("x-{n}"), "y");
+    }
+    assert_eq!(server.ask(&ask).await.status, 431);
+    assert_eq!(server.ask(&good().header("x", &"y".repeat(15_000))).await.status, 200);
+    let answer = send(server.address, &good().header("x", &"y".repeat(100_000)).bytes()).await;
+    assert!(answer.is_none_or(|answer| answer.status == 431));
+    server.lives().await;
+}
+
+/// Two lengths, or a length and chunks, could be two requests to somebody in between.
+#[tokio::test]
+async fn no_second_request_hides_in_the_first_ones_body() {
+    let server = Server::start();
+    let body = call("who");
+    let hidden = String::from_utf8(good().bytes()).unwrap();
+    let own = body.len().to_string();
+    for (one, other) in [
+        (("Content-Length", own.as_str()), ("Content-Length", "0")),
+        (("Content-Length", "+5"), ("x", "y")),
+        (("Content-Length", "5, 6"), ("x", "y")),
+        (("Transfer-Encoding", "identity"), ("x", "y")),
+        (("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "identity")),
+    ] {
+        let ask = good().header(one.0, one.1).header(other.0, other.1);
+        let mut connection = server.begin(&ask).await;
+        connection.write(hidden.as_bytes()).await;
+        let answer = connection.answer().await;
+        assert!(answer.is_none_or(|answer| answer.status == 400), "{one:?} {other:?}");
+        assert!(connection.answer().await.is_none(), "{one:?} {other:?}");
+    }
+    // Both together: the chunks count, and nothing behind them.
+    let both = Ask::post("").token(&ada()).header("Content-Length", "5");
+    let both = both.header("Transfer-Encoding", "chunked");
+    let mut connection = server.begin(&both).await;
+    connection.write(format!("{:x}\r\n{body}\r\n0\r\n\r\n{hidden}", body.len()).as_bytes()).await;
+    let answer = connection.answer().await;
+    let refused = answer.as_ref().is_none_or(|answer| answer.status == 400);
+    assert!(refused || answer.is_some_and(|answer| answer.status == 200));
+    assert!(connection.answer().await.is_none(), "no second answer");
+    server.lives().await;
+}
+
+#[test]
+fn an_address_that_others_reach_needs_a_proxy() {
+    use reqlore_transport_http::{Http, Limits, ProxyTrust};
+    let tokens = std::sync::Arc::default();
+    let mut config = crate::server::config(&tokens, Limits::default());
+    config.listen = ([0, 0, 0, 0], 0).into();
+    let message = Http::bind(config.clone()).unwrap_err().to_string();
+    assert!(message.contains("--behind-proxy") && message.contains("0.0.0.0:0"), "{message}");
+    config.behind_proxy = Some(ProxyTrust::default());
+    assert!(Http::bind(config.clone()).is_ok());
+    config.hosts = vec!["https://x".to_owned()];
+    let message = Http::bind(config.clone()).unwrap_err().to_string();
+    assert!(message.contains("https://x"), "{message}");
+    config.hosts.clear();
+    config.origins = vec!["app.example".to_owned()];
+    let message = Http::bind(config).unwrap_err().to_string();
+    assert!(message.contains("app.example"), "{message}");
+}

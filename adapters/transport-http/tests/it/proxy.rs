@@ -1,0 +1,110 @@
+//! Behind a proxy: whose word counts for where a request comes from.
+
+use reqlore_transport_http::{ForwardedBy, Limits, Network, ProxyTrust};
+
+use crate::client::Ask;
+use crate::server::{Server, call, good, token};
+
+fn behind(proxies: &[&str], header: ForwardedBy) -> Server {
+    let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
+    let limits = Limits { connections_per_address: 1, ..Limits::default() };
+    Server::configured(limits, |config| {
+        config.behind_proxy = Some(ProxyTrust { proxies, header });
+    })
+}
+
+async fn address(server: &Server, ask: &Ask) -> String {
+    assert_eq!(server.ask(ask).await.status, 200);
+    server.tokens.address.lock().unwrap().clone()
+}
+
+#[tokio::test]
+async fn the_last_address_that_is_no_proxy_counts() {
+    let server = behind(&["127.0.0.0/8", "10.0.0.0/8"], ForwardedBy::XForwardedFor);
+    for (written, meant) in [
+        ("203.0.113.9", "203.0.113.9"),
+        ("1.2.3.4, 203.0.113.9", "203.0.113.9"),
+        ("1.2.3.4, 203.0.113.9, 10.1.1.1", "203.0.113.9"),
+        ("203.0.113.9:4711", "203.0.113.9"),
+        ("2001:db8::7", "2001:db8::7"),
+        ("[2001:db8::7]:443", "2001:db8::7"),
+        ("::ffff:203.0.113.9", "203.0.113.9"),
+        ("10.2.2.2", "10.2.2.2"),
+        ("evil, 10.2.2.2", "10.2.2.2"),
+        ("", "127.0.0.1"),
+        ("nonsense", "127.0.0.1"),
+    ] {
+        let ask = good().header("X-Forwarded-For", written);
+        assert_eq!(address(&server, &ask).await, meant, "{written}");
+    }
+    let twice = good().header("X-Forwarded-For", "1.1.1.1").header("X-Forwarded-For", "2.2.2.2");
+    assert_eq!(address(&server, &twice).await, "2.2.2.2");
+    let other = good().header("Forwarded", "for=1.1.1.1");
+    assert_eq!(address(&server, &other).await, "127.0.0.1", "clients may have written it");
+}
+
+#[tokio::test]
+async fn the_standard_header_is_read_where_it_is_configured() {
+    let server = behind(&["127.0.0.1"], ForwardedBy::Forwarded);
+    for (written, meant) in [
+        ("for=203.0.113.9", "203.0.113.9"),
+        ("for=1.2.3.4, For=\"203.0.113.9:80\";proto=https;by=10.0.0.1", "203.0.113.9"),
+        ("proto=https; for=\"[2001:db8::7]:1\"", "2001:db8::7"),
+        ("for=_hidden", "127.0.0.1"),
+        ("by=1.2.3.4", "127.0.0.1"),
+    ] {
+        let ask = good().header("Forwarded", written).header("X-Forwarded-For", "9.9.9.9");
+        assert_eq!(address(&server, &ask).await, meant, "{written}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_no_trusted_proxy_can_name_nobody_else() {
+    let server = behind(&["10.0.0.0/8"], ForwardedBy::XForwardedFor);
+    let ask = good().header("X-Forwarded-For", "203.0.113.9");
+    assert_eq!(address(&server, &ask).await, "127.0.0.1");
+    let server = Server::start();
+    assert_eq!(address(&server, &ask).await, "127.0.0.1", "without a proxy");
+}
+
+// S5: 4.7
+#[tokio::test]
+async fn failed_logins_are_counted_by_the_clients_address() {
+    let server = behind(&["127.0.0.1"], ForwardedBy::XForwardedFor);
+    let guess = |from: &str| {
+        Ask::post(call("who")).token(&token("UnknownToken")).header("X-Forwarded-For", from)
+    };
+    for n in 0..8 {
+        let expected = if n < 5 { 401 } else { 429 };
+        // Whatever they add in front changes nothing.
+        let from = format!("9.9.9.{n}, 203.0.113.9");
+        assert_eq!(server.ask(&guess(&from)).await.status, expected, "{n}");
+    }
+    assert_eq!(server.ask(&guess("203.0.113.10")).await.status, 401);
+    for n in 0..8 {
+        let expected = if n < 5 { 401 } else { 429 };
+        let from = format!("2001:db8:0:1::{n}");
+        assert_eq!(server.ask(&guess(&from)).await.status, expected, "one network: {n}");
+    }
+}
+
+#[tokio::test]
+async fn a_proxys_connections_are_not_counted_by_address() {
+    let server = behind(&["127.0.0.1"], ForwardedBy::XForwardedFor);
+    let mut one = server.connect().await;
+    let mut other = server.connect().await;
+    assert_eq!(one.ask(&good()).await.status, 200);
+    assert_eq!(other.ask(&good()).await.status, 200);
+}
+
+#[test]
+fn networks_are_read_and_nonsense_is_not() {
+    for good in ["10.0.0.7", "10.0.0.0/8", "0.0.0.0/0", "::1", "fd00::/8", "::/0"] {
+        assert!(good.parse::<Network>().is_ok(), "{good}");
+    }
+    for bad in ["", "10.0.0", "10.0.0.0/33", "::1/129", "10.0.0.0/x", "proxy.example", "10.0.0.0/"]
+    {
+        let message = bad.parse::<Network>().unwrap_err();
+        assert!(message.contains(&format!("{bad:?}")), "{message}");
+    }
+}

@@ -1,0 +1,337 @@
+//! A running server over a stub of the application and a list of tokens.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Access, Caller, Denial, Presented, Reach, Role, TokenId};
+use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
+use reqlore_domain::ports::endpoint::{
+    Asked, Begun, Call, Completion, Content, Endpoint, Prompt, PromptSpec, Reply, Resources,
+    TemplateSpec, ToolSpec,
+};
+use reqlore_domain::project::ProjectKey;
+use reqlore_transport_http::{Config, Counters, Ending, Http, Limits};
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::client::{Answer, Ask, Connection};
+
+/// Ada's token, an administrator's; Bob's is a user's.
+pub(crate) fn ada() -> String {
+    token("AdaAdaAdaAda")
+}
+
+pub(crate) fn bob() -> String {
+    token("BobBobBobBob")
+}
+
+/// A token of good form with this id.
+pub(crate) fn token(id: &str) -> String {
+    Presented::new(id, SECRET).unwrap().reveal()
+}
+
+pub(crate) const SECRET: &str = "S3cretS3cretS3cretS3cretS3cret12";
+
+/// `tools/call` of a tool of the stub.
+pub(crate) fn call(tool: &str) -> String {
+    call_with(tool, &json!({}))
+}
+
+pub(crate) fn call_with(tool: &str, arguments: &Value) -> String {
+    let params = json!({ "name": tool, "arguments": arguments });
+    json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params }).to_string()
+}
+
+/// A call that Ada may make.
+pub(crate) fn good() -> Ask {
+    Ask::post(call("who")).token(&ada())
+}
+
+pub(crate) struct Stub {
+    tools: Vec<ToolSpec>,
+    /// `wait` takes one of these.
+    pub(crate) gate: Semaphore,
+    /// How often `wait` began and ended.
+    pub(crate) begun: Semaphore,
+    pub(crate) ended: AtomicUsize,
+    pub(crate) called: AtomicUsize,
+}
+
+impl Stub {
+    fn new() -> Self {
+        let tool = |name| ToolSpec {
+            name,
+            title: name,
+            description: "For tests.",
+            input_schema: Map::from_iter([("type".to_owned(), json!("object"))]),
+            output_schema: Map::from_iter([("type".to_owned(), json!("object"))]),
+            access: Access::Write,
+            may_change: true,
+            destructive: false,
+            idempotent: false,
+        };
+        let names = ["big", "busy", "forbidden", "panic", "wait", "who"];
+        Self {
+            tools: names.map(tool).to_vec(),
+            gate: Semaphore::new(0),
+            begun: Semaphore::new(0),
+            ended: AtomicUsize::new(0),
+            called: AtomicUsize::new(0),
+        }
+    }
+}
+
+#[async_trait]
+impl Endpoint for Stub {
+    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
+        self.tools.iter().collect()
+    }
+
+    async fn call(&self, call: Call) -> Result<Reply> {
+        self.called.fetch_add(1, Ordering::SeqCst);
+        let data = match call.name.as_str() {
+            "who" => json!({
+                "user": call.caller.name,
+                "project": call.caller.project.as_str(),
+                "request": call.correlation_id,
+            }),
+            "big" => {
+                let bytes = call.arguments["bytes"].as_u64().unwrap();
+                json!({ "text": "x".repeat(usize::try_from(bytes).unwrap()) })
+            }
+            "wait" => {
+                self.begun.add_permits(1);
+                self.gate.acquire().await.unwrap().forget();
+                self.ended.fetch_add(1, Ordering::SeqCst);
+                json!({})
+            }
+            "forbidden" => return Err(Error::new(ErrorKind::Forbidden, "not for you")),
+            "busy" => return Err(Error::new(ErrorKind::Busy, "try again")),
+            "panic" => panic!("of the tool"),
+            other => return Err(Error::new(ErrorKind::UnknownTool, format!("{other}?"))),
+        };
+        Ok(Reply { text: vec![data.to_string()], data: Arc::new(data) })
+    }
+
+    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
+        Ok(Resources::default())
+    }
+
+    fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
+        vec![&TEMPLATE]
+    }
+
+    async fn read(&self, asked: Asked) -> Result<Content> {
+        Ok(Content {
+            uri: asked.name,
+            name: "epic".to_owned(),
+            description: "An epic.".to_owned(),
+            mime_type: "text/plain",
+            text: "an epic".to_owned(),
+        })
+    }
+
+    fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
+        Vec::new()
+    }
+
+    async fn prompt(&self, asked: Asked) -> Result<Prompt> {
+        Err(Error::new(ErrorKind::InvalidArgument, asked.name))
+    }
+
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
+        Ok(Completion::default())
+    }
+
+    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+        Ok(())
+    }
+
+    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+const TEMPLATE: TemplateSpec = TemplateSpec {
+    uri_template: "epic://{number}",
+    name: "epic",
+    title: "Epic",
+    description: "An epic.",
+    mime_type: "text/plain",
+};
+
+/// A list of tokens.
+#[derive(Default)]
+pub(crate) struct Tokens {
+    known: Mutex<HashMap<String, std::result::Result<Arc<Caller>, Denial>>>,
+    pub(crate) look_ups: AtomicUsize,
+    pub(crate) broken: AtomicBool,
+    /// Where the last one came from.
+    pub(crate) address: Mutex<String>,
+}
+
+impl Tokens {
+    pub(crate) fn set(&self, token: &str, outcome: std::result::Result<Role, Denial>) {
+        let caller = outcome.map(|role| {
+            let id = Presented::parse(token).unwrap().id;
+            Arc::new(caller(id, role))
+        });
+        self.known.lock().unwrap().insert(token.to_owned(), caller);
+    }
+}
+
+fn caller(id: TokenId, role: Role) -> Caller {
+    Caller {
+        name: id.as_str()[..3].to_lowercase(),
+        role,
+        access: role.access(),
+        token: Some(id),
+        reach: Reach::Configured,
+        project: ProjectKey::default(),
+    }
+}
+
+#[async_trait]
+impl Authenticator for Tokens {
+    async fn authenticate(
+        &self,
+        shown: Credentials<'_>,
+    ) -> std::result::Result<Arc<Caller>, Denied> {
+        self.look_ups.fetch_add(1, Ordering::SeqCst);
+        shown.address.clone_into(&mut self.address.lock().unwrap());
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(Denied::Failed(Error::new(ErrorKind::Unavailable, "/secret/path")));
+        }
+        let known = self.known.lock().unwrap().get(shown.token.unwrap()).cloned();
+        let caller = known.unwrap_or(Err(Denial::Unknown)).map_err(Denied::Token)?;
+        match shown.project {
+            None => Ok(caller),
+            Some("mine") => {
+                let project = ProjectKey::new("mine");
+                Ok(Arc::new(Caller { project, ..(*caller).clone() }))
+            }
+            Some(_) => Err(Denied::Project(Error::new(ErrorKind::NotFound, "no such project"))),
+        }
+    }
+}
+
+/// A server that runs.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) stub: Arc<Stub>,
+    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) is_ready: Arc<AtomicBool>,
+    pub(crate) ending: Ending,
+    pub(crate) running: JoinHandle<std::io::Result<()>>,
+}
+
+/// A configuration on a free port, with Ada's and Bob's tokens.
+pub(crate) fn config(tokens: &Arc<Tokens>, limits: Limits) -> Config {
+    tokens.set(&ada(), Ok(Role::Administrator));
+    tokens.set(&bob(), Ok(Role::User));
+    Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        behind_proxy: None,
+        hosts: Vec::new(),
+        origins: Vec::new(),
+        limits,
+        authenticator: tokens.clone(),
+        ready: Arc::new(|| true),
+        metrics: Arc::new(|| "reqlore_up 1\n".to_owned()),
+        counters: Arc::default(),
+    }
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(Limits::default())
+    }
+
+    pub(crate) fn with(limits: Limits) -> Self {
+        Self::configured(limits, |_| {})
+    }
+
+    pub(crate) fn configured(limits: Limits, change: impl FnOnce(&mut Config)) -> Self {
+        let tokens = Arc::<Tokens>::default();
+        let mut config = config(&tokens, limits);
+        let is_ready = Arc::new(AtomicBool::new(true));
+        let ready = is_ready.clone();
+        config.ready = Arc::new(move || ready.load(Ordering::SeqCst));
+        change(&mut config);
+        let counters = config.counters.clone();
+        let http = Http::bind(config).unwrap();
+        let address = http.address().unwrap();
+        let (stub, ending) = (Arc::new(Stub::new()), Ending::default());
+        let running = tokio::spawn(http.serve_until(stub.clone(), ending.clone()));
+        Self { address, stub, tokens, counters, is_ready, ending, running }
+    }
+
+    /// Asks on a connection of its own.
+    pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
+        self.connect().await.ask(ask).await
+    }
+
+    pub(crate) async fn connect(&self) -> Connection {
+        Connection::open(self.address).await
+    }
+
+    /// Asks, and lets the answer come later.
+    pub(crate) async fn begin(&self, ask: &Ask) -> Connection {
+        let mut connection = self.connect().await;
+        connection.write(&ask.bytes()).await;
+        connection
+    }
+
+    /// Waits until `wait` runs so many times more.
+    pub(crate) async fn begun(&self, times: u32) {
+        self.stub.begun.acquire_many(times).await.unwrap().forget();
+    }
+
+    /// The server still answers a good call.
+    #[track_caller]
+    pub(crate) fn lives(&self) -> impl Future<Output = ()> + '_ {
+        let place = std::panic::Location::caller();
+        async move {
+            let answer = self.ask(&good()).await;
+            assert_eq!(answer.status, 200, "{place}: {answer:?}");
+        }
+    }
+}
+
+/// All that is logged on this thread from now on, at every level.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn keep() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
