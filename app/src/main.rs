@@ -57,7 +57,7 @@ impl Failure {
 
 fn run(cli: &Cli) -> Result<u8, Failure> {
     let config = Config::resolve(&cli.settings)?;
-    telemetry::start(&config.log)?;
+    let _telemetry = telemetry::start(&config.log, telemetry::Format::Text)?;
     if cli.print_config {
         return commands::print(&config.describe());
     }
