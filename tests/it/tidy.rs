@@ -10,7 +10,7 @@ use crate::repository;
 
 /// The house: which of our crates each of them may use. Adapters never use each other, save
 /// transports the protocol and databases the one writer; nothing uses the command.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: &[(&str, &[&str])] = &[
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
@@ -48,8 +48,7 @@ const EDGES: [(&str, &[&str]); 17] = [
 ];
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
-const OWNERS: [(&str, &[&str]); 18] = [
-const OWNERS: [(&str, &[&str]); 20] = [
+const OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),
@@ -79,6 +78,7 @@ const OWNERS: [(&str, &[&str]); 20] = [
     ("indicatif", &["reqlore"]),
     ("toml", &["reqlore"]),
     ("tracing-subscriber", &["reqlore"]),
+    ("tracing-opentelemetry", &["reqlore"]),
     ("prometheus-client", &["reqlore-metrics"]),
     ("mockall", &["reqlore-domain"]),
 ];

@@ -1,0 +1,165 @@
+//! Spans for an OpenTelemetry collector, over OTLP by HTTP.
+//!
+//! Only where the environment names a collector, in the variables of OpenTelemetry's specification,
+//! which its library reads for all the rest as well (headers, timeouts, sampling). Plain HTTP: TLS
+//! to anywhere is the work of a collector on this machine. What leaves is without secrets, as every
+//! line of the log is.
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry::{Array, KeyValue, StringValue, Value};
+use opentelemetry_otlp::{Protocol, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter, Tracer};
+use reqlore_domain::identity::redact;
+use std::borrow::Cow;
+use std::time::Duration;
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::Layer;
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::Failure;
+
+const NAME: &str = "reqlore";
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+/// At the end nobody waits longer for a collector.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Sends spans in batches, from a thread of its own; what is left when this is dropped too.
+pub(super) struct Exporter(SdkTracerProvider);
+
+impl Exporter {
+    /// `None` where no collector is named.
+    #[expect(clippy::disallowed_methods, reason = "the library reads these variables itself")]
+    pub(super) fn start() -> Result<Option<Self>, Failure> {
+        let is_named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        if !ENDPOINTS.into_iter().any(is_named) {
+            return Ok(None);
+        }
+        let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
+        let exporter = builder.with_protocol(Protocol::HttpBinary).build().map_err(|error| {
+            let [traces, all] = ENDPOINTS;
+            Failure::usage(format!("OpenTelemetry: {error}; mend {traces} or {all}"))
+        })?;
+        Ok(Some(Self::to(exporter)))
+    }
+
+    fn to(exporter: impl SpanExporter + 'static) -> Self {
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        let resource = Resource::builder().with_service_name(NAME).with_attribute(version).build();
+        let provider = SdkTracerProvider::builder().with_resource(resource);
+        Self(provider.with_batch_exporter(Redacted(exporter)).build())
+    }
+
+    /// Spans of the product and what they hold, from info on; the log's level is another matter.
+    pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span>,
+    {
+        let layer: OpenTelemetryLayer<S, Tracer> =
+            tracing_opentelemetry::layer().with_tracer(self.0.tracer(NAME));
+        let targets = tracing_subscriber::filter::Targets::new();
+        layer.with_filter(targets.with_target(NAME, LevelFilter::INFO))
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.shutdown_with_timeout(PATIENCE) {
+            tracing::warn!(%error, "the last spans may not have reached the collector");
+        }
+    }
+}
+
+/// Takes secrets out of whatever is exported.
+#[derive(Debug)]
+struct Redacted<E>(E);
+
+impl<E: SpanExporter> SpanExporter for Redacted<E> {
+    async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
+        for span in &mut batch {
+            clean(&mut span.attributes);
+            for event in &mut span.events.events {
+                if let Cow::Owned(name) = redact(&event.name) {
+                    event.name = name.into();
+                }
+                clean(&mut event.attributes);
+            }
+            if let opentelemetry::trace::Status::Error { description } = &mut span.status
+                && let Cow::Owned(text) = redact(description)
+            {
+                *description = text.into();
+            }
+        }
+        self.0.export(batch).await
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}
+
+fn clean(attributes: &mut [KeyValue]) {
+    for attribute in attributes {
+        match &mut attribute.value {
+            Value::String(text) => hide(text),
+            Value::Array(Array::String(texts)) => texts.iter_mut().for_each(hide),
+            _ => {}
+        }
+    }
+}
+
+fn hide(text: &mut StringValue) {
+    if let Cow::Owned(clean) = redact(text.as_str()) {
+        *text = clean.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+
+    impl SpanExporter for Kept {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            self.0.lock().unwrap().extend(batch);
+            Ok(())
+        }
+    }
+
+    // S5: 5.3
+    #[test]
+    fn a_call_becomes_a_span_without_secrets() {
+        let secret = "Bearer 0123456789abcdef";
+        let kept = Kept::default();
+        let exporter = Exporter::to(kept.clone());
+        let subscriber = tracing_subscriber::registry().with(exporter.layer());
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!(target: "reqlore::x", "call", tool = "list", uri = secret);
+            span.in_scope(|| tracing::error!(target: "reqlore::x", field = secret, "no {secret}"));
+            tracing::info_span!(target: "hyper", "other").in_scope(|| ());
+        });
+        drop(exporter);
+        let spans = kept.0.lock().unwrap();
+        assert_eq!((spans.len(), spans[0].name.as_ref()), (1, "call"), "{spans:?}");
+        let told = format!("{spans:?}");
+        assert!(told.contains("list") && told.matches("Bearer ****").count() >= 3, "{told}");
+        assert!(!told.contains("0123456789abcdef"), "{told}");
+    }
+}
