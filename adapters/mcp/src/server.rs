@@ -1,7 +1,7 @@
 //! One `ServerHandler` over the endpoint, without rmcp's macros: they would take away the exact
 //! schemas, the exact errors and the guard against panics.
 //!
-//! rmcp is given a server's [`Front`], never the server itself.
+//! On a connection rmcp is given a server's [`Front`]; where each request stands alone, the server.
 
 mod asked;
 mod front;
@@ -19,11 +19,12 @@ use rmcp::model::{
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
     GetPromptRequestParams, GetPromptResponse, InitializeRequestParams, InitializeResult,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    MetaObject, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::json;
 
 use crate::asker::{self, Asker};
 use crate::guarded::Guarded;
@@ -32,6 +33,8 @@ use crate::subscriptions::{Stream, Subscriptions};
 use crate::{observer, present};
 pub use front::Front;
 use view::{View, Views};
+
+type Context = RequestContext<RoleServer>;
 
 /// How long clients may keep lists that are compiled in, in milliseconds.
 const COMPILED_IN_TTL_MS: u64 = 3_600_000;
@@ -97,7 +100,7 @@ impl Server {
     }
 
     /// Who asks this. Where nobody says so nobody is answered.
-    fn asked(&self, context: &RequestContext<RoleServer>) -> Result<Guarded, ErrorData> {
+    fn asked(&self, context: &Context) -> Result<Guarded, ErrorData> {
         let asker = match &self.0.local {
             Some(caller) => Asker::local(Arc::clone(caller)),
             None => asker::of(context).ok_or_else(|| {
@@ -108,7 +111,7 @@ impl Server {
         Ok(Guarded { endpoint: Arc::clone(&self.0.endpoint), asker })
     }
 
-    fn view(&self, context: &RequestContext<RoleServer>) -> Result<&View, ErrorData> {
+    fn view(&self, context: &Context) -> Result<&View, ErrorData> {
         let access = match &self.0.local {
             Some(caller) => caller.access,
             None => self.asked(context)?.asker.caller.access,
@@ -125,6 +128,13 @@ impl Server {
     /// Can a client be told of changes outside of its requests?
     fn is_connected(&self) -> bool {
         self.0.local.is_some()
+    }
+
+    /// Puts on record what the endpoint does not hear of, or not as the client's question (S5 4.5).
+    async fn noted(&self, context: &Context, method: &'static str) -> Result<(), ErrorData> {
+        let asked = self.asked(context)?;
+        let noted = asked.noted(method).await;
+        noted.map_err(|error| present::failure(error, &asked.asker, None))
     }
 
     async fn call(
@@ -151,8 +161,9 @@ impl ServerHandler for Server {
     async fn initialize(
         &self,
         request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<InitializeResult, ErrorData> {
+        self.noted(&context, "initialize").await?;
         let mut result = self.negotiate_initialize(&request)?;
         result.instructions.clone_from(&self.view(&context)?.config.instructions);
         if let Some(resources) = result.capabilities.resources.as_mut()
@@ -167,10 +178,8 @@ impl ServerHandler for Server {
         Ok(result)
     }
 
-    async fn discover(
-        &self,
-        context: RequestContext<RoleServer>,
-    ) -> Result<DiscoverResult, ErrorData> {
+    async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
+        self.noted(&context, "server/discover").await?;
         let versions = ServerHandler::supported_protocol_versions(self).into_owned();
         Ok(DiscoverResult::from_server_info(versions, self.view(&context)?.config.clone()))
     }
@@ -178,10 +187,12 @@ impl ServerHandler for Server {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
+        self.noted(&context, "tools/list").await?;
         asked::only_page(request, "tools")?;
-        let result = ListToolsResult::with_all_items(self.view(&context)?.tools.clone());
+        let mut result = ListToolsResult::with_all_items(self.view(&context)?.tools.clone());
+        sign(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
@@ -192,44 +203,58 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
         let (asked, era) = (self.asked(&context)?, methods::era(&context));
         let key = idempotency_key(&context)?;
         let (line, mut told) = observer::line(&context);
         let call = self.call(request, &asked, era, key, Arc::new(line));
-        told.until(call).await.map(CallToolResponse::from)
+        let mut result = told.until(call).await?;
+        sign(&mut result.meta, &context);
+        Ok(result.into())
     }
 
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.resources(request, &context).await
+        self.noted(&context, "resources/list").await?;
+        let mut result = self.resources(request, &context).await?;
+        sign(&mut result.meta, &context);
+        Ok(result)
     }
 
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.resource_templates(request, &context)
+        self.noted(&context, "resources/templates/list").await?;
+        let mut result = self.resource_templates(request, &context)?;
+        sign(&mut result.meta, &context);
+        Ok(result)
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.read(request.uri, &context).await.map(ReadResourceResponse::from)
+        let mut result = self.read(request.uri, &context).await?;
+        sign(&mut result.meta, &context);
+        Ok(result.into())
     }
 
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<(), ErrorData> {
+        if !self.is_connected() {
+            return Err(methods::unknown("resources/subscribe", false, false));
+        }
+        self.noted(&context, "resources/subscribe").await?;
         let asked = self.asked(&context)?;
         self.0.subscriptions.subscribe(asked, request.uri, &context.peer).await
     }
@@ -237,8 +262,12 @@ impl ServerHandler for Server {
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<(), ErrorData> {
+        if !self.is_connected() {
+            return Err(methods::unknown("resources/unsubscribe", false, false));
+        }
+        self.noted(&context, "resources/unsubscribe").await?;
         self.0.subscriptions.unsubscribe(&request.uri);
         Ok(())
     }
@@ -252,47 +281,71 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let stream = context.request_context().extensions.get::<Arc<Stream>>();
-        self.0.subscriptions.listen(stream.map(|stream| &**stream), &context).await;
+        let request = context.request_context();
+        self.noted(request, "subscriptions/listen").await?;
+        let mut stream = request.extensions.get::<Arc<Stream>>().cloned();
+        if stream.is_none() && self.view(request)?.has_resources() {
+            // Where rmcp serves requests it acknowledged this one already.
+            let asked = self.asked(request)?;
+            stream = Some(Arc::new(self.0.subscriptions.catch_up(asked, &context).await?));
+        }
+        self.0.subscriptions.listen(stream.as_deref(), &context).await;
         Ok(())
     }
 
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.prompt_list(request, &context)
+        self.noted(&context, "prompts/list").await?;
+        let mut result = self.prompt_list(request, &context)?;
+        sign(&mut result.meta, &context);
+        Ok(result)
     }
 
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.prompt(request, &context).await.map(GetPromptResponse::from)
+        let mut result = self.prompt(request, &context).await?;
+        sign(&mut result.meta, &context);
+        Ok(result.into())
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<CompleteResult, ErrorData> {
-        self.completion(request, &context).await
+        self.noted(&context, "completion/complete").await?;
+        let mut result = self.completion(request, &context).await?;
+        sign(&mut result.meta, &context);
+        Ok(result)
     }
 
     /// A known method lands here when its parameters did not fit, an unknown one always.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<CustomResult, ErrorData> {
         Err(methods::refusal(&request.method, self.is_connected(), methods::is_modern(&context)))
     }
 }
 
+/// Every result since 2026-07-28 says who answered; rmcp signs some of them itself.
+fn sign(meta: &mut Option<MetaObject>, context: &Context) {
+    const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    if methods::is_modern(context) {
+        let reqlore = json!({ "name": "reqlore", "version": env!("CARGO_PKG_VERSION") });
+        meta.get_or_insert_default().insert(SERVER_INFO.to_owned(), reqlore);
+    }
+}
+
 /// The caller's own name for a write (rulings 7).
-fn idempotency_key(context: &RequestContext<RoleServer>) -> Result<Option<String>, ErrorData> {
+fn idempotency_key(context: &Context) -> Result<Option<String>, ErrorData> {
     const MOST: usize = 200;
     let Some(key) = context.meta.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     match key.as_str() {

@@ -139,6 +139,18 @@ impl Subscriptions {
         Ok(Stream { watch, _places: [place, room] })
     }
 
+    /// New era, for who was acknowledged before anything was looked at: what changed in between can't
+    /// be known, so everything is told once as if it had.
+    pub(crate) async fn catch_up(
+        &self,
+        asked: Guarded,
+        context: &SubscriptionContext,
+    ) -> Result<Stream, ErrorData> {
+        let stream = self.prepare(asked, context.accepted()).await?;
+        stream.watch.forget();
+        Ok(stream)
+    }
+
     /// New era: tells until the client or the connection ends it. Where there is nothing to watch
     /// there is no stream of ours, and the client's stays silent.
     pub(crate) async fn listen(&self, stream: Option<&Stream>, context: &SubscriptionContext) {

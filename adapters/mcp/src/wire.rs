@@ -85,7 +85,7 @@ fn readable_id(message: &Map<String, Value>) -> Value {
 }
 
 /// Good JSON within the limits, and no key twice?
-fn check(line: &[u8]) -> Result<(), Malformed> {
+pub fn check(line: &[u8]) -> Result<(), Malformed> {
     let mut judge = Judge::default();
     let mut json = serde_json::Deserializer::from_slice(line);
     let outcome =

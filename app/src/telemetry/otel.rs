@@ -151,7 +151,8 @@ mod tests {
         let exporter = Exporter::to(kept.clone());
         let subscriber = tracing_subscriber::registry().with(exporter.layer());
         tracing::subscriber::with_default(subscriber, || {
-            let span = tracing::info_span!(target: "reqlore::x", "call", tool = "list", uri = secret);
+            let span =
+                tracing::info_span!(target: "reqlore::x", "call", tool = "list", uri = secret);
             span.in_scope(|| tracing::error!(target: "reqlore::x", field = secret, "no {secret}"));
             tracing::info_span!(target: "hyper", "other").in_scope(|| ());
         });

@@ -60,11 +60,6 @@ pub(super) fn unknown(method: &str, connected: bool, modern: bool) -> ErrorData 
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 
-/// The methods that there are, as constants.
-pub(super) fn named(method: &str) -> Option<&'static str> {
-    METHODS.into_iter().map(|(name, _)| name).find(|name| *name == method)
-}
-
 fn served(connected: bool, modern: bool) -> impl Iterator<Item = &'static str> {
     let is_served = move |since| match since {
         Since::Both => true,

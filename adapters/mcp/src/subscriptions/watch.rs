@@ -107,6 +107,16 @@ impl Watch {
         self.with(|state| state.items.remove(uri));
     }
 
+    /// Takes everything for changed.
+    pub(super) fn forget(&self) {
+        self.with(|state| {
+            let seen = state.items.values_mut().map(|item| &mut item.seen);
+            for seen in seen.chain(state.list.as_mut()) {
+                *seen = Seen { count: seen.count.wrapping_sub(1), digest: !seen.digest };
+            }
+        });
+    }
+
     /// Must somebody begin to run this? True once until there is nothing to watch.
     pub(super) fn starts(&self) -> bool {
         self.with(|state| state.wants_anything() && !std::mem::replace(&mut state.runs, true))
