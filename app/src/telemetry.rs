@@ -63,18 +63,17 @@ pub(crate) fn start(filter: &str, format: Format) -> Result<Telemetry, Failure> 
     let is_coloured = format == Format::Text && std::io::stderr().is_terminal();
     let lines = Lines::new(format, is_coloured, Arc::new(SystemClock), write);
     let registry = tracing_subscriber::registry().with(lines.with_filter(targets));
-    panics::report_as_events();
     #[cfg(feature = "otel")]
-    {
-        let exporter = otel::Exporter::start()?;
-        registry.with(exporter.as_ref().map(otel::Exporter::layer)).init();
-        Ok(Telemetry { _exporter: exporter })
-    }
-    #[cfg(not(feature = "otel"))]
-    {
-        registry.init();
-        Ok(Telemetry {})
-    }
+    let exporter = otel::Exporter::start()?;
+    #[cfg(feature = "otel")]
+    let registry = registry.with(exporter.as_ref().map(otel::Exporter::layer));
+    registry.init();
+    // Only now: before, nobody would hear of an event.
+    panics::report_as_events();
+    Ok(Telemetry {
+        #[cfg(feature = "otel")]
+        _exporter: exporter,
+    })
 }
 
 fn targets(filter: &str) -> Result<Targets, Failure> {

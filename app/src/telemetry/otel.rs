@@ -5,19 +5,21 @@
 //! to anywhere is the work of a collector on this machine. What leaves is without secrets, as every
 //! line of the log is.
 
-use opentelemetry::trace::TracerProvider;
+use std::borrow::Cow;
+use std::time::Duration;
+
+use opentelemetry::trace::{Status, TracerProvider};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 use opentelemetry_otlp::{Protocol, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter, Tracer};
 use reqlore_domain::identity::redact;
-use std::borrow::Cow;
-use std::time::Duration;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_opentelemetry::OpenTelemetryLayer;
 use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::Failure;
@@ -60,8 +62,7 @@ impl Exporter {
     {
         let layer: OpenTelemetryLayer<S, Tracer> =
             tracing_opentelemetry::layer().with_tracer(self.0.tracer(NAME));
-        let targets = tracing_subscriber::filter::Targets::new();
-        layer.with_filter(targets.with_target(NAME, LevelFilter::INFO))
+        layer.with_filter(Targets::new().with_target(NAME, LevelFilter::INFO))
     }
 }
 
@@ -87,7 +88,7 @@ impl<E: SpanExporter> SpanExporter for Redacted<E> {
                 }
                 clean(&mut event.attributes);
             }
-            if let opentelemetry::trace::Status::Error { description } = &mut span.status
+            if let Status::Error { description } = &mut span.status
                 && let Cow::Owned(text) = redact(description)
             {
                 *description = text.into();
