@@ -2,9 +2,9 @@
 //!
 //! rmcp keeps the protocol. This crate owns who gets as far as that: connections (`accept.rs`,
 //! `watched.rs`), Host and Origin (`door.rs`), tokens (`login.rs`), how much of everything
-//! (`limits.rs`, `gates.rs`, `bodies.rs`), the request and its answer (`edge.rs`), and what operators ask
-//! (`probes.rs`). It knows no TLS: that is a proxy's work, and whose word counts then is in
-//! `proxy.rs`.
+//! (`limits.rs`, `gates.rs`, `bodies.rs`), the request and its answer (`edge.rs`), and what
+//! operators ask (`probes.rs`). It knows no TLS: that is a proxy's work, and whose word counts then
+//! is in `proxy.rs`.
 
 mod accept;
 mod bodies;

@@ -23,8 +23,8 @@ use crate::refusal::{NOT_FOUND, Refusal, UNAUTHENTICATED, UNAVAILABLE};
 const PROJECT: &str = "reqlore-project";
 /// How many addresses are told apart. More than that fail together.
 const ADDRESSES: usize = 100_000;
-const SECRET_WRONG: &str = "This needs a token that counts: send `Authorization: Bearer reqlore_pat_…`. An administrator \
-     makes one with `reqlore token create`.";
+const NO_GOOD_TOKEN: &str = "This needs a token that counts: send `Authorization: Bearer \
+     reqlore_pat_…`. An administrator makes one with `reqlore token create`.";
 const TOO_MANY_LOGINS: &str = "Too many failed logins. Wait before the next.";
 
 pub(crate) struct Login {
@@ -116,7 +116,7 @@ impl Login {
         if denial == Denial::Missing {
             tracing::warn!(%address, denial = name, request_id, "not authenticated");
             let challenge = HeaderValue::from_static("Bearer");
-            return unauthenticated(SECRET_WRONG, challenge);
+            return unauthenticated(NO_GOOD_TOKEN, challenge);
         }
         if let Some(seconds) = self.too_many(address) {
             tracing::info!(%address, denial = name, request_id, "failed login, one of too many");
@@ -125,7 +125,7 @@ impl Login {
         tracing::warn!(%address, denial = name, request_id, "failed login");
         let message = match denial {
             Denial::Expired => "This token has expired. An administrator makes a new one.",
-            _ => SECRET_WRONG,
+            _ => NO_GOOD_TOKEN,
         };
         unauthenticated(message, HeaderValue::from_static("Bearer error=\"invalid_token\""))
     }

@@ -71,12 +71,12 @@ impl Ask {
     pub(crate) fn head(&self) -> Vec<u8> {
         let mut head = format!("{}\r\n", self.line);
         for (name, value) in &self.headers {
-            head += &format!("{name}: {value}\r\n");
+            head.extend([name, ": ", value, "\r\n"]);
         }
         let has_length =
             |(name, _): &(String, String)| name == "Content-Length" || name == "Transfer-Encoding";
         if !self.headers.iter().any(has_length) && !self.body.is_empty() {
-            head += &format!("Content-Length: {}\r\n", self.body.len());
+            head.extend(["Content-Length: ", &self.body.len().to_string(), "\r\n"]);
         }
         head += "\r\n";
         head.into_bytes()

@@ -13,7 +13,7 @@ fn waiting(token: &str) -> Ask {
     Ask::post(call("wait")).token(token)
 }
 
-// S5: 4.7. Catalogue 106
+// S5: 4.7; catalogue 106
 #[tokio::test]
 async fn each_token_has_a_rate_of_its_own() {
     let hour = Duration::from_secs(3600);

@@ -24,7 +24,7 @@ async fn a_call_runs_in_the_name_of_the_tokens_owner() {
     assert_eq!(server.tokens.look_ups.load(Ordering::SeqCst), 6, "judged at each call");
 }
 
-// S5: 1.2, 1.4, 4.1. Catalogue 80, 85
+// S5: 1.2, 1.4, 4.1; catalogue 80, 85
 #[tokio::test]
 async fn whatever_is_no_token_that_counts_gets_one_answer() {
     let limits = reqlore_transport_http::Limits { failed_logins: None, ..Default::default() };
@@ -80,7 +80,7 @@ async fn whatever_is_no_token_that_counts_gets_one_answer() {
     server.lives().await;
 }
 
-// S5: 4.6. Catalogue 82
+// S5: 4.6; catalogue 82
 #[tokio::test]
 async fn what_ended_counts_no_more_from_the_next_call_on() {
     let server = Server::start();
@@ -96,7 +96,7 @@ async fn what_ended_counts_no_more_from_the_next_call_on() {
     server.lives().await;
 }
 
-// S5: 4.6. Catalogue 82
+// S5: 4.6; catalogue 82
 #[tokio::test]
 async fn a_call_that_runs_when_its_token_ends_ends_well() {
     let server = Server::start();
@@ -108,7 +108,7 @@ async fn a_call_that_runs_when_its_token_ends_ends_well() {
     assert_eq!(waiting.answer().await.unwrap().status, 200);
 }
 
-// S5: 4.1. Catalogue 86
+// S5: 4.1; catalogue 86
 #[tokio::test]
 async fn a_token_counts_in_its_header_alone() {
     let server = Server::start();
@@ -134,7 +134,7 @@ async fn a_token_counts_in_its_header_alone() {
     assert!(!log.text().contains(&SECRET[..8]), "{}", log.text());
 }
 
-// S5: 4.8, 5.1, 5.2, 5.3. Catalogue 97
+// S5: 4.8, 5.1, 5.2, 5.3; catalogue 97
 #[tokio::test]
 async fn failed_logins_stand_in_the_log_and_secrets_never() {
     let server = Server::start();
@@ -182,7 +182,7 @@ async fn who_guesses_is_slowed_down_and_who_has_a_token_is_not() {
     assert_eq!(server.ask(&Ask::post(call("who"))).await.status, 401, "no guess, no token");
 }
 
-// S5: 4.7. Catalogue 106
+// S5: 4.7; catalogue 106
 #[tokio::test]
 async fn forged_tokens_are_not_looked_up_without_end() {
     let hour = std::time::Duration::from_secs(3600);
@@ -213,7 +213,7 @@ async fn a_request_may_name_its_project_once() {
     assert_eq!(server.ask(&twice).await.status, 400);
 }
 
-// S5: 5.9. Catalogue 100
+// S5: 5.9; catalogue 100
 #[tokio::test]
 async fn a_token_that_can_t_be_looked_up_is_not_called_wrong() {
     let server = Server::start();

@@ -1,7 +1,12 @@
 //! The transport over real sockets, before a stub of the application: who gets in, what they are
 //! told, and how much of everything they get.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that can't go on fails"
+)]
 
 mod client;
 mod door;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::Ask;
 use crate::server::{Server, ada, call, good};
 
-// S5: 1.11, 3.1, 3.7, 3.9, 5.8. Catalogue 50, 51, 53, 58
+// S5: 1.11, 3.1, 3.7, 3.9, 5.8; catalogue 50, 51, 53, 58
 #[tokio::test]
 async fn what_is_no_message_is_told_so_and_harms_nobody() {
     let server = Server::start();
@@ -157,7 +157,7 @@ async fn an_unknown_method_is_told_so() {
     assert_eq!((answer.status, answer.code()), (200, -32601));
 }
 
-// S5: 2.10. Catalogue 108
+// S5: 2.10; catalogue 108
 #[tokio::test]
 async fn one_call_that_breaks_breaks_no_other() {
     let server = Server::with(Limits { in_flight_per_token: 64, ..Limits::default() });
@@ -178,7 +178,7 @@ async fn one_call_that_breaks_breaks_no_other() {
     server.lives().await;
 }
 
-// S5: 5.2. Catalogue 101
+// S5: 5.2; catalogue 101
 #[tokio::test]
 async fn a_requests_name_is_the_clients_if_it_is_a_plain_word() {
     let server = Server::start();

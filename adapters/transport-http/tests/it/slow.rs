@@ -83,7 +83,7 @@ async fn a_body_that_does_not_come_closes_the_connection() {
 // Catalogue 105
 #[tokio::test]
 async fn an_answer_that_is_not_read_closes_the_connection() {
-    const BYTES: usize = 64 * 1024 * 1024;
+    const BYTES: usize = 12 * 1024 * 1024;
     let server = Server::with(Limits { unread: SHORT, connections: 1, ..patient() });
     let big = Ask::post(call_with("big", &json!({ "bytes": BYTES }))).token(&ada());
     let mut never = server.begin(&big).await;
@@ -111,7 +111,7 @@ async fn two_hundred_slow_peers_keep_no_good_one_waiting() {
                 connection.write(&ask.bytes()).await;
             }
             _ => {
-                let big = call_with("big", &json!({ "bytes": 100_000 }));
+                let big = call_with("big", &json!({ "bytes": 20_000 }));
                 connection.write(&Ask::post(big).token(&ada()).bytes()).await;
             }
         }
