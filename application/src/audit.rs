@@ -66,14 +66,16 @@ impl Recorder {
         self.log.as_ref().map(|_| Audited::begin(Arc::clone(&self.clock)))
     }
 
-    /// The end of a call. A row that was written with a change is enough.
+    /// The end of a call. A row that was written with a change is enough, unless it went wrong after
+    /// that.
     pub(crate) async fn end<'a, T>(
         &self,
         audited: Option<&Audited>,
         noted: impl FnOnce() -> Noted<'a>,
         outcome: Result<T>,
     ) -> Result<T> {
-        let Some(audited) = audited.filter(|audited| !audited.is_written()) else { return outcome };
+        let wanted = audited.filter(|audited| outcome.is_err() || !audited.is_written());
+        let Some(audited) = wanted else { return outcome };
         let entry = entry(audited, noted(), outcome.as_ref().err());
         self.add(entry).await.and(outcome)
     }

@@ -34,7 +34,7 @@ impl Application {
         };
         let Context { ports, turns, .. } = &self.context;
         gate::admit(&*ports.projects, &call.caller, spec.access, spec.name)?;
-        let span = tracing::info_span!("call", tool = spec.name, id = %call.correlation_id);
+        let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
         let once = if spec.access == Access::Write { once::of(&call) } else { None };
         let Some(once) = once else {
             return tool.call(&self.context, spec, call).instrument(span).await;
@@ -126,7 +126,7 @@ impl Endpoint for Application {
         let recorder = &self.context.recorder;
         // Who asked once is on record.
         let audited = if asked.again { None } else { recorder.begin() };
-        let span = tracing::info_span!("read", uri = asked.name, id = %asked.correlation_id);
+        let span = tracing::error_span!("read", uri = asked.name, id = %asked.correlation_id);
         let outcome = match self.admit(&asked.caller, READ) {
             Ok(()) => {
                 let reading =
@@ -145,7 +145,7 @@ impl Endpoint for Application {
     async fn prompt(&self, asked: Asked) -> Result<Prompt> {
         let recorder = &self.context.recorder;
         let audited = recorder.begin();
-        let span = tracing::info_span!("prompt", name = asked.name, id = %asked.correlation_id);
+        let span = tracing::error_span!("prompt", name = asked.name, id = %asked.correlation_id);
         let outcome = match self.admit(&asked.caller, PROMPT) {
             Ok(()) => {
                 let asked = asked.clone();

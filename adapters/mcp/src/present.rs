@@ -155,7 +155,9 @@ pub(crate) fn failure(error: Error, asker: &Asker, uri: Option<&str>) -> ErrorDa
 /// The caller learns the correlation id, the log all the rest.
 pub(crate) fn internal(error: &Error, correlation_id: &str) -> ErrorData {
     let source = std::error::Error::source(error).map(ToString::to_string);
-    tracing::error!(id = correlation_id, message = error.message, source, "internal error");
+    let backtrace = error.backtrace().map(tracing::field::display);
+    let reason = &*error.message;
+    tracing::error!(id = correlation_id, error = reason, source, backtrace, "internal error");
     let message = format!(
         "Internal error. The server's log tells more under the correlation id {correlation_id}; \
          please report it."

@@ -19,7 +19,7 @@ use http_body_util::Full;
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::endpoint::Endpoint;
 use reqlore_mcp::asker::{Asker, Status, Style};
-use reqlore_mcp::server::{Front, Server};
+use reqlore_mcp::server::Server;
 use reqlore_mcp::wire;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -45,7 +45,7 @@ const LISTEN: &str = "subscriptions/listen";
 
 /// rmcp's side of the endpoint.
 pub(crate) struct Mcp {
-    service: StreamableHttpService<Front, NeverSessionManager>,
+    service: StreamableHttpService<Server, NeverSessionManager>,
     server: Server,
     cancelled: CancellationToken,
 }
@@ -63,7 +63,7 @@ impl Mcp {
             .with_cancellation_token(cancelled.clone());
         let factory = server.clone();
         let sessions = Arc::new(NeverSessionManager::default());
-        let service = StreamableHttpService::new(move || Ok(factory.front()), sessions, config);
+        let service = StreamableHttpService::new(move || Ok(factory.clone()), sessions, config);
         Self { service, server, cancelled }
     }
 
