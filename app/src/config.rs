@@ -1,6 +1,9 @@
 //! The configuration, resolved once: flags beat environment, environment beats file, file beats
 //! default. Every value remembers where it came from.
 
+mod file;
+mod http;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,17 +12,25 @@ use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Failure;
-use crate::settings::{FILE, FILE_VARIABLE, Flags, SETTINGS, Setting};
+use crate::limits;
+use crate::settings::{self, Flags, Setting};
 use crate::storage::Storage;
+use crate::telemetry::Format;
 
-/// The table of further projects.
-const PROJECTS: &str = "projects";
+pub(crate) use http::Http;
+
+use file::File;
 
 /// What everything else is built from. Adapters get their own part of it.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) root: PathBuf,
     pub(crate) storage: Storage,
+    /// How clients connect: over HTTP, else over standard input and output.
+    pub(crate) http: Option<Http>,
+    /// Is every call recorded? Not set: where there is a team, and so over HTTP.
+    pub(crate) audit: Option<bool>,
+    pub(crate) audit_keep_days: u32,
     /// Further projects by their keys.
     pub(crate) projects: BTreeMap<ProjectKey, PathBuf>,
     /// What relative paths on the command line begin at.
@@ -33,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) cache: Option<PathBuf>,
     pub(crate) model: String,
     pub(crate) log: String,
+    pub(crate) log_format: Format,
     pub(crate) home: Option<PathBuf>,
     /// The login.
     pub(crate) user: Option<String>,
@@ -40,7 +52,7 @@ pub(crate) struct Config {
     pub(crate) author: Option<String>,
     /// git's configuration of this user, the strongest file first.
     pub(crate) git: Vec<PathBuf>,
-    values: Vec<Value>,
+    values: Values,
 }
 
 /// A setting's value as it was written, and where.
@@ -49,6 +61,30 @@ struct Value {
     setting: Setting,
     text: String,
     source: String,
+}
+
+#[derive(Debug)]
+struct Values(Vec<Value>);
+
+impl Values {
+    /// What is set, and not to nothing.
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.0.iter().find(|value| value.setting.key == key).filter(|v| !v.text.is_empty())
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.get(key).map_or("", |value| &value.text)
+    }
+
+    /// What stands between commas, or one a line.
+    fn list(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.text(key).split([',', '\n']).map(str::trim).filter(|item| !item.is_empty())
+    }
+
+    fn parse<T: std::str::FromStr>(&self, key: &str, wanted: &str) -> Result<Option<T>, Failure> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        value.text.parse().map(Some).map_err(|_| value.must_be(wanted))
+    }
 }
 
 impl Config {
@@ -62,37 +98,13 @@ impl Config {
         let near =
             root.as_ref().map_or(working_directory.clone(), |root| working_directory.join(root));
         let file = File::read(flags, &near)?;
-        let values: Vec<Value> =
-            SETTINGS.iter().map(|s| Value::resolve(*s, flags, &file)).collect();
+        let values = settings::all().map(|s| Value::resolve(s, flags, &file)).collect();
+        let values = Values(values);
         file.check_keys()?;
-        let get = |key| {
-            values.iter().find(|value| value.setting.key == key).filter(|v| !v.text.is_empty())
-        };
+        let get = |key| values.get(key);
 
-        let named = get("root").map_or_else(PathBuf::new, |value| PathBuf::from(&value.text));
-        let root = working_directory.join(named);
-        let root = root.canonicalize().map_err(|error| {
-            Failure::refused(format!(
-                "root: {} can't be used: {error}; name an existing folder",
-                root.display()
-            ))
-        })?;
-        let storage = match get("storage") {
-            None => Storage::Fs(root.clone()),
-            Some(value) if value.source.starts_with("file") && !file.named => {
-                Storage::of_project(&value.text, &root, &value.source)?
-            }
-            Some(value) if value.source.starts_with("file") => {
-                Storage::read(&value.text, &root, file.folder())?
-            }
-            Some(value) => Storage::read(&value.text, &root, &working_directory)?,
-        };
-        if let Some(value) = get("transport").filter(|value| value.text != "stdio") {
-            return Err(Failure::usage(format!(
-                "transport: {:?} is not built into this version; use stdio",
-                value.text
-            )));
-        }
+        let root = existing(&working_directory.join(values.text("root")))?;
+        let storage = storage(get("storage"), &file, &root, &working_directory)?;
         let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
         let projects = file.projects(&root)?;
         let toolsets = get("toolsets").map(|value| toolsets(&value.text)).transpose()?;
@@ -100,15 +112,20 @@ impl Config {
         Ok(Self {
             toolsets: toolsets.unwrap_or_default(),
             cache,
-            model: get("search.model").map(|value| value.text.clone()).unwrap_or_default(),
+            model: values.text("search.model").to_owned(),
             storage,
             projects,
-            read_only: parse(get("read_only"), "true or false")?.unwrap_or(false),
+            http: http::read(&values, file.named)?,
+            audit: audit(get("audit"))?,
+            audit_keep_days: values.parse("audit_keep_days", "a number of days")?.unwrap_or(400),
+            read_only: values.parse("read_only", "true or false")?.unwrap_or(false),
             roots: roots.unwrap_or_default(),
             requirements_directory: get("sections.directory").map(|value| value.text.clone()),
-            wrap_columns: parse(get("sections.wrap_columns"), "a number of characters, 0 for off")?
+            wrap_columns: values
+                .parse("sections.wrap_columns", "a number of characters, 0 for off")?
                 .unwrap_or(0),
-            log: get("log").map(|value| value.text.clone()).unwrap_or_default(),
+            log: values.text("log").to_owned(),
+            log_format: values.parse("log_format", "text or json")?.unwrap_or(Format::Text),
             home: variable("HOME").map(PathBuf::from),
             user: variable("USER").or_else(|| variable("LOGNAME")),
             author: variable("GIT_AUTHOR_NAME"),
@@ -122,11 +139,12 @@ impl Config {
     /// Every setting with its value and where that came from, in the form of `reqlore.toml`.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
-        for Value { setting, text: value, source } in &self.values {
+        for Value { setting, text: value, source } in &self.values.0 {
             let shown = match setting.key {
                 "root" => quoted(&self.root.to_string_lossy()),
                 "roots" => format!("{:?}", self.roots),
-                "read_only" | "sections.wrap_columns" => value.clone(),
+                "read_only" | "sections.wrap_columns" | "audit_keep_days" => value.clone(),
+                key if key.starts_with(limits::PREFIX) => value.clone(),
                 _ => quoted(value),
             };
             let line = format!("{} = {shown}", setting.key);
@@ -135,7 +153,10 @@ impl Config {
                 |(kind, name): (&str, Option<&str>)| name.map(|name| format!("{kind} {name}"));
             let names: Vec<String> = names.into_iter().filter_map(spelled).collect();
             // Writing to a string does not fail.
-            let _ = writeln!(text, "# {}\n# ({})", setting.meaning, names.join(", "));
+            let _ = writeln!(text, "# {}", setting.meaning);
+            if !names.is_empty() {
+                let _ = writeln!(text, "# ({})", names.join(", "));
+            }
             let _ = writeln!(text, "{line:<40} # {source}\n");
         }
         for (key, root) in &self.projects {
@@ -147,6 +168,16 @@ impl Config {
 }
 
 impl Value {
+    /// Did a file say so that nobody named?
+    fn is_of_project(&self, is_named: bool) -> bool {
+        self.source.starts_with("file") && !is_named
+    }
+
+    fn must_be(&self, wanted: &str) -> Failure {
+        let (key, source) = (self.setting.key, &self.source);
+        Failure::usage(format!("{key}: {:?} ({source}) must be {wanted}", self.text))
+    }
+
     fn resolve(setting: Setting, flags: &Flags, file: &File) -> Self {
         let found = |text, source: String| Self { setting, text, source };
         if let Some(text) = flags.get(setting.key) {
@@ -160,6 +191,43 @@ impl Value {
             return found(text, format!("file {}", file.path.display()));
         }
         found(setting.default.to_owned(), "default".to_owned())
+    }
+}
+
+fn existing(root: &Path) -> Result<PathBuf, Failure> {
+    root.canonicalize().map_err(|error| {
+        Failure::refused(format!(
+            "root: {} can't be used: {error}; name an existing folder",
+            root.display()
+        ))
+    })
+}
+
+fn storage(
+    value: Option<&Value>,
+    file: &File,
+    root: &Path,
+    base: &Path,
+) -> Result<Storage, Failure> {
+    match value {
+        None => Ok(Storage::Fs(root.to_owned())),
+        Some(value) if value.is_of_project(file.named) => {
+            Storage::of_project(&value.text, root, &value.source)
+        }
+        Some(value) if value.source.starts_with("file") => {
+            Storage::read(&value.text, root, file.folder())
+        }
+        Some(value) => Storage::read(&value.text, root, base),
+    }
+}
+
+/// `None` is for the transport to decide.
+fn audit(value: Option<&Value>) -> Result<Option<bool>, Failure> {
+    match value.map(|value| (value, &*value.text)) {
+        None | Some((_, "auto")) => Ok(None),
+        Some((_, "on")) => Ok(Some(true)),
+        Some((_, "off")) => Ok(Some(false)),
+        Some((value, _)) => Err(value.must_be("on, off or auto")),
     }
 }
 
@@ -195,7 +263,8 @@ fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
 fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathBuf>, Failure> {
     match value {
         None => Ok(user_cache()),
-        Some(Value { text, source, .. }) if source.starts_with("file") && !named => {
+        Some(value) if value.is_of_project(named) => {
+            let Value { text, source, .. } = value;
             Err(Failure::usage(format!(
                 "cache: {text:?} ({source}) may not be set by a project's own file; use \
                  REQLORE_CACHE, or name the file with --config"
@@ -221,126 +290,6 @@ fn user_cache() -> Option<PathBuf> {
     let named = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
     named.or_else(home).map(|cache| cache.join("reqlore"))
-}
-
-fn parse<T: std::str::FromStr>(value: Option<&Value>, wanted: &str) -> Result<Option<T>, Failure> {
-    let Some(value) = value else { return Ok(None) };
-    let parsed = value.text.parse().map(Some);
-    parsed.map_err(|_| {
-        let (key, source) = (value.setting.key, &value.source);
-        Failure::usage(format!("{key}: {:?} ({source}) must be {wanted}", value.text))
-    })
-}
-
-/// The configuration file; empty when there is none.
-struct File {
-    path: PathBuf,
-    /// Somebody asked for this very file.
-    named: bool,
-    table: toml::Table,
-}
-
-impl File {
-    fn read(flags: &Flags, root: &Path) -> Result<Self, Failure> {
-        let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
-        let path = named.clone().unwrap_or_else(|| root.join(FILE));
-        let path = std::path::absolute(&path).unwrap_or(path);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
-                String::new()
-            }
-            Err(error) => {
-                let path = path.display();
-                return Err(Failure::refused(format!("{path} can't be read: {error}")));
-            }
-        };
-        match text.parse() {
-            Ok(table) => Ok(Self { path, named: named.is_some(), table }),
-            Err(error) => Err(Failure::usage(format!("{}: {error}", path.display()))),
-        }
-    }
-
-    /// What relative paths in it begin at.
-    fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("/"))
-    }
-
-    fn get(&self, key: &str) -> Option<String> {
-        let value = match key.split_once('.') {
-            Some((table, key)) => self.table.get(table)?.get(key)?,
-            None => self.table.get(key)?,
-        };
-        Some(match value {
-            toml::Value::String(text) => text.clone(),
-            // One a line; an empty list is an empty text.
-            toml::Value::Array(items) => {
-                let text = |item: &toml::Value| {
-                    item.as_str().map_or_else(|| item.to_string(), str::to_owned)
-                };
-                items.iter().map(|item| text(item) + "\n").collect()
-            }
-            other => other.to_string(),
-        })
-    }
-
-    /// The projects beside the root: `[projects.KEY] root = "…"`, relative to the file.
-    fn projects(&self, root: &Path) -> Result<BTreeMap<ProjectKey, PathBuf>, Failure> {
-        let Some(projects) = self.table.get(PROJECTS) else { return Ok(BTreeMap::new()) };
-        let path = self.path.display();
-        let wrong = |what: String| Failure::usage(format!("{path}: {what}"));
-        let usage = || wrong(format!("write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""));
-        let base = self.folder();
-        let mut found: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
-        for (key, project) in projects.as_table().ok_or_else(usage)? {
-            let project_key = ProjectKey::new(key.as_str());
-            if !project_key.is_plain() || project_key.is_default() {
-                return Err(wrong(format!(
-                    "{PROJECTS}: {key:?} is no key; one has 1 to 64 letters, digits, '-' and '_', \
-                     and \"{}\" is the root's",
-                    ProjectKey::DEFAULT
-                )));
-            }
-            let table = project.as_table().ok_or_else(usage)?;
-            let named = table.get("root").and_then(toml::Value::as_str).ok_or_else(usage)?;
-            if table.len() > 1 {
-                return Err(usage());
-            }
-            let folder = base.join(named).canonicalize().ok().filter(|folder| folder.is_dir());
-            let folder = folder.ok_or_else(|| {
-                wrong(format!("{PROJECTS}.{key}: {named:?} is no folder; create it or mend root"))
-            })?;
-            if folder == root || found.values().any(|other| *other == folder) {
-                return Err(wrong(format!(
-                    "{PROJECTS}.{key}: {named:?} is the folder of another project as well"
-                )));
-            }
-            found.insert(project_key, folder);
-        }
-        Ok(found)
-    }
-
-    /// A misspelt setting is an error, not a surprise.
-    fn check_keys(&self) -> Result<(), Failure> {
-        let known = |key: &str| SETTINGS.iter().any(|setting| setting.key == key);
-        for (key, value) in self.table.iter().filter(|(key, _)| *key != PROJECTS) {
-            let keys: Vec<String> = match value {
-                toml::Value::Table(table) => {
-                    table.keys().map(|inner| format!("{key}.{inner}")).collect()
-                }
-                _ => vec![key.clone()],
-            };
-            if let Some(unknown) = keys.iter().find(|key| !known(key)) {
-                let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
-                let path = self.path.display();
-                return Err(Failure::usage(format!(
-                    "{path}: unknown setting {unknown:?}; known are {}",
-                    names.join(", ")
-                )));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The one place where the environment is read. An empty variable is not set.

@@ -4,6 +4,7 @@ mod clock;
 mod commands;
 mod config;
 mod ids;
+mod limits;
 mod models;
 mod person;
 mod settings;
@@ -14,6 +15,7 @@ mod wire;
 use std::process::ExitCode;
 
 use clap::Parser;
+use reqlore_domain::error::{Error, ErrorKind};
 
 use commands::{Cli, Command};
 use config::Config;
@@ -55,9 +57,19 @@ impl Failure {
     }
 }
 
+/// A person at the command line is told what any caller would be.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error.kind {
+            ErrorKind::InvalidArgument => Self::usage(error.message),
+            _ => Self::refused(error.message),
+        }
+    }
+}
+
 fn run(cli: &Cli) -> Result<u8, Failure> {
     let config = Config::resolve(&cli.settings)?;
-    let _telemetry = telemetry::start(&config.log, telemetry::Format::Text)?;
+    let _telemetry = telemetry::start(&config.log, config.log_format)?;
     if cli.print_config {
         return commands::print(&config.describe());
     }
@@ -70,6 +82,9 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Some(Command::Docsets(command)) => commands::docsets::run(&config, command),
         #[cfg(feature = "semantic")]
         Some(Command::Model(command)) => commands::model::run(&config, command),
+        Some(Command::User(command)) => commands::user::run(&config, command),
+        Some(Command::Token(command)) => commands::token::run(&config, command),
+        Some(Command::Audit(command)) => commands::audit::run(&config, command),
         Some(Command::Demo) => commands::demo::run(),
     }
 }

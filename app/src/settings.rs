@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use crate::limits::LIMITS;
+
 /// One setting, as people meet it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting {
@@ -16,7 +18,8 @@ pub(crate) struct Setting {
     pub(crate) meaning: &'static str,
 }
 
-pub(crate) const SETTINGS: [Setting; 11] = [
+/// All but the limits, which have a table of their own.
+const SETTINGS: [Setting; 19] = [
     Setting {
         key: "root",
         flag: Some("--root"),
@@ -39,14 +42,71 @@ pub(crate) const SETTINGS: [Setting; 11] = [
         flag: Some("--transport"),
         variable: Some("REQLORE_TRANSPORT"),
         default: "stdio",
-        meaning: "How clients connect: `stdio`, one client over standard input and output.",
+        meaning: "How clients connect: `stdio`, one client over standard input and output, or \
+                  `http`, many with tokens. Not taken from a project's own reqlore.toml.",
+    },
+    Setting {
+        key: "http.listen",
+        flag: Some("--listen"),
+        variable: Some("REQLORE_LISTEN"),
+        default: "127.0.0.1:8080",
+        meaning: "Where http listens, an address and a port. Other addresses than those of the \
+                  loopback need http.behind_proxy.",
+    },
+    Setting {
+        key: "http.hosts",
+        flag: None,
+        variable: Some("REQLORE_HTTP_HOSTS"),
+        default: "",
+        meaning: "Names by which clients may call the server besides localhost, with or without a \
+                  port (in the variable separated by commas).",
+    },
+    Setting {
+        key: "http.origins",
+        flag: None,
+        variable: Some("REQLORE_HTTP_ORIGINS"),
+        default: "",
+        meaning: "Web pages that may call the server besides those of this machine, like \
+                  https://tools.example.org (in the variable separated by commas).",
+    },
+    Setting {
+        key: "http.behind_proxy",
+        flag: Some("--behind-proxy"),
+        variable: Some("REQLORE_BEHIND_PROXY"),
+        default: "false",
+        meaning: "Is there a proxy in front that keeps TLS? `true` believes what a proxy on this \
+                  machine says of where requests come from; a list of addresses or networks \
+                  believes those; `false`.",
+    },
+    Setting {
+        key: "http.forwarded_by",
+        flag: None,
+        variable: None,
+        default: "x-forwarded-for",
+        meaning: "The header in which the proxy says that: `x-forwarded-for` or `forwarded`.",
     },
     Setting {
         key: "read_only",
         flag: Some("--read-only"),
         variable: Some("REQLORE_READ_ONLY"),
         default: "false",
-        meaning: "Serve only the tools that change nothing: `true` or `false`.",
+        meaning: "Serve only the tools that change nothing, whoever calls: `true` or `false`.",
+    },
+    Setting {
+        key: "audit",
+        flag: None,
+        variable: Some("REQLORE_AUDIT"),
+        default: "auto",
+        meaning: "Is every call recorded with who made it, in the storage? `on`, `off` or `auto`: \
+                  over http, not on stdio. The commands for users and tokens are recorded unless \
+                  it is `off`.",
+    },
+    Setting {
+        key: "audit_keep_days",
+        flag: None,
+        variable: Some("REQLORE_AUDIT_KEEP_DAYS"),
+        default: "400",
+        meaning: "How many days the rows of the audit are kept.",
     },
     Setting {
         key: "roots",
@@ -103,7 +163,19 @@ pub(crate) const SETTINGS: [Setting; 11] = [
         meaning: "What is logged to stderr: `error`, `warn`, `info`, `debug`, `trace` or `off`, \
                   also by module: `info,rmcp=debug`.",
     },
+    Setting {
+        key: "log_format",
+        flag: None,
+        variable: Some("REQLORE_LOG_FORMAT"),
+        default: "text",
+        meaning: "How it is logged: `text`, or `json`, an object a line.",
+    },
 ];
+
+/// Every setting there is.
+pub(crate) fn all() -> impl Iterator<Item = Setting> {
+    SETTINGS.into_iter().chain(LIMITS)
+}
 
 /// The file that is read when it is there and nothing else is named.
 pub(crate) const FILE: &str = "reqlore.toml";
@@ -126,9 +198,24 @@ pub(crate) struct Flags {
     )]
     pub(crate) storage: Option<String>,
 
-    /// How clients connect: stdio
+    /// How clients connect: stdio, or http with tokens
     #[arg(long, global = true, value_name = "TRANSPORT")]
     pub(crate) transport: Option<String>,
+
+    /// Where http listens [default: 127.0.0.1:8080]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+
+    #[arg(
+        long,
+        global = true,
+        value_name = "ADDRESSES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help = "A proxy with TLS stands in front, on this machine or at =ADDRESSES"
+    )]
+    pub(crate) behind_proxy: Option<String>,
 
     /// Which tools are served: sections,backlog,docsets,knowledge
     #[arg(long, global = true, value_name = "LIST")]
@@ -154,6 +241,8 @@ impl Flags {
             "root" => self.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
             "storage" => self.storage.clone(),
             "transport" => self.transport.clone(),
+            "http.listen" => self.listen.clone(),
+            "http.behind_proxy" => self.behind_proxy.clone(),
             "read_only" => self.read_only.then(|| "true".to_owned()),
             "toolsets" => self.toolsets.clone(),
             "log" => self.log.clone(),

@@ -25,7 +25,7 @@ use lines::Lines;
 /// rmcp tells about every message; only its errors are of interest unless somebody asks.
 const QUIET: (&str, LevelFilter) = ("rmcp", LevelFilter::ERROR);
 
-/// How a line is written (the setting `log.format`).
+/// How a line is written (the setting `log_format`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.

@@ -4,13 +4,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_application::{Application, Ports, Settings};
+use reqlore_application::identity::administration::Administration;
+use reqlore_application::{Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::projects::Projects;
 use reqlore_domain::ports::transport::Transport;
+use reqlore_domain::project::ProjectKey;
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::Index;
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore, create_local};
@@ -25,14 +27,18 @@ use crate::person::{self, Sources};
 use crate::storage::Storage;
 use crate::{Failure, models};
 
-/// All that a storage is.
-trait Store: DocumentRepository + Archive {}
-
-impl<T: DocumentRepository + Archive> Store for T {}
-
-/// The storage that the configuration names, as ports.
+/// The storage that the configuration names, as the ports of commands that call no tools: what they
+/// do is not recorded.
 pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
-    let documents = store(config, &config.storage)?;
+    ports_over(config, &store(config, &config.storage)?, false)
+}
+
+/// A storage as all the ports that it is.
+pub(crate) fn ports_over(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    is_audited: bool,
+) -> Result<Ports, Failure> {
     let is_files = matches!(config.storage, Storage::Fs(_));
     let files = files(config, if is_files { config.storage.place() } else { &config.root });
     let projects: Arc<dyn Projects> = if is_files {
@@ -41,22 +47,47 @@ pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
         Arc::new(ConfiguredProjects::new(&files))
     };
     Ok(Ports {
-        documents,
+        documents: Arc::clone(store) as _,
         tree: (!is_files).then(|| Arc::new(FsStore::new(&files)) as Arc<dyn DocumentRepository>),
         projects,
         search: Arc::new(Index::new(search(config)?)),
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
+        answers: Arc::clone(store) as _,
+        audit: is_audited.then(|| Arc::clone(store) as _),
         settings: Settings { toolsets: config.toolsets.clone(), wrap_columns: config.wrap_columns },
     })
 }
 
-/// A storage as a whole, to copy from or to.
-pub(crate) fn archive(config: &Config, storage: &Storage) -> Result<Arc<dyn Archive>, Failure> {
-    Ok(store(config, storage)?)
+/// What users and tokens are administered with. The first user may come before the storage; whatever
+/// else is asked of one that is not there is asked of the wrong one.
+pub(crate) fn administration(config: &Config, is_first: bool) -> Result<Administration, Failure> {
+    let store = if is_first { store(config, &config.storage)? } else { existing(config)? };
+    let keys = config.projects.keys().cloned();
+    Ok(Administration {
+        identities: store,
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(RandomIds),
+        projects: std::iter::once(ProjectKey::default()).chain(keys).collect(),
+        caller: Arc::new(caller(config)),
+        is_audited: config.audit != Some(false),
+    })
 }
 
-fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
+/// The storage that the configuration names, if it is there.
+pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, Failure> {
+    let storage = &config.storage;
+    if !storage.place().exists() {
+        return Err(Failure::refused(format!(
+            "{storage} is not there; name the server's own with --storage, or begin with `reqlore \
+             user add NAME --role administrator`"
+        )));
+    }
+    store(config, storage)
+}
+
+/// A storage, opened.
+pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
     let refused =
         |error: StoreError| Failure::refused(format!("storage {}: {error}", storage.name()));
     if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
@@ -111,25 +142,25 @@ fn search(config: &Config) -> Result<reqlore_search::Config, Failure> {
     })
 }
 
-pub(crate) fn application(config: &Config) -> Result<Application, Failure> {
-    ports(config).map(Application::new)
-}
-
-/// The transport that the configuration names.
-pub(crate) fn transport(config: &Config) -> Box<dyn Transport> {
+/// The transport for one client over standard input and output.
+pub(crate) fn stdio(config: &Config) -> Box<dyn Transport> {
     Box::new(Stdio { caller: caller(config), limits: Limits::default() })
 }
 
 /// The local person.
 pub(crate) fn caller(config: &Config) -> Caller {
-    let access = if config.read_only { Access::Read } else { Access::Write };
     let name = person::name(&Sources {
         author: config.author.as_deref(),
         root: config.root.clone(),
         files: config.git.clone(),
         login: config.user.as_deref(),
     });
-    Caller { name, access }
+    Caller::local(name, most(config))
+}
+
+/// What this server allows to anybody.
+pub(crate) fn most(config: &Config) -> Access {
+    if config.read_only { Access::Read } else { Access::Write }
 }
 
 /// Runs a command's work. What still waits for a lock in the background is left behind.
@@ -144,5 +175,11 @@ pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 /// message that changes threads would cost more than its answer.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::refused(format!("the runtime did not start: {error}")))
+}
+
+/// Many clients are answered by as many threads as the machine runs at once.
+pub(crate) fn threads() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| Failure::refused(format!("the runtime did not start: {error}")))
 }

@@ -48,7 +48,9 @@ fn head(text: &str) -> Result<Head, String> {
     let read = text.split_once(':').and_then(|(number, hash)| {
         Some(Head { number: number.parse().ok()?, hash: Hash::try_from(hash.to_owned()).ok()? })
     });
-    read.ok_or_else(|| "write it as `audit verify` prints it: a number, ':' and 64 digits".to_owned())
+    read.ok_or_else(|| {
+        "write it as `audit verify` prints it: a number, ':' and 64 digits".to_owned()
+    })
 }
 
 pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {

@@ -51,7 +51,7 @@ async fn copy(config: &Config, options: &Options) -> Result<u8, Failure> {
     }
     let source = moving::source(config, &from)?;
     let reading = moving::read(&*source).await?;
-    let target = wire::archive(config, &to)?;
+    let target = wire::store(config, &to)?;
     let copied = moving::copy(reading, &*target).await?;
     let mut verified = None;
     if options.verify {

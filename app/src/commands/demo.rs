@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::print;
-use crate::settings::{FILE_VARIABLE, SETTINGS};
+use crate::settings::{self, FILE_VARIABLE};
 use crate::{Failure, OK};
 
 /// What an MCP client's configuration needs.
@@ -156,7 +156,7 @@ impl Client {
     fn start(folder: &Path) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         // The demo shows the defaults, whatever is set around it.
-        for variable in SETTINGS.iter().filter_map(|setting| setting.variable) {
+        for variable in settings::all().filter_map(|setting| setting.variable) {
             command.env_remove(variable);
         }
         let mut server = command

@@ -1,5 +1,6 @@
 //! The commands, one file each, and what they share.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod copy;
@@ -10,6 +11,9 @@ pub(crate) mod model;
 mod moving;
 pub(crate) mod restore;
 pub(crate) mod serve;
+mod table;
+pub(crate) mod token;
+pub(crate) mod user;
 
 use std::io::{self, Write};
 
@@ -52,6 +56,15 @@ pub(crate) enum Command {
     Backup(backup::Options),
     /// Fill the storage, which must be empty, from a backup
     Restore(restore::Options),
+    /// Add, list and disable the users of a server over http
+    #[command(subcommand)]
+    User(user::Command),
+    /// Make, list, revoke and rotate the tokens that let users in
+    #[command(subcommand)]
+    Token(token::Command),
+    /// Read who did what, and prove that the record is whole
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Put the configuration of the docsets into a storage that is no folder
     #[command(subcommand)]
     Docsets(docsets::Command),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use reqlore_application::transfer::{self, Copied, Verified};
 use reqlore_domain::error::Error;
+use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::{Archive, Source};
 use serde::Serialize;
 
@@ -20,14 +21,14 @@ use crate::{Failure, REFUSED, wire};
 pub(super) const COPIED: [&str; 2] = ["Copied", "both sides are the same"];
 
 /// A storage that is there.
-pub(super) fn source(config: &Config, storage: &Storage) -> Result<Arc<dyn Archive>, Failure> {
+pub(super) fn source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
     let found = std::fs::metadata(storage.place())
         .map_err(|error| Failure::refused(format!("{storage} can't be read: {error}")))?;
     if found.is_file() && found.len() == 0 {
         let message = format!("{storage} is an empty file and no database; name another one");
         return Err(Failure::refused(message));
     }
-    wire::archive(config, storage)
+    wire::store(config, storage)
 }
 
 /// Begins to read everything; what can't be read whole is refused here.
@@ -91,8 +92,8 @@ impl Report {
 
     fn sentence(&self, [done, same]: [&str; 2]) -> String {
         let Self { from, to, copied, verified } = self;
-        let (count, bytes) = (documents(copied.documents), DecimalBytes(copied.bytes));
-        let mut text = format!("{done} {count} ({bytes}) from {from} to {to}");
+        let (what, bytes) = (documents(copied.documents), DecimalBytes(copied.bytes));
+        let mut text = format!("{done} {what} ({bytes}){} from {from} to {to}", team(copied));
         match verified {
             // Writing to a string does not fail.
             None => text.push_str(".\n"),
@@ -100,7 +101,7 @@ impl Report {
                 let _ = writeln!(text, "; verified: {same}.");
             }
             Some(Verified { different, differences, .. }) => {
-                let _ = writeln!(text, "; different on both sides: {}", documents(*different));
+                let _ = writeln!(text, "; differences: {}", HumanCount(*different));
                 for difference in differences {
                     let _ = writeln!(text, "- {difference}");
                 }
@@ -115,8 +116,22 @@ impl Report {
 }
 
 fn documents(count: u64) -> String {
-    let noun = if count == 1 { "document" } else { "documents" };
-    format!("{} {noun}", HumanCount(count))
+    counted(count, "document")
+}
+
+/// What a team has besides; nothing where there is none.
+fn team(copied: &Copied) -> String {
+    let Copied { users, tokens, rows, .. } = *copied;
+    if users + tokens + rows == 0 {
+        return String::new();
+    }
+    let (users, tokens) = (counted(users, "user"), counted(tokens, "token"));
+    format!(", {users}, {tokens}, {} of the audit", counted(rows, "row"))
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{end}", HumanCount(count))
 }
 
 #[cfg(test)]
@@ -130,16 +145,21 @@ mod tests {
         let mut report = Report {
             from: "fs:/a".to_owned(),
             to: "sled:/b".to_owned(),
-            copied: Copied { documents: 1, bytes: 1500 },
+            copied: Copied { documents: 1, bytes: 1500, ..Copied::default() },
             verified: None,
         };
         let said = report.sentence(COPIED);
         assert_eq!(said, "Copied 1 document (1.50 kB) from fs:/a to sled:/b.\n");
+        report.copied.users = 1;
+        report.copied.rows = 2_000;
+        let said = report.sentence(COPIED);
+        let told = "(1.50 kB), 1 user, 0 tokens, 2,000 rows of the audit from fs:/a to sled:/b.\n";
+        assert!(said.ends_with(told), "{said}");
         let what = vec![What::OtherTime, What::OtherPlace];
         let differences = vec![Difference { document: "section a".to_owned(), what }];
         report.verified = Some(Verified { same: 0, different: 1234, differences });
         let said = report.sentence(COPIED);
-        let told = "; different on both sides: 1,234 documents\n\
+        let told = "; differences: 1,234\n\
             - section a: other time, other place\nand 1,233 more.\n";
         assert!(said.ends_with(told), "{said}");
     }

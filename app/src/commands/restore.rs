@@ -29,7 +29,7 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
 async fn restore(config: &Config, options: &Options) -> Result<u8, Failure> {
     let dump = Dump::new(&options.file);
     let reading = moving::read(&dump).await?;
-    let target = wire::archive(config, &config.storage)?;
+    let target = wire::store(config, &config.storage)?;
     let copied = moving::copy(reading, &*target).await?;
     let verified = Some(moving::verify(&dump, &*target).await?);
     let (from, to) = (options.file.display().to_string(), config.storage.to_string());

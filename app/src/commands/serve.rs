@@ -2,23 +2,125 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use crate::config::Config;
+use reqlore_application::identity::authenticate::TokenAuthenticator;
+use reqlore_application::{Application, Upkeep};
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::transport::Transport;
+use reqlore_transport_http::Http;
+
+use crate::config::{self, Config};
 use crate::{Failure, OK, wire};
 
+/// How long the last rows of the audit may take, when everything else has ended.
+const LAST: Duration = Duration::from_secs(5);
+
 pub(crate) fn run(config: &Config) -> Result<u8, Failure> {
-    let application = Arc::new(wire::application(config)?);
-    let transport = wire::transport(config);
+    match &config.http {
+        None => over_stdio(config),
+        Some(http) => over_http(config, http),
+    }
+}
+
+fn over_stdio(config: &Config) -> Result<u8, Failure> {
+    let is_audited = config.audit == Some(true);
+    let store = wire::store(config, &config.storage)?;
+    let application = Application::new(wire::ports_over(config, &store, is_audited)?);
+    // Who has no audit has nothing to keep up, and is not woken every second.
+    let upkeep = is_audited.then(|| application.upkeep(None, config.audit_keep_days));
     if std::io::stdin().is_terminal() {
         explain(config);
     }
     let runtime = wire::runtime()?;
-    let served = runtime.block_on(transport.serve(application));
+    let served = runtime.block_on(async {
+        let beside = upkeep.map(|upkeep| Beside::start(upkeep, None));
+        let served = wire::stdio(config).serve(Arc::new(application)).await;
+        if let Some(beside) = beside {
+            beside.finish().await;
+        }
+        served
+    });
     // A read of standard input may still block a thread; nothing accepted is left to wait for.
     runtime.shutdown_background();
     served
         .map(|()| OK)
         .map_err(|error| Failure::refused(format!("standard input and output: {error}")))
+}
+
+fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
+    let is_audited = config.audit != Some(false);
+    let store = wire::store(config, &config.storage)?;
+    let application = Application::new(wire::ports_over(config, &store, is_audited)?);
+    let authenticator = application.authenticator(Arc::clone(&store) as _, wire::most(config));
+    let authenticator = Arc::new(authenticator);
+    let upkeep = application.upkeep(Some(Arc::clone(&authenticator)), config.audit_keep_days);
+    let is_ready = Arc::new(AtomicBool::new(true));
+    let runtime = wire::threads()?;
+    let served = runtime.block_on(async {
+        let transport = bind(http, authenticator, &is_ready)?;
+        welcome(config, http, &transport, &*store).await?;
+        let beside = Beside::start(upkeep, Some((store, is_ready)));
+        let served = Box::new(transport).serve(Arc::new(application)).await;
+        beside.finish().await;
+        served.map_err(|error| Failure::refused(format!("http: {error}")))
+    });
+    runtime.shutdown_background();
+    served.map(|()| OK)
+}
+
+fn bind(
+    http: &config::Http,
+    authenticator: Arc<TokenAuthenticator>,
+    is_ready: &Arc<AtomicBool>,
+) -> Result<Http, Failure> {
+    let is_ready = Arc::clone(is_ready);
+    let config = reqlore_transport_http::Config {
+        listen: http.listen,
+        behind_proxy: http.behind_proxy.clone(),
+        hosts: http.hosts.clone(),
+        origins: http.origins.clone(),
+        limits: http.limits.clone(),
+        authenticator,
+        ready: Arc::new(move || is_ready.load(Ordering::Relaxed)),
+        metrics: Arc::new(String::new),
+        counters: Arc::default(),
+    };
+    Http::bind(config).map_err(|error| Failure::refused(format!("http: {error}")))
+}
+
+/// What is done every second beside the calls.
+struct Beside {
+    upkeep: Arc<Upkeep>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Beside {
+    /// Asks also whether the storage can be used, where somebody wants to know.
+    fn start(upkeep: Upkeep, ready: Option<(Arc<dyn Store>, Arc<AtomicBool>)>) -> Self {
+        let upkeep = Arc::new(upkeep);
+        let round = Arc::clone(&upkeep);
+        let task = tokio::spawn(async move {
+            let mut seconds = tokio::time::interval(Duration::from_secs(1));
+            seconds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                seconds.tick().await;
+                round.tick().await;
+                if let Some((store, is_ready)) = &ready {
+                    is_ready.store(store.epoch().await.is_ok(), Ordering::Relaxed);
+                }
+            }
+        });
+        Self { upkeep, task }
+    }
+
+    async fn finish(self) {
+        self.task.abort();
+        if tokio::time::timeout(LAST, self.upkeep.finish()).await.is_err() {
+            tracing::error!("the last rows of the audit were not written in time");
+        }
+    }
 }
 
 /// For the person who started it by hand.
@@ -31,4 +133,40 @@ fn explain(config: &Config) {
         config.root.display(),
         super::demo::SNIPPET,
     );
+}
+
+/// For the operator: what runs, what it gives, and what is still to be done.
+async fn welcome(
+    config: &Config,
+    http: &config::Http,
+    transport: &Http,
+    store: &dyn Store,
+) -> Result<(), Failure> {
+    let address =
+        transport.address().map_err(|error| Failure::refused(format!("http: {error}")))?;
+    let failed = |error: reqlore_domain::ports::documents::StoreError| {
+        Failure::from(reqlore_domain::error::Error::from(error))
+    };
+    let users = store.users().await.map_err(failed)?;
+    let tokens = store.tokens().await.map_err(failed)?;
+    eprintln!(
+        "reqlore serves {} from {} at http://{address}{}\n\
+         {} user(s), {} token(s); {}audit {}. Limits:\n{}",
+        config.root.display(),
+        config.storage,
+        reqlore_transport_http::PATH,
+        users.len(),
+        tokens.len(),
+        if config.read_only { "read-only; " } else { "" },
+        if config.audit == Some(false) { "off" } else { "on" },
+        crate::limits::told(&http.limits),
+    );
+    if users.is_empty() {
+        eprintln!(
+            "Nobody can call it yet. On this host, with the same --root and --storage:\n  \
+             reqlore user add NAME --role administrator\n  \
+             reqlore token create --user NAME"
+        );
+    }
+    Ok(())
 }

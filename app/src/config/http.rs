@@ -1,0 +1,81 @@
+//! The settings of a server over HTTP.
+//!
+//! Trap: a repository that somebody cloned must not open a port when its reader's assistant starts,
+//! so a file that nobody named can't choose this transport.
+
+use std::net::SocketAddr;
+
+use reqlore_transport_http::{ForwardedBy, Limits, ProxyTrust};
+
+use super::Values;
+use crate::{Failure, limits};
+
+/// How a server over HTTP is reached, and how much it gives.
+#[derive(Debug)]
+pub(crate) struct Http {
+    pub(crate) listen: SocketAddr,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
+    pub(crate) behind_proxy: Option<ProxyTrust>,
+    pub(crate) limits: Limits,
+}
+
+/// All of them are checked, whatever the transport; `None` is standard input and output.
+pub(super) fn read(values: &Values, is_named: bool) -> Result<Option<Http>, Failure> {
+    let listen = values.parse("http.listen", "an address and a port, like 127.0.0.1:8080")?;
+    let list = |key| values.list(key).map(str::to_owned).collect();
+    let limits = limits::read(|name, least, most| limit(values, name, least, most))?;
+    let http = Http {
+        listen: listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+        hosts: list("http.hosts"),
+        origins: list("http.origins"),
+        behind_proxy: behind_proxy(values)?,
+        limits,
+    };
+    match values.get("transport") {
+        None => Ok(None),
+        Some(value) if value.text == "stdio" => Ok(None),
+        Some(value) if value.text != "http" => Err(value.must_be("stdio or http")),
+        Some(value) if value.is_of_project(is_named) => Err(Failure::usage(format!(
+            "transport: {:?} ({}) may not be set by a project's own file; use --transport http or \
+             REQLORE_TRANSPORT, or name the file with --config",
+            value.text, value.source
+        ))),
+        Some(_) => Ok(Some(http)),
+    }
+}
+
+fn limit(values: &Values, name: &str, least: u32, most: u32) -> Result<u32, Failure> {
+    let key = format!("{}{name}", limits::PREFIX);
+    let wanted = format!("a number from {least} to {most}");
+    let number = values.parse(&key, &wanted)?;
+    match (number.filter(|number| (least..=most).contains(number)), values.get(&key)) {
+        (Some(number), _) => Ok(number),
+        (None, Some(value)) => Err(value.must_be(&wanted)),
+        (None, None) => Err(Failure::usage(format!("{key} must be {wanted}"))),
+    }
+}
+
+/// `true` is a proxy on this machine; anything else names the proxies.
+fn behind_proxy(values: &Values) -> Result<Option<ProxyTrust>, Failure> {
+    let header = match values.get("http.forwarded_by") {
+        None => ForwardedBy::default(),
+        Some(value) => match &*value.text {
+            "x-forwarded-for" => ForwardedBy::XForwardedFor,
+            "forwarded" => ForwardedBy::Forwarded,
+            _ => return Err(value.must_be("x-forwarded-for or forwarded")),
+        },
+    };
+    let Some(value) = values.get("http.behind_proxy") else { return Ok(None) };
+    match &*value.text {
+        "false" => return Ok(None),
+        "true" => return Ok(Some(ProxyTrust { header, ..ProxyTrust::default() })),
+        _ => {}
+    }
+    let proxies: Result<Vec<_>, String> =
+        values.list("http.behind_proxy").map(str::parse).collect();
+    match proxies {
+        Ok(proxies) => Ok(Some(ProxyTrust { proxies, header })),
+        Err(wrong) => Err(value.must_be(&format!("true, false or a list of addresses: {wrong}"))),
+    }
+}
