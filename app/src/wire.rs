@@ -77,7 +77,8 @@ pub(crate) fn administration(config: &Config, is_first: bool) -> Result<Administ
 /// The storage that the configuration names, if it is there.
 pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, Failure> {
     let storage = &config.storage;
-    if !storage.place().exists() {
+    let found = std::fs::symlink_metadata(storage.place());
+    if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Err(Failure::refused(format!(
             "{storage} is not there; name the server's own with --storage, or begin with `reqlore \
              user add NAME --role administrator`"

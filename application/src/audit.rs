@@ -4,7 +4,7 @@
 //! Nobody is answered off the record: when the batch can't be written and too much waits, calls are
 //! refused until it can.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::audit::{Entry, OK, Target};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -16,9 +16,9 @@ use reqlore_domain::ports::documents::StoreResult;
 use serde_json::{Map, Value};
 
 /// So many rows are written at once without waiting for the next round.
-const BATCH: usize = 256;
+const BATCH: usize = 2_048;
 /// So many may wait when the storage takes none.
-const MOST: usize = 8_192;
+const MOST: usize = 16_384;
 /// The arguments that say what a call is about.
 const ABOUT: [&str; 12] = [
     "reference",
@@ -86,7 +86,7 @@ impl Recorder {
             return Ok(());
         }
         let waiting = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.lock();
             if waiting.len() < MOST {
                 waiting.push(entry);
             }
@@ -107,23 +107,25 @@ impl Recorder {
         }
     }
 
-    /// Writes what waits. What could not be written waits on.
+    /// Writes what waits. It waits until it is written, so a caller who stops waiting here may leave
+    /// rows that are written twice, and none that never are.
     pub(crate) async fn flush(&self) -> StoreResult<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let _turn = self.writing.lock().await;
-        let batch = std::mem::take(&mut *self.lock());
-        if batch.is_empty() {
+        let batch = self.lock().clone();
+        let rows = batch.len();
+        if rows == 0 {
             return Ok(());
         }
-        let written = log.record(batch.clone()).await;
-        if let Err(error) = &written {
-            tracing::error!(%error, rows = batch.len(), "rows of the audit were not written yet");
-            self.lock().splice(0..0, batch);
+        let written = log.record(batch).await;
+        match &written {
+            Ok(()) => drop(self.lock().drain(..rows)),
+            Err(error) => tracing::error!(%error, rows, "rows of the audit were not written yet"),
         }
         written
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -132,9 +132,12 @@ fn about(entry: &Entry) -> String {
             },
         )
     };
-    let target = |target: &Target| match target.is_changed() {
-        true => format!("{} {}>{}", target.name, short(&target.before), short(&target.after)),
-        false => target.name.clone(),
+    let target = |target: &Target| {
+        if target.is_changed() {
+            format!("{} {}>{}", target.name, short(&target.before), short(&target.after))
+        } else {
+            target.name.clone()
+        }
     };
     let project = entry.project.iter().filter(|key| !key.is_default());
     let mut parts: Vec<String> = project.map(|key| format!("in {key}")).collect();

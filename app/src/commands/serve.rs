@@ -8,9 +8,13 @@ use std::time::Duration;
 use reqlore_application::identity::authenticate::TokenAuthenticator;
 use reqlore_application::{Application, Upkeep};
 use reqlore_domain::ports::Store;
+use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::transport::Transport;
+use reqlore_metrics::Metrics;
 use reqlore_transport_http::Http;
+use tokio::sync::Notify;
 
+use crate::clock::SystemClock;
 use crate::config::{self, Config};
 use crate::{Failure, OK, wire};
 
@@ -52,17 +56,21 @@ fn over_stdio(config: &Config) -> Result<u8, Failure> {
 fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
     let is_audited = config.audit != Some(false);
     let store = wire::store(config, &config.storage)?;
-    let application = Application::new(wire::ports_over(config, &store, is_audited)?);
+    let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION"), SystemClock.now()));
+    let mut ports = wire::ports_over(config, &store, is_audited)?;
+    ports.documents = Arc::new(metrics.store(ports.documents));
+    let application = Application::new(ports);
     let authenticator = application.authenticator(Arc::clone(&store) as _, wire::most(config));
     let authenticator = Arc::new(authenticator);
     let upkeep = application.upkeep(Some(Arc::clone(&authenticator)), config.audit_keep_days);
     let is_ready = Arc::new(AtomicBool::new(true));
     let runtime = wire::threads()?;
     let served = runtime.block_on(async {
-        let transport = bind(http, authenticator, &is_ready)?;
+        let transport = bind(http, authenticator, &is_ready, &metrics)?;
         welcome(config, http, &transport, &*store).await?;
         let beside = Beside::start(upkeep, Some((store, is_ready)));
-        let served = Box::new(transport).serve(Arc::new(application)).await;
+        let served =
+            Box::new(transport).serve(Arc::new(metrics.endpoint(Arc::new(application)))).await;
         beside.finish().await;
         served.map_err(|error| Failure::refused(format!("http: {error}")))
     });
@@ -74,8 +82,9 @@ fn bind(
     http: &config::Http,
     authenticator: Arc<TokenAuthenticator>,
     is_ready: &Arc<AtomicBool>,
+    metrics: &Arc<Metrics>,
 ) -> Result<Http, Failure> {
-    let is_ready = Arc::clone(is_ready);
+    let (is_ready, metrics) = (Arc::clone(is_ready), Arc::clone(metrics));
     let config = reqlore_transport_http::Config {
         listen: http.listen,
         behind_proxy: http.behind_proxy.clone(),
@@ -84,7 +93,7 @@ fn bind(
         limits: http.limits.clone(),
         authenticator,
         ready: Arc::new(move || is_ready.load(Ordering::Relaxed)),
-        metrics: Arc::new(String::new),
+        metrics: Arc::new(move || metrics.render()),
         counters: Arc::default(),
     };
     Http::bind(config).map_err(|error| Failure::refused(format!("http: {error}")))
@@ -93,6 +102,7 @@ fn bind(
 /// What is done every second beside the calls.
 struct Beside {
     upkeep: Arc<Upkeep>,
+    stop: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -100,24 +110,33 @@ impl Beside {
     /// Asks also whether the storage can be used, where somebody wants to know.
     fn start(upkeep: Upkeep, ready: Option<(Arc<dyn Store>, Arc<AtomicBool>)>) -> Self {
         let upkeep = Arc::new(upkeep);
-        let round = Arc::clone(&upkeep);
+        let (round, stop) = (Arc::clone(&upkeep), Arc::new(Notify::new()));
+        let stopped = Arc::clone(&stop);
         let task = tokio::spawn(async move {
             let mut seconds = tokio::time::interval(Duration::from_secs(1));
             seconds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
-                seconds.tick().await;
+                tokio::select! {
+                    () = stopped.notified() => return,
+                    _ = seconds.tick() => {}
+                }
                 round.tick().await;
                 if let Some((store, is_ready)) = &ready {
                     is_ready.store(store.epoch().await.is_ok(), Ordering::Relaxed);
                 }
             }
         });
-        Self { upkeep, task }
+        Self { upkeep, stop, task }
     }
 
     async fn finish(self) {
-        self.task.abort();
-        if tokio::time::timeout(LAST, self.upkeep.finish()).await.is_err() {
+        // A round that runs is not broken off: what it writes may be half done.
+        self.stop.notify_one();
+        let last = async {
+            let _ = self.task.await;
+            self.upkeep.finish().await;
+        };
+        if tokio::time::timeout(LAST, last).await.is_err() {
             tracing::error!("the last rows of the audit were not written in time");
         }
     }

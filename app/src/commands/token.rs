@@ -10,6 +10,7 @@ use reqlore_application::identity::lifetime::Lifetime;
 use reqlore_application::identity::tokens::{self, Issued, Listed, Revoked, State, Wanted};
 use reqlore_domain::identity::{Access, Role, Token, TokenId, User, UserName};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::print;
@@ -107,9 +108,10 @@ async fn answer(config: &Config, command: &Command) -> Result<u8, Failure> {
             let id = read(id)?;
             let issued = tokens::rotate(&of, id.clone(), *overlap).await?;
             give(&issued, *json)?;
-            let old = match *overlap == Lifetime::default() {
-                true => "does not count any more".to_owned(),
-                false => format!("counts for another {overlap} at most"),
+            let old = if *overlap == Lifetime::default() {
+                "does not count any more".to_owned()
+            } else {
+                format!("counts for another {overlap} at most")
             };
             eprintln!("{}\nThe old one, {id}, {old}.", about(&issued));
             Ok(OK)
@@ -184,7 +186,7 @@ fn told(token: &Token) -> Value {
 fn as_json(all: &[Listed]) -> String {
     let listed = |Listed { token, state }: &Listed| {
         let mut told = told(token);
-        told["last_used_at"] = json!(token.last_used_at.map(|at| at.rfc3339()));
+        told["last_used_at"] = json!(token.last_used_at.map(Timestamp::rfc3339));
         told["state"] = json!(state.name());
         told["successor"] = json!(token.successor);
         told
@@ -199,7 +201,7 @@ fn lines(all: &[Listed]) -> String {
     }
     let line = |Listed { token, state }: &Listed| {
         let projects = if token.projects.is_empty() { "all" } else { &joined(&token.projects) };
-        let used = token.last_used_at.map_or_else(|| "never".to_owned(), |at| at.rfc3339());
+        let used = token.last_used_at.map_or_else(|| "never".to_owned(), Timestamp::rfc3339);
         let successor = token.successor.as_ref().map(|id| format!(", followed by {id}"));
         [
             token.id.to_string(),

@@ -2,6 +2,7 @@
 
 use reqlore_application::identity::users::{self, Changed};
 use reqlore_domain::identity::{Role, User, UserName};
+use reqlore_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::print;
@@ -96,7 +97,7 @@ fn as_json(users: &[User]) -> String {
             "name": user.name,
             "role": user.role,
             "created_at": user.created_at.rfc3339(),
-            "disabled_at": user.disabled_at.map(|at| at.rfc3339()),
+            "disabled_at": user.disabled_at.map(Timestamp::rfc3339),
         })
     };
     let users: Vec<Value> = users.iter().map(user).collect();
