@@ -20,8 +20,8 @@ use crate::backlog::{prompts, resources};
 use crate::{Application, Context, gate, once};
 
 impl Application {
-    fn unknown_tool(&self, name: &str) -> Error {
-        let names: Vec<&str> = self.tools.iter().map(|(spec, _)| spec.name).collect();
+    fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
+        let names: Vec<&str> = self.tools(caller).iter().map(|spec| spec.name).collect();
         let message = format!("Unknown tool {name:?}. The tools are: {}.", names.join(", "));
         Error::new(ErrorKind::UnknownTool, message).reference(name)
     }
@@ -30,7 +30,7 @@ impl Application {
     async fn admitted(&self, mut call: Call) -> Result<Reply> {
         let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
         let Some((spec, tool)) = found else {
-            return Err(self.unknown_tool(&call.name));
+            return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let Context { ports, turns, .. } = &self.context;
         gate::admit(&*ports.projects, &call.caller, spec.access, spec.name)?;
