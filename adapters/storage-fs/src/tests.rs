@@ -6,6 +6,7 @@ mod copies;
 mod crash;
 mod disk;
 mod doubt;
+mod forged;
 mod freshness;
 mod journal;
 mod local;

@@ -30,6 +30,8 @@ const SHOWN: &str = ".reqlore/local/audit";
 const TEMP: &str = ".new";
 /// A file of so many bytes gets no further rows.
 const LIMIT: u64 = if cfg!(test) { 16 * 1024 } else { 8 * 1024 * 1024 };
+/// So many files are pruned at once; nobody appends meanwhile.
+const AT_ONCE: usize = 16;
 /// How often a reader starts over because files went while it looked.
 const ATTEMPTS: usize = 3;
 
@@ -70,7 +72,7 @@ impl Chain {
         self.append(local, |head| Ok(sealed(head, entries)))
     }
 
-    /// Removes rows from the beginning while they are older than this.
+    /// Removes rows from the beginning while they are older than this, those of a few files at most.
     pub(super) fn prune(
         &self,
         local: &Dir,
@@ -86,7 +88,7 @@ impl Chain {
         let mut rest = None;
         let names = segment::names(&dir, SHOWN)?;
         let newest = names.last().cloned();
-        for name in names {
+        for name in names.into_iter().take(AT_ONCE) {
             let rows = rows_of(&dir, &name, Some(&name) == newest.as_ref())?;
             let old = rows.iter().take_while(|row| is_old(row)).count();
             gone += old as u64;

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use cap_std::fs::Dir;
 use reqlore_domain::audit::{Entry, Head, OK, Row, Target, UNCONFIRMED};
@@ -17,7 +18,7 @@ use reqlore_domain::ports::answers::Earlier;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, CWD, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::chain::{self, Chain};
@@ -129,8 +130,10 @@ pub(crate) fn settle(
     at: Timestamp,
     needed: bool,
 ) -> StoreResult<()> {
-    let settled = settle_note(shared, project, tree, at);
-    match settled {
+    if !is_noted(shared.folders.base(), project) {
+        return Ok(());
+    }
+    match settle_note(shared, project, tree, at) {
         Err(error) if !needed => {
             tracing::warn!(%error, "what an interrupted commit left in the audit stays open");
             Ok(())
@@ -297,6 +300,12 @@ fn document(name: &str) -> Option<DocumentId> {
     candidates.into_iter().find(|id| id.to_string() == name)
 }
 
+/// Is there a note? A hint, as cheap as can be: it is asked at every commit.
+fn is_noted(base: &Path, project: &ProjectKey) -> bool {
+    let path = base.join(LOCAL).join(FOLDER).join(name(project));
+    rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
 fn name(project: &ProjectKey) -> String {
     Version::of(project.as_str().as_bytes()).to_string()
 }
@@ -320,12 +329,13 @@ fn write(local: &Dir, project: &ProjectKey, note: &Note) -> StoreResult<()> {
     let place = Place { dir: &dir, folder: BELOW, name: &name(project) };
     let fail = |error| place.not_written("write it", error);
     if let Some((file, metadata)) = place.open(OFlags::RDWR)? {
-        if read(local, project)?.is_none() {
-            return write(local, project, note);
+        if read(local, project)?.is_some() {
+            let mut bytes = seal(KIND, &metadata, note).map_err(fail)?;
+            bytes.resize(bytes.len().max(LENGTH), b' ');
+            file.write_all_at(&bytes, 0).map_err(fail)?;
+        } else {
+            drop(place.create(KIND, note, None)?);
         }
-        let mut bytes = seal(KIND, &metadata, note).map_err(fail)?;
-        bytes.resize(bytes.len().max(LENGTH), b' ');
-        file.write_all_at(&bytes, 0).map_err(fail)?;
     } else {
         drop(place.create(KIND, note, None)?);
     }

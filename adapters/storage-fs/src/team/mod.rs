@@ -43,15 +43,29 @@ pub(crate) struct Team {
 
 /// `.reqlore/local`, to read from.
 fn find(root: &Root) -> StoreResult<Option<Dir>> {
-    local::find(root).map_err(|error| failed(LOCAL, "open it", error))
+    let local = local::find(root).map_err(|error| failed(LOCAL, "open it", error))?;
+    local.map(|local| ours(root, local)).transpose()
 }
 
 /// The same to write to: of this user alone, whatever it was before.
 fn writable(root: &Root) -> StoreResult<Dir> {
-    let local = local::create(root)?;
+    let local = ours(root, local::create(root)?)?;
     let closed = as_file(&local).and_then(|folder| private::close(&folder));
     closed.map_err(|error| not_written(LOCAL, "take it away from others", error))?;
     Ok(local)
+}
+
+/// Another user who may write to the project's folder could put one of their own there.
+fn ours(root: &Root, local: Dir) -> StoreResult<Dir> {
+    let found = rustix::fs::fstat(&local);
+    let found = found.map_err(|error| failed(LOCAL, "look at it", error.into()))?;
+    if private::is_ours(found.st_uid, &root.dir) {
+        return Ok(local);
+    }
+    Err(refused(
+        LOCAL,
+        "belongs to another user and is not believed; run this as that user, or move it away",
+    ))
 }
 
 /// The time for what is settled outside of any act.

@@ -79,8 +79,7 @@ impl<'a> Place<'a> {
         if !metadata.is_file() {
             return Err(self.is_no_file());
         }
-        let me = rustix::process::geteuid().as_raw();
-        if !(metadata.uid() == me || metadata.uid() == 0 || me == 0) {
+        if !is_ours(metadata.uid(), self.dir) {
             return Err(self.refused(
                 "belongs to another user and is not believed; run this as that user, or move it \
                  away",
@@ -226,6 +225,14 @@ pub(super) fn seal<T: Serialize>(kind: &str, file: &Metadata, body: &T) -> io::R
         serde_json::to_vec(&Sealed { format: format(kind), file: local::identity(file), body })?;
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+/// Does it belong to this user, or to root? For root who administers another user's server, `parent`
+/// tells whose that is.
+pub(super) fn is_ours(owner: u32, parent: &Dir) -> bool {
+    let me = rustix::process::geteuid();
+    let of_parent = || rustix::fs::fstat(parent).is_ok_and(|parent| parent.st_uid == owner);
+    owner == 0 || owner == me.as_raw() || (me.is_root() && of_parent())
 }
 
 /// A folder below `.reqlore/local`, to read from; a link to one is none.

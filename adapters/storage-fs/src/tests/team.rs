@@ -1,7 +1,7 @@
-//! Users and the audit as others could forge or damage them, and as several processes use them.
+//! Users and the audit as several processes use them, and as a crash or an odd place leaves them.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use tempfile::TempDir;
 use super::config;
 use crate::FsStore;
 
-const LOCAL: &str = ".reqlore/local";
-const IDENTITY: &str = ".reqlore/local/identity.json";
-const AUDIT: &str = ".reqlore/local/audit";
+pub(super) const LOCAL: &str = ".reqlore/local";
+pub(super) const IDENTITY: &str = ".reqlore/local/identity.json";
+pub(super) const AUDIT: &str = ".reqlore/local/audit";
 
-fn project() -> (TempDir, PathBuf, FsStore) {
+pub(super) fn project() -> (TempDir, PathBuf, FsStore) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("project");
     fs::create_dir(&root).unwrap();
@@ -36,7 +36,7 @@ fn project() -> (TempDir, PathBuf, FsStore) {
     (folder, root, store)
 }
 
-async fn add(store: &FsStore, name: &str) -> StoreResult<()> {
+pub(super) async fn add(store: &FsStore, name: &str) -> StoreResult<()> {
     let name = UserName::parse(name).unwrap();
     let created_at = Timestamp::new(1, 0);
     let user = User { name, role: Role::Administrator, created_at, disabled_at: None };
@@ -45,16 +45,24 @@ async fn add(store: &FsStore, name: &str) -> StoreResult<()> {
     store.commit_identities(commit).await
 }
 
-async fn put(store: &FsStore, project: &ProjectKey, name: &str) -> StoreResult<()> {
+pub(super) async fn put(store: &FsStore, project: &ProjectKey, name: &str) -> StoreResult<()> {
+    let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
+    put_as(store, project, name, Act { audited: Some(Audited::begin(clock)), ..act() }).await
+}
+
+pub(super) async fn put_as(
+    store: &FsStore,
+    project: &ProjectKey,
+    name: &str,
+    act: Act,
+) -> StoreResult<()> {
     let id = DocumentId::section(name);
     let change = Change::put(id.clone(), "x");
-    let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
-    let act = Act { audited: Some(Audited::begin(clock)), ..act() };
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
     store.commit(project, Commit { reads: Reads::of(vec![id]), decide, act }).await.map(drop)
 }
 
-async fn chain(store: &FsStore) -> Vec<Row> {
+pub(super) async fn chain(store: &FsStore) -> Vec<Row> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -62,11 +70,11 @@ async fn chain(store: &FsStore) -> Vec<Row> {
     rows
 }
 
-fn entry(seconds: i64) -> Entry {
+pub(super) fn entry(seconds: i64) -> Entry {
     Entry { action: "test".to_owned(), ..Entry::pruned(0, Timestamp::new(seconds, 0)) }
 }
 
-fn segments(root: &Path) -> Vec<PathBuf> {
+pub(super) fn segments(root: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         fs::read_dir(root.join(AUDIT)).unwrap().map(|entry| entry.unwrap().path()).collect();
     found.sort();
@@ -74,122 +82,13 @@ fn segments(root: &Path) -> Vec<PathBuf> {
 }
 
 #[track_caller]
-fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, told: &str) {
+pub(super) fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, told: &str) {
     match outcome {
         Err(StoreError::Refused { place: named, reason }) => {
             assert!(named.starts_with(place) && reason.contains(told), "{named}: {reason}");
         }
         other => panic!("{place}: {other:?}"),
     }
-}
-
-/// What stands where a file of ours should.
-type Fake = (fn(&Path, &Path), &'static str);
-
-const FAKES: [Fake; 5] = [
-    (|at, theirs| symlink(theirs, at).unwrap(), "symbolic link"),
-    (|at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()), "no regular"),
-    (|at, _| fs::create_dir(at).unwrap(), "no regular"),
-    (|at, theirs| fs::hard_link(theirs, at).unwrap(), "hard link"),
-    (|at, theirs| assert!(fs::copy(theirs, at).unwrap() > 0), "came with a clone or a copy"),
-];
-
-fn remove(at: &Path) {
-    let _ = fs::remove_file(at).or_else(|_| fs::remove_dir_all(at));
-}
-
-// S5: 4.2
-#[tokio::test]
-async fn a_repository_brings_no_users_along() {
-    let (_theirs, their_root, their_store) = project();
-    add(&their_store, "mallory").await.unwrap();
-    for (fake, told) in FAKES {
-        let (_folder, root, store) = project();
-        fs::create_dir_all(root.join(LOCAL)).unwrap();
-        fake(&root.join(IDENTITY), &their_root.join(IDENTITY));
-        check_refused(store.users().await, IDENTITY, told);
-        check_refused(add(&store, "ada").await, IDENTITY, told);
-        check_refused(store.fill().await.map(drop), IDENTITY, told);
-        remove(&root.join(IDENTITY));
-        add(&store, "ada").await.unwrap();
-        assert_eq!(store.users().await.unwrap().len(), 1);
-        // Also in the place of what was believed before.
-        fs::rename(root.join(IDENTITY), root.join("kept")).unwrap();
-        fake(&root.join(IDENTITY), &their_root.join(IDENTITY));
-        check_refused(store.users().await, IDENTITY, told);
-        check_refused(add(&store, "bob").await, IDENTITY, told);
-        remove(&root.join(IDENTITY));
-        fs::rename(root.join("kept"), root.join(IDENTITY)).unwrap();
-        assert_eq!(store.users().await.unwrap().len(), 1);
-    }
-    assert_eq!(their_store.users().await.unwrap().len(), 1);
-    // A folder that was moved is the same one; a copy of it is not.
-    let moved = their_root.with_file_name("moved");
-    fs::rename(&their_root, &moved).unwrap();
-    assert_eq!(FsStore::new(&config(&moved)).users().await.unwrap().len(), 1);
-    let copied = Command::new("cp").arg("-a").args([&moved, &their_root]).status().unwrap();
-    assert!(copied.success());
-    let copy = FsStore::new(&config(&their_root));
-    check_refused(copy.users().await, IDENTITY, "reqlore backup");
-}
-
-#[tokio::test]
-async fn a_folder_of_ours_behind_a_link_holds_no_users_and_gets_none() {
-    let (_theirs, their_root, their_store) = project();
-    add(&their_store, "mallory").await.unwrap();
-    let (_folder, root, store) = project();
-    fs::create_dir(root.join(".reqlore")).unwrap();
-    symlink(their_root.join(LOCAL), root.join(LOCAL)).unwrap();
-    assert!(store.users().await.unwrap().is_empty());
-    check_refused(add(&store, "ada").await, LOCAL, "symbolic link");
-    assert_eq!(their_store.users().await.unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn an_audit_that_came_along_is_neither_read_nor_written_to() {
-    let (_theirs, their_root, their_store) = project();
-    their_store.record(vec![entry(1)]).await.unwrap();
-    let [theirs] = &segments(&their_root)[..] else { panic!("one file") };
-    let before = fs::read(theirs).unwrap();
-    for (fake, told) in FAKES {
-        let (_folder, root, store) = project();
-        fs::create_dir_all(root.join(AUDIT)).unwrap();
-        let at = root.join(AUDIT).join(theirs.file_name().unwrap());
-        fake(&at, theirs);
-        check_refused(store.rows(1, 9).await, AUDIT, told);
-        check_refused(store.record(vec![entry(2)]).await, AUDIT, told);
-        check_refused(put(&store, &ProjectKey::default(), "a").await, AUDIT, told);
-        let section = [DocumentId::section("a")];
-        assert!(store.get(&ProjectKey::default(), &section).await.unwrap()[0].is_none());
-        remove(&at);
-        put(&store, &ProjectKey::default(), "a").await.unwrap();
-        assert_eq!(chain(&store).await.len(), 1);
-    }
-    assert_eq!(fs::read(theirs).unwrap(), before);
-    let (_folder, root, store) = project();
-    fs::create_dir_all(root.join(LOCAL)).unwrap();
-    symlink(their_root.join(AUDIT), root.join(AUDIT)).unwrap();
-    check_refused(store.record(vec![entry(2)]).await, AUDIT, "symbolic link");
-    assert_eq!(fs::read(theirs).unwrap(), before);
-}
-
-#[tokio::test]
-async fn what_others_could_read_or_write_is_not_believed() {
-    let (_folder, root, store) = project();
-    add(&store, "ada").await.unwrap();
-    store.record(vec![entry(1)]).await.unwrap();
-    let segment = segments(&root).remove(0);
-    for mode in [0o644, 0o660, 0o602] {
-        for path in [&root.join(IDENTITY), &segment] {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        }
-        check_refused(store.users().await, IDENTITY, "chmod 600 .reqlore/local/identity.json");
-        check_refused(store.rows(1, 9).await, AUDIT, "chmod 600");
-    }
-    for path in [&root.join(IDENTITY), &segment] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
-    }
-    assert_eq!((store.users().await.unwrap().len(), chain(&store).await.len()), (1, 1));
 }
 
 const CHILD: &str = "REQLORE_TEST_TEAM";
@@ -285,6 +184,14 @@ async fn what_another_process_changes_is_seen_by_the_next_question() {
     assert_eq!(epochs.len(), 31);
 }
 
+/// Nothing was written, as a machine under load may have it.
+#[track_caller]
+fn is_busy(outcome: &StoreResult<()>) -> bool {
+    let busy = matches!(outcome, Err(StoreError::Busy { .. }));
+    assert!(busy || outcome.is_ok(), "{outcome:?}");
+    busy
+}
+
 // Catalogue 113
 #[test]
 fn several_servers_and_projects_write_one_chain() {
@@ -301,8 +208,9 @@ fn several_servers_and_projects_write_one_chain() {
             let store = FsStore::open(&config).unwrap();
             reqlore_contract::run(async {
                 for number in 0..EACH {
-                    store.record(vec![entry(1), entry(2)]).await.unwrap();
-                    put(&store, &project, &format!("w{writer}-{number}")).await.unwrap();
+                    let name = format!("w{writer}-{number}");
+                    while is_busy(&store.record(vec![entry(1), entry(2)]).await) {}
+                    while is_busy(&put(&store, &project, &name).await) {}
                 }
             });
         })
