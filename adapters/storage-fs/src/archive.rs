@@ -17,7 +17,7 @@ use reqlore_domain::project::ProjectKey;
 
 use crate::area::Area;
 use crate::error::{failed, refused};
-use crate::fill::{self, Filling};
+use crate::fill::{self, Filling, MARK};
 use crate::layout::{Place, Root, Tree};
 use crate::local::{self, LOCAL};
 use crate::lock::{Lock, Turn};
@@ -27,8 +27,6 @@ use crate::shared::Shared;
 use crate::walk::{self, Obstacles};
 use crate::{FsStore, journal};
 
-/// The mark of a project that is being filled.
-pub(crate) const MARK: &str = "incomplete";
 /// So much is read at a time: bytes, and files.
 const BATCH: (usize, usize) = (2 * 1024 * 1024, 1_000);
 /// So often a file that looks half saved is read again; each time takes a seventh of a second. In

@@ -26,7 +26,7 @@ use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
 use crate::replace::{Failed, Found};
 use crate::shared::{Shared, locked, watched};
-use crate::team::{self, Doubt};
+use crate::team::doubt::{self, Doubt};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
@@ -43,7 +43,7 @@ pub(crate) fn run(
         |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
     journal::settle(&shared.layout, root, lock)?;
     let needed = commit.act.audited.is_some() || commit.act.once.is_some();
-    team::settle(shared, project, &Tree::new(root, &shared.layout), commit.act.at, needed)?;
+    doubt::settle(shared, project, &Tree::new(root, &shared.layout), commit.act.at, needed)?;
     shared.check_once(&commit.act)?;
     for _ in 0..ATTEMPTS {
         let mut tree = Tree::new(root, &shared.layout);
@@ -70,16 +70,16 @@ pub(crate) fn run(
         for change in &changes {
             tree.create_folder(change.id())?;
         }
-        let mut doubt = Doubt::new(shared, project, audit, once);
-        let applied = apply(&tree, &base, &changes, || doubt.announce());
+        let mut written = Doubt::new(shared, project, audit, once);
+        let applied = apply(&tree, &base, &changes, || written.announce());
         match applied {
             Applied::Done => {
-                doubt.confirm();
+                written.confirm();
                 shared.leftovers.none(&tree, &changes);
                 return Ok(record(&changes));
             }
             Applied::Undone(failed) => {
-                doubt.withdraw(commit.act.at);
+                written.withdraw(commit.act.at);
                 if let Failed::Store(error) = failed {
                     return Err(error);
                 }

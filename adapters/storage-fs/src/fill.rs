@@ -18,13 +18,15 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 use crate::FsStore;
-use crate::archive::MARK;
 use crate::error::{failed, not_written, refused};
 use crate::layout::{Root, Tree, as_file};
 use crate::local::{self, LOCAL};
 use crate::lock::Lock;
 use crate::marks::Marks;
 use crate::shared::Shared;
+
+/// The mark of a project that is being filled.
+pub(crate) const MARK: &str = "incomplete";
 
 /// Says that the project is being filled, durably.
 pub(crate) fn mark(root: &Root) -> StoreResult<()> {

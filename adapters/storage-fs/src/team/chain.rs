@@ -11,13 +11,15 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use cap_std::fs::{Dir, Metadata};
-use reqlore_domain::audit::{Entry, Head, Row};
+use reqlore_domain::audit::{Entry, Head, Row, UNCONFIRMED};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
 use rustix::fs::OFlags;
 
-use super::private::{self, Place};
+use super::folder;
+use super::private::Place;
 use super::segment::{self, KIND, Segment};
+use crate::error::not_written;
 use crate::failpoint::{Step, reached, synced};
 use crate::lock;
 use crate::read::Stamp;
@@ -62,7 +64,7 @@ impl Chain {
         make: impl FnOnce(Head) -> StoreResult<Vec<Row>>,
     ) -> StoreResult<Vec<Row>> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let dir = private::create(local, FOLDER)?;
+        let dir = folder::create(local, FOLDER)?;
         let _lock = lock::hold(&dir, SHOWN, "the audit")?;
         append_locked(&dir, &mut end, make)
     }
@@ -70,6 +72,19 @@ impl Chain {
     /// As above, for those that append nothing else.
     pub(super) fn record(&self, local: &Dir, entries: Vec<Entry>) -> StoreResult<Vec<Row>> {
         self.append(local, |head| Ok(sealed(head, entries)))
+    }
+
+    /// Appends the row that says that the change of another one never came, once.
+    pub(super) fn take_back(&self, local: &Dir, number: u64, at: Timestamp) -> StoreResult<()> {
+        let step = |step| reached(step).map_err(|error| not_written(SHOWN, "append a row", error));
+        step(Step::Withdrawing)?;
+        let told = number.to_string();
+        let later = rows(local, number + 1, usize::MAX)?;
+        let mut later = later.iter().filter_map(Row::entry);
+        if !later.any(|entry| entry.action == UNCONFIRMED && entry.reason == told) {
+            self.record(local, vec![Entry::unconfirmed(number, at)])?;
+        }
+        step(Step::Withdrawn)
     }
 
     /// Removes rows from the beginning while they are older than this, those of a few files at most.
@@ -80,7 +95,7 @@ impl Chain {
         now: Timestamp,
     ) -> StoreResult<u64> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(dir) = private::find(local, FOLDER)? else { return Ok(0) };
+        let Some(dir) = folder::find(local, FOLDER)? else { return Ok(0) };
         let _lock = lock::hold(&dir, SHOWN, "the audit")?;
         let is_old = |row: &Row| row.entry().is_some_and(|entry| entry.at < older_than);
         let (mut gone, mut last) = (0, None);
@@ -173,7 +188,7 @@ fn read<T>(
     local: &Dir,
     look: impl Fn(&Dir, &[String]) -> StoreResult<T>,
 ) -> StoreResult<Option<T>> {
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(None) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
     let mut tries = 0;
     loop {
         let names = segment::names(&dir, SHOWN)?;

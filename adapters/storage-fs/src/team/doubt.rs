@@ -22,9 +22,9 @@ use rustix::fs::{AtFlags, CWD, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::chain::{self, Chain};
+use super::folder;
 use super::keys::{self, Kept};
-use super::private::{self, Place, seal};
-use super::{find, writable};
+use super::private::{Place, seal};
 use crate::error::not_written;
 use crate::failpoint::{Step, reached};
 use crate::layout::Tree;
@@ -83,7 +83,7 @@ impl<'a> Doubt<'a> {
         if self.entry.is_none() && self.once.is_none() {
             return Ok(());
         }
-        let local = self.local.insert(writable(&self.shared.team_root()?)?);
+        let local = self.local.insert(folder::writable(&self.shared.team_root()?)?);
         let key = self.once.as_ref().map(|(key, _)| key.clone());
         let mut note = Note { state: State::Open, row: None, key };
         if let Some((key, earlier)) = self.once.take() {
@@ -148,7 +148,7 @@ fn settle_note(
     tree: &Tree<'_>,
     at: Timestamp,
 ) -> StoreResult<()> {
-    let Some(local) = find(&shared.team_root()?)? else { return Ok(()) };
+    let Some(local) = folder::local(&shared.team_root()?)? else { return Ok(()) };
     let Some(note) = read(&local, project)? else { return Ok(()) };
     let chain = &shared.team.chain;
     match note.state {
@@ -199,7 +199,7 @@ pub(super) fn settle_all(shared: &Shared, local: &Dir, at: Timestamp) -> StoreRe
                 && !taken_back.contains(number)
                 && !came(&tree, targets)?
             {
-                take_back(&shared.team.chain, local, *number, at)?;
+                shared.team.chain.take_back(local, *number, at)?;
             }
             for (key, kept) in keys.iter().filter(|(_, kept)| kept.project == *project) {
                 if came(&tree, &kept.earlier.targets)? {
@@ -223,19 +223,6 @@ pub(super) fn all_came(shared: &Shared, local: &Dir) -> StoreResult<()> {
     Ok(())
 }
 
-/// Appends the row that says so, once.
-pub(super) fn take_back(chain: &Chain, local: &Dir, number: u64, at: Timestamp) -> StoreResult<()> {
-    let step = |step| reached(step).map_err(|error| not_written(LOCAL, "take a row back", error));
-    step(Step::Withdrawing)?;
-    let later = chain::rows(local, number + 1, usize::MAX)?;
-    let number_told = number.to_string();
-    let told = later.iter().filter_map(Row::entry);
-    if !told.into_iter().any(|it| it.action == UNCONFIRMED && it.reason == number_told) {
-        chain.record(local, vec![Entry::unconfirmed(number, at)])?;
-    }
-    step(Step::Withdrawn)
-}
-
 fn confirm(local: &Dir, project: &ProjectKey, note: Note) -> StoreResult<()> {
     if let Some(key) = &note.key {
         keys::confirm(local, key)?;
@@ -256,7 +243,7 @@ fn withdraw(
         keys::withdraw(local, key)?;
     }
     if let Some(row) = note.row.map(|head| written(local, head)).transpose()?.flatten() {
-        take_back(chain, local, row.number, at)?;
+        chain.take_back(local, row.number, at)?;
     }
     write(local, project, &Note { state: State::Settled, ..note })
 }
@@ -311,7 +298,7 @@ fn name(project: &ProjectKey) -> String {
 }
 
 fn read(local: &Dir, project: &ProjectKey) -> StoreResult<Option<Note>> {
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(None) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
     let place = Place { dir: &dir, folder: BELOW, name: &name(project) };
     match place.read(KIND) {
         // A power cut left half of it; the rows tell the rest.
@@ -325,7 +312,7 @@ fn read(local: &Dir, project: &ProjectKey) -> StoreResult<Option<Note>> {
 }
 
 fn write(local: &Dir, project: &ProjectKey, note: &Note) -> StoreResult<()> {
-    let dir = private::create(local, FOLDER)?;
+    let dir = folder::create(local, FOLDER)?;
     let place = Place { dir: &dir, folder: BELOW, name: &name(project) };
     let fail = |error| place.not_written("write it", error);
     if let Some((file, metadata)) = place.open(OFlags::RDWR)? {

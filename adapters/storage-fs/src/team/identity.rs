@@ -23,8 +23,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::chain::{self, Chain};
+use super::folder;
 use super::private::Place;
-use super::{doubt, writable};
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
 use crate::layout::Root;
@@ -149,7 +149,7 @@ impl Identities {
     }
 
     pub(super) fn load(&self, root: &Root) -> StoreResult<Known> {
-        let local = super::find(root)?;
+        let local = folder::local(root)?;
         let users = loaded(&self.users, local.as_ref(), NAME, |place| {
             let found = place.read::<Stored>(KIND)?;
             Ok(found.map(|(stored, metadata)| {
@@ -185,7 +185,7 @@ impl Identities {
         for change in changes {
             users.apply(change);
         }
-        let local = writable(root)?;
+        let local = folder::writable(root)?;
         let row = match &audit {
             Some(entry) => {
                 let behind = chain::newest(&local)?.number;
@@ -201,8 +201,8 @@ impl Identities {
             written = rows.last().map(|row| row.number);
         }
         put(staged).inspect_err(|_| {
-            let taken_back = written
-                .map_or(Ok(()), |number| doubt::take_back(chain, &local, number, commit.act.at));
+            let taken_back =
+                written.map_or(Ok(()), |number| chain.take_back(&local, number, commit.act.at));
             match taken_back {
                 Ok(()) => staged.remove(),
                 // Whoever comes next finds the staged file, and does it.
@@ -218,10 +218,10 @@ impl Identities {
 
     /// Notes when tokens were last used, never to an earlier time.
     pub(super) fn used(&self, root: &Root, used: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
-        if used.is_empty() || super::find(root)?.is_none() {
+        if used.is_empty() || folder::local(root)?.is_none() {
             return Ok(());
         }
-        let local = writable(root)?;
+        let local = folder::writable(root)?;
         let _lock = lock::hold(&local, LOCAL, "the last uses")?;
         let Known { users, latest } = self.load(root)?;
         let mut noted = (*latest).clone();
@@ -239,14 +239,14 @@ impl Identities {
 
 /// Puts these in the place of all there is; for what is being filled.
 pub(super) fn fill(root: &Root, identities: archive::Identities, _lock: &Lock) -> StoreResult<()> {
-    let local = writable(root)?;
+    let local = folder::writable(root)?;
     put(stage(&local, &Users::of(identities).stored(None))?)?;
     Place { dir: &local, folder: "", name: NAME }.sync_folder()
 }
 
 /// Finishes what a killed process left: a row that was written for a staged file, which never came.
 pub(super) fn recover(chain: &Chain, root: &Root, at: Timestamp, _lock: &Lock) -> StoreResult<()> {
-    let Some(local) = super::find(root)? else { return Ok(()) };
+    let Some(local) = folder::local(root)? else { return Ok(()) };
     let staged = Place { dir: &local, folder: "", name: STAGED };
     if local.symlink_metadata(STAGED).is_err() {
         return Ok(());
@@ -262,7 +262,7 @@ pub(super) fn recover(chain: &Chain, root: &Root, at: Timestamp, _lock: &Lock) -
     if let Some(Announced { behind, text }) = row {
         let rows = chain::rows(&local, behind + 1, usize::MAX)?;
         if let Some(row) = rows.iter().find(|row| row.text == text) {
-            doubt::take_back(chain, &local, row.number, at)?;
+            chain.take_back(&local, row.number, at)?;
         }
     }
     staged.remove();

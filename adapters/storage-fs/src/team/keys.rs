@@ -10,7 +10,8 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::private::{self, Place};
+use super::folder;
+use super::private::Place;
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
 use crate::lock;
@@ -44,21 +45,21 @@ fn place<'a>(dir: &'a Dir, name: &'a str) -> Place<'a> {
 /// The write that counts under this key.
 pub(super) fn find(local: &Dir, key: &str) -> StoreResult<Option<Kept>> {
     check(key)?;
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(None) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
     Ok(place(&dir, key).read(KIND)?.map(|(kept, _)| kept))
 }
 
 /// The write under this key of which nobody knows yet whether it came.
 pub(super) fn doubtful(local: &Dir, key: &str) -> StoreResult<Option<Kept>> {
     check(key)?;
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(None) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
     Ok(place(&dir, &format!("{key}{DOUBT}")).read(KIND)?.map(|(kept, _)| kept))
 }
 
 /// Writes a key down, durably; it does not count yet.
 pub(super) fn begin(local: &Dir, key: &str, kept: &Kept) -> StoreResult<()> {
     check(key)?;
-    let dir = private::create(local, FOLDER)?;
+    let dir = folder::create(local, FOLDER)?;
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
     let name = format!("{key}{DOUBT}");
     let at = place(&dir, &name);
@@ -82,7 +83,7 @@ pub(super) fn begin(local: &Dir, key: &str, kept: &Kept) -> StoreResult<()> {
 /// The change of this key came.
 pub(super) fn confirm(local: &Dir, key: &str) -> StoreResult<()> {
     check(key)?;
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(()) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(()) };
     let name = format!("{key}{DOUBT}");
     let at = place(&dir, &name);
     if at.read::<Kept>(KIND)?.is_some() { at.rename(key) } else { Ok(()) }
@@ -91,7 +92,7 @@ pub(super) fn confirm(local: &Dir, key: &str) -> StoreResult<()> {
 /// The change of this key never came.
 pub(super) fn withdraw(local: &Dir, key: &str) -> StoreResult<()> {
     check(key)?;
-    if let Some(dir) = private::find(local, FOLDER)? {
+    if let Some(dir) = folder::find(local, FOLDER)? {
         place(&dir, &format!("{key}{DOUBT}")).remove();
     }
     Ok(())
@@ -99,7 +100,7 @@ pub(super) fn withdraw(local: &Dir, key: &str) -> StoreResult<()> {
 
 /// All keys of which nobody knows yet whether their changes came.
 pub(super) fn all_doubtful(local: &Dir) -> StoreResult<Vec<(String, Kept)>> {
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(Vec::new()) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for name in names(&dir)? {
         let Some(key) = name.strip_suffix(DOUBT) else { continue };
@@ -113,7 +114,7 @@ pub(super) fn all_doubtful(local: &Dir) -> StoreResult<Vec<(String, Kept)>> {
 /// Keeps the answer of what happened under a key.
 pub(super) fn keep(local: &Dir, key: &str, answer: String) -> StoreResult<()> {
     check(key)?;
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(()) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(()) };
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
     let at = place(&dir, key);
     let Some((mut kept, _)) = at.read::<Kept>(KIND)? else { return Ok(()) };
@@ -123,7 +124,7 @@ pub(super) fn keep(local: &Dir, key: &str, answer: String) -> StoreResult<()> {
 
 /// Forgets all keys of writes before this.
 pub(super) fn forget(local: &Dir, before: Timestamp) -> StoreResult<()> {
-    let Some(dir) = private::find(local, FOLDER)? else { return Ok(()) };
+    let Some(dir) = folder::find(local, FOLDER)? else { return Ok(()) };
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
     for name in names(&dir)?.into_iter().filter(|name| check(name).is_ok()) {
         let at = place(&dir, &name);

@@ -11,7 +11,7 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 use super::identity::Identities;
-use super::{chain, find, keys, writable};
+use super::{chain, folder, keys};
 use crate::FsStore;
 use crate::shared::Shared;
 
@@ -55,14 +55,14 @@ impl AuditLog for FsStore {
             return Ok(());
         }
         let work = move |shared: &Shared| {
-            let local = writable(&shared.team_root()?)?;
+            let local = folder::writable(&shared.team_root()?)?;
             shared.team.chain.record(&local, entries).map(drop)
         };
         self.blocking(work).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
-        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+        let work = move |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => chain::rows(&local, from, limit),
             None => Ok(Vec::new()),
         };
@@ -70,7 +70,7 @@ impl AuditLog for FsStore {
     }
 
     async fn newest(&self) -> StoreResult<Head> {
-        let work = |shared: &Shared| match find(&shared.team_root()?)? {
+        let work = |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => chain::newest(&local),
             None => Ok(Head::default()),
         };
@@ -78,7 +78,7 @@ impl AuditLog for FsStore {
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+        let work = move |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => shared.team.chain.prune(&local, older_than, now),
             None => Ok(0),
         };
@@ -91,7 +91,7 @@ impl Answers for FsStore {
     async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
         let key = key.to_owned();
         let work = move |shared: &Shared| {
-            let local = find(&shared.team_root()?)?;
+            let local = folder::local(&shared.team_root()?)?;
             let kept = local.map(|local| keys::find(&local, &key)).transpose()?.flatten();
             Ok(kept.map(|kept| kept.earlier))
         };
@@ -100,7 +100,7 @@ impl Answers for FsStore {
 
     async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
         let key = key.to_owned();
-        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+        let work = move |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => keys::keep(&local, &key, answer),
             None => Ok(()),
         };
@@ -108,7 +108,7 @@ impl Answers for FsStore {
     }
 
     async fn forget(&self, before: Timestamp) -> StoreResult<()> {
-        let work = move |shared: &Shared| match find(&shared.team_root()?)? {
+        let work = move |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => keys::forget(&local, before),
             None => Ok(()),
         };
