@@ -87,7 +87,7 @@ impl Chain {
         step(Step::Withdrawn)
     }
 
-    /// Removes rows from the beginning while they are older than this, those of a few files at most.
+    /// Removes rows from the beginning while they are older than this, of a few files at most.
     pub(super) fn prune(
         &self,
         local: &Dir,

@@ -41,8 +41,8 @@ fn ours(root: &Root, local: Dir) -> StoreResult<Dir> {
     ))
 }
 
-/// Does it belong to this user, or to root? For root who administers another user's server, `parent`
-/// tells whose that is.
+/// Does it belong to this user, or to root? For root who administers another user's server,
+/// `parent` tells whose that is.
 pub(super) fn is_ours(owner: u32, parent: &Dir) -> bool {
     let me = rustix::process::geteuid();
     let of_parent = || rustix::fs::fstat(parent).is_ok_and(|parent| parent.st_uid == owner);
