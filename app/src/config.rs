@@ -143,6 +143,9 @@ impl Config {
             let shown = match setting.key {
                 "root" => quoted(&self.root.to_string_lossy()),
                 "roots" => format!("{:?}", self.roots),
+                key @ ("http.hosts" | "http.origins") => {
+                    format!("{:?}", self.values.list(key).collect::<Vec<_>>())
+                }
                 "read_only" | "sections.wrap_columns" | "audit_keep_days" => value.clone(),
                 key if key.starts_with(limits::PREFIX) => value.clone(),
                 _ => quoted(value),

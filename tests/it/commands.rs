@@ -136,9 +136,13 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
     std::fs::write(root.join("broken.toml"), "log = \n").unwrap();
     std::fs::write(root.join("roots.toml"), "roots = [1]\n").unwrap();
     std::fs::write(root.join("empty.toml"), "roots = [\"\"]\n").unwrap();
+    std::fs::write(root.join("limit.toml"), "[http.limits]\nqueue = 0\n").unwrap();
+    std::fs::write(root.join("misspelt.toml"), "[http.limits]\nque = 1\n").unwrap();
+    std::fs::create_dir(root.join("open")).unwrap();
+    std::fs::write(root.join("open/reqlore.toml"), "transport = \"http\"\n").unwrap();
     std::fs::create_dir(root.join("cloned")).unwrap();
     std::fs::write(root.join("cloned/reqlore.toml"), "storage = \"sled:/tmp/x\"\n").unwrap();
-    let cases: [Case; 14] = [
+    let cases: [Case; 20] = [
         (&["--config", "empty.toml"], &[], 2, "roots: \"\" (file"),
         (&["--config", "roots.toml"], &[], 2, "roots: \"1\" (file"),
         (&[], &[("REQLORE_ROOTS", "/tmp:")], 2, "roots: \"\" (environment"),
@@ -150,11 +154,28 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
             "storage: \"redis\" is not built into this version; use fs[:DIR], sqlite[:FILE] or",
         ),
         (
-            &["--transport", "http"],
+            &["--transport", "websocket"],
             &[],
             2,
-            "transport: \"http\" is not built into this version; use stdio",
+            "transport: \"websocket\" (flag --transport) must be stdio or http",
         ),
+        // A repository that somebody cloned opens no port.
+        (&["--root", "open"], &[], 2, "reqlore.toml) may not be set by a project's own file"),
+        (
+            &["--listen", "localhost"],
+            &[],
+            2,
+            "http.listen: \"localhost\" (flag --listen) must be an address and a port",
+        ),
+        (
+            &["--behind-proxy=proxy"],
+            &[],
+            2,
+            "must be true, false or a list of addresses: \"proxy\" is no address",
+        ),
+        (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on, off or auto"),
+        (&["--config", "limit.toml"], &[], 2, "http.limits.queue: \"0\" (file"),
+        (&["--config", "misspelt.toml"], &[], 2, "unknown setting \"http.limits.que\""),
         (&["--log", "loud"], &[], 2, "log: \"loud\" is no level"),
         (&["--root", "/no/such/folder"], &[], 1, "root: /no/such/folder can't be used"),
         (

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "this crate is tests")]
 
+mod administration;
 mod backlog;
 mod backlog_crash;
 mod backlog_files;

@@ -41,6 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "reqlore-storage-fs",
             "reqlore-storage-sled",
             "reqlore-storage-sqlite",
+            "reqlore-transport-http",
             "reqlore-transport-stdio",
         ],
     ),

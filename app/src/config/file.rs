@@ -1,7 +1,7 @@
 //! `reqlore.toml`: what stands in it, and what may not.
 //!
-//! Trap: a file that nobody named lies in a repository that somebody may have cloned, so it does not
-//! choose everything; who reads a setting asks [`File::named`].
+//! Trap: a file that nobody named lies in a repository that somebody may have cloned, so it does
+//! not choose everything; who reads a setting asks [`File::named`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,160 @@
+//! Users, tokens and the audit from the command line, on every storage.
+
+use std::path::Path;
+use std::process::Output;
+
+use reqlore_domain::identity::Presented;
+use serde_json::Value;
+
+use crate::client::{project, reqlore};
+use crate::moving::{moved, run};
+
+const STORAGES: [&str; 3] = ["fs", "sqlite", "sled"];
+
+/// The end of a command: its code, and what it printed to either side.
+fn both(folder: &Path, command: &str) -> (i32, String, String) {
+    let arguments = command.split(' ');
+    let Output { status, stdout, stderr } =
+        reqlore().current_dir(folder).args(arguments).output().unwrap();
+    let [shown, told] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+    (status.code().unwrap(), shown, told)
+}
+
+fn json(folder: &Path, command: &str) -> Value {
+    serde_json::from_str(&moved(folder, command)).unwrap()
+}
+
+/// A new token, as a shell would take it.
+fn token(folder: &Path, command: &str) -> Presented {
+    let (code, shown, told) = both(folder, command);
+    assert_eq!(code, 0, "{command}: {told}");
+    let token = Presented::parse(shown.strip_suffix('\n').unwrap()).expect(&shown);
+    assert!(told.contains(token.id.as_str()) && !told.contains(&token.reveal()), "{told}");
+    token
+}
+
+// S5: 4.1
+#[test]
+fn a_token_is_printed_once_and_alone() {
+    for storage in STORAGES {
+        let scratch = project();
+        let place = scratch.path();
+        let at = |command: &str| format!("--storage {storage} {command}");
+        moved(place, &at("user add ann --role administrator"));
+        let old = token(place, &at("token create --user ANN --expires 2h"));
+        let new = token(place, &at(&format!("token rotate {} --overlap 1h", old.id)));
+        moved(place, &at(&format!("token revoke {}", new.id)));
+        let mut all = String::new();
+        for command in ["token list", "token list --json", "user list --json", "audit list --json"]
+        {
+            all += &moved(place, &at(command));
+        }
+        for token in [&old, &new] {
+            let secret = token.reveal();
+            let secret = secret.split('_').nth(3).unwrap();
+            assert!(all.contains(token.id.as_str()) && !all.contains(secret), "{storage}: {all}");
+        }
+        let tokens = json(place, &at("token list --json"));
+        let states: Vec<_> = tokens["tokens"].as_array().unwrap().iter().collect();
+        assert_eq!(
+            (&states[0]["state"], &states[1]["state"]),
+            (&"active".into(), &"revoked".into())
+        );
+        assert_eq!(states[0]["successor"], new.id.as_str());
+    }
+}
+
+#[test]
+fn mistakes_are_refused_with_the_way_out() {
+    let scratch = project();
+    let place = scratch.path();
+    moved(place, "user add ann --role user");
+    let whole = token(place, "token create --user ann").reveal();
+    for (command, expected, told) in [
+        ("user add ANN --role user", 1, "there is a user ann already"),
+        ("user add a/b --role user", 2, "is no user name"),
+        ("user add bob --role boss", 2, "administrator, user, commenter"),
+        ("user disable eve", 1, "`reqlore user list` shows all"),
+        ("token create --user eve", 1, "user add eve --role"),
+        ("token create --user ann --expires 367d", 2, "at most 366d"),
+        ("token create --user ann --expires 0s", 2, "at least 1s"),
+        ("token create --user ann --scope all", 2, "read and write"),
+        ("token create --user ann --projects shop", 2, "configured are default"),
+        ("token revoke aaaaaaaaaaaa", 1, "`reqlore token list` shows all"),
+        ("token rotate aaaaaaaaaaaa --overlap 25h", 2, "at most 24h"),
+        ("audit verify --expect 1:abc", 2, "64 digits"),
+        ("--storage sqlite:typo.db user list", 1, "typo.db is not there"),
+    ] {
+        let (code, said) = run(place, command);
+        assert_eq!(code, expected, "{command}: {said}");
+        assert!(said.contains(told), "{command}: {told} in {said}");
+    }
+    assert!(!place.join("typo.db").is_file(), "nothing was made of a misspelt name");
+    let (code, said) = run(place, &format!("token revoke {whole}"));
+    assert!(code == 2 && !said.contains(&whole), "a secret is not repeated: {said}");
+}
+
+// S5: 4.5
+#[test]
+fn the_audit_tells_who_administered_and_proves_that_it_is_whole() {
+    for storage in STORAGES {
+        let scratch = project();
+        let place = scratch.path();
+        let at = |command: &str| format!("--storage {storage} {command}");
+        moved(place, &at("user add ann --role user"));
+        moved(place, &at("user set-role ann --role commenter"));
+        moved(place, &at("user disable ann"));
+        let rows = json(place, &at("audit list --last 2 --user tester --json"));
+        let actions: Vec<_> =
+            rows["rows"].as_array().unwrap().iter().map(|r| &r["action"]).collect();
+        assert_eq!(actions, ["user/set-role", "user/disable"], "{storage}");
+        let verified = json(place, &at("audit verify --json"));
+        assert_eq!((&verified["whole"], &verified["rows"]), (&true.into(), &3.into()));
+        let newest = &verified["newest"];
+        let noted = format!("{}:{}", newest["number"], newest["hash"].as_str().unwrap());
+        moved(place, &at(&format!("audit verify --expect {noted}")));
+        let later = noted.replacen('3', "4", 1);
+        let (code, said) = run(place, &at(&format!("audit verify --expect {later}")));
+        assert!(code == 1 && said.contains("rows were cut off"), "{storage}: {said}");
+    }
+    let scratch = project();
+    let off = |command: &str| {
+        let mut reqlore = reqlore();
+        let output = reqlore.env("REQLORE_AUDIT", "off").current_dir(scratch.path());
+        assert!(output.args(command.split(' ')).output().unwrap().status.success(), "{command}");
+    };
+    off("user add ann --role user");
+    assert_eq!(moved(scratch.path(), "audit list"), "There are no such rows.\n");
+}
+
+// Rulings 1: `copy` and `backup` move users, tokens and the audit
+#[test]
+fn a_team_goes_through_every_storage() {
+    let scratch = project();
+    let place = scratch.path();
+    moved(place, "user add ann --role user");
+    let token = token(place, "token create --user ann");
+    let said = moved(place, "copy --from fs --to sqlite:a.db --verify");
+    assert!(said.contains(", 1 user, 1 token, 2 rows of the audit from fs:"), "{said}");
+    assert!(said.contains("both sides are the same"), "{said}");
+    moved(place, "copy --from sqlite:a.db --to sled:b --verify");
+    moved(place, "--storage sled:b backup team.dump");
+    moved(place, "--storage sqlite:c.db restore team.dump");
+    let listed = moved(place, "--storage sqlite:c.db token list");
+    assert!(listed.contains(token.id.as_str()), "{listed}");
+    let whole = moved(place, "--storage sqlite:c.db audit verify");
+    assert!(whole.starts_with("The audit is whole: 2 rows."), "{whole}");
+}
+
+// Rulings 7: a running sled store belongs to its server
+#[test]
+fn a_sled_store_that_is_served_is_left_to_its_server() {
+    let scratch = project();
+    let place = scratch.path();
+    moved(place, "--storage sled user add ann --role user");
+    let server = crate::client::Server::start_with(place, &["--storage", "sled"]);
+    let (code, said) = run(place, "--storage sled token create --user ann");
+    drop(server);
+    assert!(code == 1 && said.contains("already served by another process"), "{said}");
+    assert!(said.contains("stop that one"), "{said}");
+}
