@@ -142,7 +142,7 @@ async fn respond(
     }
     let due = Instant::now() + shared.limits.request_time;
     let place = shared.gates.enter(&gate, due).await?;
-    let status = Status::default();
+    let status = Status::watched();
     prepare(&mut parts, caller, request_id.clone(), status.clone());
     let running = Running {
         place,

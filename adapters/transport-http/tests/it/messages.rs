@@ -148,6 +148,25 @@ async fn what_fails_has_the_status_that_it_deserves() {
     assert!(busy.header("retry-after").is_some());
 }
 
+// S5: 1.10, 3.6, 3.8
+#[tokio::test]
+async fn who_speaks_json_rpc_alone_gets_its_errors_and_clients_of_mcp_get_results() {
+    let server = Server::start();
+    let ask = Ask::post(call("conflict")).token(&ada());
+    for plain in [ask.clone(), ask.clone().header("Accept", "application/json")] {
+        let answer = server.ask(&plain).await;
+        assert_eq!((answer.status, answer.code()), (200, -32012), "{answer:?}");
+    }
+    for mcp in [
+        ask.clone().header("Accept", "application/json, Text/Event-Stream"),
+        ask.header("MCP-Protocol-Version", "2025-06-18"),
+        modern("tools/call", json!({ "name": "conflict", "arguments": {} })),
+    ] {
+        let answer = server.ask(&mcp).await;
+        assert_eq!(answer.json()["result"]["isError"], true, "{answer:?}");
+    }
+}
+
 // S5: 2.9
 #[tokio::test]
 async fn an_unknown_method_is_told_so() {

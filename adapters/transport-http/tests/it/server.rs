@@ -76,7 +76,7 @@ impl Stub {
             destructive: false,
             idempotent: false,
         };
-        let names = ["big", "busy", "forbidden", "panic", "wait", "who"];
+        let names = ["big", "busy", "conflict", "forbidden", "panic", "wait", "who"];
         Self {
             tools: names.map(tool).to_vec(),
             gate: Semaphore::new(0),
@@ -111,6 +111,7 @@ impl Endpoint for Stub {
                 self.ended.fetch_add(1, Ordering::SeqCst);
                 json!({})
             }
+            "conflict" => return Err(Error::new(ErrorKind::Conflict, "changed since")),
             "forbidden" => return Err(Error::new(ErrorKind::Forbidden, "not for you")),
             "busy" => return Err(Error::new(ErrorKind::Busy, "try again")),
             "panic" => panic!("of the tool"),
