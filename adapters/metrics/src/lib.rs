@@ -20,10 +20,11 @@ use reqlore_domain::time::Timestamp;
 
 pub use calls::MeasuredEndpoint;
 pub use storage::MeasuredStore;
-pub use traffic::{Connection, Traffic};
+pub use traffic::Traffic;
 
 use calls::Calls;
 use storage::Operations;
+use traffic::Watched;
 
 /// What [`Metrics::render`] is, for whoever sends it.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -38,7 +39,6 @@ pub struct Metrics {
     registry: Registry,
     calls: Arc<Calls>,
     operations: Operations,
-    traffic: Arc<Traffic>,
 }
 
 impl Metrics {
@@ -55,8 +55,18 @@ impl Metrics {
         );
         let calls = Arc::new(Calls::new(&mut registry));
         let operations = Operations::new(&mut registry);
-        let traffic = Arc::new(Traffic::new(&mut registry));
-        Self { registry, calls, operations, traffic }
+        Self { registry, calls, operations }
+    }
+
+    /// The same with the figures of a transport, which counts what never becomes a call.
+    pub fn watching(
+        version: &str,
+        started: Timestamp,
+        traffic: Arc<dyn Fn() -> Traffic + Send + Sync>,
+    ) -> Self {
+        let mut metrics = Self::new(version, started);
+        metrics.registry.register_collector(Box::new(Watched(traffic)));
+        metrics
     }
 
     /// Everything as it is now, in the text format of OpenMetrics, which Prometheus reads.
@@ -75,11 +85,6 @@ impl Metrics {
     /// The same storage with its operations timed.
     pub fn store(&self, inner: Arc<dyn DocumentRepository>) -> MeasuredStore {
         MeasuredStore::new(inner, self.operations.clone())
-    }
-
-    /// For a transport, which counts what never becomes a call.
-    pub fn traffic(&self) -> Arc<Traffic> {
-        self.traffic.clone()
     }
 }
 

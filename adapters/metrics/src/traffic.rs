@@ -1,128 +1,137 @@
-//! What a network transport counts before and beside calls. It tells numbers and events; no type of
-//! a protocol gets here.
+//! What a network transport counts before and beside calls, read when somebody looks. It tells
+//! numbers alone; no type of a protocol gets here.
 
+use std::fmt;
 use std::sync::Arc;
 
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 
-/// By the first digit; whatever is no status is the server's fault.
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-
-/// The counters of a transport. Cheap enough for each request.
-#[derive(Debug)]
+/// The figures of a transport, as they are now.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
-    requests: [Counter; CLASSES.len()],
-    rate_limited: Counter,
-    failed_logins: Counter,
-    connections: Gauge,
+    /// Answers so far, by the first digit of their status from 2 to 5.
+    pub answers: [u64; 4],
+    /// Of them those that told their client to come back later.
+    pub rate_limited: u64,
+    /// Requests with a token that did not count, or without one.
+    pub failed_logins: u64,
+    /// Connections that were closed because there were too many.
+    pub refused_connections: u64,
+    /// Connections that are open now.
+    pub connections: u64,
+    /// Requests that run now.
+    pub in_flight: u64,
 }
 
-impl Traffic {
-    pub(crate) fn new(registry: &mut Registry) -> Self {
-        let requests: Family<[(&'static str, &'static str); 1], Counter> = Family::default();
-        registry.register(
+/// Where the figures come from.
+pub(crate) struct Watched(pub(crate) Arc<dyn Fn() -> Traffic + Send + Sync>);
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watched")
+    }
+}
+
+impl Collector for Watched {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let traffic = (self.0)();
+        let answers = ConstCounter::new(0_u64);
+        let mut family = encoder.encode_descriptor(
             "reqlore_http_requests",
             "HTTP requests that were answered, by class of status",
-            requests.clone(),
-        );
-        let traffic = Self {
-            requests: CLASSES.map(|class| requests.get_or_create_owned(&[("status", class)])),
-            rate_limited: Counter::default(),
-            failed_logins: Counter::default(),
-            connections: Gauge::default(),
+            None,
+            answers.metric_type(),
+        )?;
+        for (class, count) in ["2xx", "3xx", "4xx", "5xx"].into_iter().zip(traffic.answers) {
+            let labels = [("status", class)];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+        let mut one = |name, help, metric: &dyn Metric| {
+            let descriptor = encoder.encode_descriptor(name, help, None, metric.kind())?;
+            metric.write(descriptor)
         };
-        registry.register(
+        one(
             "reqlore_http_rate_limited",
             "HTTP requests that were refused because there were too many",
-            traffic.rate_limited.clone(),
-        );
-        registry.register(
+            &ConstCounter::new(traffic.rate_limited),
+        )?;
+        one(
             "reqlore_http_failed_logins",
             "HTTP requests with a token that did not count, or none",
-            traffic.failed_logins.clone(),
-        );
-        registry.register(
+            &ConstCounter::new(traffic.failed_logins),
+        )?;
+        one(
+            "reqlore_http_refused_connections",
+            "HTTP connections that were closed because there were too many",
+            &ConstCounter::new(traffic.refused_connections),
+        )?;
+        one(
             "reqlore_http_connections",
             "HTTP connections that are open",
-            traffic.connections.clone(),
-        );
-        traffic
-    }
-
-    /// A request was answered with this status.
-    pub fn answered(&self, status: u16) {
-        let class = usize::from(status / 100).wrapping_sub(1);
-        self.requests[class.min(CLASSES.len() - 1)].inc();
-    }
-
-    /// A request was refused because there were too many.
-    pub fn rate_limited(&self) {
-        self.rate_limited.inc();
-    }
-
-    /// A request came with a token that does not count, or without one.
-    pub fn failed_login(&self) {
-        self.failed_logins.inc();
-    }
-
-    /// A connection is open until what is returned is dropped.
-    #[must_use]
-    pub fn connected(self: &Arc<Self>) -> Connection {
-        self.connections.inc();
-        Connection(self.clone())
+            &ConstGauge::new(traffic.connections),
+        )?;
+        one(
+            "reqlore_http_requests_in_flight",
+            "HTTP requests that run",
+            &ConstGauge::new(traffic.in_flight),
+        )
     }
 }
 
-/// A connection that is open, for the count of them.
-#[derive(Debug)]
-pub struct Connection(Arc<Traffic>);
+/// A metric of one value.
+trait Metric {
+    fn kind(&self) -> prometheus_client::metrics::MetricType;
+    fn write(&self, encoder: prometheus_client::encoding::MetricEncoder<'_>) -> fmt::Result;
+}
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.connections.dec();
+impl<M: EncodeMetric> Metric for M {
+    fn kind(&self) -> prometheus_client::metrics::MetricType {
+        self.metric_type()
+    }
+
+    fn write(&self, encoder: prometheus_client::encoding::MetricEncoder<'_>) -> fmt::Result {
+        self.encode(encoder)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use reqlore_domain::time::Timestamp;
 
+    use super::Traffic;
     use crate::Metrics;
     use crate::tests::value;
 
     #[test]
-    fn requests_are_counted_by_the_class_of_their_status() {
-        let metrics = Metrics::new("1", Timestamp::default());
-        let traffic = metrics.traffic();
-        for status in [200, 202, 400, 401, 404, 503, 0, 99, 999, u16::MAX] {
-            traffic.answered(status);
-        }
+    fn a_transports_figures_are_read_when_somebody_looks() {
+        let traffic = Traffic {
+            answers: [7, 0, 3, 1],
+            rate_limited: 2,
+            failed_logins: 4,
+            refused_connections: 5,
+            connections: 6,
+            in_flight: 8,
+        };
+        let metrics = Metrics::watching("1", Timestamp::default(), Arc::new(move || traffic));
         let text = metrics.render();
-        for (class, count) in [("1xx", 0.0), ("2xx", 2.0), ("3xx", 0.0), ("4xx", 3.0), ("5xx", 5.0)]
-        {
-            let name = format!("reqlore_http_requests_total{{status=\"{class}\"}}");
-            assert_eq!(value(&text, &name), Some(count), "{text}");
+        for (name, expected) in [
+            ("requests_total{status=\"2xx\"}", 7.0),
+            ("requests_total{status=\"3xx\"}", 0.0),
+            ("requests_total{status=\"4xx\"}", 3.0),
+            ("requests_total{status=\"5xx\"}", 1.0),
+            ("rate_limited_total", 2.0),
+            ("failed_logins_total", 4.0),
+            ("refused_connections_total", 5.0),
+            ("connections", 6.0),
+            ("requests_in_flight", 8.0),
+        ] {
+            let found = value(&text, &format!("reqlore_http_{name}"));
+            assert_eq!(found, Some(expected), "{name} in {text}");
         }
-    }
-
-    #[test]
-    fn refusals_are_counted_and_connections_while_they_are_open() {
-        let metrics = Metrics::new("1", Timestamp::default());
-        let traffic = metrics.traffic();
-        traffic.rate_limited();
-        traffic.failed_login();
-        traffic.failed_login();
-        let one = traffic.connected();
-        let other = traffic.connected();
-        drop(one);
-        let text = metrics.render();
-        assert_eq!(value(&text, "reqlore_http_rate_limited_total"), Some(1.0));
-        assert_eq!(value(&text, "reqlore_http_failed_logins_total"), Some(2.0));
-        assert_eq!(value(&text, "reqlore_http_connections"), Some(1.0));
-        drop(other);
-        assert_eq!(value(&metrics.render(), "reqlore_http_connections"), Some(0.0));
     }
 }

@@ -10,8 +10,8 @@ use reqlore_application::{Application, Upkeep};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::transport::Transport;
-use reqlore_metrics::Metrics;
-use reqlore_transport_http::Http;
+use reqlore_metrics::{Metrics, Traffic};
+use reqlore_transport_http::{Counters, Http};
 use tokio::sync::Notify;
 
 use crate::clock::SystemClock;
@@ -56,7 +56,11 @@ fn over_stdio(config: &Config) -> Result<u8, Failure> {
 fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
     let is_audited = config.audit != Some(false);
     let store = wire::store(config, &config.storage)?;
-    let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION"), SystemClock.now()));
+    let counters = Arc::<Counters>::default();
+    let counted = Arc::clone(&counters);
+    let traffic = Arc::new(move || traffic(&counted));
+    let version = env!("CARGO_PKG_VERSION");
+    let metrics = Arc::new(Metrics::watching(version, SystemClock.now(), traffic));
     let mut ports = wire::ports_over(config, &store, is_audited)?;
     ports.documents = Arc::new(metrics.store(ports.documents));
     let application = Application::new(ports);
@@ -66,7 +70,7 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
     let is_ready = Arc::new(AtomicBool::new(true));
     let runtime = wire::threads()?;
     let served = runtime.block_on(async {
-        let transport = bind(http, authenticator, &is_ready, &metrics)?;
+        let transport = bind(http, authenticator, &is_ready, &metrics, counters)?;
         welcome(config, http, &transport, &*store).await?;
         let beside = Beside::start(upkeep, Some((store, is_ready)));
         let served =
@@ -83,6 +87,7 @@ fn bind(
     authenticator: Arc<TokenAuthenticator>,
     is_ready: &Arc<AtomicBool>,
     metrics: &Arc<Metrics>,
+    counters: Arc<Counters>,
 ) -> Result<Http, Failure> {
     let (is_ready, metrics) = (Arc::clone(is_ready), Arc::clone(metrics));
     let config = reqlore_transport_http::Config {
@@ -94,9 +99,21 @@ fn bind(
         authenticator,
         ready: Arc::new(move || is_ready.load(Ordering::Relaxed)),
         metrics: Arc::new(move || metrics.render()),
-        counters: Arc::default(),
+        counters,
     };
     Http::bind(config).map_err(|error| Failure::refused(format!("http: {error}")))
+}
+
+/// What the transport counted, as figures for operators.
+fn traffic(counters: &Counters) -> Traffic {
+    Traffic {
+        answers: [2, 3, 4, 5].map(|digit| counters.answers(digit)),
+        rate_limited: counters.rate_limited(),
+        failed_logins: counters.failed_logins(),
+        refused_connections: counters.refused_connections(),
+        connections: counters.connections() as u64,
+        in_flight: counters.in_flight() as u64,
+    }
 }
 
 /// What is done every second beside the calls.

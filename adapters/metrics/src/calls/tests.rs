@@ -112,7 +112,13 @@ fn call(name: &str) -> Call {
 
 fn asked(name: &str) -> Asked {
     let arguments = Map::new();
-    Asked { caller: caller(), correlation_id: String::new(), name: name.to_owned(), arguments }
+    Asked {
+        caller: caller(),
+        correlation_id: String::new(),
+        name: name.to_owned(),
+        arguments,
+        again: false,
+    }
 }
 
 fn count(metrics: &Metrics, tool: &str, result: &str) -> Option<f64> {
