@@ -1,10 +1,12 @@
 //! The one endpoint: what is checked before rmcp sees a request, and what is made of its answer.
 //!
-//! A request runs in a task of its own. Who goes away, or waits for too long, is not answered; what
-//! was begun is finished all the same, so that no write ends half-way.
+//! Who goes away, or waits for too long, is not answered; what was begun is finished all the same,
+//! in a task of its own, so that no write ends half-way.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use axum::Extension;
 use axum::body::Body;
@@ -23,9 +25,11 @@ use reqlore_mcp::server::Server;
 use reqlore_mcp::wire;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::bodies::{Held, text};
 use crate::counters::Counted;
@@ -150,21 +154,12 @@ async fn respond(
         _room: room,
         _counted: Counted::new(&shared.counters, |counters| &counters.in_flight),
     };
-    let task = shared.work.spawn({
-        let (shared, body) = (shared.clone(), body.clone());
-        async move {
-            let request = Request::from_parts(parts, Full::new(body));
-            (shared.mcp.service.handle(request).await, running)
-        }
-    });
-    let (response, running) = match timeout_at(due, task).await {
-        Ok(Ok(done)) => done,
-        Ok(Err(error)) => {
-            tracing::error!(request_id = &**request_id, %error, "a request's task broke");
-            let code = rmcp::model::ErrorCode::INTERNAL_ERROR.0;
-            let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, code, "Internal error");
-            return Err(refusal.correlated(request_id));
-        }
+    let request = Request::from_parts(parts, Full::new(body.clone()));
+    let mcp = shared.clone();
+    let handling = async move { (mcp.mcp.service.handle(request).await, running) };
+    let mut begun = Begun { handling: Some(Box::pin(handling)), work: shared.work.clone() };
+    let (response, running) = match timeout_at(due, &mut begun).await {
+        Ok(done) => done,
         Err(_) => {
             let message = "This took too long. If it writes, what was begun is finished; look \
                            before you send it again.";
@@ -172,6 +167,34 @@ async fn respond(
         }
     };
     finish(response, running, &status, &body).await
+}
+
+/// A request that runs. If nobody waits for it any more, it goes on by itself.
+struct Begun<T: Send + 'static> {
+    handling: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    work: TaskTracker,
+}
+
+impl<T: Send + 'static> Future for Begun<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let this = self.get_mut();
+        let Some(handling) = &mut this.handling else { return Poll::Pending };
+        let done = ready!(handling.as_mut().poll(context));
+        this.handling = None;
+        Poll::Ready(done)
+    }
+}
+
+impl<T: Send + 'static> Drop for Begun<T> {
+    fn drop(&mut self) {
+        if let Some(handling) = self.handling.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            self.work.spawn_on(handling, &runtime);
+        }
+    }
 }
 
 /// What a request holds until it is answered; for a stream: until its end.
