@@ -157,14 +157,11 @@ async fn respond(
     let request = Request::from_parts(parts, Full::new(body.clone()));
     let mcp = shared.clone();
     let handling = async move { (mcp.mcp.service.handle(request).await, running) };
-    let mut begun = Begun { handling: Some(Box::pin(handling)), work: shared.work.clone() };
-    let (response, running) = match timeout_at(due, &mut begun).await {
-        Ok(done) => done,
-        Err(_) => {
-            let message = "This took too long. If it writes, what was begun is finished; look \
-                           before you send it again.";
-            return Err(Refusal::busy(message).correlated(request_id));
-        }
+    let begun = Begun { handling: Some(Box::pin(handling)), work: shared.work.clone() };
+    let Ok((response, running)) = timeout_at(due, begun).await else {
+        let message = "This took too long. If it writes, what was begun is finished; look before \
+                       you send it again.";
+        return Err(Refusal::busy(message).correlated(request_id));
     };
     finish(response, running, &status, &body).await
 }
