@@ -14,7 +14,8 @@ use std::sync::Arc;
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, Reads};
 use reqlore_domain::ports::endpoint::{Call, Endpoint, Unobserved};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -66,11 +67,14 @@ fn call(tool: &str, arguments: &Value) -> Call {
         correlation_id: "0123456789abcdef".to_owned(),
         name: tool.to_owned(),
         arguments: arguments.as_object().cloned().unwrap_or_default(),
+        idempotency_key: None,
+        audited: None,
+        once: None,
     }
 }
 
-fn caller() -> Caller {
-    Caller { name: "bench".to_owned(), access: Access::Write }
+fn caller() -> Arc<Caller> {
+    Arc::new(Caller::local("bench", Access::Write))
 }
 
 /// An application with so many docsets.
@@ -88,6 +92,8 @@ async fn application(size: usize) -> Application {
         reason: String::new(),
         correlation_id: String::new(),
         at: Timestamp::default(),
+        audited: None,
+        once: None,
     };
     let reads = Reads::of(vec![id]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
@@ -96,9 +102,11 @@ async fn application(size: usize) -> Application {
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(Timestamp::default()),
         ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
+        answers: Arc::new(MemoryStore::default()),
+        audit: None,
         documents: Arc::new(store),
         tree: None,
-        projects: Arc::new(NamedProjects),
+        projects: Arc::new(NamedProjects::default()),
         settings: Settings::default(),
     })
 }

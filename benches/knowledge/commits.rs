@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, Reads};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_sled::SledStore;
@@ -63,11 +64,13 @@ async fn write(store: Arc<dyn DocumentRepository>, caller: usize) -> Result<Vec<
             reads: Reads::of(vec![id]),
             decide: Box::new(move |_| Ok(vec![put.clone()])),
             act: Act {
-                caller: Caller { name: "bench".to_owned(), access: Access::Write },
+                caller: Arc::new(Caller::local("bench", Access::Write)),
                 tool: "bench",
                 reason: String::new(),
                 correlation_id: String::new(),
                 at: Timestamp::default(),
+                audited: None,
+                once: None,
             },
         };
         let clock = Instant::now();

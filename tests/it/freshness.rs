@@ -108,8 +108,11 @@ fn application(root: PathBuf, cache: Option<PathBuf>) -> Application {
         home: None,
         cache,
     };
+    let store = Arc::new(FsStore::new(&config));
     Application::new(Ports {
-        documents: Arc::new(FsStore::new(&config)),
+        answers: store.clone(),
+        audit: None,
+        documents: store,
         projects: Arc::new(FsProjects::new(&config)),
         search: Arc::new(Index::new(Config::default())),
         clock: Arc::new(reqlore_domain::time::Timestamp::default()),
@@ -121,11 +124,14 @@ fn application(root: PathBuf, cache: Option<PathBuf>) -> Application {
 
 async fn call(application: &Application, tool: &str, arguments: Value) -> Result<Value, String> {
     let call = Call {
-        caller: Caller { name: "tester".to_owned(), access: Access::Write },
+        caller: Arc::new(Caller::local("tester", Access::Write)),
         correlation_id: "test".to_owned(),
         name: tool.to_owned(),
         arguments: arguments.as_object().unwrap().clone(),
         observer: Arc::new(Unobserved),
+        idempotency_key: None,
+        audited: None,
+        once: None,
     };
     let reply = application.call(call).await.map_err(|error| error.message)?;
     Ok(Value::clone(&reply.data))

@@ -12,8 +12,8 @@ use reqlore_domain::ports::endpoint::{Call, Endpoint, ToolSpec, Unobserved};
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Map, Value, json};
 
-fn caller() -> Caller {
-    Caller { name: "tester".to_owned(), access: Access::Write }
+fn caller() -> Arc<Caller> {
+    Arc::new(Caller::local("tester", Access::Write))
 }
 
 /// One of each kind, so that what answers also holds something.
@@ -38,10 +38,12 @@ fn application() -> Application {
     }
     Application::new(Ports {
         documents: Arc::new(store),
-        projects: Arc::new(NamedProjects),
+        projects: Arc::new(NamedProjects::default()),
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(reqlore_domain::time::Timestamp::default()),
         ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
+        answers: Arc::new(MemoryStore::default()),
+        audit: None,
         tree: None,
         settings: Settings::default(),
     })
@@ -215,6 +217,9 @@ proptest! {
             let fits = input.is_valid(&Value::Object(arguments.clone()));
             let call = Call {
                 caller: caller(),
+                idempotency_key: None,
+                audited: None,
+                once: None,
                 observer: Arc::new(Unobserved),
                 correlation_id: String::new(),
                 name: spec.name.to_owned(),
@@ -244,6 +249,9 @@ fn every_broken_constraint_is_named_at_once() {
     });
     let call = Call {
         caller: caller(),
+        idempotency_key: None,
+        audited: None,
+        once: None,
         observer: Arc::new(Unobserved),
         correlation_id: String::new(),
         name: "reqlix_set_requirements".to_owned(),
@@ -277,6 +285,9 @@ fn every_tool_answers_the_arguments_that_fit() {
         }
         let call = Call {
             caller: caller(),
+            idempotency_key: None,
+            audited: None,
+            once: None,
             observer: Arc::new(Unobserved),
             correlation_id: String::new(),
             name: spec.name.to_owned(),

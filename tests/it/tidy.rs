@@ -124,7 +124,7 @@ fn dependencies_point_inwards() {
         .output()
         .unwrap();
     let metadata: Value = serde_json::from_slice(&cargo.stdout).unwrap();
-    let allowed = BTreeMap::from(EDGES);
+    let allowed = EDGES.iter().copied().collect::<BTreeMap<_, _>>();
     let mut seen = BTreeSet::new();
     for package in metadata["packages"].as_array().unwrap() {
         let name = package["name"].as_str().unwrap();

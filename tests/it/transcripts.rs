@@ -4,13 +4,15 @@
 //! a person writes with an editor, `{"call": tool, "with": arguments}` or `{"send": message}`, the
 //! latter two followed by `{"expect": answer}`. `{root}` stands for the project's folder, and in the
 //! backlog's transcripts `{uid}`, `{time}` and `{version}` for what is another one at each run. With
-//! UPDATE_EXPECT=1 the answers are written anew, to be read as a diff.
+//! UPDATE_EXPECT=1 the answers are written anew, to be read as a diff. `{"http": answer}` behind an
+//! expected answer is for `over_http.rs`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_domain::document::{BACKLOG, DocumentId, Kind, folder_of};
-use reqlore_domain::ports::documents::{Act, Change, Commit, DocumentRepository, Reads};
+use reqlore_domain::ports::act::Act;
+use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, Reads};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
@@ -61,7 +63,7 @@ macro_rules! transcripts {
             }
         }
     )+
-        const NAMES: &[&str] = &[$(stringify!($name)),+];
+        pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),+];
     };
 }
 
@@ -83,19 +85,19 @@ fn every_transcript_is_played() {
     assert_eq!(files, names);
 }
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     repository().join("tests/transcripts")
 }
 
 /// What happens in a transcript.
-enum Step {
+pub(crate) enum Step {
     Send(Value),
     Write { path: String, text: String },
 }
 
 impl Step {
-    fn of(line: &Value) -> Option<Self> {
-        if line.get("note").is_some() {
+    pub(crate) fn of(line: &Value) -> Option<Self> {
+        if line.get("note").is_some() || line.get("http").is_some() {
             return None;
         }
         let word = |key: &str| line[key].as_str().unwrap().to_owned();
@@ -128,7 +130,7 @@ fn check(name: &str, play: fn(&[Step]) -> Vec<Value>) {
 }
 
 /// The same without what is another one at each run.
-fn once(answer: &Value) -> Value {
+pub(crate) fn once(answer: &Value) -> Value {
     serde_json::from_str(&mask(&answer.to_string())).unwrap()
 }
 
@@ -274,10 +276,12 @@ fn in_memory() -> Ports {
     Ports {
         documents: Arc::new(MemoryStore::default()),
         tree: None,
-        projects: Arc::new(NamedProjects),
+        projects: Arc::new(NamedProjects::default()),
         search: search(),
         clock: Arc::new(Timestamp::default()),
         ids: Arc::new(CountedIds::default()),
+        answers: Arc::new(MemoryStore::default()),
+        audit: None,
         settings: Settings::default(),
     }
 }
@@ -289,7 +293,7 @@ enum Writer {
     Storage,
 }
 
-fn save(root: &Path, path: &str, text: &str) {
+pub(crate) fn save(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
@@ -312,11 +316,13 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
     };
     let put = Change::put(id.clone(), text.to_owned());
     let act = Act {
-        caller: Caller { name: "editor".to_owned(), access: Access::Write },
+        caller: Arc::new(Caller::local("editor", Access::Write)),
         tool: "editor",
         reason: String::new(),
         correlation_id: String::new(),
         at: Timestamp::default(),
+        audited: None,
+        once: None,
     };
     let reads = Reads::of(vec![id]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
@@ -344,7 +350,7 @@ fn in_process(steps: &[Step], ports: Ports, folder: &Path, writer: Writer) -> Ve
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let caller = Caller { name: "tester".to_owned(), access: Access::Write };
+        let caller = Caller::local("tester", Access::Write);
         let stdio = Stdio { caller, limits: Limits::default() };
         let (read, write) = tokio::io::split(theirs);
         let endpoint = Arc::new(Application::new(ports));
@@ -379,10 +385,10 @@ fn in_process(steps: &[Step], ports: Ports, folder: &Path, writer: Writer) -> Ve
     })
 }
 
-fn unmasked(request: &Value, root: &str) -> Value {
+pub(crate) fn unmasked(request: &Value, root: &str) -> Value {
     serde_json::from_str(&request.to_string().replace("{root}", root)).unwrap()
 }
 
-fn masked(answer: &Value, root: &str) -> Value {
+pub(crate) fn masked(answer: &Value, root: &str) -> Value {
     serde_json::from_str(&answer.to_string().replace(root, "{root}")).unwrap()
 }
