@@ -31,7 +31,12 @@ async fn figures_are_for_administrators() {
     assert_eq!((user.status, user.code()), (403, -32011));
     let figures = server.ask(&ask.clone().token(&ada())).await;
     assert_eq!((figures.status, figures.body.as_str()), (200, "reqlore_up 1\n"));
-    assert!(figures.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    assert!(
+        figures
+            .header("content-type")
+            .unwrap()
+            .starts_with("application/openmetrics-text; version=1.0.0")
+    );
     let elsewhere = ask.token(&ada()).with("Host", "evil.example");
     assert_eq!(server.ask(&elsewhere).await.status, 403);
 }
