@@ -1,0 +1,145 @@
+//! What a good client notices of others that are slow or guess tokens.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use reqlore_domain::identity::Presented;
+
+use crate::Result;
+use crate::connection::{Connection, head, request};
+use crate::server::{Limits, Project, Question, Server};
+use crate::table::{Row, Times};
+
+const CALLS: usize = 2_000;
+const SLOW: usize = 200;
+const BAD_LOGINS: usize = 5_000;
+/// Threads that guess, each from an address of its own.
+const GUESSERS: u8 = 2;
+/// So many connections of one address are far below its limit.
+const OF_ADDRESS: usize = 40;
+/// So often a slow connection sends a byte more.
+const DRIP: Duration = Duration::from_millis(200);
+const BAR: Duration = Duration::from_millis(50);
+const MOST_MEBIBYTES: f64 = 256.0;
+
+pub(crate) fn measure(project: &Project) -> Result<()> {
+    println!("\na good client, one connection, in sqlite");
+    let server = project.start("sqlite", Limits::On)?;
+    let questions = server.questions("get_user_story_requirements")?;
+    let mut good = Connection::open(server.address)?;
+    calls(&mut good, &questions, || true)?;
+    let quiet = Times::of(calls(&mut good, &questions, || true)?);
+    println!("{}", Row::new("by itself").times(&quiet).per_second(quiet.per_second()));
+
+    let other = project.token("sqlite")?;
+    let large = server.questions("tools/list")?;
+    let (ended, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (times, open) = thread::scope(|scope| {
+        let slow = scope.spawn(|| slow(&server, &other, &large[0], &ended));
+        let guessers: Vec<_> = {
+            let (server, done) = (&server, &done);
+            let one = move |number| {
+                let guessed = guess(server.address, number, done);
+                // Else the good client would wait for the rest of them.
+                done.fetch_add(BAD_LOGINS, Ordering::Relaxed);
+                guessed
+            };
+            (0..GUESSERS).map(|number| scope.spawn(move || one(number))).collect()
+        };
+        let times = calls(&mut good, &questions, || done.load(Ordering::Relaxed) >= BAD_LOGINS);
+        ended.store(true, Ordering::Relaxed);
+        for guesser in guessers {
+            guesser.join().unwrap_or_else(|_| Err("panic".into()))?;
+        }
+        let open = slow.join().unwrap_or_else(|_| Err("panic".into()))?;
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((times?, open))
+    })?;
+    let times = Times::of(times);
+    let bar = BAR.max(quiet.p99() * 2);
+    let row = Row::new(format!("beside {open} slow connections, bad logins"));
+    println!("{}", row.times(&times).per_second(times.per_second()).bar_p99(bar));
+    let most = server.mebibytes("VmHWM")?;
+    let verdict = if most <= MOST_MEBIBYTES { "met" } else { "MISSED" };
+    let note = format!("{most:.1} MiB; bar {MOST_MEBIBYTES}: {verdict}");
+    println!("{}", Row::new("most memory of all of that").note(note));
+    Ok(())
+}
+
+/// Calls until there are enough of them and the others have ended.
+fn calls(
+    connection: &mut Connection,
+    questions: &[Question],
+    is_over: impl Fn() -> bool,
+) -> Result<Vec<Duration>> {
+    let mut times = Vec::new();
+    for question in questions.iter().cycle() {
+        if times.len() >= CALLS && is_over() {
+            break;
+        }
+        let clock = Instant::now();
+        let answer = connection.ask(&question.request)?;
+        times.push(clock.elapsed());
+        if answer.status != 200 || answer.body != question.answer {
+            return Err(format!("the good client was answered with {}", answer.status).into());
+        }
+    }
+    Ok(times)
+}
+
+/// Logins with tokens that nobody has; they may be refused and told to wait, and nothing else.
+fn guess(address: SocketAddr, number: u8, done: &AtomicUsize) -> Result<()> {
+    let from = Ipv4Addr::new(127, 0, 1, number + 1);
+    let mut connection = Connection::open_from(from, address)?;
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    while done.fetch_add(1, Ordering::Relaxed) < BAD_LOGINS {
+        let id = format!("{number:04}{:08}", done.load(Ordering::Relaxed));
+        let token = Presented::new(&id, &"s".repeat(32)).ok_or("no token")?.reveal();
+        let status = connection.ask(&request(address, &token, body))?.status;
+        if status != 401 && status != 429 {
+            return Err(format!("a bad login was answered with {status}").into());
+        }
+    }
+    Ok(())
+}
+
+/// A third each: headers that come byte by byte, bodies that do, answers that nobody reads. Tells
+/// how many of them the server has not closed at the end.
+fn slow(server: &Server, token: &str, large: &Question, ended: &AtomicBool) -> Result<usize> {
+    let mut all = Vec::with_capacity(SLOW);
+    for number in 0..SLOW {
+        let last = u8::try_from(number / OF_ADDRESS)? + 2;
+        let from = Ipv4Addr::new(127, 0, 0, last);
+        let mut connection = Connection::open_from(from, server.address)?;
+        match number % 3 {
+            0 => connection.stream.write_all(b"POST /api/v1/mcp HTTP/1.1\r\nX-Slow: ")?,
+            1 => {
+                let head = head(server.address, token, 1_000);
+                connection.stream.write_all(head.as_bytes())?;
+            }
+            _ => {
+                let token_of = String::from_utf8_lossy(&large.request);
+                let request = token_of.replace(&server.token, token);
+                connection.stream.write_all(request.repeat(50).as_bytes())?;
+            }
+        }
+        connection.stream.set_nonblocking(true)?;
+        all.push(connection);
+    }
+    while !ended.load(Ordering::Relaxed) {
+        for (number, connection) in all.iter_mut().enumerate() {
+            if number % 3 != 2 {
+                // Whoever was closed is counted at the end.
+                let _ = connection.stream.write(b" ");
+            }
+        }
+        sleep(DRIP);
+    }
+    let is_open = |(number, connection): &mut (usize, Connection)| {
+        let read = connection.stream.read(&mut [0]);
+        *number % 3 == 2 || read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    Ok(all.into_iter().enumerate().map(|mut one| is_open(&mut one)).filter(|open| *open).count())
+}

@@ -1,0 +1,27 @@
+//! What a process has used so far, as Linux tells it.
+
+use std::io;
+use std::time::Duration;
+
+/// Linux counts processor time in hundredths of a second, whatever its own clock does.
+const TICK: Duration = Duration::from_millis(10);
+
+/// All threads of it, also those that ended.
+pub(crate) fn processor_time(process: u32) -> io::Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name in parentheses may hold blanks; utime and stime are fields 14 and 15 of all.
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields = behind_name.split_whitespace().skip(11).take(2);
+    Ok(TICK * fields.filter_map(|field| field.parse::<u32>().ok()).sum::<u32>())
+}
+
+/// `VmRSS`, the memory that is there now, or `VmHWM`, the most that ever was; in MiB.
+pub(crate) fn mebibytes(process: u32, which: &str) -> io::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+    let number = lines.find(|(name, _)| *name == which).and_then(|(_, rest)| {
+        let kibibytes: u32 = rest.split_whitespace().next()?.parse().ok()?;
+        Some(f64::from(kibibytes) / 1024.0)
+    });
+    number.ok_or_else(|| io::Error::other(format!("no {which} in the status of a process")))
+}

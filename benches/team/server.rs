@@ -1,0 +1,175 @@
+//! The real server on a large backlog, and a token for it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use reqlore_domain::backlog::ItemKind;
+use serde_json::{Value, json};
+
+use crate::client::program;
+use crate::connection::{Connection, request};
+use crate::entities::Language;
+use crate::items::{self, REQUIREMENTS, Size, reference};
+use crate::process::{mebibytes, processor_time};
+use crate::{Result, SIZE};
+
+/// A file that is older than this can be told from its next state by its times.
+const SETTLED: Duration = Duration::from_millis(2_100);
+/// How many different questions are asked in turn.
+const QUESTIONS: usize = 300;
+/// Nobody is told to wait.
+const OFF: &str = "requests_per_second = 0\nfailed_logins_per_minute = 0\n\
+                   look_ups_per_second = 0\nconnections_per_address = 1000\n\
+                   in_flight_per_token = 64\n";
+/// As they are, but for the one good client, which would be told to wait.
+const ON: &str = "requests_per_second = 0\n";
+
+/// How much a server gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limits {
+    Off,
+    On,
+}
+
+/// One backlog in every storage.
+#[derive(Debug)]
+pub(crate) struct Project {
+    root: PathBuf,
+    cache: PathBuf,
+}
+
+impl Project {
+    pub(crate) fn make(folder: &Path, language: &Language, size: Size) -> Result<Self> {
+        let made = Self { root: folder.join("team"), cache: folder.join("cache") };
+        fs::create_dir_all(&made.root)?;
+        items::write(&made.root, language, size)?;
+        sleep(SETTLED);
+        for to in ["sqlite", "sled"] {
+            made.run("fs", &["copy", "--from", "fs", "--to", to])?;
+        }
+        for storage in crate::STORAGES {
+            made.run(storage, &["user", "add", "bench", "--role", "administrator"])?;
+        }
+        Ok(made)
+    }
+
+    /// A new token.
+    pub(crate) fn token(&self, storage: &str) -> Result<String> {
+        Ok(self.run(storage, &["token", "create", "--user", "bench"])?.trim().to_owned())
+    }
+
+    pub(crate) fn start(&self, storage: &str, limits: Limits) -> Result<Server> {
+        let token = self.token(storage)?;
+        let limits = if limits == Limits::Off { OFF } else { ON };
+        fs::write(self.root.join("reqlore.toml"), format!("[http.limits]\n{limits}"))?;
+        let mut command = self.command(storage);
+        command.args(["--transport", "http", "--listen", "127.0.0.1:0", "--log", "error"]);
+        let mut process = command.stderr(Stdio::piped()).spawn()?;
+        let mut errors = process.stderr.take().map(BufReader::new).ok_or("no stderr")?;
+        let (mut told, mut address) = (String::new(), None);
+        while address.is_none() && errors.read_line(&mut told)? > 0 {
+            let place = told.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
+            address = place.and_then(|(address, _)| address.parse().ok());
+        }
+        // Nobody reads what else it says; it must not wait for that.
+        std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
+        let server = Server { process, address: address.unwrap_or(NOWHERE), token };
+        if server.address == NOWHERE { Err(told.into()) } else { Ok(server) }
+    }
+
+    fn run(&self, storage: &str, arguments: &[&str]) -> Result<String> {
+        let output = self.command(storage).args(arguments).output()?;
+        if output.status.success() {
+            return Ok(String::from_utf8(output.stdout)?);
+        }
+        Err(format!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
+    }
+
+    fn command(&self, storage: &str) -> Command {
+        let mut command = Command::new(program());
+        command
+            .env_clear()
+            .env("REQLORE_CACHE", &self.cache)
+            .env("REQLORE_SEARCH_MODEL", "static")
+            .args(["--root".as_ref(), self.root.as_os_str()])
+            .args(["--storage", storage])
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+const NOWHERE: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// A server that runs until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
+}
+
+/// Something to ask, and what is answered.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) request: Vec<u8>,
+    pub(crate) answer: Vec<u8>,
+}
+
+impl Server {
+    /// Questions of this method or tool, each asked once, so that the right answers are known.
+    pub(crate) fn questions(&self, what: &str) -> Result<Vec<Question>> {
+        let count = if what == "tools/list" { 1 } else { QUESTIONS };
+        let mut connection = Connection::open(self.address)?;
+        let mut ask = |number| {
+            let request = request(self.address, &self.token, &body(what, number)?.to_string());
+            let answer = connection.ask(&request)?;
+            let answer = (answer.status, answer.body.to_vec());
+            let json: Value = serde_json::from_slice(&answer.1)?;
+            let content = &json["result"]["structuredContent"];
+            let is_right = match what {
+                "get_item" => content["item"].is_object(),
+                "tools/list" => json["result"]["tools"].is_array(),
+                _ => content["requirements"].as_array().is_some_and(|a| a.len() == REQUIREMENTS),
+            };
+            if answer.0 != 200 || !is_right {
+                return Err(format!("{what} was answered with {} {json}", answer.0).into());
+            }
+            Ok(Question { request, answer: answer.1 })
+        };
+        (0..count).map(&mut ask).collect()
+    }
+
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        Ok(processor_time(self.process.id())?)
+    }
+
+    pub(crate) fn mebibytes(&self, which: &str) -> Result<f64> {
+        Ok(mebibytes(self.process.id(), which)?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// As plain JSON-RPC has it: one body, nothing before.
+fn body(what: &str, number: usize) -> Result<Value> {
+    let stories = SIZE.stories();
+    let (kind, argument, number) = match what {
+        "tools/list" => return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": what })),
+        "get_item" => (ItemKind::Requirement, "reference", number * 31 % SIZE.requirements + 1),
+        _ => (ItemKind::UserStory, "user_story", number * 31 % stories + 1),
+    };
+    let arguments = json!({ argument: reference(kind, number)?.to_string() });
+    let params = json!({ "name": what, "arguments": arguments });
+    Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
+}
