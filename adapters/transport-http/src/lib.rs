@@ -91,6 +91,15 @@ pub struct Ending {
     pub abort: CancellationToken,
 }
 
+impl Ending {
+    /// From here on signals end the server, and not the process. Within a runtime.
+    pub fn by_signals() -> io::Result<Self> {
+        let ending = Self::default();
+        tokio::spawn(listen(ending.clone())?);
+        Ok(ending)
+    }
+}
+
 /// A server that has its port and answers nobody yet.
 #[derive(Debug)]
 pub struct Http {
@@ -143,11 +152,8 @@ impl Http {
 #[async_trait]
 impl Transport for Http {
     async fn serve(self: Box<Self>, endpoint: Arc<dyn Endpoint>) -> io::Result<()> {
-        let ending = Ending::default();
-        let signals = tokio::spawn(listen(ending.clone())?);
-        let ended = self.serve_until(endpoint, ending).await;
-        signals.abort();
-        ended
+        let ending = Ending::by_signals()?;
+        self.serve_until(endpoint, ending).await
     }
 }
 

@@ -11,7 +11,7 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_metrics::{Metrics, Traffic};
-use reqlore_transport_http::{Counters, Http};
+use reqlore_transport_http::{Counters, Ending, Http};
 use tokio::sync::Notify;
 
 use crate::clock::SystemClock;
@@ -71,12 +71,15 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
     let runtime = wire::threads()?;
     let served = runtime.block_on(async {
         let transport = bind(http, authenticator, &is_ready, &metrics, counters)?;
+        let failed = |error| Failure::refused(format!("http: {error}"));
+        // Before anybody is told that it runs.
+        let ending = Ending::by_signals().map_err(failed)?;
         welcome(config, http, &transport, &*store).await?;
         let beside = Beside::start(upkeep, Some((store, is_ready)));
-        let served =
-            Box::new(transport).serve(Arc::new(metrics.endpoint(Arc::new(application)))).await;
+        let endpoint = Arc::new(metrics.endpoint(Arc::new(application)));
+        let served = transport.serve_until(endpoint, ending).await;
         beside.finish().await;
-        served.map_err(|error| Failure::refused(format!("http: {error}")))
+        served.map_err(failed)
     });
     runtime.shutdown_background();
     served.map(|()| OK)

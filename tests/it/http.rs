@@ -1,0 +1,338 @@
+//! The real server at the other end of a real socket: its project and team, made by the commands,
+//! and a client of HTTP/1.1 that sends what it is told to.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::reqlore;
+
+pub(crate) const STORAGES: [&str; 3] = ["fs", "sqlite", "sled"];
+/// A test that waits for an answer for so long waits for nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// So that tests ask as often as they want.
+const UNLIMITED: &str = "[http.limits]\nrequests_per_second = 0\nfailed_logins_per_minute = 0\n\
+                         look_ups_per_second = 0\n";
+
+/// A project on a storage, with the project `shop` beside it, and a team.
+pub(crate) struct Place {
+    scratch: TempDir,
+    pub(crate) storage: &'static str,
+}
+
+impl Place {
+    pub(crate) fn new(storage: &'static str) -> Self {
+        let scratch = crate::client::project();
+        for folder in ["root", "shop"] {
+            std::fs::create_dir(scratch.path().join(folder)).unwrap();
+        }
+        let config = format!("{UNLIMITED}[projects.shop]\nroot = \"../shop\"\n");
+        std::fs::write(scratch.path().join("root/reqlore.toml"), config).unwrap();
+        Self { scratch, storage }
+    }
+
+    pub(crate) fn root(&self) -> std::path::PathBuf {
+        self.scratch.path().join("root")
+    }
+
+    /// The project, its neighbour, and everything that is kept of them.
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = reqlore();
+        command.arg("--root").arg(self.root()).args(["--storage", self.storage]);
+        command
+    }
+
+    /// What a command printed; it must succeed.
+    pub(crate) fn run(&self, line: &str) -> String {
+        let output = self.command().args(line.split(' ')).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.run(line)).unwrap()
+    }
+
+    pub(crate) fn user(&self, name: &str, role: &str) {
+        self.run(&format!("user add {name} --role {role}"));
+    }
+
+    /// A new token of this user.
+    pub(crate) fn token(&self, user: &str, options: &str) -> String {
+        let line = format!("token create --user {user} {options}");
+        self.run(line.trim_end()).trim_end().to_owned()
+    }
+
+    /// The token of a new administrator.
+    pub(crate) fn administrator(&self) -> String {
+        self.user("ada", "administrator");
+        self.token("ada", "")
+    }
+
+    pub(crate) fn serve(&self) -> Server {
+        Server::start(self.command())
+    }
+
+    /// The rows of the audit, the oldest first.
+    pub(crate) fn rows(&self) -> Vec<Value> {
+        let listed = self.json("audit list --last 100000 --json");
+        listed["rows"].as_array().unwrap().clone()
+    }
+}
+
+/// The id within a token.
+pub(crate) fn id(token: &str) -> &str {
+    token.split('_').nth(2).unwrap()
+}
+
+/// A server that says where it listens.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    said: Arc<Mutex<String>>,
+    listener: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts what this command serves, over HTTP at a free port.
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.args(["--transport", "http", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let mut start = String::new();
+        let address = loop {
+            let from = start.len();
+            let read = lines.read_line(&mut start).unwrap();
+            assert!(read > 0, "the server did not start: {start}");
+            let told = start[from..].split_once(" at http://");
+            if let Some((address, _)) = told.and_then(|(_, told)| told.split_once('/')) {
+                break address.parse().unwrap();
+            }
+        };
+        let said = Arc::new(Mutex::new(start));
+        let listener = std::thread::spawn({
+            let said = Arc::clone(&said);
+            move || {
+                for line in lines.lines().map_while(Result::ok) {
+                    said.lock().unwrap().extend([&*line, "\n"]);
+                }
+            }
+        });
+        Self { child, address, said, listener: Some(listener) }
+    }
+
+    pub(crate) fn client(&self, token: &str) -> Client {
+        Client::new(self.address, token)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; what it said on either side.
+    pub(crate) fn wait(mut self) -> (ExitStatus, String) {
+        let mut all = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut all).unwrap();
+        let status = self.child.wait().unwrap();
+        self.listener.take().unwrap().join().unwrap();
+        all += &self.said.lock().unwrap();
+        (status, all)
+    }
+
+    /// Asks it to end; it must end well. What it said.
+    pub(crate) fn end(self) -> String {
+        self.signal(rustix::process::Signal::TERM);
+        let (status, said) = self.wait();
+        assert!(status.success(), "{status}: {said}");
+        said
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A server that a failed test left behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// As they came.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// The code of the JSON-RPC error, if it is one.
+    pub(crate) fn code(&self) -> Option<i64> {
+        self.json()["error"]["code"].as_i64()
+    }
+}
+
+/// A client with a token, on a connection that it keeps while it is kept.
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    /// Whatever is sent with each request.
+    pub(crate) headers: Vec<(String, String)>,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr, token: &str) -> Self {
+        let headers = vec![("Authorization".to_owned(), format!("Bearer {token}"))];
+        Self { address, headers, stream: None }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// As MCP clients ask: what a model can mend comes as a result.
+    pub(crate) fn of_mcp(self) -> Self {
+        self.with("Accept", "application/json, text/event-stream")
+    }
+
+    /// Sends a request without waiting for its answer.
+    pub(crate) fn send(&mut self, line: &str, body: &str) -> std::io::Result<()> {
+        self.send_with(line, &[], body)
+    }
+
+    pub(crate) fn send_with(
+        &mut self,
+        line: &str,
+        further: &[(&str, String)],
+        body: &str,
+    ) -> std::io::Result<()> {
+        let mut request = format!("{line} HTTP/1.1\r\nHost: localhost\r\n");
+        for (name, value) in &self.headers {
+            request.extend([name, ": ", value, "\r\n"]);
+        }
+        for (name, value) in further {
+            request.extend([name, ": ", value, "\r\n"]);
+        }
+        if !body.is_empty() {
+            request.extend(["Content-Type: application/json\r\n"]);
+            request.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
+        }
+        request.extend(["\r\n", body]);
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            none => {
+                let stream = TcpStream::connect(self.address)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_nodelay(true)?;
+                none.insert(BufReader::new(stream))
+            }
+        };
+        stream.get_mut().write_all(request.as_bytes())
+    }
+
+    /// The next answer. Whoever was not answered has no connection any more.
+    pub(crate) fn receive(&mut self) -> std::io::Result<Answer> {
+        let answer = self.stream.as_mut().map_or_else(|| Err(gone()), answer);
+        let closes = |answer: &Answer| answer.head.contains("connection: close");
+        if answer.as_ref().map_or(true, closes) {
+            self.stream = None;
+        }
+        answer
+    }
+
+    pub(crate) fn ask(&mut self, line: &str, body: &str) -> Answer {
+        // A server closes what nobody used for a while, as any client must expect.
+        let again = self.stream.is_some();
+        let answered = self.send(line, body).and_then(|()| self.receive());
+        match answered {
+            Err(_) if again => {
+                self.stream = None;
+                self.send(line, body).unwrap();
+                self.receive().unwrap()
+            }
+            answered => answered.unwrap(),
+        }
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
+        self.ask(&format!("GET {path}"), "")
+    }
+
+    /// A call of the endpoint with this message.
+    pub(crate) fn post(&mut self, message: &Value) -> Answer {
+        self.ask(POST, &message.to_string())
+    }
+
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Answer {
+        self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+    }
+
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Answer {
+        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// The data of a call that must succeed.
+    pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.call(tool, arguments);
+        let mut json = answer.json();
+        assert!(answer.status == 200 && json["result"]["isError"] != true, "{tool}: {answer:?}");
+        json["result"]["structuredContent"].take()
+    }
+}
+
+pub(crate) const POST: &str = "POST /api/v1/mcp";
+
+fn gone() -> std::io::Error {
+    std::io::ErrorKind::NotConnected.into()
+}
+
+fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or(std::io::ErrorKind::InvalidData)?;
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or_default()];
+    stream.read_exact(&mut body)?;
+    let body = String::from_utf8(body).map_err(|_| std::io::ErrorKind::InvalidData)?;
+    Ok(Answer { status, head, body })
+}
+
+/// Asks until it is so, for a second and what a busy machine needs besides.
+pub(crate) fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(5);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}: not within seconds");
+        std::thread::yield_now();
+    }
+}
