@@ -46,6 +46,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("reqlore-contract", &["reqlore-domain", "reqlore-storage-memory"]),
+    ("reqlore-conformance", &[]),
 ];
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.

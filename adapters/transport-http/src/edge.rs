@@ -3,11 +3,13 @@
 //! Who goes away, or waits for too long, is not answered; what was begun is finished all the same,
 //! in a task of its own, so that no write ends half-way.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -18,11 +20,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::endpoint::Endpoint;
 use reqlore_mcp::asker::{Asker, Status, Style};
 use reqlore_mcp::server::Server;
 use reqlore_mcp::wire;
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::runtime::Handle;
@@ -49,14 +53,39 @@ const LISTEN: &str = "subscriptions/listen";
 
 /// rmcp's side of the endpoint.
 pub(crate) struct Mcp {
-    service: StreamableHttpService<Server, NeverSessionManager>,
-    server: Server,
+    service: Box<dyn Service>,
+    /// Told when no more requests come.
+    finish: Box<dyn Fn() + Send + Sync>,
     cancelled: CancellationToken,
+}
+
+/// rmcp's service, whatever handler it has.
+#[async_trait]
+trait Service: Send + Sync {
+    async fn handle(&self, request: Request<Full<Bytes>>) -> Answer;
+}
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+#[async_trait]
+impl<H: ServerHandler> Service for StreamableHttpService<H, NeverSessionManager> {
+    async fn handle(&self, request: Request<Full<Bytes>>) -> Answer {
+        StreamableHttpService::handle(self, request).await
+    }
 }
 
 impl Mcp {
     pub(crate) fn new(endpoint: Arc<dyn Endpoint>, door: &Door, limits: &Limits) -> Self {
         let server = Server::for_requests(endpoint);
+        Self::of(server.clone(), move || server.finish(), door, limits)
+    }
+
+    pub(crate) fn of(
+        handler: impl ServerHandler + Clone,
+        finish: impl Fn() + Send + Sync + 'static,
+        door: &Door,
+        limits: &Limits,
+    ) -> Self {
         let cancelled = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -65,15 +94,14 @@ impl Mcp {
             .with_allowed_hosts(door.hosts())
             .with_allowed_origins(door.origins())
             .with_cancellation_token(cancelled.clone());
-        let factory = server.clone();
         let sessions = Arc::new(NeverSessionManager::default());
-        let service = StreamableHttpService::new(move || Ok(factory.clone()), sessions, config);
-        Self { service, server, cancelled }
+        let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
+        Self { service: Box::new(service), finish: Box::new(finish), cancelled }
     }
 
     /// Subscriptions get their last answers.
     pub(crate) fn finish(&self) {
-        self.server.finish();
+        (self.finish)();
     }
 
     /// Streams end.
@@ -291,7 +319,7 @@ async fn finish<B>(
     body: &Bytes,
 ) -> Result<Response<Body>, Refusal>
 where
-    B: http_body::Body<Data = Bytes, Error = std::convert::Infallible> + Send + Unpin + 'static,
+    B: http_body::Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
 {
     let kind = response.headers().get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS)) {
@@ -325,7 +353,7 @@ where
 /// A stream holds its place as long as it lasts; a standing one only that among its like.
 fn stream<B>(body: B, running: Running) -> Body
 where
-    B: http_body::Body<Data = Bytes, Error = std::convert::Infallible> + Send + Unpin + 'static,
+    B: http_body::Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
 {
     match running.listening {
         Some(listening) => {

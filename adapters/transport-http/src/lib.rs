@@ -31,6 +31,7 @@ use axum::routing::{any, get};
 use reqlore_domain::ports::authenticator::Authenticator;
 use reqlore_domain::ports::endpoint::Endpoint;
 use reqlore_domain::ports::transport::Transport;
+use rmcp::ServerHandler;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -135,8 +136,24 @@ impl Http {
 
     /// Serves until it is told to end.
     pub async fn serve_until(self, endpoint: Arc<dyn Endpoint>, ending: Ending) -> io::Result<()> {
+        let mcp = edge::Mcp::new(endpoint, &self.door, &self.config.limits);
+        self.serve_mcp(mcp, ending).await
+    }
+
+    /// Serves another handler in place of ours: for judges of this transport, whose fixtures are no
+    /// endpoint's.
+    pub async fn serve_handler(
+        self,
+        handler: impl ServerHandler + Clone,
+        ending: Ending,
+    ) -> io::Result<()> {
+        let mcp = edge::Mcp::of(handler, || {}, &self.door, &self.config.limits);
+        self.serve_mcp(mcp, ending).await
+    }
+
+    async fn serve_mcp(self, mcp: edge::Mcp, ending: Ending) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let shared = Arc::new(Shared::new(self.config, self.door, endpoint, ending));
+        let shared = Arc::new(Shared::new(self.config, self.door, mcp, ending));
         let router = Router::new()
             .route(PATH, any(edge::answer))
             .route("/livez", get(probes::alive))
@@ -179,9 +196,9 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(config: Config, door: Door, endpoint: Arc<dyn Endpoint>, ending: Ending) -> Self {
+    fn new(config: Config, door: Door, mcp: edge::Mcp, ending: Ending) -> Self {
         Self {
-            mcp: edge::Mcp::new(endpoint, &door, &config.limits),
+            mcp,
             login: Login::new(config.authenticator, &config.limits),
             gates: Gates::new(&config.limits),
             bodies: Bodies::new(&config.limits),
