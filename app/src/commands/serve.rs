@@ -9,7 +9,6 @@ use reqlore_application::identity::authenticate::TokenAuthenticator;
 use reqlore_application::{Application, Upkeep};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::transport::Transport;
 use reqlore_metrics::{Metrics, Traffic};
 use reqlore_transport_http::{Counters, Ending, Http};
 use tokio::sync::Notify;
