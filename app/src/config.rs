@@ -13,7 +13,8 @@ use reqlore_domain::project::ProjectKey;
 
 use crate::Failure;
 use crate::limits;
-use crate::settings::{self, Flags, Setting};
+use crate::setting::Setting;
+use crate::settings::{self, Flags};
 use crate::storage::Storage;
 use crate::telemetry::Format;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqlore_transport_http::{Limits, Rate};
 
-use crate::settings::Setting;
+use crate::setting::Setting;
 
 /// What all of them begin with.
 pub(crate) const PREFIX: &str = "http.limits.";

@@ -7,6 +7,7 @@ mod ids;
 mod limits;
 mod models;
 mod person;
+mod setting;
 mod settings;
 mod storage;
 mod telemetry;

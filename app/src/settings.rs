@@ -5,18 +5,7 @@
 use std::path::PathBuf;
 
 use crate::limits::LIMITS;
-
-/// One setting, as people meet it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Setting {
-    /// Its name in `reqlore.toml`.
-    pub(crate) key: &'static str,
-    pub(crate) flag: Option<&'static str>,
-    pub(crate) variable: Option<&'static str>,
-    /// As `reqlore.toml` would spell it; empty means not set.
-    pub(crate) default: &'static str,
-    pub(crate) meaning: &'static str,
-}
+use crate::setting::Setting;
 
 /// All but the limits, which have a table of their own.
 const SETTINGS: [Setting; 19] = [

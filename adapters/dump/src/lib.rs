@@ -7,6 +7,7 @@
 //! nothing; the lines are checked again on their way out, because the file may change in between.
 
 mod format;
+mod line;
 mod read;
 mod sequence;
 mod team;

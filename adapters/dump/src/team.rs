@@ -12,7 +12,7 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::format::{parsed, time_as_text, time_from_text, write_line};
+use crate::line::{parsed, time_as_text, time_from_text, write_line};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

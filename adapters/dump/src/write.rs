@@ -17,7 +17,8 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::blocking;
-use crate::format::{End, Header, LINE_BYTES, encode, encode_mark, write_line};
+use crate::format::{End, Header, LINE_BYTES, encode, encode_mark};
+use crate::line::write_line;
 use crate::sequence::Sequence;
 use crate::team::{encode_row, encode_token, encode_user};
 

@@ -9,7 +9,7 @@ use reqlore_domain::time::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::Failed;
-use crate::{SqliteStore, read, write};
+use crate::{SqliteStore, json};
 
 /// At most so many keys go in one step, so that commits need not wait long.
 const FORGOTTEN_AT_ONCE: usize = 10_000;
@@ -42,7 +42,7 @@ pub(crate) fn earlier(connection: &Connection, key: &str) -> Result<Option<Earli
     let mut select = connection.prepare_cached(select)?;
     let mut rows = select.query([key])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let earlier: Earlier = read::parsed(row, 0, "what happened under a key is")?;
+    let earlier: Earlier = json::parsed(row, 0, "what happened under a key is")?;
     let answer: Option<String> = row.get(1)?;
     Ok(Some(Earlier { answer: answer.map(Into::into), ..earlier }))
 }
@@ -53,7 +53,7 @@ pub(crate) fn insert(connection: &Connection, key: &str, earlier: &Earlier) -> R
         "INSERT INTO answers (key, at, text) VALUES (?1, ?2, ?3) \
          ON CONFLICT (key) DO UPDATE SET at = excluded.at, text = excluded.text, answer = NULL",
     )?;
-    upsert.execute((key, earlier.at.0, write::json(earlier)?))?;
+    upsert.execute((key, earlier.at.0, json::written(earlier)?))?;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use reqlore_group_commit::unbroken;
 use rusqlite::{Connection, Row};
 
 use crate::error::Failed;
-use crate::{SqliteStore, audit, read, write};
+use crate::{SqliteStore, audit, json};
 
 #[async_trait]
 impl IdentityRepository for SqliteStore {
@@ -136,12 +136,12 @@ fn put_user(connection: &Connection, user: &User) -> Result<(), Failed> {
         "INSERT INTO users (key, text) VALUES (?1, ?2) \
          ON CONFLICT (key) DO UPDATE SET text = excluded.text",
     )?;
-    upsert.execute((user.name.key(), write::json(user)?))?;
+    upsert.execute((user.name.key(), json::written(user)?))?;
     Ok(())
 }
 
 fn put_token(connection: &Connection, token: &Token) -> Result<(), Failed> {
-    let text = write::json(&Token { last_used_at: None, ..token.clone() })?;
+    let text = json::written(&Token { last_used_at: None, ..token.clone() })?;
     let used = token.last_used_at.map(|at| at.0);
     let mut upsert = connection.prepare_cached(
         "INSERT INTO tokens (id, user, created, used, text) VALUES (?1, ?2, ?3, ?4, ?5) \
@@ -169,11 +169,11 @@ fn count(connection: &Connection) -> Result<(), Failed> {
 }
 
 fn user(row: &Row<'_>, column: usize) -> Result<User, Failed> {
-    read::parsed(row, column, "a user is")
+    json::parsed(row, column, "a user is")
 }
 
 /// Of a row of text and last use.
 fn token(row: &Row<'_>) -> Result<Token, Failed> {
-    let token: Token = read::parsed(row, 0, "a token is")?;
+    let token: Token = json::parsed(row, 0, "a token is")?;
     Ok(Token { last_used_at: row.get::<_, Option<i64>>(1)?.map(Timestamp), ..token })
 }

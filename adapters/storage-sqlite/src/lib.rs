@@ -10,6 +10,7 @@ mod check;
 mod connection;
 mod error;
 mod identity;
+mod json;
 mod place;
 mod pool;
 mod read;

@@ -11,7 +11,6 @@ use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
 use reqlore_domain::ports::documents::{Changes, Filter, Links, Page, Revision, StoreError};
 use reqlore_domain::project::ProjectKey;
 use rusqlite::{Connection, OptionalExtension, Row};
-use serde::de::DeserializeOwned;
 
 use crate::error::{DATABASE, Failed, RESTORE, refused};
 
@@ -268,16 +267,6 @@ fn sound(id: DocumentId, body: Bytes, version: Version) -> Result<Document, Fail
 fn version(row: &Row<'_>, column: usize) -> Result<Version, Failed> {
     let version = Version::parse(row.get_ref(column)?.as_str().map_err(wrong_type)?);
     version.ok_or_else(|| unreadable("a document's version is"))
-}
-
-/// What [`crate::write::json`] wrote.
-pub(crate) fn parsed<T: DeserializeOwned>(
-    row: &Row<'_>,
-    column: usize,
-    what: &str,
-) -> Result<T, Failed> {
-    let text = row.get_ref(column)?.as_str().map_err(wrong_type)?;
-    serde_json::from_str(text).map_err(|_| unreadable(what))
 }
 
 pub(crate) fn wrong_type(_: rusqlite::types::FromSqlError) -> Failed {

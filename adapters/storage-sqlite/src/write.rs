@@ -16,7 +16,6 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_group_commit::decided;
 use rusqlite::Connection;
-use serde::Serialize;
 
 use crate::error::{DATABASE, Failed, RESTORE, refused, unavailable};
 use crate::place::Place;
@@ -193,12 +192,6 @@ fn change(
         }
     }
     Ok(revision)
-}
-
-/// What is kept as JSON.
-pub(crate) fn json(value: &impl Serialize) -> Result<String, Failed> {
-    let text = serde_json::to_string(value);
-    text.map_err(|error| StoreError::Fault(error.to_string()).into())
 }
 
 /// Counts the project on, and gives it a row if it has none.

@@ -1,29 +1,9 @@
 //! The one on whose behalf a call is made, and how far that goes.
 
-use serde::{Deserialize, Serialize};
-
+use super::access::Access;
 use super::role::Role;
 use super::token::TokenId;
 use crate::project::ProjectKey;
-
-/// What a tool needs and a caller has: writing includes reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    Read,
-    Write,
-}
-
-impl Access {
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
 
 /// The one on whose behalf a call is made.
 #[derive(Debug, Clone, PartialEq, Eq)]

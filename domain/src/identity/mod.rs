@@ -1,13 +1,15 @@
 //! Who calls, and what they may do: users with roles, and the tokens that stand for them (S5 4;
 //! rulings 7).
 
+mod access;
 mod caller;
 mod redact;
 mod role;
 pub mod token;
 mod user;
 
-pub use caller::{Access, Caller, Reach};
+pub use access::Access;
+pub use caller::{Caller, Reach};
 pub use redact::redact;
 pub use role::Role;
 pub use token::{Denial, Digest, Holder, Presented, Token, TokenId};

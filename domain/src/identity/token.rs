@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::caller::Access;
+use super::access::Access;
 use super::user::{User, UserName};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;

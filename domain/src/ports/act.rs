@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::answers::{Earlier, Once};
 use super::clock::Clock;
-use super::documents::{StoreError, StoreResult};
+use super::failure::{StoreError, StoreResult};
+use super::once::{Earlier, Once};
 use crate::audit::{Entry, OK, Target};
 use crate::identity::Caller;
 use crate::project::ProjectKey;

@@ -1,0 +1,84 @@
+//! Why a storage did not do it.
+
+use thiserror::Error;
+
+use super::once::Earlier;
+use crate::error::{Error, ErrorKind};
+
+pub type StoreResult<T> = std::result::Result<T, StoreError>;
+
+/// Why a storage did not do it. `place` is relative to the project, never an absolute path.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The decision refused; its words go to the caller unchanged.
+    #[error("{0}")]
+    Decided(#[source] Error),
+    /// It happened before, under the same key; nothing was written.
+    #[error("this was done before under the same key")]
+    Repeated(Box<Earlier>),
+    /// Others kept writing all the time; nothing was written.
+    #[error("{reason}")]
+    Busy { reason: String },
+    /// Permissions, space, a vanished folder: nothing was written.
+    #[error("{place}: {reason}")]
+    Unavailable { place: String, reason: String, source: Option<std::io::Error> },
+    /// The place leads outside of the project or is no regular file; it was not touched.
+    #[error("{place}: {reason}")]
+    Refused { place: String, reason: String },
+    /// The content is there and can't be used.
+    #[error("{place}: {reason}")]
+    Unreadable { place: String, reason: String },
+    /// A fault of ours.
+    #[error("{0}")]
+    Fault(String),
+}
+
+impl StoreError {
+    /// The same for another caller whom it concerns as well. A decision's error concerns one
+    /// caller; here it becomes a fault.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        match self {
+            Self::Decided(error) => Self::Fault(error.to_string()),
+            Self::Repeated(earlier) => Self::Repeated(earlier.clone()),
+            Self::Busy { reason } => Self::Busy { reason: reason.clone() },
+            Self::Unavailable { place, reason, source } => Self::Unavailable {
+                place: place.clone(),
+                reason: reason.clone(),
+                source: source.as_ref().map(|source| match source.raw_os_error() {
+                    Some(code) => std::io::Error::from_raw_os_error(code),
+                    None => std::io::Error::new(source.kind(), source.to_string()),
+                }),
+            },
+            Self::Refused { place, reason } => {
+                Self::Refused { place: place.clone(), reason: reason.clone() }
+            }
+            Self::Unreadable { place, reason } => {
+                Self::Unreadable { place: place.clone(), reason: reason.clone() }
+            }
+            Self::Fault(fault) => Self::Fault(fault.clone()),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        let kind = match error {
+            StoreError::Decided(error) => return error,
+            StoreError::Repeated(_) => ErrorKind::Conflict,
+            StoreError::Busy { .. } => ErrorKind::Busy,
+            StoreError::Unavailable { source, .. } => {
+                let error = Error::new(ErrorKind::Unavailable, message);
+                return match source {
+                    Some(source) => error.caused_by(source),
+                    None => error,
+                };
+            }
+            StoreError::Refused { .. } => ErrorKind::Refused,
+            StoreError::Unreadable { .. } => ErrorKind::Unreadable,
+            StoreError::Fault(_) => ErrorKind::Internal,
+        };
+        Error::new(kind, message)
+    }
+}
