@@ -20,6 +20,7 @@ mod knowledge;
 mod model;
 mod moving;
 mod over_http;
+mod rights;
 mod schemas;
 mod stdio;
 mod storages;
