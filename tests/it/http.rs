@@ -107,7 +107,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts what this command serves, over HTTP at a free port.
     pub(crate) fn start(mut command: Command) -> Self {
-        command.args(["--transport", "http", "--listen", "127.0.0.1:0"]);
+        command.args(["--listen", "127.0.0.1:0"]);
+        Self::start_at(command)
+    }
+
+    /// The same where the command says.
+    pub(crate) fn start_at(mut command: Command) -> Self {
+        command.args(["--transport", "http"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut start = String::new();
