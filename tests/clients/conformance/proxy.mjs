@@ -8,8 +8,7 @@ export async function proxy(target, token) {
   const { hostname, port, pathname } = new URL(target);
   const agent = new Agent({ keepAlive: true });
   const server = createServer((asked, answer) => {
-    const named = asked.rawHeaders.filter((_, at) => !/^authorization$/i.test(asked.rawHeaders[at - at % 2]));
-    const headers = [...named, 'Authorization', `Bearer ${token}`];
+    const headers = [...asked.rawHeaders, 'Authorization', `Bearer ${token}`];
     const { method, url: path } = asked;
     const sent = request({ agent, hostname, port, path, method, headers, setHost: false });
     sent.on('response', (got) => {
