@@ -10,7 +10,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { proxy } from './proxy.mjs';
-import { Server } from './server.mjs';
+import { Listening } from '../typescript/server.mjs';
 
 const ERAS = ['2025-11-25', '2026-07-28'];
 
@@ -88,7 +88,7 @@ async function contend(name, server, token) {
 }
 
 async function judgeProduct() {
-  const product = new Server(binary, ['--storage', 'sqlite']);
+  const product = new Listening(binary, ['--storage', 'sqlite']);
   try {
     const token = product.user('judge', 'user');
     await product.start('--transport', 'http', '--listen', '127.0.0.1:0');
@@ -102,7 +102,7 @@ async function judgeProduct() {
 }
 
 async function judgeFixtures() {
-  const server = new Server(fixtures);
+  const server = new Listening(fixtures);
   try {
     await server.start();
     await contend('fixtures', server, () => server.log().match(/reqlore_pat_\w+/)[0]);

@@ -1,4 +1,4 @@
-"""The official Python clients, and how they start the server and connect to it."""
+"""The official Python clients, and how they connect to the server."""
 
 import asyncio
 import contextlib
@@ -6,49 +6,22 @@ import functools
 import logging
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import fastmcp
 import mcp
-from fastmcp.client.transports import StdioTransport
 from mcp import MCPDeprecationWarning
 from mcp.client.subscriptions import ResourceUpdated, Subscription, listen
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
+
+from servers import Listening, Piped, Shown
 
 # Subscribing as the old era does is what is judged here.
 warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
 
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
-
-
-@dataclass(frozen=True)
-class Server:
-    """How to start the server in a folder of its own, and how it ended there."""
-
-    observe: str
-    binary: str
-    folder: Path
-
-    @property
-    def project(self) -> Path:
-        return self.folder / "project"
-
-    @property
-    def log(self) -> str:
-        log = self.folder / "stderr"
-        return log.read_text(errors="replace") if log.exists() else ""
-
-    @property
-    def exit(self) -> str:
-        return (self.folder / "exit").read_text().strip()
-
-    @property
-    def launch(self) -> dict[str, Any]:
-        arguments = [str(self.folder), self.binary]
-        return {"command": self.observe, "args": arguments, "cwd": str(self.project)}
 
 
 @dataclass(frozen=True)
@@ -95,45 +68,48 @@ async def next_message(heard: asyncio.Queue[Any]) -> str:
 
 
 @contextlib.asynccontextmanager
-async def connect_mcp(server: Server, mode: str) -> AsyncIterator[Connection]:
+async def connect_mcp(server: Piped | Shown, mode: str) -> AsyncIterator[Connection]:
     """The SDK itself holds structured content against the output schema, in every call."""
-    transport = mcp.stdio_client(mcp.StdioServerParameters(**server.launch))
     heard = asyncio.Queue()
-    async with mcp.Client(transport, mode=mode, message_handler=heard.put) as client:
+    async with mcp.Client(server.for_mcp(), mode=mode, message_handler=heard.put) as client:
         yield Connection(client, client.call_tool, heard)
 
 
 @contextlib.asynccontextmanager
-async def connect_fastmcp(server: Server, mode: str) -> AsyncIterator[Connection]:
+async def connect_fastmcp(server: Piped | Shown, mode: str) -> AsyncIterator[Connection]:
     """FastMCP makes typed data of structured content besides, and logs an error where it cannot."""
-    transport = StdioTransport(**server.launch, keep_alive=False)
     heard = asyncio.Queue()
-    async with fastmcp.Client(transport, mode=mode, message_handler=heard.put) as client:
+    async with fastmcp.Client(server.for_fastmcp(), mode=mode, message_handler=heard.put) as client:
         call_tool = functools.partial(client.call_tool, raise_on_error=False)
         yield Connection(client, call_tool, heard, suffix="_mcp")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One client in one era."""
+    """One client in one era on one transport."""
 
     name: str
-    connect: Callable[[Server, str], contextlib.AbstractAsyncContextManager[Connection]]
+    connect: Callable[[Piped | Shown, str], contextlib.AbstractAsyncContextManager[Connection]]
     mode: str
     version: str
     discovers: bool = True
+    start: type[Piped] = Piped
+
+    def over_http(self) -> "Contender":
+        return replace(self, name=f"{self.name} http", start=Listening)
 
 
 # In mode "auto" both send server/discover first and would fall back to initialize; that they did
 # not is what the check of the negotiated version finds out. With a version for a mode the first
 # line that the server sees is an ordinary request, and the client never learns the server's name.
-CONTENDERS = [
+PIPED = [
     Contender("mcp legacy", connect_mcp, "legacy", LEGACY),
     Contender("mcp modern", connect_mcp, "auto", MODERN),
     Contender("mcp modern undiscovered", connect_mcp, MODERN, MODERN, discovers=False),
     Contender("fastmcp legacy", connect_fastmcp, "legacy", LEGACY),
     Contender("fastmcp modern", connect_fastmcp, "auto", MODERN),
 ]
+CONTENDERS = [*PIPED, *(contender.over_http() for contender in PIPED)]
 
 
 class Complaints(logging.Handler):

@@ -1,7 +1,10 @@
 """What is expected of an answer, and how a check says that it is not so."""
 
 import re
+from collections.abc import Awaitable
 from typing import Any
+
+from mcp import MCPError
 
 
 class Mismatch(Exception):
@@ -42,3 +45,16 @@ def version_of(result: Any) -> str:
     version = result.structured_content["version"]
     expect_match("version", version, r"^[0-9a-f]{16}$")
     return version
+
+
+async def refused(asking: Awaitable[Any]) -> MCPError:
+    """The error of the protocol, also where the client wraps it in a group."""
+    try:
+        answer = await asking
+    except (MCPError, BaseExceptionGroup) as error:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, MCPError):
+            return error
+        raise
+    raise Mismatch(f"no error but {answer!r}")

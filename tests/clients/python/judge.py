@@ -16,10 +16,12 @@ import jsonschema
 from mcp import MCPError
 
 import backlog
-from clients import CONTENDERS, Complaints, Connection, Contender, Server
+import refusals
+from clients import CONTENDERS, MODERN, Complaints, Connection, Contender
 from expect import (
     Mismatch, expect, expect_answer, expect_match, expect_tool_error, text_of, version_of,
 )
+from servers import Listening
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -87,6 +89,10 @@ class Session:
     connection: Connection
     project: Path
     complaints: list[str]
+
+    @property
+    def is_http(self) -> bool:
+        return self.contender.start.is_http
 
     async def call(self, name: str, **arguments: str) -> Any:
         common = {"project_root": str(self.project), "operation_description": "Judge the server"}
@@ -225,12 +231,15 @@ async def missing_requirement(session: Session) -> None:
     expect_tool_error(result, r"\ARequirement not found\.\Z", "not_found", NOT_FOUND, "index")
 
 
-@check("an unknown tool is the JSON-RPC error -32601")
+@check("an unknown tool is the JSON-RPC error of its era and transport")
 async def unknown_tool(session: Session) -> None:
+    modern = session.contender.version == MODERN
+    # Since then -32601 is a 404 over HTTP, as if the server itself were not there.
+    code = INVALID_PARAMS if modern and session.is_http else METHOD_NOT_FOUND
     try:
         result = await session.call("reqlix_no_such_tool")
     except MCPError as error:
-        expect("code", error.code, METHOD_NOT_FOUND)
+        expect("code", error.code, code)
         expect_match("message", error.message, "reqlix_no_such_tool")
     else:
         raise Mismatch(f"no error but {result!r}")
@@ -308,8 +317,7 @@ async def run_checks(session: Session, verdicts: Verdicts) -> None:
 async def judge(contender: Contender, observe: str, binary: str) -> int:
     verdicts = Verdicts(f"python {contender.name}")
     with tempfile.TemporaryDirectory(prefix="reqlore-judge-") as folder:
-        server = Server(observe, binary, Path(folder))
-        server.project.mkdir()
+        server = contender.start(observe, binary, Path(folder))
         with verdicts.reporting("connection", silent=True):
             async with contextlib.AsyncExitStack() as stack:
                 complaints = stack.enter_context(Complaints().listening())
@@ -318,8 +326,13 @@ async def judge(contender: Contender, observe: str, binary: str) -> int:
                     connection = await stack.enter_async_context(connecting)
                 session = Session(contender, connection, server.project, complaints)
                 await run_checks(session, verdicts)
+        if isinstance(server, Listening):
+            for title, function in refusals.CHECKS:
+                with verdicts.reporting(title):
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        await function(contender, server)
         with verdicts.reporting("the server ends by itself with exit code 0"):
-            expect("exit code, none if it was killed", server.exit, "0")
+            expect("exit code, none if it was killed", server.end(), "0")
         if verdicts.failures:
             print(server.log, file=sys.stderr, end="")
     return verdicts.failures

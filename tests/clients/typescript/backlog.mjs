@@ -4,7 +4,8 @@
 import { readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { Mismatch, expect, expectMatch, expectToolError } from './expect.mjs';
+import { LEGACY } from './clients.mjs';
+import { expect, expectMatch, expectToolError, refused } from './expect.mjs';
 
 const INVALID_PARAMS = -32602;
 const CONFLICT = -32012;
@@ -42,12 +43,6 @@ async function data(session, name, given = {}) {
 }
 
 const references = (items) => items.map((item) => item.reference_id);
-
-async function refused(asking) {
-  const answer = await asking.catch((error) => ({ error }));
-  if (!answer.error) throw new Mismatch('error', answer, 'one');
-  return answer.error;
-}
 
 async function creation(session) {
   const requirement = { user_story: 'US-001', priority: 1, type: 'Functional' };
@@ -163,6 +158,12 @@ async function completion({ client }) {
 }
 
 async function subscription(session) {
+  if (session.isHttp && session.version === LEGACY) {
+    // Without a session nobody could be told, so it is not offered, and the clients know.
+    const error = await refused(session.client.subscribeResource({ uri: EPIC }));
+    expectMatch('message', error.message, /resources\/subscribe|subscri/i);
+    return;
+  }
   const news = await session.watch(EPIC);
   await data(session, 'update_epic', { epic: 'EP-001', title: 'Identity' });
   expect('news', [await news.next(), await news.next()].sort(), [EPIC, 'list']);

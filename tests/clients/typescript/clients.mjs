@@ -1,16 +1,21 @@
-// The official TypeScript clients, and how they start the server and connect to it.
+// The official TypeScript clients, and how they connect to the server.
 
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client as ClientOfSdk } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as TransportOfSdk } from '@modelcontextprotocol/sdk/client/stdio.js';
 import {
+  StreamableHTTPClientTransport as HttpTransportOfSdk,
+} from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
   ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
+
+import { Listening } from './server.mjs';
 
 export const LEGACY = '2025-11-25';
 export const MODERN = '2026-07-28';
@@ -20,13 +25,30 @@ const SELF = { name: 'reqlore-judge', version: '1.0.0' };
 // Both SDKs hold structured content against the output schemas of the tools that were listed, so
 // `tools/list` is among the first checks.
 
-/** How to start the server in a folder of its own, and how it ended there. */
-export class Server {
+/** How to start the server in a folder of its own on pipes, and how it ended there. */
+class Piped {
+  isHttp = false;
+
   constructor(observe, binary) {
     this.folder = mkdtempSync(join(tmpdir(), 'reqlore-judge-'));
     this.project = join(this.folder, 'project');
     this.launch = { command: observe, args: [this.folder, binary], cwd: this.project };
     mkdirSync(this.project);
+  }
+
+  async start() {}
+
+  transport(Pipes) {
+    return new Pipes(this.launch);
+  }
+
+  log() {
+    return this.read('stderr');
+  }
+
+  /** Its exit code, none if it was killed. */
+  async end() {
+    return this.read('exit').trim();
   }
 
   read(file) {
@@ -39,12 +61,44 @@ export class Server {
   }
 }
 
-async function connectSdk(launch, complain) {
-  const transport = new TransportOfSdk(launch);
+/** The server over HTTP, where every client shows a token. */
+class Http extends Listening {
+  isHttp = true;
+
+  constructor(_, binary) {
+    super(binary);
+    this.token = this.user('ann', 'user');
+  }
+
+  start() {
+    return super.start('--transport', 'http', '--listen', '127.0.0.1:0');
+  }
+
+  transport(_, Transport) {
+    const headers = { Authorization: `Bearer ${this.token}` };
+    return new Transport(new URL(this.url), { requestInit: { headers } });
+  }
+
+  /** The same server, to which another token is shown. */
+  withToken(token) {
+    return Object.assign(Object.create(this), { token });
+  }
+
+  async end() {
+    return String(await super.end());
+  }
+}
+
+async function connectSdk(server, complain) {
+  const transport = server.transport(TransportOfSdk, HttpTransportOfSdk);
   const connection = { client: new ClientOfSdk(SELF) };
   connection.client.onerror = complain;
   // This SDK tells the negotiated version to its transport only.
-  transport.setProtocolVersion = (version) => (connection.version = version);
+  const { setProtocolVersion } = transport;
+  transport.setProtocolVersion = (version) => {
+    connection.version = version;
+    setProtocolVersion?.call(transport, version);
+  };
   await connection.client.connect(transport);
   connection.hear = (updated, listChanged) => {
     connection.client.setNotificationHandler(ResourceUpdatedNotificationSchema, updated);
@@ -53,10 +107,10 @@ async function connectSdk(launch, complain) {
   return connection;
 }
 
-const connectClient = (mode) => async (launch, complain) => {
+const connectClient = (mode) => async (server, complain) => {
   const client = new Client(SELF, { versionNegotiation: { mode } });
   client.onerror = complain;
-  await client.connect(new StdioClientTransport(launch));
+  await client.connect(server.transport(StdioClientTransport, StreamableHTTPClientTransport));
   const hear = (updated, listChanged) => {
     client.setNotificationHandler('notifications/resources/updated', updated);
     client.setNotificationHandler('notifications/resources/list_changed', listChanged);
@@ -65,12 +119,16 @@ const connectClient = (mode) => async (launch, complain) => {
 };
 
 // The newer SDK makes one error of the codes that both eras have for a resource that is not there.
-export const CONTENDERS = [
+const PIPED = [
   { name: 'sdk legacy', connect: connectSdk, version: LEGACY, notFound: -32002 },
   { name: 'client legacy', connect: connectClient('legacy'), version: LEGACY },
   { name: 'client modern', connect: connectClient('auto'), version: MODERN },
   { name: 'client modern pinned', connect: connectClient({ pin: MODERN }), version: MODERN },
-];
+].map((contender) => ({ ...contender, Server: Piped }));
+const OVER_HTTP = PIPED.map((contender) => (
+  { ...contender, name: `${contender.name} http`, Server: Http }
+));
+export const CONTENDERS = [...PIPED, ...OVER_HTTP];
 
 /** What was heard and not yet asked for. */
 class News {
@@ -90,9 +148,9 @@ class News {
 
 /** A connection as the checks see it, whichever client made it. */
 export class Session {
-  constructor(contender, connection, project, complaints) {
+  constructor(contender, connection, { project, isHttp }, complaints) {
     const { version: expectedVersion, notFound = -32602 } = contender;
-    Object.assign(this, connection, { expectedVersion, notFound, project, complaints });
+    Object.assign(this, connection, { expectedVersion, notFound, project, isHttp, complaints });
   }
 
   call(name, rest = {}) {

@@ -45,3 +45,9 @@ export function versionOf(result) {
   expectMatch('version', version, /^[0-9a-f]{16}$/);
   return version;
 }
+
+export async function refused(asking) {
+  const answer = await asking.catch((error) => ({ error }));
+  if (!answer.error) throw new Mismatch('error', answer, 'one');
+  return answer.error;
+}

@@ -6,10 +6,11 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import * as backlog from './backlog.mjs';
-import { CONTENDERS, Server, Session } from './clients.mjs';
+import { CONTENDERS, MODERN, Session } from './clients.mjs';
 import {
   Mismatch, expect, expectAnswer, expectMatch, expectToolError, textOf, versionOf,
 } from './expect.mjs';
+import * as refusals from './refusals.mjs';
 
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;
@@ -166,8 +167,10 @@ async function missingRequirement(session) {
 }
 
 async function unknownTool(session) {
+  // Since 2026-07-28 -32601 is a 404 over HTTP, as if the server itself were not there.
+  const code = session.isHttp && session.version === MODERN ? INVALID_PARAMS : METHOD_NOT_FOUND;
   const answer = await session.call('reqlix_no_such_tool').catch((error) => error);
-  expect('code', answer.code, METHOD_NOT_FOUND);
+  expect('code', answer.code, code);
   expectMatch('message', answer.message, /reqlix_no_such_tool/);
 }
 
@@ -207,7 +210,7 @@ const CHECKS = [
   ['a bad section is a tool error that names it, not an exception', badSection],
   ['the knowledge graph and docsets answer as their schemas say', knowledge],
   ['delete of a missing requirement says exactly that', missingRequirement],
-  ['an unknown tool is the JSON-RPC error -32601', unknownTool],
+  ['an unknown tool is the JSON-RPC error of its era and transport', unknownTool],
   [`${PARALLEL} parallel gets are all answered`, parallelGets],
   [`${PARALLEL} parallel sets all land`, parallelSets],
   ...backlog.CHECKS,
@@ -266,23 +269,30 @@ function gatherComplaints() {
 
 async function judge(contender, observe, binary) {
   const verdicts = new Verdicts(`typescript ${contender.name}`);
-  const server = new Server(observe, binary);
+  const server = new contender.Server(observe, binary);
   const { complaints, complain } = gatherComplaints();
   try {
-    const connect = () => contender.connect(server.launch, complain);
+    const connect = async () => {
+      await server.start();
+      return contender.connect(server, complain);
+    };
     const connection = await verdicts.report('connection', connect, true);
     if (connection) {
-      const session = new Session(contender, connection, server.project, complaints);
+      const session = new Session(contender, connection, server, complaints);
       for (const [title, check] of CHECKS) {
         await verdicts.report(title, () => check(session));
       }
+      for (const [title, check] of server.isHttp ? refusals.CHECKS : []) {
+        await verdicts.report(title, () => check(contender, server));
+      }
       await verdicts.report('the server ends by itself with exit code 0', async () => {
         await connection.client.close();
-        expect('exit code, none if it was killed', server.read('exit').trim(), '0');
+        expect('exit code, none if it was killed', await server.end(), '0');
       });
     }
-    if (verdicts.failures) process.stderr.write(server.read('stderr'));
+    if (verdicts.failures) process.stderr.write(server.log());
   } finally {
+    await server.end();
     server.remove();
   }
   return verdicts.failures;

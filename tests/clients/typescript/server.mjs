@@ -1,4 +1,4 @@
-// Starts a server that says in its log where it listens, and ends it.
+// A server that runs before its clients come: it says in its log where it listens.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
@@ -9,7 +9,7 @@ const PATIENCE_MS = 20_000;
 const ADDRESS = /http:\/\/127\.0\.0\.1:\d+\/\S+/;
 
 /** A program in a folder of its own, with a home there, so that it reads nobody's settings. */
-export class Server {
+export class Listening {
   constructor(program, options = []) {
     this.folder = mkdtempSync(join(tmpdir(), 'reqlore-judge-'));
     this.project = join(this.folder, 'project');
@@ -21,11 +21,13 @@ export class Server {
 
   /** A new user with this role; gives a token of theirs. */
   user(name, role) {
-    const run = (...words) => execFileSync(this.program, [...this.options, ...words], {
-      ...this.common, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    run('user', 'add', name, '--role', role);
-    return run('token', 'create', '--user', name).trim();
+    this.run('user', 'add', name, '--role', role);
+    return this.run('token', 'create', '--user', name).trim();
+  }
+
+  run(...words) {
+    const options = { ...this.common, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] };
+    return execFileSync(this.program, [...this.options, ...words], options);
   }
 
   async start(...words) {
