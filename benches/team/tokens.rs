@@ -116,7 +116,7 @@ fn authenticator(store: &Arc<dyn Store>) -> TokenAuthenticator {
 }
 
 async fn put(store: &dyn Store) -> Result<()> {
-    let name = UserName::parse("bench").map_err(String::from)?;
+    let name = UserName::parse("bench")?;
     let user = User { name, role: Role::User, created_at: NOW, disabled_at: None };
     let mut changes = vec![IdentityChange::User(user.clone())];
     for number in 0..TOKENS {
