@@ -20,7 +20,7 @@ const BATCH: usize = 2_048;
 /// So many may wait when the storage takes none.
 const MOST: usize = 16_384;
 /// The arguments that say what a call is about.
-const ABOUT: [&str; 12] = [
+const ABOUT: [&str; 8] = [
     "reference",
     "epic",
     "user_story",
@@ -28,12 +28,18 @@ const ABOUT: [&str; 12] = [
     "acceptance_criteria",
     "source",
     "target",
-    "section",
-    "index",
     "id",
-    "docset",
-    "project_root",
 ];
+/// And those whose values say nothing without their names.
+const NAMED: [&str; 5] = ["section", "index", "docset", PROJECT, REPOSITORY];
+/// By these a call names a project of its own.
+const PROJECT: &str = "project_root";
+const REPOSITORY: &str = "repo";
+
+/// So many characters of an argument are taken.
+const LONGEST: usize = 200;
+/// The reason of a row of a write that had happened before, under the same key.
+const REPEATED: &str = "repeated";
 
 /// Collects rows and writes them in batches; does nothing where there is no audit.
 pub(crate) struct Recorder {
@@ -85,26 +91,28 @@ impl Recorder {
         if self.log.is_none() {
             return Ok(());
         }
-        let waiting = {
-            let mut waiting = self.lock();
-            if waiting.len() < MOST {
-                waiting.push(entry);
-            }
-            waiting.len()
-        };
-        // Whoever fills a batch writes it; the others go on meanwhile.
-        let flushed = match waiting % BATCH {
-            0 => self.flush().await,
-            _ => Ok(()),
-        };
-        match flushed {
-            Err(_) if waiting >= MOST => {
-                let message = "The audit can't be written, so nothing is answered for now; the \
-                               server's log says why. Try again later.";
-                Err(Error::new(ErrorKind::Unavailable, message))
-            }
-            _ => Ok(()),
+        let mut entry = Some(entry);
+        // Whoever fills a batch writes it, and whoever finds no room: the others go on meanwhile.
+        if self.push(&mut entry).is_multiple_of(BATCH) {
+            // The next round tries again.
+            let _ = self.flush().await;
+            self.push(&mut entry);
         }
+        if entry.is_some() {
+            let message = "The audit can't be written, so nothing is answered for now; the \
+                           server's log says why. Try again later.";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        Ok(())
+    }
+
+    /// Takes the row if there is room; tells how many wait.
+    fn push(&self, entry: &mut Option<Entry>) -> usize {
+        let mut waiting = self.lock();
+        if waiting.len() < MOST {
+            waiting.extend(entry.take());
+        }
+        waiting.len()
     }
 
     /// Writes what waits. It waits until it is written, so a caller who stops waiting here may leave
@@ -132,22 +140,40 @@ impl Recorder {
 
 fn entry(audited: &Audited, noted: Noted<'_>, error: Option<&Error>) -> Entry {
     let Noted { caller, correlation_id, action, targets } = noted;
+    // Which project a call means that names one is known to the tool alone; what was named is told.
+    let names_one = |target: &Target| {
+        let named = target.name.split_once('=');
+        named.is_some_and(|(key, _)| [PROJECT, REPOSITORY].contains(&key))
+    };
+    let project = (!targets.iter().any(names_one)).then(|| caller.project.clone());
     Entry {
         at: audited.started(),
         user: caller.name.clone(),
         token: caller.token.clone(),
-        project: Some(caller.project.clone()),
-        action: action.to_owned(),
+        project,
+        action: short(action).to_owned(),
         targets,
         result: error.map_or(OK, |error| error.kind.name()).to_owned(),
         micros: audited.micros(),
         correlation_id: correlation_id.to_owned(),
-        reason: String::new(),
+        reason: if audited.is_repeated() { REPEATED } else { "" }.to_owned(),
     }
+}
+
+/// As much of a text as a row takes. Thousands of rows may wait, so it is cut here already.
+pub(crate) fn short(text: &str) -> &str {
+    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
+    &text[..end]
 }
 
 /// What these arguments say that a call is about.
 pub(crate) fn targets(arguments: &Map<String, Value>) -> Vec<Target> {
-    let about = ABOUT.iter().filter_map(|key| arguments.get(*key)?.as_str());
-    about.map(Target::read).collect()
+    let said = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let about = ABOUT.iter().filter_map(|key| said(key).map(|value| short(value).to_owned()));
+    let named =
+        NAMED.iter().filter_map(|key| said(key).map(|value| format!("{key}={}", short(value))));
+    about.chain(named).map(Target::read).collect()
 }
+
+#[cfg(test)]
+mod tests;

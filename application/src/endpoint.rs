@@ -41,6 +41,7 @@ impl Application {
         };
         let _turn = turns.wait(&once.key).await;
         if let Some(reply) = once::again(&*ports.answers, &once, ports.clock.now()).await? {
+            call.audited.as_ref().inspect(|audited| audited.repeats());
             return Ok(reply);
         }
         call.once = Some(once.clone());
@@ -72,7 +73,7 @@ const PROMPT: &str = "prompts/get";
 
 fn noted<'a>(asked: &'a Asked, action: &'a str) -> Noted<'a> {
     let Asked { caller, correlation_id, name, arguments, .. } = asked;
-    let mut targets = vec![Target::read(name)];
+    let mut targets = vec![Target::read(audit::short(name))];
     targets.extend(audit::targets(arguments));
     Noted { caller, correlation_id, action, targets }
 }
@@ -164,11 +165,24 @@ impl Endpoint for Application {
         resources::complete(&self.context, caller, &begun).await
     }
 
-    async fn noted(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
+    async fn noted(
+        &self,
+        caller: &Arc<Caller>,
+        id: &str,
+        method: &'static str,
+        error: Option<ErrorKind>,
+    ) -> Result<()> {
         let recorder = &self.context.recorder;
         let audited = recorder.begin();
+        let admitted = self.admit(caller, method);
+        let error = error.or(admitted.as_ref().err().map(|error| error.kind));
         let noted = || Noted { caller, correlation_id: id, action: method, targets: Vec::new() };
-        recorder.end(audited.as_ref(), noted, Ok(())).await
+        let ended = error.map_or(Ok(()), |kind| Err(Error::new(kind, String::new())));
+        match recorder.end(audited.as_ref(), noted, ended).await {
+            // Not that it could not be recorded, but what was recorded.
+            Err(error) if error.message.is_empty() => admitted,
+            ended => ended.and(admitted),
+        }
     }
 
     async fn resources_changed(&self, caller: &Caller) -> Result<u64> {

@@ -22,7 +22,9 @@ pub(crate) fn admit(
             (Some(_), Role::Commenter) => {
                 "your role is commenter, which reads; ask an administrator"
             }
-            (Some(_), _) => "your token or this server is for reading; use a token of scope write",
+            (Some(_), _) => {
+                "your role may write, so either your token is of scope read, or this server is read-only"
+            }
         };
         return forbidden(format!("{what} writes, and {} may only read: {way_out}.", caller.name));
     }

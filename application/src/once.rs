@@ -4,8 +4,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Caller, Reach};
 use reqlore_domain::ports::answers::{Answers, Earlier, Once};
 use reqlore_domain::ports::endpoint::{Call, Reply};
+use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,6 +32,9 @@ impl Turns {
     }
 }
 
+/// For so many seconds the answer of a call may still come, from whatever server it went to.
+const IN_FLIGHT: i64 = 60;
+
 /// The answer as it is kept.
 #[derive(Serialize, Deserialize)]
 struct Kept {
@@ -40,9 +45,16 @@ struct Kept {
 /// The name of a call that carries a key.
 pub(crate) fn of(call: &Call) -> Option<Once> {
     let key = call.idempotency_key.as_deref()?;
-    let (caller, project) = (&call.caller.name, call.caller.project.as_str());
+    let Caller { name, reach, project, .. } = &*call.caller;
+    // Another token of the same user must not learn what its projects do not include.
+    let reach = match reach {
+        Reach::Anywhere | Reach::Configured => String::new(),
+        Reach::Only(projects) => {
+            projects.iter().map(ProjectKey::as_str).collect::<Vec<_>>().join(",")
+        }
+    };
     let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
-    Some(Once::new(&[caller, key], &[project, &call.name, &arguments]))
+    Some(Once::new(&[name, &reach, key], &[project.as_str(), &call.name, &arguments]))
 }
 
 /// What was answered under this key, if something was.
@@ -52,10 +64,10 @@ pub(crate) async fn again(
     now: Timestamp,
 ) -> Result<Option<Reply>> {
     let earlier = answers.earlier(&once.key).await?.filter(|earlier| earlier.counts_at(now));
-    earlier.map(|earlier| replay(once, &earlier)).transpose()
+    earlier.map(|earlier| replay(once, &earlier, now)).transpose()
 }
 
-fn replay(once: &Once, earlier: &Earlier) -> Result<Reply> {
+fn replay(once: &Once, earlier: &Earlier, now: Timestamp) -> Result<Reply> {
     let refused = |message| Err(Error::new(ErrorKind::Conflict, message));
     if earlier.request != once.request {
         return refused(
@@ -67,6 +79,11 @@ fn replay(once: &Once, earlier: &Earlier) -> Result<Reply> {
     let kept = earlier.answer.as_deref().map(serde_json::from_str::<Kept>);
     if let Some(Ok(Kept { text, data })) = kept {
         return Ok(Reply { text, data });
+    }
+    if now.seconds() - earlier.at.seconds() < IN_FLIGHT {
+        let message = "The same call is being answered just now. Send it again in a moment, under \
+                       the same key.";
+        return Err(Error::new(ErrorKind::Busy, message));
     }
     let names: Vec<&str> = earlier.targets.iter().map(|target| target.name.as_str()).collect();
     refused(format!(

@@ -39,15 +39,21 @@ impl std::fmt::Debug for Upkeep {
 pub(crate) struct Due(AtomicI64);
 
 impl Due {
-    /// Is it time again? True at the first question.
-    fn every(&self, seconds: i64, now: Timestamp) -> bool {
-        let now = now.seconds();
-        let last = self.0.load(Ordering::Relaxed);
-        let is_due = now - last >= seconds || now < last;
-        if is_due {
-            self.0.store(now, Ordering::Relaxed);
-        }
-        is_due
+    /// Is it time again? True until it was [`Due::done`] once.
+    fn is(&self, seconds: i64, now: Timestamp) -> bool {
+        let passed = now.seconds() - self.0.load(Ordering::Relaxed);
+        // Backwards when somebody set the clock.
+        passed >= seconds || passed < 0
+    }
+
+    /// The first time counts as done.
+    fn begin(&self, now: Timestamp) {
+        let (never, now) = (0, now.seconds());
+        let _ = self.0.compare_exchange(never, now, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn done(&self, now: Timestamp) {
+        self.0.store(now.seconds(), Ordering::Relaxed);
     }
 }
 
@@ -55,14 +61,18 @@ impl Upkeep {
     /// One round. What fails is logged and tried again in the next one.
     pub async fn tick(&self) {
         let now = self.clock.now();
+        // Not at the start: a clock that is set wrong would take what can't be given back.
+        self.hour.begin(now);
         // The recorder logs its own failures.
         let _ = self.recorder.flush().await;
-        if self.minute.every(MINUTE, now) {
-            self.settle().await;
+        if self.minute.is(MINUTE, now) && self.settle().await {
+            self.minute.done(now);
         }
-        if self.hour.every(HOUR, now) {
-            logged("old keys of writes stay", self.forget(now).await);
-            logged("old rows of the audit stay", self.prune(now).await);
+        if self.hour.is(HOUR, now) {
+            let forgotten = logged("old keys of writes stay", self.forget(now).await);
+            if logged("old rows of the audit stay", self.prune(now).await) && forgotten {
+                self.hour.done(now);
+            }
         }
     }
 
@@ -72,9 +82,12 @@ impl Upkeep {
         let _ = self.recorder.flush().await;
     }
 
-    async fn settle(&self) {
-        if let Some(authenticator) = &self.authenticator {
-            logged("uses of tokens were not noted", authenticator.settle().await);
+    async fn settle(&self) -> bool {
+        match &self.authenticator {
+            Some(authenticator) => {
+                logged("uses of tokens were not noted", authenticator.settle().await)
+            }
+            None => true,
         }
     }
 
@@ -85,16 +98,18 @@ impl Upkeep {
     async fn prune(&self, now: Timestamp) -> StoreResult<()> {
         let Some(log) = self.recorder.log() else { return Ok(()) };
         let oldest = Timestamp::new(now.seconds() - i64::from(self.keep_days) * DAY, 0);
-        let gone = log.prune(oldest, now).await?;
-        if gone > 0 {
+        loop {
+            // Not all at once: whoever writes a row meanwhile waits for a part only.
+            let gone = log.prune(oldest, now).await?;
+            if gone == 0 {
+                return Ok(());
+            }
             tracing::info!(rows = gone, "old rows of the audit were removed");
         }
-        Ok(())
     }
 }
 
-fn logged(what: &str, done: StoreResult<()>) {
-    if let Err(error) = done {
-        tracing::warn!(%error, "{what}");
-    }
+/// Was it done? What was not is tried again in the next round.
+fn logged(what: &str, done: StoreResult<()>) -> bool {
+    done.inspect_err(|error| tracing::warn!(%error, "{what}")).is_ok()
 }

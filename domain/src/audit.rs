@@ -195,7 +195,13 @@ impl Entry {
 
     /// Without secrets, and bounded.
     fn clean(mut self) -> Self {
-        let texts = [&mut self.user, &mut self.action, &mut self.reason];
+        let texts = [
+            &mut self.user,
+            &mut self.action,
+            &mut self.result,
+            &mut self.correlation_id,
+            &mut self.reason,
+        ];
         let targets = self.targets.iter_mut().map(|target| &mut target.name);
         for text in texts.into_iter().chain(targets) {
             if let std::borrow::Cow::Owned(clean) = redact(text) {

@@ -68,9 +68,9 @@ impl Guarded {
         guard(self.endpoint.complete(caller, request_id, begun)).await
     }
 
-    pub(crate) async fn noted(&self, method: &'static str) -> Result<()> {
+    pub(crate) async fn noted(&self, method: &'static str, error: Option<ErrorKind>) -> Result<()> {
         let Asker { caller, request_id, .. } = &self.asker;
-        guard(self.endpoint.noted(caller, request_id, method)).await
+        guard(self.endpoint.noted(caller, request_id, method, error)).await
     }
 
     pub(crate) async fn resources_changed(&self) -> Result<u64> {

@@ -130,10 +130,10 @@ impl Server {
         self.0.local.is_some()
     }
 
-    /// Puts on record what the endpoint does not hear of, or not as the client's question (S5 4.5).
+    /// Puts on record what the endpoint does not hear of (S5 4.5).
     async fn noted(&self, context: &Context, method: &'static str) -> Result<(), ErrorData> {
         let asked = self.asked(context)?;
-        let noted = asked.noted(method).await;
+        let noted = asked.noted(method, None).await;
         noted.map_err(|error| present::failure(error, &asked.asker, None))
     }
 
@@ -206,7 +206,8 @@ impl ServerHandler for Server {
         context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
         let (asked, era) = (self.asked(&context)?, methods::era(&context));
-        let key = idempotency_key(&context)?;
+        // Only over HTTP is there a request that may have come and its answer not.
+        let key = if self.is_connected() { None } else { idempotency_key(&context)? };
         let (line, mut told) = observer::line(&context);
         let call = self.call(request, &asked, era, key, Arc::new(line));
         let mut result = told.until(call).await?;
@@ -219,7 +220,6 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.noted(&context, "resources/list").await?;
         let mut result = self.resources(request, &context).await?;
         sign(&mut result.meta, &context);
         Ok(result)
@@ -319,7 +319,6 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: Context,
     ) -> Result<CompleteResult, ErrorData> {
-        self.noted(&context, "completion/complete").await?;
         let mut result = self.completion(request, &context).await?;
         sign(&mut result.meta, &context);
         Ok(result)
@@ -331,6 +330,9 @@ impl ServerHandler for Server {
         request: CustomRequest,
         context: Context,
     ) -> Result<CustomResult, ErrorData> {
+        let asked = self.asked(&context)?;
+        let noted = asked.noted("unknown", Some(ErrorKind::InvalidArgument)).await;
+        noted.map_err(|error| present::failure(error, &asked.asker, None))?;
         Err(methods::refusal(&request.method, self.is_connected(), methods::is_modern(&context)))
     }
 }

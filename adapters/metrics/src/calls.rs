@@ -181,8 +181,14 @@ impl Endpoint for MeasuredEndpoint {
         caller: &Arc<Caller>,
         correlation_id: &str,
         method: &'static str,
+        error: Option<ErrorKind>,
     ) -> Result<()> {
-        self.calls.measure(method, self.inner.noted(caller, correlation_id, method)).await
+        let noted = self.inner.noted(caller, correlation_id, method, error);
+        match method {
+            // These were measured when they were asked.
+            "resources/list" | "completion/complete" => noted.await,
+            method => self.calls.measure(method, noted).await,
+        }
     }
 
     /// Asked by the transport for its subscribers, not by a client.

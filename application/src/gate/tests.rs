@@ -56,7 +56,8 @@ async fn whose_projects_are_gone_reads_nothing_at_all() {
     let prompt = team.application.prompt(asked(&gone, "decompose_epic")).await.unwrap_err();
     let listed = team.application.resources(&gone, "i", None).await.unwrap_err();
     let called = team.call(&gone, "get_item", json!({ "reference": "EP-001" }), None).await;
-    for error in [read, prompt, listed, called.unwrap_err()] {
+    let noted = team.application.noted(&gone, "n-1", "tools/list", None).await.unwrap_err();
+    for error in [read, prompt, listed, called.unwrap_err(), noted] {
         assert_eq!(error.kind, ErrorKind::Forbidden);
         assert!(error.message.contains("ask an administrator"), "{error}");
     }
@@ -77,7 +78,9 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
     team.call(&reader, "no_such_tool", json!({}), None).await.unwrap_err();
     team.application.read(asked(&reader, "epic://EP-001")).await.unwrap();
     team.application.prompt(asked(&reader, "decompose_epic")).await.unwrap();
-    team.application.noted(&reader, "n-1", "tools/list").await.unwrap();
+    team.application.noted(&reader, "n-1", "tools/list", None).await.unwrap();
+    let bad = Some(ErrorKind::InvalidArgument);
+    team.application.noted(&reader, "n-2", "resources/list", bad).await.unwrap();
     let rows = team.rows().await;
     let told: Vec<_> = rows.iter().map(|row| (&*row.user, &*row.action, &*row.result)).collect();
     assert_eq!(
@@ -92,6 +95,7 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
             ("rob", "resources/read", OK),
             ("rob", "prompts/get", OK),
             ("rob", "tools/list", OK),
+            ("rob", "resources/list", "invalid_argument"),
         ]
     );
     let (made, better) = (&rows[0].targets[0], &rows[1].targets[0]);
@@ -114,6 +118,32 @@ async fn whoever_looks_again_on_a_callers_behalf_leaves_no_row() {
     assert_eq!(team.rows().await.len(), before);
 }
 
+#[tokio::test]
+async fn a_call_that_names_its_project_is_on_record_with_that_name() {
+    let team = Team::new();
+    let reader = reader(&team).await;
+    team.call(&reader, "ixchel_show", json!({ "repo": "web", "id": "x" }), None).await.unwrap_err();
+    let section = json!({
+        "project_root": "web", "section": "a", "operation_description": "why not"
+    });
+    let _ = team.call(&reader, "reqlix_get_requirements", section, None).await;
+    let rows = team.rows().await;
+    let told: Vec<(Option<&ProjectKey>, Vec<&str>)> = rows
+        .iter()
+        .filter(|row| row.user == "rob" && !row.targets.iter().any(Target::is_changed))
+        .map(|row| {
+            let names = row.targets.iter().map(|target| target.name.as_str()).collect();
+            (row.project.as_ref(), names)
+        })
+        .collect();
+    let long = json!({ "reference": "x".repeat(4_000_000) });
+    team.call(&reader, "get_item", long, None).await.unwrap_err();
+    let rows = team.rows().await;
+    assert_eq!(rows.last().unwrap().targets[0].name.len(), 200, "what waits is cut already");
+    assert_eq!(told[0], (None, vec!["x", "repo=web"]));
+    assert_eq!(told[1], (None, vec!["section=a", "project_root=web"]));
+}
+
 /// Rulings 7, catalogue 147.
 #[tokio::test]
 async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
@@ -132,6 +162,27 @@ async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
     team.pass(1);
     assert_ne!(team.epic(&writer, Some("k")).await.unwrap(), first, "a day later it is new");
     assert_ne!(team.epic(&writer, Some("l")).await.unwrap(), first);
+    let rows = team.rows().await;
+    assert_eq!(rows.iter().filter(|row| row.reason == "repeated").count(), 1);
+}
+
+/// What another token of the same user reaches, this one need not.
+#[tokio::test]
+async fn a_key_gives_no_answer_to_a_token_that_reaches_less() {
+    let team = Team::new();
+    let writer = writer(&team).await;
+    let token = team.token('n', "wendy", Access::Write);
+    let token = Token { projects: vec![ProjectKey::default()], ..token };
+    team.put(IdentityChange::Token(token)).await;
+    let narrow = team.login('n').await.unwrap();
+    let section = json!({
+        "project_root": "web", "section": "a", "index": "1", "text": "Secret.",
+        "operation_description": "why not"
+    });
+    let tool = "reqlix_set_requirements";
+    team.call(&writer, tool, section.clone(), Some("k")).await.unwrap();
+    let refused = team.call(&narrow, tool, section, Some("k")).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotFound);
 }
 
 #[tokio::test]
@@ -157,6 +208,7 @@ async fn old_rows_go_and_young_ones_stay() {
     let writer = writer(&team).await;
     team.epic(&writer, None).await.unwrap();
     let upkeep = team.application.upkeep(None, 400);
+    upkeep.tick().await;
     team.pass(399 * DAY);
     upkeep.tick().await;
     assert_eq!(team.rows().await[0].action, "create_epic");

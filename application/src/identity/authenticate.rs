@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::Entry;
-use reqlore_domain::error::Error;
+use reqlore_domain::audit::{Entry, Target};
+use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, Denial, Holder, Presented, Reach, TokenId, token};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 use reqlore_domain::ports::clock::Clock;
@@ -24,6 +24,8 @@ use crate::audit::Recorder;
 const MOST_KNOWN: usize = 10_000;
 /// So many refused logins have a row of their own in a minute; the others are counted.
 const MOST_REFUSED: u64 = 100;
+/// So many rows a minute has a token that does not count any more.
+const MOST_SHOWN: u32 = 5;
 const LOGIN: &str = "login";
 
 /// Recognises callers by their tokens.
@@ -43,8 +45,10 @@ struct State {
     known: HashMap<TokenId, Known>,
     /// When tokens were used, since it was last written down.
     used: HashMap<TokenId, Timestamp>,
-    /// Refused logins in this minute.
+    /// Guesses in this minute.
     refused: u64,
+    /// How often tokens were shown in this minute that do not count any more.
+    shown: HashMap<TokenId, u32>,
 }
 
 struct Known {
@@ -110,12 +114,7 @@ impl TokenAuthenticator {
         };
         let keys = self.projects.keys();
         let first = token.projects.iter().find(|project| keys.contains(project));
-        let project = match &reach {
-            Reach::Only(projects) if !projects.contains(&ProjectKey::default()) => {
-                first.or(projects.first()).cloned().unwrap_or_default()
-            }
-            _ => ProjectKey::default(),
-        };
+        let project = first.or(token.projects.first()).cloned().unwrap_or_default();
         Caller {
             name: user.name.as_str().to_owned(),
             role: user.role,
@@ -143,12 +142,7 @@ impl TokenAuthenticator {
         denial: Denial,
     ) -> Result<(), Error> {
         let Credentials { address, correlation_id, .. } = credentials;
-        let refused = {
-            let mut state = self.state();
-            state.refused += 1;
-            state.refused
-        };
-        if denial == Denial::Missing || refused > MOST_REFUSED {
+        if denial == Denial::Missing || !self.state().wants(id, denial) {
             return Ok(());
         }
         let (reason, token) = (denial.name(), id.map(TokenId::as_str));
@@ -165,11 +159,37 @@ impl TokenAuthenticator {
         self.recorder.add(entry).await
     }
 
+    /// Puts on record who asked for a project that is not theirs, or not there.
+    async fn no_project(
+        &self,
+        caller: &Caller,
+        credentials: &Credentials<'_>,
+        kind: ErrorKind,
+    ) -> Result<(), Error> {
+        let Credentials { address, correlation_id, project, .. } = credentials;
+        let name = project.unwrap_or_default().to_owned();
+        tracing::info!(
+            id = correlation_id,
+            address,
+            user = caller.name,
+            "no such project for them"
+        );
+        let entry = Entry {
+            user: caller.name.clone(),
+            token: caller.token.clone(),
+            targets: vec![Target::read(name)],
+            correlation_id: (*correlation_id).to_owned(),
+            ..Entry::refused(LOGIN, kind.name(), format!("from {address}"), self.clock.now())
+        };
+        self.recorder.add(entry).await
+    }
+
     /// Writes down when tokens were used, and how many logins were refused beyond those that have
     /// rows: once a minute, outside of every request.
     pub(crate) async fn settle(&self) -> StoreResult<()> {
         let (used, refused) = {
             let mut state = self.state();
+            state.shown.clear();
             (std::mem::take(&mut state.used), std::mem::take(&mut state.refused))
         };
         if refused > MOST_REFUSED {
@@ -182,7 +202,33 @@ impl TokenAuthenticator {
         if used.is_empty() {
             return Ok(());
         }
-        self.identities.used(used.into_iter().collect()).await
+        let noted = self.identities.used(used.clone().into_iter().collect()).await;
+        if noted.is_err() {
+            let mut state = self.state();
+            for (id, at) in used {
+                state.used.entry(id).or_insert(at);
+            }
+        }
+        noted
+    }
+}
+
+impl State {
+    /// Is there a row for this refusal? Guesses are many, and only counted beyond a number; who has
+    /// the true secret of a token that does not count any more is always told of a few times.
+    fn wants(&mut self, id: Option<&TokenId>, denial: Denial) -> bool {
+        match (denial, id) {
+            (Denial::Missing | Denial::Malformed | Denial::Unknown | Denial::Wrong, _)
+            | (_, None) => {
+                self.refused += 1;
+                self.refused <= MOST_REFUSED
+            }
+            (_, Some(id)) => {
+                let shown = self.shown.entry(id.clone()).or_default();
+                *shown += 1;
+                *shown <= MOST_SHOWN
+            }
+        }
     }
 }
 
@@ -211,9 +257,14 @@ impl Authenticator for TokenAuthenticator {
             return refuse(Some(&presented.id), Denial::Unknown).await;
         };
         self.state().used.insert(presented.id, now);
-        match credentials.project {
-            None => Ok(caller),
-            Some(project) => self.speaking_of(&caller, project).map_err(Denied::Project),
+        let Some(project) = credentials.project else { return Ok(caller) };
+        match self.speaking_of(&caller, project) {
+            Ok(caller) => Ok(caller),
+            Err(error) => {
+                let told = self.no_project(&caller, &credentials, error.kind).await;
+                told.map_err(Denied::Failed)?;
+                Err(Denied::Project(error))
+            }
         }
     }
 }

@@ -58,12 +58,13 @@ pub struct Audited {
     clock: Arc<dyn Clock>,
     started: Timestamp,
     written: Arc<AtomicBool>,
+    repeated: Arc<AtomicBool>,
 }
 
 impl Audited {
     pub fn begin(clock: Arc<dyn Clock>) -> Self {
         let started = clock.now();
-        Self { clock, started, written: Arc::default() }
+        Self { clock, started, written: Arc::default(), repeated: Arc::default() }
     }
 
     pub fn started(&self) -> Timestamp {
@@ -79,6 +80,15 @@ impl Audited {
     /// A row was written with a change.
     pub fn wrote(&self) {
         self.written.store(true, Ordering::Relaxed);
+    }
+
+    /// It had happened before, under the same key, and was only answered again.
+    pub fn repeats(&self) {
+        self.repeated.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_repeated(&self) -> bool {
+        self.repeated.load(Ordering::Relaxed)
     }
 
     /// Is there a row of this call already?

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::act::Audited;
 use super::answers::Once;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::identity::{Access, Caller};
 
 /// The application as transports see it. Answers do not depend on the transport.
@@ -50,13 +50,14 @@ pub trait Endpoint: Send + Sync {
     ) -> Result<Completion>;
 
     /// Notes for the audit that this caller asked for something that is recorded nowhere else: a
-    /// list, a completion, a subscription (S5 4.5). An error means that nobody may be answered
+    /// list, a completion, a subscription; and how that ended (S5 4.5). An error means that nobody may be answered
     /// now, since it would be on no record.
     async fn noted(
         &self,
         caller: &Arc<Caller>,
         correlation_id: &str,
         method: &'static str,
+        error: Option<ErrorKind>,
     ) -> Result<()>;
 
     /// A count that grows whenever resources may say something else than before, whoever changed

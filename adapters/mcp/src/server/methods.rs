@@ -3,6 +3,7 @@
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::RequestContext;
+use serde_json::json;
 
 use crate::present::Era;
 
@@ -49,7 +50,7 @@ pub(super) fn era(context: &RequestContext<RoleServer>) -> Era {
 pub(super) fn refusal(method: &str, connected: bool, modern: bool) -> ErrorData {
     if served(connected, modern).any(|known| known == method) {
         let message = format!("params: missing, or not what {method} takes");
-        return ErrorData::invalid_params(message, None);
+        return ErrorData::invalid_params(message, Some(json!({ "field": "params" })));
     }
     unknown(method, connected, modern)
 }

@@ -62,7 +62,13 @@ impl Endpoint for Stub {
         Ok(Completion::default())
     }
 
-    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+    async fn noted(
+        &self,
+        _: &Arc<Caller>,
+        _: &str,
+        _: &'static str,
+        _: Option<ErrorKind>,
+    ) -> Result<()> {
         Ok(())
     }
 

@@ -175,7 +175,13 @@ impl Endpoint for Stub {
         Ok(Completion { values, total: 150 })
     }
 
-    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+    async fn noted(
+        &self,
+        _: &Arc<Caller>,
+        _: &str,
+        _: &'static str,
+        _: Option<ErrorKind>,
+    ) -> Result<()> {
         Ok(())
     }
 

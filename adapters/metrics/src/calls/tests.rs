@@ -63,7 +63,13 @@ impl Endpoint for Stub {
         Ok(Completion::default())
     }
 
-    async fn noted(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+    async fn noted(
+        &self,
+        _: &Arc<Caller>,
+        _: &str,
+        _: &'static str,
+        _: Option<ErrorKind>,
+    ) -> Result<()> {
         Ok(())
     }
 
@@ -177,7 +183,7 @@ async fn what_is_no_tool_has_the_name_of_its_method() {
     endpoint.read(asked("epic://a_secret_uri")).await.unwrap_err();
     endpoint.prompt(asked("any")).await.unwrap();
     endpoint.complete(&caller, "", begun).await.unwrap();
-    endpoint.noted(&caller, "", "tools/list").await.unwrap();
+    endpoint.noted(&caller, "", "tools/list", None).await.unwrap();
     assert_eq!(endpoint.resources_changed(&caller).await.unwrap(), 7);
     for (method, result) in [
         ("resources/list", "ok"),

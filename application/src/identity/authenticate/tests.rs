@@ -91,7 +91,8 @@ async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
     let [web, default] = [ProjectKey::new("web"), ProjectKey::default()];
     for (letter, projects, expected) in [
         ('b', vec![web.clone()], &web),
-        ('c', vec![web.clone(), default.clone()], &default),
+        ('c', vec![web.clone(), default.clone()], &web),
+        ('f', vec![default.clone(), web.clone()], &default),
         ('d', vec![ProjectKey::new("gone"), web.clone()], &web),
         ('e', vec![ProjectKey::new("gone")], &ProjectKey::new("gone")),
     ] {
@@ -112,6 +113,8 @@ async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
     }
     assert!(told[0].contains("the projects that you can use are: web."), "{}", told[0]);
     assert_eq!(told[0], told[1], "another's project and none are told alike");
+    let rows = team.rows().await;
+    assert_eq!((&*rows[0].user, &*rows[0].targets[0].name), ("ada", "default"));
 }
 
 // S5: 4.5, 4.8
@@ -132,7 +135,17 @@ async fn refused_logins_are_on_record_with_the_id_alone() {
     team.authenticator.settle().await.unwrap();
     let rows = team.rows().await;
     assert!(rows.len() < 102, "a flood is no {} rows", rows.len());
-    assert_eq!(rows.last().unwrap().reason, "203 more logins were refused");
+    assert_eq!(rows.last().unwrap().reason, "202 more logins were refused");
+    for _ in 0..200 {
+        let _ = team.login('z').await;
+    }
+    team.pass(2_000);
+    for _ in 0..10 {
+        let _ = team.login('a').await;
+    }
+    let rows = team.rows().await;
+    let expired = rows.iter().filter(|row| row.result == "expired");
+    assert_eq!(expired.count(), 5, "no flood hides who has the true secret");
 }
 
 #[tokio::test]

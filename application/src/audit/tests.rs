@@ -1,0 +1,66 @@
+//! A storage that takes no rows for a while.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use reqlore_domain::audit::{Head, Row};
+use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::time::Timestamp;
+use reqlore_storage_memory::MemoryStore;
+
+use super::*;
+
+/// Takes rows only while it is told so.
+#[derive(Default)]
+struct Moody {
+    store: MemoryStore,
+    takes: AtomicBool,
+}
+
+#[async_trait]
+impl AuditLog for Moody {
+    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+        if self.takes.load(Ordering::Relaxed) {
+            return self.store.record(entries).await;
+        }
+        Err(StoreError::Busy { reason: "not now".to_owned() })
+    }
+
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+        self.store.rows(from, limit).await
+    }
+
+    async fn newest(&self) -> StoreResult<Head> {
+        self.store.newest().await
+    }
+
+    async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+        self.store.prune(older_than, now).await
+    }
+}
+
+fn row(number: usize) -> Entry {
+    Entry::refused("test", "ok", number.to_string(), Timestamp::default())
+}
+
+/// Nobody is answered off the record, and what was promised a row gets it.
+#[tokio::test]
+async fn when_no_row_is_taken_callers_are_refused_until_one_is() {
+    let log = Arc::new(Moody::default());
+    let recorder = Recorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
+    let (mut kept, mut refused) = (0, 0);
+    for number in 0..MOST + 10 {
+        match recorder.add(row(number)).await {
+            Ok(()) => kept += 1,
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::Unavailable);
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((kept, refused), (MOST, 10));
+    log.takes.store(true, Ordering::Relaxed);
+    recorder.add(row(0)).await.unwrap();
+    recorder.flush().await.unwrap();
+    assert_eq!(log.newest().await.unwrap().number, MOST as u64 + 1);
+}
