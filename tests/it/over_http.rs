@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::http::{Client, Place, Server};
 use crate::transcripts::{NAMES, Step, commit, folder, masked, once, save, unmasked};
 
+// S5: 2.5, 7.3, 7.4
 #[test]
 fn every_transcript_is_answered_over_http_on_files_as_over_pipes() {
     check_all("fs");

@@ -1,9 +1,11 @@
 //! How our words look on the wire: tools, resources, prompts, and the one table of errors
 //! (rulings 6).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::redact;
 use reqlore_domain::ports::endpoint::{
     Completion, Content, Message, Prompt, PromptSpec, Reply, Resource, TemplateSpec, ToolSpec,
 };
@@ -112,8 +114,8 @@ pub(crate) fn error(error: Error, asker: &Asker, era: Era) -> Result<CallToolRes
         ErrorKind::UnknownTool => {
             // Of -32601 rmcp makes a 404 there, which clients take for a missing server.
             let code = if over_http && era == Era::Modern { -32602 } else { code(error.kind) };
-            let tool = error.reference.map(|name| json!({ "tool": name }));
-            Err(ErrorData::new(ErrorCode(code), error.message, tool))
+            let tool = error.reference.map(|name| json!({ "tool": redact(&name) }));
+            Err(ErrorData::new(ErrorCode(code), redact(&error.message).into_owned(), tool))
         }
         ErrorKind::Internal => Err(internal(&error, &asker.request_id)),
         ErrorKind::Forbidden if over_http => Err(failure(error, asker, None)),
@@ -145,7 +147,7 @@ pub(crate) fn failure(error: Error, asker: &Asker, uri: Option<&str>) -> ErrorDa
     let code = ErrorCode(code(error.kind));
     let (message, mut data) = refused(error, &asker.request_id);
     data.shift_remove("message");
-    data.extend(uri.map(|uri| ("uri".to_owned(), json!(uri))));
+    data.extend(uri.map(|uri| ("uri".to_owned(), json!(redact(uri)))));
     if asker.style == Style::Plain {
         data.insert("correlation_id".to_owned(), json!(*asker.request_id));
     }
@@ -166,11 +168,17 @@ pub(crate) fn internal(error: &Error, correlation_id: &str) -> ErrorData {
     ErrorData::new(ErrorCode(code(ErrorKind::Internal)), message, Some(data))
 }
 
-/// The words of an error, and what programs are told of it.
+/// The words of an error, and what programs are told of it. What a caller sent by mistake is not
+/// said again, since answers end up in logs and models; a conflict shows a document as it is.
 fn refused(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
+    let is_shown = error.kind == ErrorKind::Conflict;
+    let clean = |text: String| match redact(&text) {
+        Cow::Owned(clean) if !is_shown => clean,
+        _ => text,
+    };
     let (name, code) = (error.kind.name(), code(error.kind));
     let source = std::error::Error::source(&error).map(ToString::to_string);
-    let message = error.message;
+    let message = clean(error.message);
     tracing::debug!(id = correlation_id, kind = name, message, source, "refused");
     let mut detail = Map::from_iter([
         ("kind".to_owned(), json!(name)),
@@ -180,7 +188,7 @@ fn refused(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
     let optional =
         [("field", error.field), ("reference_id", error.reference), ("hint", error.hint)];
     for (key, value) in optional {
-        detail.extend(value.map(|value| (key.to_owned(), json!(value))));
+        detail.extend(value.map(|value| (key.to_owned(), json!(clean(value)))));
     }
     (message, detail)
 }

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use reqlore_domain::identity::redact;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData};
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -93,10 +94,11 @@ pub fn check(line: &[u8]) -> Result<(), Malformed> {
     let Err(error) = outcome else { return Ok(()) };
     let refused = |error| Err(Malformed::new(&id_alone(line), &error));
     match judge.fault {
-        Some(Fault::Duplicate(key)) => refused(ErrorData::invalid_params(
-            format!("the key {key:?} stands twice in one object; name it once"),
-            Some(json!({ "field": key })),
-        )),
+        Some(Fault::Duplicate(key)) => {
+            let key = redact(&key);
+            let message = format!("the key {key:?} stands twice in one object; name it once");
+            refused(ErrorData::invalid_params(message, Some(json!({ "field": key }))))
+        }
         Some(Fault::TooMany) => refused(ErrorData::invalid_request(
             format!("a message may hold at most {MAX_VALUES} values"),
             None,

@@ -1,18 +1,20 @@
 //! The name of a request, in its answer, in the log and in the audit.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response};
+use reqlore_domain::identity::redact;
 
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX: usize = 64;
 
-/// The client's own name for its request, if it is a plain word; else a new one. It need not be
+/// The client's own name for its request, if it is a plain word and no secret; else a new one. It need not be
 /// secret, only hardly ever the same.
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(HEADER).and_then(|value| value.to_str().ok());
-    match given.filter(|text| is_word(text)) {
+    match given.filter(|text| is_word(text) && matches!(redact(text), Cow::Borrowed(_))) {
         Some(text) => text.into(),
         None => format!("{:016x}", RandomState::new().build_hasher().finish()).into(),
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use reqlore_domain::identity::redact;
 use reqlore_mcp::wire;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
@@ -38,7 +39,11 @@ impl Refusal {
         code: i32,
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
-        let message = message.into();
+        let message = match message.into() {
+            // Not our own words alone: somebody may have sent a secret in the wrong place.
+            Cow::Owned(told) => Cow::Owned(redact(&told).into_owned()),
+            ours @ Cow::Borrowed(_) => ours,
+        };
         Self { status, code, message, correlation_id: None, header: None, close: false }
     }
 

@@ -280,7 +280,8 @@ async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used()
     assert_eq!(listed.data["docsets"][0]["name"], "vue");
 }
 
-// S3: REQ-3.4; S5: 4.3
+// S3: REQ-3.4
+// S5: 4.3
 #[tokio::test]
 async fn docsets_are_those_of_the_caller_s_project() {
     let one = ProjectKey::new("one");

@@ -75,9 +75,9 @@ fn a_beginning_that_a_row_names_as_too_old_is_not_missed() {
     assert_eq!(verify(&rows[3..]), Err(Broken::Missing { number: 3 }));
 }
 
-/// S5 5.3: secrets are never in the audit.
+// S5: 5.3
 #[test]
-fn s5_5_3_what_callers_wrote_is_kept_without_secrets_and_bounded() {
+fn what_callers_wrote_is_kept_without_secrets_and_bounded() {
     let secret = "0123456789abcdefghijklmnopqrstuv";
     let token = format!("reqlore_pat_AbCdEf012345_{secret}_000000");
     let mut entry = entry("get_item");

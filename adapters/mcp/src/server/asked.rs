@@ -1,6 +1,7 @@
 //! Resources, prompts and completion: questions that change nothing.
 
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::redact;
 use reqlore_domain::ports::endpoint::{ArgumentOf, Begun};
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -126,6 +127,7 @@ pub(super) fn only_page(
     what: &str,
 ) -> Result<(), ErrorData> {
     let Some(cursor) = request.and_then(|request| request.cursor) else { return Ok(()) };
+    let cursor = redact(&cursor);
     let message = format!("cursor: {cursor:?} is unknown; list the {what} without a cursor");
     Err(ErrorData::invalid_params(message, None))
 }

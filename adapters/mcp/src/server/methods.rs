@@ -1,5 +1,6 @@
 //! Which methods there are in which era, and what is said of all others.
 
+use reqlore_domain::identity::redact;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData};
 use rmcp::service::RequestContext;
@@ -57,7 +58,8 @@ pub(super) fn refusal(method: &str, connected: bool, modern: bool) -> ErrorData 
 
 pub(super) fn unknown(method: &str, connected: bool, modern: bool) -> ErrorData {
     let methods: Vec<&str> = served(connected, modern).collect();
-    let message = format!("Unknown method {method:?}. Reqlore serves {}.", methods.join(", "));
+    let (method, methods) = (redact(method), methods.join(", "));
+    let message = format!("Unknown method {method:?}. Reqlore serves {methods}.");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }
 

@@ -153,9 +153,9 @@ async fn a_reply_is_text_for_readers_and_data_for_programs() {
     assert_ne!(result["isError"], true);
 }
 
-/// S5 3.6, 3.7, 3.8, 5.4, 5.5, 5.9, 7.8: a client of plain JSON-RPC reads errors and no results.
+// S5: 3.6, 3.7, 3.8, 5.4, 5.5, 5.9, 7.8
 #[tokio::test]
-async fn s5_5_4_whoever_speaks_plain_json_rpc_gets_an_error_with_its_code() {
+async fn whoever_speaks_plain_json_rpc_gets_an_error_with_its_code() {
     for (name, code, status) in [
         ("invalid", -32602, None),
         ("not_found", -32002, None),
@@ -180,9 +180,9 @@ async fn s5_5_4_whoever_speaks_plain_json_rpc_gets_an_error_with_its_code() {
     assert!(ask("internal", PLAIN).await.0.unwrap_err().to_string().contains("request-1"));
 }
 
-/// S5 4.4, 7.9.
+// S5: 4.4, 7.9
 #[tokio::test]
-async fn s5_4_4_over_http_a_right_that_is_missing_is_a_403_in_every_manner() {
+async fn over_http_a_right_that_is_missing_is_a_403_in_every_manner() {
     for era in [Era::Legacy, Era::Modern] {
         for style in [Style::Plain, Style::Mcp] {
             let (outcome, status) = ask("forbidden", Way::Http(style, era)).await;

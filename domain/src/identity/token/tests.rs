@@ -71,9 +71,9 @@ fn a_digest_belongs_to_its_id() {
     assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), presented().digest());
 }
 
-/// S5 4.6; catalogue 82.
+// S5: 4.6; catalogue 82
 #[test]
-fn s5_4_6_a_token_counts_from_its_making_until_the_second_of_its_end() {
+fn a_token_counts_from_its_making_until_the_second_of_its_end() {
     let judged = |holder: &Holder, now| judge(Some(holder), &presented().digest(), at(now));
     let good = holder();
     assert_eq!(judged(&good, 1_000), Ok(()));
@@ -92,7 +92,8 @@ fn s5_4_6_a_token_counts_from_its_making_until_the_second_of_its_end() {
     assert_eq!(judged(&disabled, 1_600), Err(Denial::Disabled));
 }
 
-/// S5 1.4: which of them it was is for the log alone.
+// Which of them it was is for the log alone.
+// S5: 1.4
 #[test]
 fn what_is_not_the_right_secret_says_nothing_of_the_token() {
     let wrong = Presented::new(ID, &SECRET.to_ascii_uppercase()).unwrap().digest();

@@ -1,0 +1,204 @@
+//! No secret leaves its owner's hands: whatever a server says, counts, answers or keeps is searched
+//! for every secret that the session issued, and for every eight letters in a row of each.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::http::{Answer, Client, POST, Place, STORAGES, Server, id};
+
+/// So many letters of a secret are one too many.
+const TELLING: usize = 8;
+
+/// The parts of all secrets.
+struct Secrets(HashSet<Vec<u8>>);
+
+impl Secrets {
+    fn of(tokens: &[&str]) -> Self {
+        let secrets = tokens.iter().map(|token| token.split('_').nth(3).unwrap().as_bytes());
+        Self(secrets.flat_map(|secret| secret.windows(TELLING).map(<[u8]>::to_vec)).collect())
+    }
+
+    fn assert_absent(&self, place: &str, bytes: &[u8]) {
+        let found = bytes.windows(TELLING).position(|part| self.0.contains(part));
+        if let Some(at) = found {
+            let around = &bytes[at.saturating_sub(80)..(at + 40).min(bytes.len())];
+            panic!("{place} holds a part of a secret: {}", String::from_utf8_lossy(around));
+        }
+    }
+
+    fn assert_absent_below(&self, folder: &Path, looked_at: &mut usize) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                self.assert_absent_below(&path, looked_at);
+            } else {
+                self.assert_absent(&path.display().to_string(), &std::fs::read(&path).unwrap());
+                *looked_at += 1;
+            }
+        }
+    }
+}
+
+fn call(tool: &str, arguments: &Value) -> String {
+    let params = json!({ "name": tool, "arguments": arguments });
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
+}
+
+/// Whatever a clumsy or hostile client does with a token that counts and with others; all answers.
+fn session(server: &Server, token: &str, others: &[&str]) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    let list = call("list_epics", &json!({}));
+    let mut good = server.client(token);
+    let mut ask = |client: &mut Client, line: &str, body: &str| {
+        answers.push(client.ask(line, body));
+        answers.last().unwrap().status
+    };
+    assert_eq!(ask(&mut good, POST, &list), 200);
+    for other in others {
+        assert_eq!(ask(&mut server.client(other), POST, &list), 401);
+    }
+    let torn = &token[..token.len() - 1];
+    let twice = format!("{token}, Bearer {token}");
+    for wrong in [torn, &twice, &token.to_lowercase(), &format!("{token}{token}")] {
+        assert_eq!(ask(&mut server.client(wrong), POST, &list), 401);
+    }
+    // Wrong places, beside a good token and without one.
+    let named = |name: &str, value: &str| {
+        let mut client = server.client(token);
+        client.headers = vec![(name.to_owned(), value.to_owned())];
+        client
+    };
+    for (name, value) in [
+        ("Authorization", format!("Basic {token}")),
+        ("Authorization", token.to_owned()),
+        ("Cookie", format!("token={token}")),
+        ("X-Api-Key", token.to_owned()),
+        ("Proxy-Authorization", format!("Bearer {token}")),
+    ] {
+        assert_eq!(ask(&mut named(name, &value), POST, &list), 401, "{name}");
+    }
+    for (name, value, status) in [
+        ("Reqlore-Project", token, 404),
+        ("MCP-Protocol-Version", token, 400),
+        ("Origin", token, 403),
+        ("User-Agent", token, 200),
+        ("X-Request-Id", token, 200),
+        ("Mcp-Session-Id", token, 200),
+        ("Idempotency-Key", token, 200),
+    ] {
+        assert_eq!(ask(&mut server.client(token).with(name, value), POST, &list), status, "{name}");
+    }
+    for line in [
+        format!("{POST}?token={token}"),
+        format!("POST /{token}"),
+        format!("GET /api/v1/mcp/{token}"),
+    ] {
+        assert!([400, 404].contains(&ask(&mut good, &line, &list)), "{line}");
+        ask(&mut server.client(others[0]), &line, &list);
+    }
+    ask(&mut good, POST, "{");
+    ask(&mut good, POST, &format!("\"{token}\""));
+    ask(&mut good, POST, &format!("{{\"{token}\":1,\"{token}\":2}}"));
+    for (method, params) in [
+        (token, json!({})),
+        ("prompts/get", json!({ "name": token })),
+        ("resources/read", json!({ "uri": format!("epic://{token}") })),
+        ("tools/list", json!({ "cursor": token })),
+        ("tools/call", json!({ "name": token, "arguments": {} })),
+        ("tools/call", json!({ "name": "list_epics", "_meta": { "token": token } })),
+    ] {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        ask(&mut good, POST, &message.to_string());
+    }
+    answers
+}
+
+/// Arguments that hold a token, where it is not what a document shall hold; all answers.
+fn arguments_with(server: &Server, token: &str, root: &Path) -> Vec<Answer> {
+    let mut client = server.client(token);
+    let mut answers = Vec::new();
+    for (tool, arguments) in [
+        ("get_item", json!({ "reference": token })),
+        ("get_item", json!({ token: token })),
+        ("ixchel_show", json!({ "id": token })),
+        ("ixchel_search", json!({ "query": token })),
+        ("search_global", json!({ "query": token })),
+        (
+            "reqlix_get_requirements",
+            json!({
+                "project_root": root, "operation_description": token, "section": token
+            }),
+        ),
+        (
+            "reqlix_set_requirements",
+            json!({
+                "project_root": root, "operation_description": format!("with {token}"),
+                "section": "general", "index": "1", "text": "no secret"
+            }),
+        ),
+        (
+            "reqlix_get_instructions",
+            json!({
+                "project_root": token, "operation_description": "x"
+            }),
+        ),
+    ] {
+        let answer = client.call(tool, arguments);
+        // A result holds what was asked for by its name; an error must not say it again.
+        answers.extend(answer.code().map(|_| answer));
+    }
+    let epic = json!({ "name": "create_epic", "arguments": { "title": "e", "priority": 1 },
+                       "_meta": { "reqlore/idempotency-key": token } });
+    answers.push(client.request("tools/call", epic));
+    assert!(answers.len() > 4 && answers[answers.len() - 1].status == 200, "{answers:?}");
+    answers
+}
+
+// S5: 4.8, 5.3; catalogue 86, 97
+#[test]
+fn no_part_of_any_secret_is_said_counted_answered_or_kept() {
+    for storage in STORAGES {
+        for format in ["text", "json"] {
+            let place = Place::new(storage);
+            let token = place.administrator();
+            let revoked = place.token("ada", "");
+            place.run(&format!("token revoke {}", id(&revoked)));
+            let rotated = place.token("ada", "--projects shop");
+            let new = place.run(&format!("token rotate {}", id(&rotated)));
+            let stranger = Place::new("sqlite").administrator();
+            let tokens = [&*token, &revoked, &rotated, new.trim_end(), &stranger];
+            let secrets = Secrets::of(&tokens);
+            let mut command = place.command();
+            command.args(["--log", "trace,rmcp=trace"]).env("REQLORE_LOG_FORMAT", format);
+            let server = Server::start(command);
+            let mut answers = session(&server, &token, &[&revoked, &rotated, &stranger]);
+            answers.extend(arguments_with(&server, &token, &place.root()));
+            let figures = server.client(&token).get("/metrics");
+            assert_eq!(figures.status, 200);
+            secrets.assert_absent("/metrics", figures.body.as_bytes());
+            for answer in &answers {
+                let text = format!("{}{}", answer.head, answer.body);
+                secrets.assert_absent(&format!("an answer on {storage}"), text.as_bytes());
+            }
+            let running = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap();
+            secrets.assert_absent("cmdline", &running);
+            let said = server.end();
+            assert!(said.len() > 10_000, "trace says more: {said}");
+            secrets.assert_absent(&format!("the log as {format}"), said.as_bytes());
+            let rows = place.json("audit list --last 10000 --json").to_string();
+            assert!(
+                rows.contains("create_epic") && rows.contains("wrong_secret")
+                    || rows.contains("revoked")
+            );
+            secrets.assert_absent("the audit", rows.as_bytes());
+            for list in ["token list --json", "user list --json", "token list", "audit list"] {
+                secrets.assert_absent(list, place.run(list).as_bytes());
+            }
+            let mut looked_at = 0;
+            secrets.assert_absent_below(place.folder(), &mut looked_at);
+            assert!(looked_at > 2, "{looked_at}");
+        }
+    }
+}
