@@ -28,7 +28,8 @@ fn json(folder: &Path, command: &str) -> Value {
 fn token(folder: &Path, command: &str) -> Presented {
     let (code, shown, told) = both(folder, command);
     assert_eq!(code, 0, "{command}: {told}");
-    let token = Presented::parse(shown.strip_suffix('\n').unwrap()).expect(&shown);
+    let token = Presented::parse(shown.strip_suffix('\n').unwrap());
+    let token = token.unwrap_or_else(|| panic!("{shown}"));
     assert!(told.contains(token.id.as_str()) && !told.contains(&token.reveal()), "{told}");
     token
 }

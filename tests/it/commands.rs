@@ -127,6 +127,61 @@ fn flags_beat_environment_beats_file_beats_default() {
 /// Arguments, variables, exit code, and what the message says.
 type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], i32, &'static str);
 
+const CASES: [Case; 20] = [
+    (&["--config", "empty.toml"], &[], 2, "roots: \"\" (file"),
+    (&["--config", "roots.toml"], &[], 2, "roots: \"1\" (file"),
+    (&[], &[("REQLORE_ROOTS", "/tmp:")], 2, "roots: \"\" (environment"),
+    (&[], &[("REQLORE_ROOTS", "tmp")], 2, "roots: \"tmp\" (environment"),
+    (
+        &["--storage", "redis:x"],
+        &[],
+        2,
+        "storage: \"redis\" is not built into this version; use fs[:DIR], sqlite[:FILE] or",
+    ),
+    (
+        &["--transport", "websocket"],
+        &[],
+        2,
+        "transport: \"websocket\" (flag --transport) must be stdio or http",
+    ),
+    // A repository that somebody cloned opens no port.
+    (&["--root", "open"], &[], 2, "reqlore.toml) may not be set by a project's own file"),
+    (
+        &["--listen", "localhost"],
+        &[],
+        2,
+        "http.listen: \"localhost\" (flag --listen) must be an address and a port",
+    ),
+    (
+        &["--behind-proxy=proxy"],
+        &[],
+        2,
+        "must be true, false or a list of addresses: \"proxy\" is no address",
+    ),
+    (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on, off or auto"),
+    (&["--config", "limit.toml"], &[], 2, "http.limits.queue: \"0\" (file"),
+    (&["--config", "misspelt.toml"], &[], 2, "unknown setting \"http.limits.que\""),
+    (&["--log", "loud"], &[], 2, "log: \"loud\" is no level"),
+    (&["--root", "/no/such/folder"], &[], 1, "root: /no/such/folder can't be used"),
+    (&["--config", "typo.toml"], &[], 2, "typo.toml: unknown setting \"wrap\"; known are root,"),
+    (&["--config", "broken.toml"], &[], 2, "broken.toml: "),
+    // `reqlore.toml` in the root: a repository that somebody cloned.
+    (&["--root", "cloned"], &[], 2, "reqlore.toml) must be inside the project"),
+    (&["--config", "none.toml"], &[], 1, "none.toml can't be read"),
+    (
+        &[],
+        &[("REQLIX_REQ_REL_PATH", "../x")],
+        2,
+        "REQLIX_REQ_REL_PATH: \"../x\" must be a path relative",
+    ),
+    (
+        &[],
+        &[("REQLORE_SECTIONS_WRAP_COLUMNS", "wide")],
+        2,
+        "sections.wrap_columns: \"wide\" (environment",
+    ),
+];
+
 // Catalogue 23
 #[test]
 fn wrong_settings_end_with_a_sentence_that_names_them() {
@@ -142,66 +197,7 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
     std::fs::write(root.join("open/reqlore.toml"), "transport = \"http\"\n").unwrap();
     std::fs::create_dir(root.join("cloned")).unwrap();
     std::fs::write(root.join("cloned/reqlore.toml"), "storage = \"sled:/tmp/x\"\n").unwrap();
-    let cases: [Case; 20] = [
-        (&["--config", "empty.toml"], &[], 2, "roots: \"\" (file"),
-        (&["--config", "roots.toml"], &[], 2, "roots: \"1\" (file"),
-        (&[], &[("REQLORE_ROOTS", "/tmp:")], 2, "roots: \"\" (environment"),
-        (&[], &[("REQLORE_ROOTS", "tmp")], 2, "roots: \"tmp\" (environment"),
-        (
-            &["--storage", "redis:x"],
-            &[],
-            2,
-            "storage: \"redis\" is not built into this version; use fs[:DIR], sqlite[:FILE] or",
-        ),
-        (
-            &["--transport", "websocket"],
-            &[],
-            2,
-            "transport: \"websocket\" (flag --transport) must be stdio or http",
-        ),
-        // A repository that somebody cloned opens no port.
-        (&["--root", "open"], &[], 2, "reqlore.toml) may not be set by a project's own file"),
-        (
-            &["--listen", "localhost"],
-            &[],
-            2,
-            "http.listen: \"localhost\" (flag --listen) must be an address and a port",
-        ),
-        (
-            &["--behind-proxy=proxy"],
-            &[],
-            2,
-            "must be true, false or a list of addresses: \"proxy\" is no address",
-        ),
-        (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on, off or auto"),
-        (&["--config", "limit.toml"], &[], 2, "http.limits.queue: \"0\" (file"),
-        (&["--config", "misspelt.toml"], &[], 2, "unknown setting \"http.limits.que\""),
-        (&["--log", "loud"], &[], 2, "log: \"loud\" is no level"),
-        (&["--root", "/no/such/folder"], &[], 1, "root: /no/such/folder can't be used"),
-        (
-            &["--config", "typo.toml"],
-            &[],
-            2,
-            "typo.toml: unknown setting \"wrap\"; known are root,",
-        ),
-        (&["--config", "broken.toml"], &[], 2, "broken.toml: "),
-        // `reqlore.toml` in the root: a repository that somebody cloned.
-        (&["--root", "cloned"], &[], 2, "reqlore.toml) must be inside the project"),
-        (&["--config", "none.toml"], &[], 1, "none.toml can't be read"),
-        (
-            &[],
-            &[("REQLIX_REQ_REL_PATH", "../x")],
-            2,
-            "REQLIX_REQ_REL_PATH: \"../x\" must be a path relative",
-        ),
-        (
-            &[],
-            &[("REQLORE_SECTIONS_WRAP_COLUMNS", "wide")],
-            2,
-            "sections.wrap_columns: \"wide\" (environment",
-        ),
-    ];
-    for (arguments, variables, expected, message) in cases {
+    for (arguments, variables, expected, message) in CASES {
         let mut command = reqlore();
         command.current_dir(root).args(arguments).envs(variables.iter().copied());
         let (code, shown, errors) = output(&mut command);

@@ -296,11 +296,15 @@ impl Client {
     }
 
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Answer {
-        self.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+        let mut message = json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+        message["params"] = params;
+        self.post(&message)
     }
 
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Answer {
-        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
+        let mut params = json!({ "name": tool });
+        params["arguments"] = arguments;
+        self.request("tools/call", params)
     }
 
     /// The data of a call that must succeed.

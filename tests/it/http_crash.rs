@@ -86,7 +86,7 @@ fn write_and_die(server: Server, token: &str, round: usize, lifetime: u64, book:
                 }
             }
             if answered == lifetime {
-                server.take().map_or((), Server::kill);
+                server.take().into_iter().for_each(Server::kill);
             }
         }
     });

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::http::{Client, Place, Server};
 use crate::transcripts::{NAMES, Step, commit, folder, masked, once, save, unmasked};
@@ -117,10 +117,8 @@ fn client(server: &Server, token: &str, request: &Value) -> Client {
     let client = server.client(token).of_mcp();
     let version = &request["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
     let Some(version) = version.as_str() else {
-        return match request["method"] == json!("initialize") {
-            true => client,
-            false => client.with("MCP-Protocol-Version", "2025-06-18"),
-        };
+        let is_first = request["method"] == "initialize";
+        return if is_first { client } else { client.with("MCP-Protocol-Version", "2025-06-18") };
     };
     let method = request["method"].as_str().unwrap();
     let client = client.with("MCP-Protocol-Version", version).with("Mcp-Method", method);

@@ -261,8 +261,8 @@ fn a_token_for_one_project_reads_nothing_of_another() {
             let answer = client.call("get_item", json!({ "reference": "EP-001" }));
             assert_eq!((answer.status, answer.code()), (404, Some(-32002)));
             answers.push(answer.body.replace(project, "…"));
-            let section = ours
-                .call("reqlix_get_requirements", { arguments("reqlix_get_requirements", project) });
+            let sections = "reqlix_get_requirements";
+            let section = ours.call(sections, arguments(sections, project));
             answers.push(section.body.replace(project, "…"));
         }
         let told = |body: &String| -> Value {

@@ -106,7 +106,9 @@ fn two_servers_over_one_database_are_one_to_a_client_that_asks_them_in_turn() {
     for other in &mut others {
         assert_eq!(status(other), 401);
     }
-    servers.into_iter().for_each(|server| drop(server.end()));
+    for server in servers {
+        server.end();
+    }
     assert_eq!(place.json("audit verify --json")["whole"], true);
     let rows = place.rows();
     let of = |action: &str| rows.iter().filter(|row| row["action"] == action).count();
