@@ -152,7 +152,7 @@ fn the_log_tells_when_what_went_wrong_under_which_name() {
         let found = said.lines().find(|line| words.iter().all(|word| line.contains(word)));
         found.unwrap_or_else(|| panic!("{words:?}: {said}"))
     };
-    let refused = line(&["stranger-1", "WARN", "failed login", "127.0.0.1"]);
+    let refused = line(&["stranger-1", "WARN", "a login was refused", "127.0.0.1"]);
     assert!(refused.starts_with("20") && refused.contains("Z "), "{refused}");
     line(&["broken-1", "ERROR"]);
 }

@@ -41,7 +41,7 @@ fn what_a_command_takes_away_is_gone_at_the_next_request() {
         let later = server.client(&place.token("bob", "")).call("list_epics", json!({}));
         assert_eq!(later.status, 200, "a token that was made meanwhile counts");
         let said = server.end();
-        assert!(said.contains("failed login"), "{said}");
+        assert!(said.contains("a login was refused"), "{said}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hexagon's edges: what the application needs ([`documents`] and their [`archive`],
-//! [`identity`], the [`audit`] with its [`act`]s, [`answers`], [`projects`], [`search`] with its [`embedder`],
-//! a [`clock`], [`ids`]) and what the outside may ask of it ([`endpoint`], and before it the
-//! [`authenticator`]), carried by a [`transport`].
+//! [`identity`], the [`audit`] with its [`act`]s, [`answers`], [`projects`], [`search`] with its
+//! [`embedder`], a [`clock`], [`ids`]) and what the outside may ask of it ([`endpoint`], and before
+//! it the [`authenticator`]), carried by a [`transport`].
 
 pub mod act;
 pub mod answers;
