@@ -19,10 +19,17 @@ use crate::backlog::find::Backlog;
 use crate::backlog::{prompts, resources};
 use crate::{Application, Context, gate, once};
 
+/// How many names an unknown one is answered with: a message that lists all is read by nobody.
+const NEAR: usize = 3;
+
 impl Application {
     fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
-        let names: Vec<&str> = self.tools(caller).iter().map(|spec| spec.name).collect();
-        let message = format!("Unknown tool {name:?}. The tools are: {}.", names.join(", "));
+        let mut names: Vec<&str> = self.tools(caller).iter().map(|spec| spec.name).collect();
+        let likeness = |known: &str| strsim::jaro_winkler(name, known);
+        names.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
+        names.truncate(NEAR);
+        let near = names.join(", ");
+        let message = format!("Unknown tool {name:?}; near it are {near}, and tools/list names all");
         Error::new(ErrorKind::UnknownTool, message).reference(name)
     }
 

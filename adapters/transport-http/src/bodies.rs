@@ -20,6 +20,8 @@ use crate::refusal::Refusal;
 
 /// Bodies up to this size, in bytes, are not counted: there are as many as connections at most.
 const SMALL: u64 = 16 * 1024;
+/// How long a refused request's body may take.
+const PASSING: Duration = Duration::from_secs(1);
 /// Room is given out in steps of so many bytes.
 const STEP: usize = 1024;
 
@@ -74,6 +76,14 @@ impl Bodies {
         let message = format!("A body may have at most {} bytes.", self.most);
         Refusal::invalid(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
     }
+}
+
+/// Takes in the body of a request that was refused without it; false where it is too long, or too
+/// late. What stays unread ends the connection, and a client that was not told sends its next
+/// request into that end.
+pub(crate) async fn pass(body: Body) -> bool {
+    let is_small = body.size_hint().upper().is_some_and(|size| size <= SMALL);
+    is_small && matches!(timeout(PASSING, body.collect()).await, Ok(Ok(_)))
 }
 
 /// A short text in whole.

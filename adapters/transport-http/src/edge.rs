@@ -35,7 +35,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::bodies::{Held, text};
+use crate::bodies::{self, Held, text};
 use crate::counters::Counted;
 use crate::door::Door;
 use crate::gates::Place;
@@ -119,8 +119,12 @@ pub(crate) async fn answer(
     let started = Instant::now();
     let (parts, body) = request.into_parts();
     let request_id = correlation::request_id(&parts.headers);
-    let mut caller = None;
-    let answered = respond(&shared, peer, &request_id, parts, body, &mut caller).await;
+    let (mut body, mut caller) = (Some(body), None);
+    let mut answered = respond(&shared, peer, &request_id, parts, &mut body, &mut caller).await;
+    if let Some(unread) = body {
+        let passed = bodies::pass(unread).await;
+        answered = answered.map_err(|refusal| if passed { refusal } else { refusal.closing() });
+    }
     let mut response = answered.unwrap_or_else(Refusal::into_response);
     correlation::name(&mut response, &request_id);
     shared.counters.answered(response.status().as_u16());
@@ -154,7 +158,7 @@ async fn respond(
     peer: SocketAddr,
     request_id: &Arc<str>,
     mut parts: Parts,
-    body: Body,
+    body: &mut Option<Body>,
     told: &mut Option<Arc<Caller>>,
 ) -> Result<Response<Body>, Refusal> {
     shared.door.check(&parts)?;
@@ -168,7 +172,7 @@ async fn respond(
     check_content(&parts.headers)?;
     let is_listen = parts.headers.get(METHOD).is_some_and(|method| method == LISTEN);
     let listening = if is_listen { Some(gate.listen()?) } else { None };
-    let (body, room) = shared.bodies.read(body).await?;
+    let (body, room) = shared.bodies.read(body.take().unwrap_or_default()).await?;
     if let Err(refused) = wire::check(&body).map_err(|malformed| malformed.answer) {
         return Ok(malformed(refused));
     }

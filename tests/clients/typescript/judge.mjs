@@ -197,8 +197,13 @@ async function parallelSets(session) {
   expectAnswer(result, `${indices.map(stored).join('\n\n')}\n`, { ...data, count: PARALLEL });
 }
 
-async function complained({ complaints }) {
-  expect('logged', complaints, []);
+// The newer SDK cancels what it listens to with a message that lacks a header which 2026-07-28 demands
+// of every message, and complains that it is refused. It hangs up as well, which is what counts.
+const OWN_FAULT = /"code":-32020,"message":"missing required Mcp-Method header"/;
+
+async function complained({ complaints, isHttp, version }) {
+  const tolerated = (complaint) => isHttp && version === MODERN && OWN_FAULT.test(complaint);
+  expect('logged', complaints.filter((complaint) => !tolerated(complaint)), []);
 }
 
 const CHECKS = [

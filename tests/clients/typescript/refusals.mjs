@@ -1,4 +1,5 @@
-// What clients see when a server over HTTP refuses them.
+// What clients see when a server over HTTP refuses them. Both SDKs make an error of HTTP of it, with
+// the body in its message.
 
 import { expect, expectMatch, refused } from './expect.mjs';
 
@@ -9,7 +10,8 @@ async function wrongToken(contender, server) {
   const token = server.user('eve', 'user');
   server.run('user', 'disable', 'eve');
   const error = await refused(contender.connect(server.withToken(token), ignore));
-  process.stdout.write(`T ${error.name} ${error.code} ${error.message}\n`);
+  // Where the newer SDK discovers the server first, it keeps nothing of the body.
+  expectMatch('message', error.message, /needs a token that counts|requires authorization/);
 }
 
 async function readerWrites(contender, server) {
@@ -21,7 +23,7 @@ async function readerWrites(contender, server) {
   expect('tools that write', writing.map((tool) => tool.name), []);
   const given = { title: 'Not allowed', priority: 1 };
   const error = await refused(client.callTool({ name: 'create_epic', arguments: given }));
-  process.stdout.write(`W ${error.name} ${error.code} ${error.message}\n`);
+  expectMatch('message', error.message, /create_epic writes, and bob may only read/);
   await client.close();
 }
 

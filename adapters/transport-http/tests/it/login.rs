@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use reqlore_domain::identity::{Denial, Role};
 use serde_json::json;
 
-use crate::client::Ask;
+use crate::client::{Ask, Connection};
 use crate::server::{Log, SECRET, Server, ada, bob, call, good, token};
 
 // S5: 1.2, 1.3, 1.5, 4.1, 4.2, 4.3
@@ -228,4 +228,26 @@ async fn a_token_that_can_t_be_looked_up_is_not_called_wrong() {
     let text = log.text();
     let line = text.lines().find(|line| line.contains("ERROR") && line.contains(id));
     assert!(line.is_some_and(|line| line.contains("/secret/path")), "{text}");
+}
+
+// Clients write a body after its head, and go on with the connection that refused it.
+#[tokio::test]
+async fn a_refused_request_leaves_its_connection_whole_or_says_that_it_ends() {
+    let server = Server::start();
+    let mut connection = Connection::open(server.address).await;
+    let refused = Ask::post(call("who"));
+    connection.write(&refused.head()).await;
+    // By now the server has seen the head.
+    assert_eq!(server.ask(&good()).await.status, 200);
+    connection.write(call("who").as_bytes()).await;
+    let answer = connection.answer().await.unwrap();
+    assert_eq!((answer.status, answer.header("connection")), (401, None));
+    assert_eq!(connection.ask(&good()).await.status, 200);
+
+    for length in [("Content-Length", "1000000"), ("Transfer-Encoding", "chunked")] {
+        let mut connection = Connection::open(server.address).await;
+        connection.write(&Ask::post("").header(length.0, length.1).head()).await;
+        let answer = connection.answer().await.unwrap();
+        assert_eq!((answer.status, answer.header("connection")), (401, Some("close")));
+    }
 }

@@ -1,0 +1,89 @@
+"""Probes that others wrote judge the real binary over HTTP: a checker of the newest revision, and the
+prober that calls every tool.
+
+Usage: network.py PROBES OBSERVE BINARY (see ../run), where PROBES is the interpreter that has the
+prober. One line per check; exit code 1 if any failed. Each check has a server of its own.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from servers import Listening
+
+PROBES = Path(__file__).resolve().parent.parent / "probes"
+LOADER = PROBES.parent.parent / "examples/load_backlog.py"
+PATIENCE_SECONDS = 120
+
+
+class Failure(Exception):
+    """A probe is not content."""
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=cwd
+    )
+    if done.returncode:
+        words = " ".join(f"{done.stdout}\n{done.stderr}".split())
+        raise Failure(f"exit code {done.returncode}: {words}")
+    return done.stdout
+
+
+def checker(server: Listening, *options: str) -> None:
+    """Every warning counts, and what could not be checked too."""
+    program = str(Path(sys.executable).with_name("mcpcheck"))
+    report = json.loads(run(program, server.url, "--token", server.token, *options))
+    passed = [check["name"] for check in report["checks"] if check["status"] == "pass"]
+    if len(passed) != 8:
+        raise Failure(f"only these passed: {passed}")
+
+
+def strict(server: Listening) -> None:
+    checker(server, "--strict", "--json", "--legacy-probes", "--probe", "all", "--max-tools", "50")
+
+
+def prober(server: Listening, *options: str) -> str:
+    header = f"Authorization: Bearer {server.token}"
+    command = [server.probes, "-m", "amagi_mcp_probe", "--allow-destructive", *options]
+    return run(*command, "--url", server.url, "--header", header)
+
+
+def generated_calls(server: Listening) -> None:
+    """Arguments that fit the schemas but name nothing: no crash, no hang, no protocol error."""
+    report = prober(server, "--include-optional")
+    refused = [line for line in report.splitlines() if "Invalid arguments" in line]
+    if refused:
+        raise Failure(f"what fits the schema is refused: {refused}")
+
+
+CHECKS: list[tuple[str, Callable[[Listening], None]]] = [
+    ("checker: the newest revision, to the letter", strict),
+    ("prober: whatever fits the schemas is answered", generated_calls),
+]
+
+
+def main(probes: str, observe: str, binary: str) -> int:
+    failures = 0
+    for title, check in CHECKS:
+        with tempfile.TemporaryDirectory(prefix="reqlore-judge-") as folder:
+            server = Listening(observe, binary, Path(folder))
+            server.probes = probes
+            try:
+                check(server)
+            except (Failure, OSError, ValueError, subprocess.TimeoutExpired) as error:
+                failures += 1
+                print(f"FAILED network {title}: {' '.join(str(error).split())}", flush=True)
+            else:
+                print(f"ok network {title}", flush=True)
+            finally:
+                server.end()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
