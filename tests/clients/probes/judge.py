@@ -31,11 +31,8 @@ QUESTIONS = [
     ["--method", "resources/read", "--uri", "epic://EP-001/hierarchy"],
     ["--method", "prompts/get", "--prompt-name", "decompose_epic", "--prompt-args", "epic=EP-001"],
 ]
-FILES = {
-    ".ixchel/decisions/dec-1d2c8f.md": "---\nid: dec-1d2c8f\ntags: [storage]\n---\nFiles first.\n",
-    ".knowledge/config.yaml": "docsets: {react: {version: 18.2}}\n",
-    "docs/development/requirements/general.md": "**1.** To be deleted.\n\n**2.** To stay.\n",
-}
+# What the project has besides its backlog.
+FILES = json.loads((HERE / "files.json").read_text("utf-8"))
 
 
 class Failure(Exception):

@@ -17,6 +17,7 @@ from servers import Listening
 
 PROBES = Path(__file__).resolve().parent.parent / "probes"
 LOADER = PROBES.parent.parent / "examples/load_backlog.py"
+PROBER = sys.argv[1]
 PATIENCE_SECONDS = 120
 
 
@@ -24,9 +25,9 @@ class Failure(Exception):
     """A probe is not content."""
 
 
-def run(*command: str, cwd: Path | None = None) -> str:
+def run(*command: str, env: dict[str, str] | None = None) -> str:
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, cwd=cwd
+        command, env=env, capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
     if done.returncode:
         words = " ".join(f"{done.stdout}\n{done.stderr}".split())
@@ -49,8 +50,24 @@ def strict(server: Listening) -> None:
 
 def prober(server: Listening, *options: str) -> str:
     header = f"Authorization: Bearer {server.token}"
-    command = [server.probes, "-m", "amagi_mcp_probe", "--allow-destructive", *options]
+    command = [PROBER, "-m", "amagi_mcp_probe", "--allow-destructive", *options]
     return run(*command, "--url", server.url, "--header", header)
+
+
+def fitting_calls(server: Listening) -> None:
+    """With references to what there is, every tool has to do what it is for."""
+    for path, text in json.loads((PROBES / "files.json").read_text("utf-8")).items():
+        file = server.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    fill = [sys.executable, str(LOADER), str(PROBES / "backlog.json"), "--", server.binary]
+    run(*fill, "--root", str(server.project), env=server.common["env"])
+    arguments = (PROBES / "arguments.json").read_text("utf-8")
+    file = server.folder / "arguments.json"
+    file.write_text(arguments.replace("{project}", str(server.project)), "utf-8")
+    report = prober(server, "--strict", "--args", str(file))
+    if not re.search(r"^(\d+) tools: \1 passed\b", report, re.MULTILINE):
+        raise Failure(f"not every tool was called: {report}")
 
 
 def generated_calls(server: Listening) -> None:
@@ -63,16 +80,16 @@ def generated_calls(server: Listening) -> None:
 
 CHECKS: list[tuple[str, Callable[[Listening], None]]] = [
     ("checker: the newest revision, to the letter", strict),
+    ("prober: every tool does what it is for, as its schemas say", fitting_calls),
     ("prober: whatever fits the schemas is answered", generated_calls),
 ]
 
 
-def main(probes: str, observe: str, binary: str) -> int:
+def main(observe: str, binary: str) -> int:
     failures = 0
     for title, check in CHECKS:
         with tempfile.TemporaryDirectory(prefix="reqlore-judge-") as folder:
             server = Listening(observe, binary, Path(folder))
-            server.probes = probes
             try:
                 check(server)
             except (Failure, OSError, ValueError, subprocess.TimeoutExpired) as error:
@@ -86,4 +103,4 @@ def main(probes: str, observe: str, binary: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[2:]))
