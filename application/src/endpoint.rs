@@ -29,7 +29,8 @@ impl Application {
         names.sort_by(|one, other| likeness(other).total_cmp(&likeness(one)));
         names.truncate(NEAR);
         let near = names.join(", ");
-        let message = format!("Unknown tool {name:?}; near it are {near}, and tools/list names all");
+        let message =
+            format!("Unknown tool {name:?}; near it are {near}, and tools/list names all");
         Error::new(ErrorKind::UnknownTool, message).reference(name)
     }
 

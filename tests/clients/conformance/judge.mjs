@@ -65,6 +65,8 @@ async function judge(name, era, url, folder) {
   // What the suite itself finds wrong in the light of the baseline: whole scenarios and single checks.
   const surprises = [...done.words.matchAll(/^  ✗ (\S+)$/gm)].map(([, name]) => name);
   for (const name of surprises) say('FAILED', subject, name);
+  const [, stale = ''] = done.words.match(/^.*Stale baseline.*\n((?:  ✓ \S+\n)+)/m) ?? [];
+  for (const [name] of stale.matchAll(/(?<=✓ )\S+/g)) say('FAILED', subject, `${name} passes`);
   const lines = /^([✓✗]) ([\w-]+): (\d+) passed, (\d+) failed/gm;
   for (const [, mark, scenario, passed, failed] of done.words.matchAll(lines)) {
     seen.add(scenario);
