@@ -116,7 +116,7 @@ impl Config {
             model: values.text("search.model").to_owned(),
             storage,
             projects,
-            http: http::read(&values, file.named)?,
+            http: http::read(&values, &file)?,
             audit: audit(get("audit"))?,
             audit_keep_days: values.parse("audit_keep_days", "a number of days")?.unwrap_or(400),
             read_only: values.parse("read_only", "true or false")?.unwrap_or(false),

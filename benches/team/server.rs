@@ -66,8 +66,10 @@ impl Project {
     pub(crate) fn start(&self, storage: &str, limits: Limits) -> Result<Server> {
         let token = self.token(storage)?;
         let limits = if limits == Limits::Off { OFF } else { ON };
-        fs::write(self.root.join("reqlore.toml"), format!("[http.limits]\n{limits}"))?;
+        let settings = self.root.join("reqlore.toml");
+        fs::write(&settings, format!("[http.limits]\n{limits}"))?;
         let mut command = self.command(storage);
+        command.arg("--config").arg(settings);
         command.args(["--transport", "http", "--listen", "127.0.0.1:0", "--log", "error"]);
         let mut process = command.stderr(Stdio::piped()).spawn()?;
         let mut errors = process.stderr.take().map(BufReader::new).ok_or("no stderr")?;

@@ -208,6 +208,46 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
     assert_eq!(code, 2, "{errors}");
 }
 
+/// A repository that somebody cloned does not say how far a server is open.
+#[test]
+fn over_http_only_a_named_file_says_who_gets_in_and_what_is_noted() {
+    let project = project();
+    let root = project.path();
+    for (setting, told) in [
+        ("audit = \"off\"", "audit: \"off\" (file"),
+        ("audit_keep_days = 1", "audit_keep_days: \"1\" (file"),
+        ("log = \"off\"", "log: \"off\" (file"),
+        ("log_format = \"json\"", "log_format: \"json\" (file"),
+        ("root = \"/etc\"", "root: \"/etc\" (file"),
+        ("http.listen = \"127.0.0.1:0\"", "use REQLORE_LISTEN, or name the file with --config"),
+        ("http.behind_proxy = true", "http.behind_proxy: \"true\" (file"),
+        ("http.hosts = [\"example.org\"]", "http.hosts: "),
+        ("http.origins = [\"https://example.org\"]", "http.origins: "),
+        ("http.forwarded_by = \"forwarded\"", "http.forwarded_by: "),
+        ("http.limits.requests_per_second = 0", "over http; name the file with --config"),
+        ("[projects.etc]\nroot = \"/etc\"", "projects (file"),
+    ] {
+        std::fs::write(root.join("reqlore.toml"), format!("{setting}\n")).unwrap();
+        let at = |arguments: &[&str]| {
+            let mut command = reqlore();
+            output(command.current_dir(root).args(arguments).args(["--print-config"]))
+        };
+        let (code, _, errors) = at(&["--transport", "http"]);
+        assert_eq!(code, 2, "{setting}: {errors}");
+        assert!(errors.contains("by a project's own file over http"), "{setting}: {errors}");
+        assert!(errors.contains(told), "{told} is missing in: {errors}");
+        let (code, _, errors) = at(&["--transport", "http", "--config", "reqlore.toml"]);
+        assert_eq!(code, 0, "{setting} is the operator's: {errors}");
+        let (code, _, errors) = at(&[]);
+        assert_eq!(code, 0, "{setting} is harmless on stdio: {errors}");
+    }
+    let other = "read_only = true\ntoolsets = \"backlog\"\n";
+    std::fs::write(root.join("reqlore.toml"), other).unwrap();
+    let mut command = reqlore();
+    command.current_dir(root).args(["--transport", "http", "--print-config"]);
+    assert_eq!(output(&mut command).0, 0, "what only narrows is the project's to say");
+}
+
 /// docs/configuration.md: what `--print-config` knows, for people.
 #[test]
 fn the_documentation_of_the_settings_is_true() {
@@ -216,7 +256,9 @@ fn the_documentation_of_the_settings_is_true() {
         "# Configuration\n\nFlags beat environment variables, those beat `reqlore.toml` in the root (or the file \
          that `--config` or\n`REQLORE_CONFIG` names), and that beats the defaults. `reqlore --print-config` shows \
          each value and where it came\nfrom.\n\nFurther projects have a key each, and a folder relative to the file: \
-         tools name them by either.\n\n```toml\n[projects.shop]\nroot = \"../shop\"\n```\n\nThis is the output of `--print-config` without any settings; a test keeps it true.\n\n```toml\n",
+         tools name them by either.\n\n```toml\n[projects.shop]\nroot = \"../shop\"\n```\n\n\
+         Over http, `root`, `http.*`, `audit*`, `log*` and the projects are not taken from a `reqlore.toml` that lies in\n\
+         the project and that nobody named: use flags, the environment or `--config`.\n\nThis is the output of `--print-config` without any settings; a test keeps it true.\n\n```toml\n",
     );
     writeln!(
         page,

@@ -49,6 +49,8 @@ impl Place {
     pub(crate) fn command(&self) -> Command {
         let mut command = reqlore();
         command.arg("--root").arg(self.root()).args(["--storage", self.storage]);
+        // Over HTTP no file counts that nobody named.
+        command.arg("--config").arg(self.root().join("reqlore.toml"));
         command
     }
 

@@ -68,6 +68,10 @@ impl File {
         })
     }
 
+    pub(super) fn has_projects(&self) -> bool {
+        self.table.contains_key(PROJECTS)
+    }
+
     /// The projects beside the root: `[projects.KEY] root = "…"`, relative to the file.
     pub(super) fn projects(&self, root: &Path) -> Result<BTreeMap<ProjectKey, PathBuf>, Failure> {
         let Some(projects) = self.table.get(PROJECTS) else { return Ok(BTreeMap::new()) };

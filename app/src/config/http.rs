@@ -1,13 +1,14 @@
 //! The settings of a server over HTTP.
 //!
 //! Trap: a repository that somebody cloned must not open a port when its reader's assistant starts,
-//! so a file that nobody named can't choose this transport.
+//! so a file that nobody named can't choose this transport; nor does it say how far a server is
+//! open that somebody else started.
 
 use std::net::SocketAddr;
 
 use reqlore_transport_http::{ForwardedBy, Limits, ProxyTrust};
 
-use super::Values;
+use super::{File, Value, Values};
 use crate::{Failure, limits};
 
 /// How a server over HTTP is reached, and how much it gives.
@@ -20,8 +21,12 @@ pub(crate) struct Http {
     pub(crate) limits: Limits,
 }
 
+/// What decides who gets in, to which folders, and what is noted of it; those that end with a dot
+/// stand for all that begin with them.
+const OF_OPERATORS: [&str; 6] = ["root", "http.", "audit", "audit_keep_days", "log", "log_format"];
+
 /// All of them are checked, whatever the transport; `None` is standard input and output.
-pub(super) fn read(values: &Values, is_named: bool) -> Result<Option<Http>, Failure> {
+pub(super) fn read(values: &Values, file: &File) -> Result<Option<Http>, Failure> {
     let listen = values.parse("http.listen", "an address and a port, like 127.0.0.1:8080")?;
     let list = |key| values.list(key).map(str::to_owned).collect();
     let limits = limits::read(|name, least, most| limit(values, name, least, most))?;
@@ -36,13 +41,42 @@ pub(super) fn read(values: &Values, is_named: bool) -> Result<Option<Http>, Fail
         None => Ok(None),
         Some(value) if value.text == "stdio" => Ok(None),
         Some(value) if value.text != "http" => Err(value.must_be("stdio or http")),
-        Some(value) if value.is_of_project(is_named) => Err(Failure::usage(format!(
-            "transport: {:?} ({}) may not be set by a project's own file; use --transport http or \
-             REQLORE_TRANSPORT, or name the file with --config",
-            value.text, value.source
-        ))),
-        Some(_) => Ok(Some(http)),
+        Some(value) if value.is_of_project(file.named) => Err(not_of_project(value, "")),
+        Some(_) => of_operator(values, file).map(|()| Some(http)),
     }
+}
+
+/// Refuses what a project's own file says of a server.
+fn of_operator(values: &Values, file: &File) -> Result<(), Failure> {
+    let is_of_operators = |key: &str| {
+        OF_OPERATORS.iter().any(|of| key == *of || of.ends_with('.') && key.starts_with(of))
+    };
+    let mut values = values.0.iter();
+    let found =
+        values.find(|value| value.is_of_project(file.named) && is_of_operators(value.setting.key));
+    if let Some(value) = found {
+        return Err(not_of_project(value, " over http"));
+    }
+    if file.named || !file.has_projects() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "projects (file {}) may not be set by a project's own file over http; name the file with \
+         --config",
+        file.path.display()
+    )))
+}
+
+/// The way out is whatever the setting can be set by.
+fn not_of_project(value: &Value, when: &str) -> Failure {
+    let Value { setting, text, source } = value;
+    let named = |name: Option<&'static str>| name.map(|name| format!("use {name}, or "));
+    let other = named(setting.variable).or_else(|| named(setting.flag)).unwrap_or_default();
+    Failure::usage(format!(
+        "{}: {text:?} ({source}) may not be set by a project's own file{when}; {other}name the \
+         file with --config",
+        setting.key
+    ))
 }
 
 fn limit(values: &Values, name: &str, least: u32, most: u32) -> Result<u32, Failure> {
