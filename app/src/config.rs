@@ -6,6 +6,7 @@ mod http;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::projects::Slice;
@@ -118,7 +119,9 @@ impl Config {
             projects,
             http: http::read(&values, &file)?,
             audit: audit(get("audit"))?,
-            audit_keep_days: values.parse("audit_keep_days", "a number of days")?.unwrap_or(400),
+            audit_keep_days: values
+                .parse("audit_keep_days", "a number of days, at least 1")?
+                .map_or(400, NonZeroU32::get),
             read_only: values.parse("read_only", "true or false")?.unwrap_or(false),
             roots: roots.unwrap_or_default(),
             requirements_directory: get("sections.directory").map(|value| value.text.clone()),

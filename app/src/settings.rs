@@ -95,7 +95,7 @@ const SETTINGS: [Setting; 19] = [
         flag: None,
         variable: Some("REQLORE_AUDIT_KEEP_DAYS"),
         default: "400",
-        meaning: "How many days the rows of the audit are kept.",
+        meaning: "How many days the rows of the audit are kept, at least 1.",
     },
     Setting {
         key: "roots",

@@ -127,7 +127,7 @@ fn flags_beat_environment_beats_file_beats_default() {
 /// Arguments, variables, exit code, and what the message says.
 type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], i32, &'static str);
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 21] = [
     (&["--config", "empty.toml"], &[], 2, "roots: \"\" (file"),
     (&["--config", "roots.toml"], &[], 2, "roots: \"1\" (file"),
     (&[], &[("REQLORE_ROOTS", "/tmp:")], 2, "roots: \"\" (environment"),
@@ -159,6 +159,12 @@ const CASES: [Case; 20] = [
         "must be true, false or a list of addresses: \"proxy\" is no address",
     ),
     (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on, off or auto"),
+    (
+        &[],
+        &[("REQLORE_AUDIT_KEEP_DAYS", "0")],
+        2,
+        "(environment REQLORE_AUDIT_KEEP_DAYS) must be a number of days, at least 1",
+    ),
     (&["--config", "limit.toml"], &[], 2, "http.limits.queue: \"0\" (file"),
     (&["--config", "misspelt.toml"], &[], 2, "unknown setting \"http.limits.que\""),
     (&["--log", "loud"], &[], 2, "log: \"loud\" is no level"),
