@@ -1,5 +1,6 @@
 //! The command: reads the configuration once, joins everything, and runs.
 
+mod beside;
 mod clock;
 mod commands;
 mod config;

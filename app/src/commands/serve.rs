@@ -2,23 +2,19 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use reqlore_application::Application;
 use reqlore_application::identity::authenticate::TokenAuthenticator;
-use reqlore_application::{Application, Upkeep};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_metrics::{Metrics, Traffic};
 use reqlore_transport_http::{Counters, Ending, Http};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
+use crate::beside::Beside;
 use crate::clock::SystemClock;
 use crate::config::{self, Config};
 use crate::{Failure, OK, wire};
-
-/// How long the last rows of the audit may take, when everything else has ended.
-const LAST: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(config: &Config) -> Result<u8, Failure> {
     match &config.http {
@@ -66,10 +62,10 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
     let authenticator = application.authenticator(Arc::clone(&store) as _, wire::most(config));
     let authenticator = Arc::new(authenticator);
     let upkeep = application.upkeep(Some(Arc::clone(&authenticator)), config.audit_keep_days);
-    let is_ready = Arc::new(AtomicBool::new(true));
+    let (is_ready, looked) = watch::channel(true);
     let runtime = wire::threads()?;
     let served = runtime.block_on(async {
-        let transport = bind(http, authenticator, &is_ready, &metrics, counters)?;
+        let transport = bind(http, authenticator, looked, &metrics, counters)?;
         let failed = |error| Failure::refused(format!("http: {error}"));
         // Before anybody is told that it runs.
         let ending = Ending::by_signals().map_err(failed)?;
@@ -87,11 +83,11 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
 fn bind(
     http: &config::Http,
     authenticator: Arc<TokenAuthenticator>,
-    is_ready: &Arc<AtomicBool>,
+    is_ready: watch::Receiver<bool>,
     metrics: &Arc<Metrics>,
     counters: Arc<Counters>,
 ) -> Result<Http, Failure> {
-    let (is_ready, metrics) = (Arc::clone(is_ready), Arc::clone(metrics));
+    let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::Config {
         listen: http.listen,
         behind_proxy: http.behind_proxy.clone(),
@@ -99,7 +95,7 @@ fn bind(
         origins: http.origins.clone(),
         limits: http.limits.clone(),
         authenticator,
-        ready: Arc::new(move || is_ready.load(Ordering::Relaxed)),
+        ready: Arc::new(move || *is_ready.borrow()),
         metrics: Arc::new(move || metrics.render()),
         counters,
     };
@@ -115,49 +111,6 @@ fn traffic(counters: &Counters) -> Traffic {
         refused_connections: counters.refused_connections(),
         connections: counters.connections() as u64,
         in_flight: counters.in_flight() as u64,
-    }
-}
-
-/// What is done every second beside the calls.
-struct Beside {
-    upkeep: Arc<Upkeep>,
-    stop: Arc<Notify>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Beside {
-    /// Asks also whether the storage can be used, where somebody wants to know.
-    fn start(upkeep: Upkeep, ready: Option<(Arc<dyn Store>, Arc<AtomicBool>)>) -> Self {
-        let upkeep = Arc::new(upkeep);
-        let (round, stop) = (Arc::clone(&upkeep), Arc::new(Notify::new()));
-        let stopped = Arc::clone(&stop);
-        let task = tokio::spawn(async move {
-            let mut seconds = tokio::time::interval(Duration::from_secs(1));
-            seconds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    () = stopped.notified() => return,
-                    _ = seconds.tick() => {}
-                }
-                round.tick().await;
-                if let Some((store, is_ready)) = &ready {
-                    is_ready.store(store.epoch().await.is_ok(), Ordering::Relaxed);
-                }
-            }
-        });
-        Self { upkeep, stop, task }
-    }
-
-    async fn finish(self) {
-        // A round that runs is not broken off: what it writes may be half done.
-        self.stop.notify_one();
-        let last = async {
-            let _ = self.task.await;
-            self.upkeep.finish().await;
-        };
-        if tokio::time::timeout(LAST, last).await.is_err() {
-            tracing::error!("the last rows of the audit were not written in time");
-        }
     }
 }
 
