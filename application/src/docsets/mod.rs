@@ -122,15 +122,20 @@ fn unusable(message: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(FILE)
 }
 
-/// S3 REQ-3.4: where it was looked for, and what to put there.
+/// S3 REQ-3.4: where it was looked for, and what to put there. Only who may go anywhere is told the
+/// folder.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
-    let or_above = match caller.reach {
-        Reach::Anywhere => " or in the folders above it",
-        Reach::Configured | Reach::Only(_) => "",
+    let (place, file) = match caller.reach {
+        Reach::Anywhere => {
+            (format!("{folder} or in the folders above it"), format!("{folder}/{FILE}"))
+        }
+        Reach::Configured | Reach::Only(_) => {
+            ("the project's folder".to_owned(), format!("{FILE} there"))
+        }
     };
     let message = format!(
-        "No docsets are configured: there is no {FILE} in {folder}{or_above}. Create {folder}/{FILE}, for instance with:\n\n{MINIMAL}\nand put the documentation into \
-         .knowledge/docs/react-18.2/; {NEXT}."
+        "No docsets are configured: there is no {FILE} in {place}. Create {file}, for instance \
+         with:\n\n{MINIMAL}\nand put the documentation into .knowledge/docs/react-18.2/; {NEXT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(FILE)
 }

@@ -291,8 +291,9 @@ async fn docsets_are_those_of_the_caller_s_project() {
     for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
         let error = remote.error(tool, arguments).await;
         assert_eq!(error.kind, ErrorKind::NotFound);
-        let told = "there is no .knowledge/config.yaml in one. Create one/.knowledge/config.yaml";
-        assert!(error.message.contains(told), "nothing above is looked at: {error}");
+        let told = "there is no .knowledge/config.yaml in the project's folder. Create \
+                    .knowledge/config.yaml there";
+        assert!(error.message.contains(told), "no path of the server's machine: {error}");
     }
     remote.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
     let names = async |testing: &Testing| {
