@@ -111,28 +111,10 @@ pub(crate) fn read<E>(
     })
 }
 
-/// For the operator, at the start.
-pub(crate) fn told(limits: &Limits) -> String {
-    let rate = |rate: &Option<Rate>| match rate {
-        None => "no limit".to_owned(),
-        Some(Rate { every, burst }) => {
-            format!("{:.0}/min, {burst} at once", 60.0 / every.as_secs_f64())
-        }
-    };
-    format!(
-        "  {} connections ({} an address), {} requests at once ({} a token), {} waiting\n  \
-         requests a token: {}; failed logins an address: {}\n  \
-         {} bytes a body, {:?} a request; http.limits.* in reqlore.toml changes them",
-        limits.connections,
-        limits.connections_per_address,
-        limits.in_flight,
-        limits.in_flight_per_token,
-        limits.queue,
-        rate(&limits.requests),
-        rate(&limits.failed_logins),
-        limits.body,
-        limits.request_time,
-    )
+/// All of them for the operator, at the start: by their names, as they are set.
+pub(crate) fn told(value: impl Fn(&str) -> String) -> Vec<String> {
+    let name = |key: &'static str| key.strip_prefix(PREFIX).unwrap_or(key);
+    LIMITS.iter().map(|limit| format!("{}={}", name(limit.key), value(limit.key))).collect()
 }
 
 /// So many in so many seconds; none means that nothing is limited.

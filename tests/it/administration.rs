@@ -159,3 +159,32 @@ fn a_sled_store_that_is_served_is_left_to_its_server() {
     assert!(code == 1 && said.contains("already served by another process"), "{said}");
     assert!(said.contains("stop that one"), "{said}");
 }
+
+// S5: 5.1
+#[test]
+fn the_start_tells_people_and_programs_the_same_with_every_limit() {
+    let place = crate::http::Place::new("sqlite");
+    let limits = place.run("--print-config");
+    let limits = limits.lines().filter_map(|line| line.strip_prefix("http.limits."));
+    let limits: Vec<String> = limits
+        .map(|line| line.split(" #").next().unwrap().trim_end().replace(" = ", "="))
+        .collect();
+    assert!(limits.len() > 20, "{limits:?}");
+    for format in ["text", "json"] {
+        let mut command = place.command();
+        command.env("REQLORE_LOG_FORMAT", format);
+        let told = crate::http::Server::start(command).end();
+        for limit in &limits {
+            assert!(told.contains(limit), "{limit} is missing in: {told}");
+        }
+        assert!(told.contains("user add NAME --role administrator"), "{told}");
+        if format == "json" {
+            let lines: Vec<Value> =
+                told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+            assert_eq!(
+                (&lines[0]["severity"], &lines[0]["fields"]["users"]),
+                (&"INFO".into(), &0.into())
+            );
+        }
+    }
+}

@@ -14,7 +14,14 @@ use tokio::sync::watch;
 use crate::beside::Beside;
 use crate::clock::SystemClock;
 use crate::config::{self, Config};
+use crate::telemetry::Format;
 use crate::{Failure, OK, wire};
+
+/// Of 21 limits, so that a line fits a terminal.
+const LIMITS_A_LINE: usize = 3;
+const FIRST_USER: &str = "Nobody can call it yet. On this host, with the same --root, --storage \
+                          and --config:\n  reqlore user add NAME --role administrator\n  \
+                          reqlore token create --user NAME";
 
 pub(crate) fn run(config: &Config) -> Result<u8, Failure> {
     match &config.http {
@@ -126,7 +133,8 @@ fn explain(config: &Config) {
     );
 }
 
-/// For the operator: what runs, what it gives, and what is still to be done.
+/// For the operator: what runs, what it gives, and what is still to be done. Programs that read the
+/// log get it as an event like any other.
 async fn welcome(
     config: &Config,
     http: &config::Http,
@@ -140,24 +148,30 @@ async fn welcome(
     };
     let users = store.users().await.map_err(failed)?;
     let tokens = store.tokens().await.map_err(failed)?;
-    eprintln!(
-        "reqlore serves {} from {} at http://{address}{}\n\
-         {} user(s), {} token(s); {}audit {}. Limits:\n{}",
+    let serves = format!(
+        "reqlore serves {} from {} at http://{address}{}",
         config.root.display(),
         config.storage,
         reqlore_transport_http::PATH,
-        users.len(),
-        tokens.len(),
-        if config.read_only { "read-only; " } else { "" },
-        if config.audit == Some(false) { "off" } else { "on" },
-        crate::limits::told(&http.limits),
     );
-    if users.is_empty() {
-        eprintln!(
-            "Nobody can call it yet. On this host, with the same --root and --storage:\n  \
-             reqlore user add NAME --role administrator\n  \
-             reqlore token create --user NAME"
-        );
+    let (users, tokens, is_audited) = (users.len(), tokens.len(), config.audit != Some(false));
+    let read_only = config.read_only;
+    let next = (users == 0).then_some(FIRST_USER);
+    if config.log_format == Format::Json {
+        let limits = http.told.join(" ");
+        tracing::info!(users, tokens, read_only, audit = is_audited, limits, next, "{serves}");
+        return Ok(());
+    }
+    eprintln!(
+        "{serves}\n{users} user(s), {tokens} token(s); {}audit {}. Limits (http.limits.*):",
+        if read_only { "read-only; " } else { "" },
+        if is_audited { "on" } else { "off" },
+    );
+    for limits in http.told.chunks(LIMITS_A_LINE) {
+        eprintln!("  {}", limits.join(" "));
+    }
+    if let Some(next) = next {
+        eprintln!("{next}");
     }
     Ok(())
 }

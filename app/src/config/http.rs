@@ -19,6 +19,8 @@ pub(crate) struct Http {
     pub(crate) origins: Vec<String>,
     pub(crate) behind_proxy: Option<ProxyTrust>,
     pub(crate) limits: Limits,
+    /// The limits for the operator, by their names.
+    pub(crate) told: Vec<String>,
 }
 
 /// What decides who gets in, to which folders, and what is noted of it; those that end with a dot
@@ -30,7 +32,13 @@ pub(super) fn read(values: &Values, file: &File) -> Result<Option<Http>, Failure
     let listen = values.parse("http.listen", "an address and a port, like 127.0.0.1:8080")?;
     let list = |key| values.list(key).map(str::to_owned).collect();
     let limits = limits::read(|name, least, most| limit(values, name, least, most))?;
+    let told = limits::told(|key| match key {
+        // There is room for one body at least.
+        "http.limits.bodies_bytes" => limits.bodies.to_string(),
+        _ => values.text(key).to_owned(),
+    });
     let http = Http {
+        told,
         listen: listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
         hosts: list("http.hosts"),
         origins: list("http.origins"),
