@@ -125,7 +125,8 @@ const SETTINGS: [Setting; 19] = [
         flag: Some("--toolsets"),
         variable: Some("REQLORE_TOOLSETS"),
         default: "sections,backlog,docsets,knowledge",
-        meaning: "Which tools are served, separated by commas: `sections`, `docsets`, `knowledge`.",
+        meaning: "Which tools are served, separated by commas: `sections`, `backlog`, `docsets`, \
+                  `knowledge`.",
     },
     Setting {
         key: "cache",
@@ -237,5 +238,21 @@ impl Flags {
             "log" => self.log.clone(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::ports::projects::Slice;
+
+    use super::*;
+
+    #[test]
+    fn the_meaning_of_toolsets_names_each_of_them() {
+        let toolsets = all().find(|setting| setting.key == "toolsets").unwrap();
+        let name = |slice: Slice| slice.name().to_owned();
+        assert_eq!(toolsets.default, Slice::ALL.map(name).join(","));
+        let names = Slice::ALL.map(|slice| format!("`{}`", slice.name())).join(", ");
+        assert!(toolsets.meaning.ends_with(&format!(": {names}.")), "{}", toolsets.meaning);
     }
 }
