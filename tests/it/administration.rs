@@ -153,7 +153,9 @@ fn a_sled_store_that_is_served_is_left_to_its_server() {
     let scratch = project();
     let place = scratch.path();
     moved(place, "--storage sled user add ann --role user");
-    let server = crate::client::Server::start_with(place, &["--storage", "sled"]);
+    let mut server = crate::client::Server::start_with(place, &["--storage", "sled"]);
+    // Who answers has the folder.
+    server.call("reqlix_get_instructions", serde_json::json!({}));
     let (code, said) = run(place, "--storage sled token create --user ann");
     drop(server);
     assert!(code == 1 && said.contains("already served by another process"), "{said}");
