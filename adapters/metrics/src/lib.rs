@@ -14,7 +14,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::endpoint::Endpoint;
 use reqlore_domain::time::Timestamp;
 
@@ -82,8 +81,9 @@ impl Metrics {
         MeasuredEndpoint::new(inner, self.calls.clone())
     }
 
-    /// The same storage with its operations timed.
-    pub fn store(&self, inner: Arc<dyn DocumentRepository>) -> MeasuredStore {
+    /// The same port of a storage with its operations timed: documents, identities, the audit or
+    /// answers.
+    pub fn store<Port: ?Sized>(&self, inner: Arc<Port>) -> MeasuredStore<Port> {
         MeasuredStore::new(inner, self.operations.clone())
     }
 }

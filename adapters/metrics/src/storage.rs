@@ -1,4 +1,7 @@
-//! The storage with a time for each operation, whatever came of it.
+//! The storage with a time for each operation that calls wait for, whatever came of it.
+//!
+//! A storage is several ports, and whoever uses one of them gets that one wrapped. What only
+//! administrators and upkeep ask is passed on untimed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,14 +11,20 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use reqlore_domain::audit::{self, Entry, Row};
 use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::identity::{Holder, Token, TokenId, User};
+use reqlore_domain::ports::answers::{Answers, Earlier};
+use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
     StoreResult,
 };
+use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 
-/// Of each operation of the port.
+/// Of each operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations {
     get: Histogram,
@@ -25,6 +34,11 @@ pub(crate) struct Operations {
     linking: Histogram,
     commit: Histogram,
     changes: Histogram,
+    epoch: Histogram,
+    holder: Histogram,
+    record: Histogram,
+    earlier: Histogram,
+    keep: Histogram,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -50,6 +64,11 @@ impl Operations {
             linking: of("linking"),
             commit: of("commit"),
             changes: of("changes"),
+            epoch: of("epoch"),
+            holder: of("holder"),
+            record: of("record"),
+            earlier: of("earlier"),
+            keep: of("keep"),
         }
     }
 }
@@ -68,26 +87,26 @@ async fn timed<T>(histogram: &Histogram, operation: impl Future<Output = T>) -> 
     operation.await
 }
 
-/// A storage whose operations are timed; see [`crate::Metrics::store`].
-pub struct MeasuredStore {
-    inner: Arc<dyn DocumentRepository>,
+/// A port of a storage whose operations are timed; see [`crate::Metrics::store`].
+pub struct MeasuredStore<Port: ?Sized> {
+    inner: Arc<Port>,
     operations: Operations,
 }
 
-impl MeasuredStore {
-    pub(crate) fn new(inner: Arc<dyn DocumentRepository>, operations: Operations) -> Self {
+impl<Port: ?Sized> MeasuredStore<Port> {
+    pub(crate) fn new(inner: Arc<Port>, operations: Operations) -> Self {
         Self { inner, operations }
     }
 }
 
-impl std::fmt::Debug for MeasuredStore {
+impl<Port: ?Sized> std::fmt::Debug for MeasuredStore<Port> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MeasuredStore").finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl DocumentRepository for MeasuredStore {
+impl DocumentRepository for MeasuredStore<dyn DocumentRepository> {
     async fn get(
         &self,
         project: &ProjectKey,
@@ -140,13 +159,73 @@ impl DocumentRepository for MeasuredStore {
     }
 }
 
+#[async_trait]
+impl IdentityRepository for MeasuredStore<dyn IdentityRepository> {
+    async fn users(&self) -> StoreResult<Vec<User>> {
+        self.inner.users().await
+    }
+
+    async fn tokens(&self) -> StoreResult<Vec<Token>> {
+        self.inner.tokens().await
+    }
+
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+        timed(&self.operations.holder, self.inner.holder(id)).await
+    }
+
+    async fn epoch(&self) -> StoreResult<u64> {
+        timed(&self.operations.epoch, self.inner.epoch()).await
+    }
+
+    async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
+        self.inner.commit_identities(commit).await
+    }
+
+    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        self.inner.used(uses).await
+    }
+}
+
+#[async_trait]
+impl AuditLog for MeasuredStore<dyn AuditLog> {
+    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+        timed(&self.operations.record, self.inner.record(entries)).await
+    }
+
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+        self.inner.rows(from, limit).await
+    }
+
+    async fn newest(&self) -> StoreResult<audit::Head> {
+        self.inner.newest().await
+    }
+
+    async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+        self.inner.prune(older_than, now).await
+    }
+}
+
+#[async_trait]
+impl Answers for MeasuredStore<dyn Answers> {
+    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+        timed(&self.operations.earlier, self.inner.earlier(key)).await
+    }
+
+    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
+        timed(&self.operations.keep, self.inner.keep(key, answer)).await
+    }
+
+    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
+        self.inner.forget(before).await
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use reqlore_domain::error::{Error, ErrorKind};
     use reqlore_domain::identity::{Access, Caller};
     use reqlore_domain::ports::act::Act;
     use reqlore_domain::ports::documents::{Change, Reads, Snapshot, StoreError};
-    use reqlore_domain::time::Timestamp;
     use reqlore_storage_memory::MemoryStore;
 
     use super::*;
@@ -175,7 +254,7 @@ mod tests {
     #[tokio::test]
     async fn each_operation_is_timed_and_answers_as_the_storage_does() {
         let metrics = Metrics::new("1", Timestamp::default());
-        let store = metrics.store(Arc::new(MemoryStore::default()));
+        let store = metrics.store::<dyn DocumentRepository>(Arc::new(MemoryStore::default()));
         let project = ProjectKey::default();
         let put = |_: &Snapshot| Ok(vec![Change::put(id(), "text")]);
         let committed = store.commit(&project, commit(put)).await.unwrap();
@@ -195,18 +274,34 @@ mod tests {
         assert_eq!(changes, Changes::Since { revision: committed.revision, ids: vec![id()] });
 
         let text = metrics.render();
-        for (operation, times) in [
-            ("get", 1.0),
-            ("versions", 1.0),
-            ("find", 1.0),
-            ("named", 1.0),
-            ("linking", 1.0),
-            ("commit", 2.0),
-            ("changes", 1.0),
-        ] {
-            let count =
-                format!("reqlore_storage_duration_seconds_count{{operation=\"{operation}\"}}");
-            assert_eq!(value(&text, &count), Some(times), "{text}");
+        for operation in ["get", "versions", "find", "named", "linking", "changes"] {
+            assert_eq!(times(&text, operation), Some(1.0), "{operation} in {text}");
+        }
+        assert_eq!(times(&text, "commit"), Some(2.0), "{text}");
+    }
+
+    fn times(text: &str, operation: &str) -> Option<f64> {
+        let name = format!("reqlore_storage_duration_seconds_count{{operation=\"{operation}\"}}");
+        value(text, &name)
+    }
+
+    #[tokio::test]
+    async fn what_calls_ask_of_the_other_ports_is_timed_as_well() {
+        let metrics = Metrics::new("1", Timestamp::default());
+        let memory = Arc::new(MemoryStore::default());
+        let identities = metrics.store::<dyn IdentityRepository>(memory.clone());
+        assert_eq!(identities.epoch().await.unwrap(), memory.epoch().await.unwrap());
+        let id = TokenId::parse("Ab3dEf6hIj9l").unwrap();
+        assert_eq!(identities.holder(&id).await.unwrap(), None);
+        let log = metrics.store::<dyn AuditLog>(memory.clone());
+        log.record(Vec::new()).await.unwrap();
+        assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());
+        let answers = metrics.store::<dyn Answers>(memory);
+        answers.keep("key", "answer".to_owned()).await.unwrap();
+        assert!(answers.earlier("key").await.unwrap().is_none(), "no change, no key");
+        let text = metrics.render();
+        for operation in ["epoch", "holder", "record", "keep", "earlier"] {
+            assert_eq!(times(&text, operation), Some(1.0), "{operation} in {text}");
         }
     }
 }
