@@ -59,8 +59,8 @@ pub(crate) fn ports_over(
     })
 }
 
-/// What users and tokens are administered with. The first user may come before the storage; whatever
-/// else is asked of one that is not there is asked of the wrong one.
+/// What users and tokens are administered with. The first user may come before the storage;
+/// whatever else is asked of one that is not there is asked of the wrong one.
 pub(crate) fn administration(config: &Config, is_first: bool) -> Result<Administration, Failure> {
     let store = if is_first { store(config, &config.storage)? } else { existing(config)? };
     let keys = config.projects.keys().cloned();
