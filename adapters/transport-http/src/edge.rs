@@ -38,7 +38,7 @@ use tokio_util::task::TaskTracker;
 use crate::bodies::{self, Held, text};
 use crate::counters::Counted;
 use crate::door::Door;
-use crate::gates::Place;
+use crate::gates::{Listening, Place};
 use crate::limits::Limits;
 use crate::login::Admitted;
 use crate::refusal::{JSON, Refusal, json};
@@ -229,7 +229,7 @@ impl<T: Send + 'static> Drop for Begun<T> {
 /// What a request holds until it is answered; for a stream: until its end.
 pub(crate) struct Running {
     place: Place,
-    listening: Option<OwnedSemaphorePermit>,
+    listening: Option<Listening>,
     _room: Option<OwnedSemaphorePermit>,
     _counted: Counted,
 }

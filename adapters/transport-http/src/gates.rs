@@ -43,6 +43,14 @@ pub(crate) struct Gate {
 pub(crate) struct Place {
     _of_token: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
+    /// A gate that somebody holds is not swept away, and neither are its counts.
+    _gate: Arc<Gate>,
+}
+
+/// A place among the subscriptions that stand with a token, until it is dropped.
+pub(crate) struct Listening {
+    _of_token: OwnedSemaphorePermit,
+    _gate: Arc<Gate>,
 }
 
 impl Gates {
@@ -93,11 +101,13 @@ impl Gates {
     }
 
     /// A place to run in, now or a while later.
-    pub(crate) async fn enter(&self, gate: &Gate, due: Instant) -> Result<Place, Refusal> {
+    pub(crate) async fn enter(&self, gate: &Arc<Gate>, due: Instant) -> Result<Place, Refusal> {
+        let place =
+            |of_token, of_all| Place { _of_token: of_token, _of_all: of_all, _gate: gate.clone() };
         if let Ok(of_token) = gate.running.clone().try_acquire_owned()
             && let Ok(of_all) = self.running.clone().try_acquire_owned()
         {
-            return Ok(Place { _of_token: of_token, _of_all: of_all });
+            return Ok(place(of_token, of_all));
         }
         let Ok(_waiting) = self.waiting.try_acquire() else {
             return Err(Refusal::busy(
@@ -108,7 +118,7 @@ impl Gates {
             // The token's own first, so that who waits for themselves keeps nobody else waiting.
             let of_token = gate.running.clone().acquire_owned().await.ok()?;
             let of_all = self.running.clone().acquire_owned().await.ok()?;
-            Some(Place { _of_token: of_token, _of_all: of_all })
+            Some(place(of_token, of_all))
         };
         match timeout_at(due, both).await {
             Ok(Some(place)) => Ok(place),
@@ -146,11 +156,12 @@ impl Gate {
     }
 
     /// A standing subscription, until what this gives is dropped.
-    pub(crate) fn listen(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        self.listening.clone().try_acquire_owned().map_err(|_| {
+    pub(crate) fn listen(self: &Arc<Self>) -> Result<Listening, Refusal> {
+        let of_token = self.listening.clone().try_acquire_owned().map_err(|_| {
             let message = "Too many subscriptions stand with this token. End one first.";
             Refusal::rate_limited(message, 60)
-        })
+        })?;
+        Ok(Listening { _of_token: of_token, _gate: self.clone() })
     }
 }
 
@@ -162,3 +173,6 @@ pub(crate) fn quota(rate: Rate) -> Option<Quota> {
 pub(crate) fn seconds(wait: std::time::Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
+
+#[cfg(test)]
+mod tests;

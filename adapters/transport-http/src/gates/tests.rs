@@ -1,0 +1,49 @@
+//! What outlasts a sweep. The sweeps of a running server are a minute apart, so they are called here.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::time::Duration;
+
+use super::*;
+
+fn limits() -> Limits {
+    Limits { listens_per_token: 1, in_flight_per_token: 1, requests: None, ..Limits::default() }
+}
+
+/// Two quiet minutes.
+fn quiet(gates: &Gates) {
+    gates.sweep();
+    gates.sweep();
+}
+
+#[test]
+fn a_token_that_nobody_uses_is_forgotten() {
+    let gates = Gates::new(&limits());
+    gates.admit(1);
+    gates.sweep();
+    assert!(gates.known(1).is_some(), "it was used a minute ago");
+    quiet(&gates);
+    assert!(gates.known(1).is_none());
+}
+
+// S5: 4.7
+#[test]
+fn a_subscription_that_stands_is_counted_through_every_sweep() {
+    let gates = Gates::new(&limits());
+    let standing = gates.admit(1).listen().unwrap();
+    quiet(&gates);
+    assert!(gates.admit(1).listen().is_err());
+    drop(standing);
+    assert!(gates.admit(1).listen().is_ok());
+}
+
+#[tokio::test]
+async fn a_request_that_runs_is_counted_through_every_sweep() {
+    let gates = Gates::new(&limits());
+    let soon = Instant::now() + Duration::from_millis(20);
+    let running = gates.enter(&gates.admit(1), soon).await.unwrap();
+    quiet(&gates);
+    assert!(gates.enter(&gates.admit(1), soon).await.is_err());
+    drop(running);
+    assert!(gates.enter(&gates.admit(1), soon).await.is_ok());
+}
