@@ -2,38 +2,31 @@
 //!
 //! Whoever has a token that counts is never locked out by those who guess from the same address:
 //! the limit on failed logins is asked only after one failed. What guesses could cost is the
-//! look-up, and those of tokens that were not seen before have a limit of their own.
+//! look-up, and those of tokens that were not seen before have limits of their own (`guesses.rs`).
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Caller, Denial, Presented};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 
-use crate::gates::{Gate, Gates, quota, seconds};
+use crate::gates::{Gate, Gates};
+use crate::guesses::Guesses;
 use crate::limits::Limits;
 use crate::refusal::{NOT_FOUND, Refusal, UNAUTHENTICATED, UNAVAILABLE};
 
 /// Names the project that a request speaks of (rulings 1).
 const PROJECT: &str = "reqlore-project";
-/// How many addresses are told apart. More than that fail together.
-const ADDRESSES: usize = 100_000;
 const NO_GOOD_TOKEN: &str = "This needs a token that counts: send `Authorization: Bearer \
      reqlore_pat_…`. An administrator makes one with `reqlore token create`.";
 const TOO_MANY_LOGINS: &str = "Too many failed logins. Wait before the next.";
 
 pub(crate) struct Login {
     authenticator: Arc<dyn Authenticator>,
-    /// Failed ones, by address.
-    failed: Option<DefaultKeyedRateLimiter<IpAddr>>,
-    /// Of tokens that were not seen before.
-    look_ups: Option<DefaultDirectRateLimiter>,
-    clock: DefaultClock,
+    guesses: Guesses,
 }
 
 /// Who asks, through which gate.
@@ -44,12 +37,7 @@ pub(crate) struct Admitted {
 
 impl Login {
     pub(crate) fn new(authenticator: Arc<dyn Authenticator>, limits: &Limits) -> Self {
-        Self {
-            authenticator,
-            failed: limits.failed_logins.and_then(quota).map(RateLimiter::keyed),
-            look_ups: limits.look_ups.and_then(quota).map(RateLimiter::direct),
-            clock: DefaultClock::default(),
-        }
+        Self { authenticator, guesses: Guesses::new(limits) }
     }
 
     /// Recognises who asks, and counts the request for their token.
@@ -68,7 +56,7 @@ impl Login {
             Some(gate) => gate.count()?,
             // What can't be a token is never looked up, and refused by whoever keeps the record.
             None if Presented::parse(token).is_none() => {}
-            None => self.look_up()?,
+            None => self.guesses.look_up(address)?,
         }
         let text = address.to_string();
         let credentials =
@@ -95,19 +83,7 @@ impl Login {
     }
 
     pub(crate) fn sweep(&self) {
-        if let Some(failed) = &self.failed {
-            failed.retain_recent();
-            failed.shrink_to_fit();
-        }
-    }
-
-    /// May a token be looked up that was not seen before?
-    fn look_up(&self) -> Result<(), Refusal> {
-        let Some(look_ups) = &self.look_ups else { return Ok(()) };
-        look_ups.check().map_err(|until| {
-            let wait = until.wait_time_from(self.clock.now());
-            Refusal::rate_limited(TOO_MANY_LOGINS, seconds(wait))
-        })
+        self.guesses.sweep();
     }
 
     fn deny(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {
@@ -117,7 +93,7 @@ impl Login {
             let challenge = HeaderValue::from_static("Bearer");
             return unauthenticated(NO_GOOD_TOKEN, challenge);
         }
-        if let Some(seconds) = self.too_many(address) {
+        if let Some(seconds) = self.guesses.too_many(address) {
             tracing::debug!(%address, denial = name, request_id, "failed login, one of too many");
             return Refusal::rate_limited(TOO_MANY_LOGINS, seconds);
         }
@@ -128,20 +104,6 @@ impl Login {
             _ => NO_GOOD_TOKEN,
         };
         unauthenticated(message, HeaderValue::from_static("Bearer error=\"invalid_token\""))
-    }
-
-    /// After one more failed login: how many seconds to wait, if there were too many.
-    fn too_many(&self, address: IpAddr) -> Option<u64> {
-        let failed = self.failed.as_ref()?;
-        let address = network(address);
-        if failed.len() >= ADDRESSES {
-            failed.retain_recent();
-            if failed.len() >= ADDRESSES {
-                return Some(60);
-            }
-        }
-        let until = failed.check_key(&address).err()?;
-        Some(seconds(until.wait_time_from(self.clock.now())))
     }
 }
 
@@ -184,14 +146,4 @@ fn failed(error: &Error, request_id: &str) -> Refusal {
     let message = "Who asks could not be looked up just now. Nothing was done; try again.";
     let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message);
     refusal.retry_after(1).correlated(&request_id.into())
-}
-
-/// One host has many addresses of version 6; they count as one.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(address) => {
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
-        }
-        IpAddr::V4(_) => address,
-    }
 }

@@ -195,8 +195,31 @@ async fn forged_tokens_are_not_looked_up_without_end() {
         let ask = Ask::post(call("who")).token(&token(&format!("Forged{n:06}")));
         assert!([401, 429].contains(&server.ask(&ask).await.status));
     }
-    assert_eq!(server.tokens.look_ups.load(Ordering::SeqCst), 10);
+    // One good, as many as may fail, one that was too many, and one as the address's own share.
+    assert_eq!(server.tokens.look_ups.load(Ordering::SeqCst), 8);
     server.lives().await;
+}
+
+// S5: 4.7; catalogue 106
+#[tokio::test]
+async fn who_guesses_uses_up_nobody_elses_first_look_up() {
+    let hour = std::time::Duration::from_secs(3600);
+    let look_ups = Some(reqlore_transport_http::Rate { every: hour, burst: 20 });
+    let limits = reqlore_transport_http::Limits { look_ups, ..Default::default() };
+    let server = Server::configured(limits, |config| config.behind_proxy = Some(<_>::default()));
+    let from = |address: &str, token: &str| {
+        Ask::post(call("who")).token(token).header("X-Forwarded-For", address)
+    };
+    let mut last = None;
+    for n in 0..100 {
+        let forged = token(&format!("Forged{n:06}"));
+        last = Some(server.ask(&from("203.0.113.9", &forged)).await);
+    }
+    let last = last.unwrap();
+    assert_eq!((last.status, last.code()), (429, -32013));
+    let message = last.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(!message.contains("failed"), "it may be a good one: {message}");
+    assert_eq!(server.ask(&from("203.0.113.10", &bob())).await.status, 200);
 }
 
 #[tokio::test]
