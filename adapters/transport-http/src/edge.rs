@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use axum::Extension;
@@ -36,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bodies::{self, Held, text};
+use crate::caught::caught;
 use crate::counters::Counted;
 use crate::door::Door;
 use crate::gates::{Listening, Place};
@@ -120,7 +121,8 @@ pub(crate) async fn answer(
     let (parts, body) = request.into_parts();
     let request_id = correlation::request_id(&parts.headers);
     let (mut body, mut caller) = (Some(body), None);
-    let mut answered = respond(&shared, peer, &request_id, parts, &mut body, &mut caller).await;
+    let answering = respond(&shared, peer, &request_id, parts, &mut body, &mut caller);
+    let mut answered = caught(&request_id, answering).await;
     if let Some(unread) = body {
         let passed = bodies::pass(unread).await;
         answered = answered.map_err(|refusal| if passed { refusal } else { refusal.closing() });
@@ -209,10 +211,13 @@ impl<T: Send + 'static> Future for Begun<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = self.get_mut();
-        let Some(handling) = &mut this.handling else { return Poll::Pending };
-        let done = ready!(handling.as_mut().poll(context));
-        this.handling = None;
-        Poll::Ready(done)
+        // Taken out, so that what panics does not run on.
+        let Some(mut handling) = this.handling.take() else { return Poll::Pending };
+        let polled = handling.as_mut().poll(context);
+        if polled.is_pending() {
+            this.handling = Some(handling);
+        }
+        polled
     }
 }
 

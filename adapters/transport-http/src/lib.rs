@@ -8,6 +8,7 @@
 
 mod accept;
 mod bodies;
+mod caught;
 mod correlation;
 mod counters;
 mod door;

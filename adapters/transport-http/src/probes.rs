@@ -1,14 +1,18 @@
 //! What operators ask: does it live, is it ready, how does it do.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response, StatusCode};
+use axum::response::IntoResponse;
 use reqlore_domain::identity::Role;
 
+use crate::caught::caught;
 use crate::refusal::{FORBIDDEN, Refusal};
 use crate::{PATH, Peer, Shared, correlation, edge};
 
@@ -21,14 +25,19 @@ pub(crate) async fn alive() -> &'static str {
     "alive\n"
 }
 
-pub(crate) async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
-    if shared.is_ending() {
-        (StatusCode::SERVICE_UNAVAILABLE, "ending\n")
-    } else if (shared.ready)() {
-        (StatusCode::OK, "ready\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the storage can't be used now\n")
-    }
+pub(crate) async fn ready(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let request_id = correlation::request_id(request.headers());
+    let asking = async {
+        let (status, said) = if shared.is_ending() {
+            (StatusCode::SERVICE_UNAVAILABLE, "ending\n")
+        } else if (shared.ready)() {
+            (StatusCode::OK, "ready\n")
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "the storage can't be used now\n")
+        };
+        Ok((status, said).into_response())
+    };
+    caught(&request_id, asking).await.unwrap_or_else(Refusal::into_response)
 }
 
 /// For administrators alone: the figures tell who does what.
@@ -39,24 +48,27 @@ pub(crate) async fn metrics(
 ) -> Response<Body> {
     let (parts, _) = request.into_parts();
     let request_id = correlation::request_id(&parts.headers);
-    let admitted = match shared.door.check(&parts) {
-        Ok(()) => edge::login(&shared, &parts.headers, peer, &request_id).await,
-        Err(refusal) => Err(refusal),
-    };
-    let mut response = match admitted {
-        Ok(admitted) if admitted.caller.role == Role::Administrator => {
-            let mut response = Response::new(Body::from((shared.metrics)()));
-            response.headers_mut().insert(CONTENT_TYPE, FIGURES);
-            response
-        }
-        Ok(_) => {
-            let message = "Only administrators may see the server's figures.";
-            Refusal::new(StatusCode::FORBIDDEN, FORBIDDEN, message).into_response()
-        }
-        Err(refusal) => refusal.into_response(),
-    };
+    let answered = caught(&request_id, figures(&shared, peer, &request_id, &parts)).await;
+    let mut response = answered.unwrap_or_else(Refusal::into_response);
     correlation::name(&mut response, &request_id);
     response
+}
+
+async fn figures(
+    shared: &Shared,
+    peer: SocketAddr,
+    request_id: &str,
+    parts: &Parts,
+) -> Result<Response<Body>, Refusal> {
+    shared.door.check(parts)?;
+    let admitted = edge::login(shared, &parts.headers, peer, request_id).await?;
+    if admitted.caller.role != Role::Administrator {
+        let message = "Only administrators may see the server's figures.";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, FORBIDDEN, message));
+    }
+    let mut response = Response::new(Body::from((shared.metrics)()));
+    response.headers_mut().insert(CONTENT_TYPE, FIGURES);
+    Ok(response)
 }
 
 /// Any other path.

@@ -19,6 +19,7 @@ pub(crate) const RATE_LIMITED: i32 = -32013;
 pub(crate) const BUSY: i32 = -32015;
 pub(crate) const UNAVAILABLE: i32 = -32016;
 pub(crate) const NOT_FOUND: i32 = -32002;
+pub(crate) const INTERNAL: i32 = ErrorCode::INTERNAL_ERROR.0;
 
 /// Why a request goes no further, in the client's words.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use reqlore_transport_http::Limits;
 use serde_json::{Value, json};
 
 use crate::client::Ask;
-use crate::server::{Server, ada, call, good};
+use crate::server::{Log, Server, ada, call, good};
 
 // S5: 1.11, 3.1, 3.7, 3.9, 5.8; catalogue 50, 51, 53, 58
 #[tokio::test]
@@ -194,6 +194,30 @@ async fn one_call_that_breaks_breaks_no_other() {
     for mut other in others {
         assert_eq!(other.answer().await.unwrap().status, 200);
     }
+    server.lives().await;
+}
+
+// S5: 2.10; catalogue 108
+#[tokio::test]
+async fn what_breaks_outside_of_a_tool_is_answered_too() {
+    let server = Server::configured(Limits::default(), |config| {
+        config.metrics = std::sync::Arc::new(|| panic!("of the figures"));
+        config.ready = std::sync::Arc::new(|| panic!("of the probe"));
+    });
+    let figures = Ask::get("/metrics").token(&ada());
+    let (log, _guard) = Log::keep();
+    for (ask, breaks_login) in [(&figures, false), (&good(), true), (&figures, true)] {
+        server.tokens.panics.store(breaks_login, Ordering::SeqCst);
+        let answer = server.ask(ask).await;
+        assert_eq!((answer.status, answer.code()), (500, -32603), "{answer:?}");
+        let id = answer.header("x-request-id").unwrap();
+        assert_eq!(answer.json()["error"]["data"]["correlation_id"], *id);
+        assert!(!answer.body.contains("of the"), "{}", answer.body);
+        let text = log.text();
+        assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(id)), "{text}");
+    }
+    assert_eq!(server.ask(&Ask::get("/readyz")).await.status, 500);
+    server.tokens.panics.store(false, Ordering::SeqCst);
     server.lives().await;
 }
 

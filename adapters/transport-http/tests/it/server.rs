@@ -179,6 +179,7 @@ pub(crate) struct Tokens {
     known: Mutex<HashMap<String, std::result::Result<Arc<Caller>, Denial>>>,
     pub(crate) look_ups: AtomicUsize,
     pub(crate) broken: AtomicBool,
+    pub(crate) panics: AtomicBool,
     /// Where the last one came from.
     pub(crate) address: Mutex<String>,
 }
@@ -215,6 +216,7 @@ impl Authenticator for Tokens {
         if self.broken.load(Ordering::SeqCst) {
             return Err(Denied::Failed(Error::new(ErrorKind::Unavailable, "/secret/path")));
         }
+        assert!(!self.panics.load(Ordering::SeqCst), "of the authenticator");
         let known = self.known.lock().unwrap().get(shown.token.unwrap()).cloned();
         let caller = known.unwrap_or(Err(Denial::Unknown)).map_err(Denied::Token)?;
         match shown.project {
