@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::bodies::{self, Held, text};
-use crate::caught::caught;
+use crate::caught::{broken, caught};
 use crate::counters::Counted;
 use crate::door::Door;
 use crate::gates::{Listening, Place};
@@ -197,7 +197,7 @@ async fn respond(
                        you send it again.";
         return Err(Refusal::busy(message).correlated(request_id));
     };
-    finish(response, running, &status, &body).await
+    finish(shared, request_id, response, running, &status, &body).await
 }
 
 /// A request that runs. If nobody waits for it any more, it goes on by itself.
@@ -322,6 +322,8 @@ fn malformed(answer: Option<Vec<u8>>) -> Response<Body> {
 
 /// What rmcp answered, with the status that it deserves, as JSON-RPC in any case.
 async fn finish<B>(
+    shared: &Shared,
+    request_id: &Arc<str>,
     response: Response<B>,
     running: Running,
     status: &Status,
@@ -351,10 +353,11 @@ where
             let answer = wire::read(body).err().and_then(|malformed| malformed.answer);
             Ok(malformed(answer))
         }
-        // It answers so when its streams were ended from here.
-        StatusCode::INTERNAL_SERVER_ERROR => {
+        // It answers so when its streams were ended from here, and when its handler broke.
+        StatusCode::INTERNAL_SERVER_ERROR if shared.is_ending() => {
             Err(Refusal::busy("The server is ending. Look before you send it again."))
         }
+        status if status.is_server_error() => Err(broken(request_id)),
         status => Err(Refusal::invalid(status, text(response.into_body()).await)),
     }
 }
