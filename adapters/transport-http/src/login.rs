@@ -48,7 +48,10 @@ impl Login {
         address: IpAddr,
         request_id: &str,
     ) -> Result<Admitted, Refusal> {
-        let token = bearer(headers).map_err(|denial| self.deny(denial, address, request_id))?;
+        let token = match bearer(headers) {
+            Ok(token) => token,
+            Err(denial) => return Err(self.refuse(denial, address, request_id).await),
+        };
         let project = project(headers)?;
         let fingerprint = gates.fingerprint(token);
         let known = gates.known(fingerprint);
@@ -84,6 +87,23 @@ impl Login {
 
     pub(crate) fn sweep(&self) {
         self.guesses.sweep();
+    }
+
+    /// Whoever keeps the record of failed logins is told also of what could not even be read.
+    async fn refuse(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {
+        if denial != Denial::Missing {
+            let text = address.to_string();
+            let unreadable = Credentials {
+                token: Some(""),
+                project: None,
+                address: &text,
+                correlation_id: request_id,
+            };
+            if let Err(Denied::Failed(error)) = self.authenticator.authenticate(unreadable).await {
+                return failed(&error, request_id);
+            }
+        }
+        self.deny(denial, address, request_id)
     }
 
     fn deny(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {

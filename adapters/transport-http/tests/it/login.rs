@@ -80,6 +80,23 @@ async fn whatever_is_no_token_that_counts_gets_one_answer() {
     server.lives().await;
 }
 
+// S5: 5.3; catalogue 97
+#[tokio::test]
+async fn what_can_t_be_read_is_told_to_who_keeps_the_record_and_no_token_is_not() {
+    let server = Server::start();
+    let ask = Ask::post(call("who"));
+    let double = format!("Bearer  {}", ada());
+    let basic = ask.clone().header("Authorization", "Basic YTpi");
+    let twice = ask.clone().token(&ada()).token(&ada());
+    let unreadable = [basic, twice, ask.clone().header("Authorization", &double)];
+    for (n, ask) in unreadable.iter().enumerate() {
+        assert_eq!(server.ask(ask).await.status, 401);
+        assert_eq!(server.tokens.look_ups.load(Ordering::SeqCst), n + 1);
+    }
+    assert_eq!(server.ask(&ask).await.status, 401);
+    assert_eq!(server.tokens.look_ups.load(Ordering::SeqCst), unreadable.len());
+}
+
 // S5: 4.6; catalogue 82
 #[tokio::test]
 async fn what_ended_counts_no_more_from_the_next_call_on() {
