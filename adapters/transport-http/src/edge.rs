@@ -134,7 +134,8 @@ pub(crate) async fn answer(
     response
 }
 
-/// Refused and failed requests stand in the log by default, all others when asked for.
+/// Refused and failed requests stand in the log by default, all others when asked for. Failed
+/// logins are told by the authenticator, which knows an end: anybody can send thousands.
 fn tell(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
     macro_rules! event {
         ($level:ident) => {
@@ -150,6 +151,7 @@ fn tell(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: 
     }
     match status.as_u16() {
         500.. => event!(warn),
+        401 | 429 if caller.is_none() => event!(debug),
         401 | 403 | 429 => event!(info),
         _ => event!(debug),
     }

@@ -109,7 +109,7 @@ impl Login {
     fn deny(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {
         let name = denial.name();
         if denial == Denial::Missing {
-            tracing::info!(%address, denial = name, request_id, "not authenticated");
+            tracing::debug!(%address, denial = name, request_id, "not authenticated");
             let challenge = HeaderValue::from_static("Bearer");
             return unauthenticated(NO_GOOD_TOKEN, challenge);
         }

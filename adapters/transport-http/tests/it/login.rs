@@ -177,6 +177,21 @@ async fn failed_logins_stand_in_the_log_and_secrets_never() {
     assert!(line.contains("user=\"ada\"") && line.contains("token=\"AdaAdaAdaAda\""), "{line}");
 }
 
+// S5: 5.3; catalogue 97
+#[tokio::test]
+async fn whoever_fails_to_log_in_does_not_fill_the_log() {
+    let server = Server::start();
+    let (log, _guard) = Log::keep();
+    for n in 0..10 {
+        let forged = token(&format!("Forged{n:06}"));
+        assert_ne!(server.ask(&Ask::post(call("who")).token(&forged)).await.status, 200);
+        assert_eq!(server.ask(&Ask::post(call("who"))).await.status, 401);
+    }
+    let text = log.text();
+    let loud = text.lines().filter(|line| !line.contains("DEBUG") && !line.contains("TRACE"));
+    assert_eq!(loud.count(), 0, "{text}");
+}
+
 // S5: 4.7
 #[tokio::test]
 async fn who_guesses_is_slowed_down_and_who_has_a_token_is_not() {
