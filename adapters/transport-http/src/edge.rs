@@ -140,7 +140,7 @@ fn tell(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: 
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
-                request_id,
+                id = request_id,
                 user = caller.map(|caller| caller.name.as_str()),
                 token = caller.and_then(|caller| caller.token.as_ref()).map(|id| id.as_str()),
                 status = status.as_u16(),

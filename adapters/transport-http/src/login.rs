@@ -109,16 +109,16 @@ impl Login {
     fn deny(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {
         let name = denial.name();
         if denial == Denial::Missing {
-            tracing::debug!(%address, denial = name, request_id, "not authenticated");
+            tracing::debug!(%address, denial = name, id = request_id, "not authenticated");
             let challenge = HeaderValue::from_static("Bearer");
             return unauthenticated(NO_GOOD_TOKEN, challenge);
         }
         if let Some(seconds) = self.guesses.too_many(address) {
-            tracing::debug!(%address, denial = name, request_id, "failed login, one of too many");
+            tracing::debug!(%address, denial = name, id = request_id, "failed login, one of too many");
             return Refusal::rate_limited(TOO_MANY_LOGINS, seconds);
         }
         // The authenticator tells the log and the audit of it.
-        tracing::debug!(%address, denial = name, request_id, "failed login");
+        tracing::debug!(%address, denial = name, id = request_id, "failed login");
         let message = match denial {
             Denial::Expired => "This token has expired. An administrator makes a new one.",
             _ => NO_GOOD_TOKEN,
@@ -162,7 +162,7 @@ fn unauthenticated(message: &'static str, challenge: HeaderValue) -> Refusal {
 
 fn failed(error: &Error, request_id: &str) -> Refusal {
     let cause = std::error::Error::source(error).map(ToString::to_string);
-    tracing::error!(request_id, %error, cause, "a token could not be looked up");
+    tracing::error!(id = request_id, %error, cause, "a token could not be looked up");
     let message = "Who asks could not be looked up just now. Nothing was done; try again.";
     let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message);
     refusal.retry_after(1).correlated(&request_id.into())

@@ -165,7 +165,7 @@ async fn failed_logins_stand_in_the_log_and_secrets_never() {
     let text = log.text();
     let line = text.lines().find(|line| line.contains("failed login")).unwrap();
     // The authenticator warns of it; this is where it came in.
-    for part in ["127.0.0.1", "unknown", "my-login"] {
+    for part in ["127.0.0.1", "unknown", "id=\"my-login\""] {
         assert!(line.contains(part), "{part}: {line}");
     }
     for part in SECRET.as_bytes().windows(8) {
