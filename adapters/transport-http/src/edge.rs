@@ -4,7 +4,7 @@
 //! in a task of its own, so that no write ends half-way.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -41,8 +41,9 @@ use crate::counters::Counted;
 use crate::door::Door;
 use crate::gates::{Listening, Place};
 use crate::limits::Limits;
-use crate::login::Admitted;
+use crate::login::{Admitted, Login};
 use crate::refusal::{JSON, Refusal, json};
+use crate::standing::{Opened, Standing};
 use crate::{Peer, Shared, correlation};
 
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -175,7 +176,13 @@ async fn respond(
     check_target(&parts)?;
     check_content(&parts.headers)?;
     let is_listen = parts.headers.get(METHOD).is_some_and(|method| method == LISTEN);
-    let listening = if is_listen { Some(gate.listen()?) } else { None };
+    let listening = if is_listen {
+        let client = client(shared, &parts.headers, peer);
+        let opened = Login::opened(&parts.headers, client, &caller, request_id);
+        Some((gate.listen()?, opened))
+    } else {
+        None
+    };
     let (body, room) = shared.bodies.read(body.take().unwrap_or_default()).await?;
     if let Err(refused) = wire::check(&body).map_err(|malformed| malformed.answer) {
         return Ok(malformed(refused));
@@ -236,7 +243,7 @@ impl<T: Send + 'static> Drop for Begun<T> {
 /// What a request holds until it is answered; for a stream: until its end.
 pub(crate) struct Running {
     place: Place,
-    listening: Option<Listening>,
+    listening: Option<(Listening, Option<Opened>)>,
     _room: Option<OwnedSemaphorePermit>,
     _counted: Counted,
 }
@@ -248,13 +255,17 @@ pub(crate) async fn login(
     peer: SocketAddr,
     request_id: &str,
 ) -> Result<Admitted, Refusal> {
-    let proxy = shared.behind_proxy.as_ref();
-    let client = proxy.map_or(peer.ip(), |proxy| proxy.client(peer.ip(), headers));
+    let client = client(shared, headers, peer);
     let admitted = shared.login.admit(&shared.gates, headers, client, request_id).await;
     if admitted.as_ref().is_err_and(|refusal| refusal.status == StatusCode::UNAUTHORIZED) {
         shared.counters.failed_logins.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
     admitted
+}
+
+fn client(shared: &Shared, headers: &HeaderMap, peer: SocketAddr) -> IpAddr {
+    let proxy = shared.behind_proxy.as_ref();
+    proxy.map_or(peer.ip(), |proxy| proxy.client(peer.ip(), headers))
 }
 
 fn check_method(method: &Method) -> Result<(), Refusal> {
@@ -324,7 +335,7 @@ fn malformed(answer: Option<Vec<u8>>) -> Response<Body> {
 
 /// What rmcp answered, with the status that it deserves, as JSON-RPC in any case.
 async fn finish<B>(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     request_id: &Arc<str>,
     response: Response<B>,
     running: Running,
@@ -336,7 +347,7 @@ where
 {
     let kind = response.headers().get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS)) {
-        return Ok(response.map(|body| stream(body, running)));
+        return Ok(response.map(|body| stream(shared, body, running)));
     }
     drop(running);
     if response.status() == StatusCode::ACCEPTED || kind.is_some_and(|kind| kind == JSON) {
@@ -365,14 +376,20 @@ where
 }
 
 /// A stream holds its place as long as it lasts; a standing one only that among its like.
-fn stream<B>(body: B, running: Running) -> Body
+fn stream<B>(shared: &Arc<Shared>, body: B, running: Running) -> Body
 where
     B: http_body::Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
 {
     match running.listening {
-        Some(listening) => {
+        Some((listening, opened)) => {
             drop(running.place);
-            Body::new(Held { body, _held: listening })
+            match opened {
+                Some(opened) => {
+                    let body = Standing::new(body, opened, shared.clone());
+                    Body::new(Held { body, _held: listening })
+                }
+                None => Body::new(Held { body, _held: listening }),
+            }
         }
         None => Body::new(Held { body, _held: running }),
     }

@@ -17,6 +17,7 @@ use crate::gates::{Gate, Gates};
 use crate::guesses::Guesses;
 use crate::limits::Limits;
 use crate::refusal::{NOT_FOUND, Refusal, UNAUTHENTICATED, UNAVAILABLE};
+use crate::standing::Opened;
 
 /// Names the project that a request speaks of (rulings 1).
 const PROJECT: &str = "reqlore-project";
@@ -83,6 +84,27 @@ impl Login {
             }
             Err(Denied::Failed(error)) => Err(failed(&error, request_id)),
         }
+    }
+
+    /// Whoever was admitted before, as who they would be now.
+    pub(crate) async fn again(&self, shown: Credentials<'_>) -> Result<Arc<Caller>, Denied> {
+        self.authenticator.authenticate(shown).await
+    }
+
+    /// What to remember of whoever opens a stream, to look them up again.
+    pub(crate) fn opened(
+        headers: &HeaderMap,
+        address: IpAddr,
+        caller: &Arc<Caller>,
+        request_id: &Arc<str>,
+    ) -> Option<Opened> {
+        Some(Opened {
+            token: bearer(headers).ok()?.to_owned(),
+            project: project(headers).ok()?.map(ToOwned::to_owned),
+            caller: caller.clone(),
+            address,
+            request_id: request_id.clone(),
+        })
     }
 
     pub(crate) fn sweep(&self) {

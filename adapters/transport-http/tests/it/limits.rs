@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqlore_domain::identity::{Denial, Role};
 use reqlore_transport_http::{Limits, Rate};
 use serde_json::json;
 
@@ -241,6 +242,24 @@ async fn subscriptions_stand_beyond_the_time_of_a_request_and_are_counted() {
     }
     assert!(last.contains("result"), "{last}");
     server.running.await.unwrap().unwrap();
+}
+
+// S5: 4.6
+#[tokio::test]
+async fn a_subscription_ends_with_the_rights_that_it_was_opened_with() {
+    let server = Server::start();
+    let listen = modern(
+        "subscriptions/listen",
+        json!({ "notifications": { "resourceSubscriptions": ["epic://1"] } }),
+    );
+    for change in [Err(Denial::Revoked), Ok(Role::User)] {
+        server.tokens.set(&ada(), Ok(Role::Administrator));
+        let mut standing = server.begin(&listen).await;
+        assert_eq!(standing.head().await.unwrap().0, 200);
+        assert!(standing.chunk().await.unwrap().contains("acknowledged"));
+        server.tokens.set(&ada(), change);
+        while standing.chunk().await.is_some() {}
+    }
 }
 
 #[tokio::test]
