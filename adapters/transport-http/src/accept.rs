@@ -28,6 +28,7 @@ use tower_service::Service;
 
 use crate::Shared;
 use crate::counters::Counted;
+use crate::guesses::network;
 use crate::watched::{Serving, Watched};
 
 /// How often what grows with its use is made smaller again.
@@ -43,7 +44,7 @@ pub(crate) async fn run(listener: TcpListener, router: Router, shared: &Arc<Shar
         router,
         shared: shared.clone(),
         places: Arc::new(Semaphore::new(shared.limits.connections)),
-        by_address: Arc::default(),
+        by_address: Arc::new(ByAddress::new(shared.limits.connections_per_address)),
         guests: TaskTracker::new(),
         closed: CancellationToken::new(),
     };
@@ -59,7 +60,7 @@ struct House {
     router: Router,
     shared: Arc<Shared>,
     places: Arc<Semaphore>,
-    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    by_address: Arc<ByAddress>,
     /// The connections that were there before the end was asked for.
     guests: TaskTracker,
     closed: CancellationToken,
@@ -137,20 +138,9 @@ impl House {
     fn place(&self, address: IpAddr) -> Option<Place> {
         let of_all = self.places.clone().try_acquire_owned().ok()?;
         let by_proxy = self.shared.behind_proxy.as_ref().is_some_and(|proxy| proxy.trusts(address));
-        let of_address = if by_proxy { None } else { Some(self.place_of(address)?) };
+        let of_address = if by_proxy { None } else { Some(self.by_address.enter(address)?) };
         let counted = Counted::new(&self.shared.counters, |counters| &counters.connections);
         Some(Place { _of_all: of_all, _of_address: of_address, _counted: counted })
-    }
-
-    fn place_of(&self, address: IpAddr) -> Option<PlaceOfAddress> {
-        let mut counts = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(address).or_default();
-        if *count >= self.shared.limits.connections_per_address {
-            return None;
-        }
-        *count += 1;
-        drop(counts);
-        Some(PlaceOfAddress { counts: self.by_address.clone(), address })
     }
 }
 
@@ -161,14 +151,38 @@ struct Place {
     _counted: Counted,
 }
 
+/// How many connections are open from where.
+struct ByAddress {
+    counts: Mutex<HashMap<IpAddr, usize>>,
+    most: usize,
+}
+
+impl ByAddress {
+    fn new(most: usize) -> Self {
+        Self { counts: Mutex::default(), most }
+    }
+
+    fn enter(self: &Arc<Self>, address: IpAddr) -> Option<PlaceOfAddress> {
+        let address = network(address);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(PlaceOfAddress { all: self.clone(), address })
+    }
+}
+
 struct PlaceOfAddress {
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    all: Arc<ByAddress>,
     address: IpAddr,
 }
 
 impl Drop for PlaceOfAddress {
     fn drop(&mut self) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.all.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -212,5 +226,23 @@ async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, shared: &
     };
     if let Err(error) = ended {
         tracing::debug!(address = %peer.ip(), %error, "a connection ended before its time");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_many_addresses_of_one_host_count_as_one() {
+        let open = Arc::new(ByAddress::new(1));
+        let enter = |address: &str| open.enter(address.parse().ok()?);
+        let first = enter("2001:db8::1");
+        assert!(first.is_some() && enter("2001:db8::2").is_none());
+        assert!(enter("2001:db8:0:1::1").is_some(), "another network");
+        let other = enter("192.0.2.1");
+        assert!(other.is_some() && enter("192.0.2.2").is_some());
+        drop(first);
+        assert!(enter("2001:db8::2").is_some());
     }
 }
