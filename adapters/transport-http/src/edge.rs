@@ -13,11 +13,9 @@ use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER,
-};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
@@ -37,6 +35,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::bodies::{self, Held, text};
 use crate::caught::{broken, caught};
+use crate::checks::{check_content, check_method, check_target};
 use crate::counters::Counted;
 use crate::door::Door;
 use crate::gates::{Listening, Place};
@@ -128,16 +127,27 @@ pub(crate) async fn answer(
         let passed = bodies::pass(unread).await;
         answered = answered.map_err(|refusal| if passed { refusal } else { refusal.closing() });
     }
+    tell(&shared, &request_id, caller.as_deref(), answered, started)
+}
+
+/// The answer under its name, counted, and told to the log.
+pub(crate) fn tell(
+    shared: &Shared,
+    request_id: &str,
+    caller: Option<&Caller>,
+    answered: Result<Response<Body>, Refusal>,
+    started: Instant,
+) -> Response<Body> {
     let mut response = answered.unwrap_or_else(Refusal::into_response);
-    correlation::name(&mut response, &request_id);
+    correlation::name(&mut response, request_id);
     shared.counters.answered(response.status().as_u16());
-    tell(&request_id, caller.as_deref(), response.status(), started);
+    log(request_id, caller, response.status(), started);
     response
 }
 
 /// Refused and failed requests stand in the log by default, all others when asked for. Failed
 /// logins are told by the authenticator, which knows an end: anybody can send thousands.
-fn tell(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
+fn log(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
     macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
@@ -266,48 +276,6 @@ pub(crate) async fn login(
 fn client(shared: &Shared, headers: &HeaderMap, peer: SocketAddr) -> IpAddr {
     let proxy = shared.behind_proxy.as_ref();
     proxy.map_or(peer.ip(), |proxy| proxy.client(peer.ip(), headers))
-}
-
-fn check_method(method: &Method) -> Result<(), Refusal> {
-    if method == Method::POST {
-        return Ok(());
-    }
-    let refusal = Refusal::invalid(StatusCode::METHOD_NOT_ALLOWED, "Only POST is served here.");
-    Err(refusal.header(ALLOW, HeaderValue::from_static("POST")))
-}
-
-/// A secret in a URL ends up in logs; so nothing but the path is taken, from anybody.
-fn check_target(parts: &Parts) -> Result<(), Refusal> {
-    let has_user = parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
-    if parts.uri.query().is_none() && !has_user {
-        return Ok(());
-    }
-    let message = "The URL must end with its path: no query and no user. A token belongs into the \
-                   Authorization header; one that was sent in a URL should be revoked.";
-    Err(Refusal::invalid(StatusCode::BAD_REQUEST, message))
-}
-
-fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {
-    let unsupported = |message| Refusal::invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
-    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(unsupported("Content-Encoding: send the body as it is"));
-    }
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    if types.all(|kind| kind == JSON || kind.to_str().is_ok_and(is_json)) {
-        return Ok(());
-    }
-    Err(unsupported("Content-Type: send application/json in UTF-8"))
-}
-
-fn is_json(kind: &str) -> bool {
-    let mut parts = kind.split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
-    let mut charsets = parts.filter_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
-    });
-    is_json && charsets.all(|charset| charset.eq_ignore_ascii_case("utf-8"))
 }
 
 /// Makes of a request what rmcp wants, and lets the protocol know who asks.

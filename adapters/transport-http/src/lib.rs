@@ -2,13 +2,15 @@
 //!
 //! rmcp keeps the protocol. This crate owns who gets as far as that: connections (`accept.rs`,
 //! `watched.rs`), Host and Origin (`door.rs`), tokens (`login.rs`, `guesses.rs`), how much of everything
-//! (`limits.rs`, `gates.rs`, `bodies.rs`), the request and its answer (`edge.rs`, `standing.rs`), and what
+//! (`limits.rs`, `gates.rs`, `bodies.rs`), the request and its answer (`checks.rs`, `edge.rs`,
+//! `standing.rs`), and what
 //! operators ask (`probes.rs`). It knows no TLS: that is a proxy's work, and whose word counts then
 //! is in `proxy.rs`.
 
 mod accept;
 mod bodies;
 mod caught;
+mod checks;
 mod correlation;
 mod counters;
 mod door;

@@ -10,9 +10,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
-use reqlore_domain::identity::Role;
+use reqlore_domain::identity::{Caller, Role};
+use tokio::time::Instant;
 
 use crate::caught::caught;
+use crate::checks::check_target;
 use crate::refusal::{FORBIDDEN, Refusal};
 use crate::{PATH, Peer, Shared, correlation, edge};
 
@@ -46,12 +48,13 @@ pub(crate) async fn metrics(
     Extension(Peer(peer)): Extension<Peer>,
     request: Request,
 ) -> Response<Body> {
+    let started = Instant::now();
     let (parts, _) = request.into_parts();
     let request_id = correlation::request_id(&parts.headers);
-    let answered = caught(&request_id, figures(&shared, peer, &request_id, &parts)).await;
-    let mut response = answered.unwrap_or_else(Refusal::into_response);
-    correlation::name(&mut response, &request_id);
-    response
+    let mut caller = None;
+    let asking = figures(&shared, peer, &request_id, &parts, &mut caller);
+    let answered = caught(&request_id, asking).await;
+    edge::tell(&shared, &request_id, caller.as_deref(), answered, started)
 }
 
 async fn figures(
@@ -59,10 +62,14 @@ async fn figures(
     peer: SocketAddr,
     request_id: &str,
     parts: &Parts,
+    told: &mut Option<Arc<Caller>>,
 ) -> Result<Response<Body>, Refusal> {
     shared.door.check(parts)?;
     let admitted = edge::login(shared, &parts.headers, peer, request_id).await?;
-    if admitted.caller.role != Role::Administrator {
+    let role = admitted.caller.role;
+    *told = Some(admitted.caller);
+    check_target(parts)?;
+    if role != Role::Administrator {
         let message = "Only administrators may see the server's figures.";
         return Err(Refusal::new(StatusCode::FORBIDDEN, FORBIDDEN, message));
     }

@@ -1,7 +1,5 @@
 //! What outlasts a sweep. The sweeps of a running server are a minute apart, so they are called here.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
-
 use std::time::Duration;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::client::Ask;
-use crate::server::{Server, ada, bob};
+use crate::server::{Log, Server, ada, bob};
 
 #[tokio::test]
 async fn probes_answer_whoever_asks_under_whatever_name() {
@@ -39,4 +39,19 @@ async fn figures_are_for_administrators() {
     );
     let elsewhere = ask.token(&ada()).with("Host", "evil.example");
     assert_eq!(server.ask(&elsewhere).await.status, 403);
+}
+
+// S5: 4.1; catalogue 86
+#[tokio::test]
+async fn figures_are_asked_for_as_calls_are() {
+    let server = Server::start();
+    let (log, _guard) = Log::keep();
+    let in_url = Ask::get(&format!("/metrics?token={}", ada())).token(&ada());
+    let answer = server.ask(&in_url).await;
+    assert_eq!((answer.status, answer.code()), (400, -32600));
+    assert_eq!(server.ask(&Ask::get("/metrics").token(&bob())).await.status, 403);
+    assert_eq!(server.counters.answers(4), 2);
+    let text = log.text();
+    let line = text.lines().find(|line| line.contains("INFO") && line.contains("status=403"));
+    assert!(line.is_some_and(|line| line.contains("user=\"bob\"")), "{text}");
 }
