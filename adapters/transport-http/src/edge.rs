@@ -198,7 +198,8 @@ async fn respond(
         return Ok(malformed(refused));
     }
     let due = Instant::now() + shared.limits.request_time;
-    let place = shared.gates.enter(&gate, due).await?;
+    let entered = shared.gates.enter(&gate, due).await;
+    let place = entered.map_err(|refusal| refusal.answering(&body))?;
     let status = Status::watched();
     prepare(&mut parts, caller, request_id.clone(), status.clone());
     let running = Running {
@@ -214,7 +215,7 @@ async fn respond(
     let Ok((response, running)) = timeout_at(due, begun).await else {
         let message = "This took too long. If it writes, what was begun is finished; look before \
                        you send it again.";
-        return Err(Refusal::busy(message).correlated(request_id));
+        return Err(Refusal::busy(message).correlated(request_id).answering(&body));
     };
     finish(shared, request_id, response, running, &status, &body).await
 }

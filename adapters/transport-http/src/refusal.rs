@@ -29,7 +29,9 @@ pub(crate) struct Refusal {
     message: Cow<'static, str>,
     /// Goes with it where somebody may look it up in the log.
     correlation_id: Option<std::sync::Arc<str>>,
-    header: Option<(HeaderName, HeaderValue)>,
+    header: Option<Box<(HeaderName, HeaderValue)>>,
+    /// Of the request, where its body was read.
+    id: Option<Box<Value>>,
     /// The rest of the request is not worth reading.
     close: bool,
 }
@@ -45,7 +47,7 @@ impl Refusal {
             Cow::Owned(told) => Cow::Owned(redact(&told).into_owned()),
             ours @ Cow::Borrowed(_) => ours,
         };
-        Self { status, code, message, correlation_id: None, header: None, close: false }
+        Self { status, code, message, correlation_id: None, header: None, id: None, close: false }
     }
 
     /// A request that HTTP or JSON-RPC does not allow.
@@ -68,12 +70,24 @@ impl Refusal {
     }
 
     pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.header = Some((name, value));
+        self.header = Some(Box::new((name, value)));
         self
     }
 
     pub(crate) fn correlated(mut self, id: &std::sync::Arc<str>) -> Self {
         self.correlation_id = Some(id.clone());
+        self
+    }
+
+    /// Names the request that this answers, as JSON-RPC wants it.
+    pub(crate) fn answering(mut self, body: &[u8]) -> Self {
+        #[derive(serde::Deserialize)]
+        struct Envelope {
+            id: Value,
+        }
+        let envelope = serde_json::from_slice::<Envelope>(body).ok();
+        let is_id = |id: &Value| id.is_string() || id.is_i64();
+        self.id = envelope.map(|envelope| envelope.id).filter(is_id).map(Box::new);
         self
     }
 
@@ -84,9 +98,10 @@ impl Refusal {
 
     pub(crate) fn into_response(self) -> Response<Body> {
         let data = self.correlation_id.map(|id| json!({ "correlation_id": &*id }));
+        let id = self.id.map_or(Value::Null, |id| *id);
         let error = ErrorData::new(ErrorCode(self.code), self.message, data);
-        let mut response = json(self.status, wire::error_line(&Value::Null, &error));
-        if let Some((name, value)) = self.header {
+        let mut response = json(self.status, wire::error_line(&id, &error));
+        if let Some((name, value)) = self.header.map(|header| *header) {
             response.headers_mut().insert(name, value);
         }
         if self.close {

@@ -81,6 +81,7 @@ async fn what_can_t_run_now_waits_and_what_can_t_wait_is_refused() {
     let (at, answer) = refused.unwrap();
     late.remove(at);
     assert_eq!((answer.status, answer.code()), (503, -32015));
+    assert_eq!(answer.json()["id"], 7, "its body was read");
     assert!(answer.header("retry-after").is_some());
     assert_eq!(server.stub.called.load(std::sync::atomic::Ordering::SeqCst), 3);
     server.stub.gate.add_permits(5);
@@ -111,6 +112,7 @@ async fn who_waits_too_long_is_told_so_and_what_was_begun_is_finished() {
     let server = Server::with(Limits { request_time, ..Limits::default() });
     let answer = server.ask(&waiting(&ada())).await;
     assert_eq!((answer.status, answer.code()), (503, -32015));
+    assert_eq!(answer.json()["id"], 7, "its body was read");
     assert!(answer.header("retry-after").is_some());
     let id = answer.header("x-request-id").unwrap();
     assert_eq!(answer.json()["error"]["data"]["correlation_id"], *id);
