@@ -33,6 +33,7 @@ pub(crate) struct Gates {
 /// The gate for one token.
 pub(crate) struct Gate {
     rate: Option<DefaultDirectRateLimiter>,
+    burst: Option<NonZeroU32>,
     running: Arc<Semaphore>,
     listening: Arc<Semaphore>,
     /// Since the last sweep.
@@ -91,11 +92,13 @@ impl Gates {
         self.with(|tokens| tokens.remove(&fingerprint));
     }
 
-    /// Forgets the tokens that nobody used since the last time. Their rates have recovered by then.
+    /// Forgets the tokens that nobody used since the last time and whose rates have recovered.
     pub(crate) fn sweep(&self) {
         self.with(|tokens| {
             tokens.retain(|_, gate| {
-                gate.used.swap(false, Ordering::Relaxed) || Arc::strong_count(gate) > 1
+                gate.used.swap(false, Ordering::Relaxed)
+                    || Arc::strong_count(gate) > 1
+                    || !gate.has_recovered()
             });
         });
     }
@@ -137,6 +140,7 @@ impl Gate {
     fn new(limits: &Limits) -> Self {
         Self {
             rate: limits.requests.and_then(quota).map(RateLimiter::direct),
+            burst: limits.requests.and_then(|rate| NonZeroU32::new(rate.burst)),
             running: Arc::new(Semaphore::new(limits.in_flight_per_token)),
             listening: Arc::new(Semaphore::new(limits.listens_per_token)),
             used: AtomicBool::new(true),
@@ -153,6 +157,13 @@ impl Gate {
                 seconds(wait),
             )
         })
+    }
+
+    /// Is it as if no request had come yet? Only for a gate that goes then: this asks for the whole
+    /// burst.
+    fn has_recovered(&self) -> bool {
+        let (Some(rate), Some(burst)) = (&self.rate, self.burst) else { return true };
+        matches!(rate.check_n(burst), Ok(Ok(())))
     }
 
     /// A standing subscription, until what this gives is dropped.

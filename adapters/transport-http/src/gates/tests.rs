@@ -45,3 +45,17 @@ async fn a_request_that_runs_is_counted_through_every_sweep() {
     drop(running);
     assert!(gates.enter(&gates.admit(1), soon).await.is_ok());
 }
+
+// S5: 4.7
+#[test]
+fn a_burst_that_has_not_recovered_outlasts_every_sweep() {
+    let hour = Duration::from_secs(3600);
+    let requests = Some(Rate { every: hour, burst: 2 });
+    let gates = Gates::new(&Limits { requests, ..limits() });
+    gates.admit(1).count().unwrap();
+    gates.admit(2);
+    quiet(&gates);
+    assert!(gates.known(2).is_none(), "nothing was counted for it");
+    gates.admit(1).count().unwrap();
+    assert!(gates.admit(1).count().is_err());
+}
