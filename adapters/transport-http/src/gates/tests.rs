@@ -59,3 +59,10 @@ fn a_burst_that_has_not_recovered_outlasts_every_sweep() {
     gates.admit(1).count().unwrap();
     assert!(gates.admit(1).count().is_err());
 }
+
+#[test]
+fn the_default_rate_lets_two_hundred_through_at_once_and_not_many_more() {
+    let gate = Gate::new(&Limits::default());
+    let through = (0..10_000).take_while(|_| gate.count().is_ok()).count();
+    assert!((200..10_000).contains(&through), "{through}");
+}
