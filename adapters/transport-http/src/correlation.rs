@@ -1,11 +1,11 @@
 //! The name of a request, in its answer, in the log and in the audit.
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response};
 use reqlore_domain::identity::redact;
+use reqlore_mcp::asker::correlation_id;
 
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX: usize = 64;
@@ -16,7 +16,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(HEADER).and_then(|value| value.to_str().ok());
     match given.filter(|text| is_word(text) && matches!(redact(text), Cow::Borrowed(_))) {
         Some(text) => text.into(),
-        None => format!("{:016x}", RandomState::new().build_hasher().finish()).into(),
+        None => correlation_id().into(),
     }
 }
 
