@@ -24,6 +24,24 @@ const SMALL: u64 = 16 * 1024;
 const PASSING: Duration = Duration::from_secs(1);
 /// Room is given out in steps of so many bytes.
 const STEP: usize = 1024;
+/// One token gets this part of all room, and at least one body.
+const SHARE: usize = 4;
+
+/// Room for bodies, of which a token or a server has so much.
+fn room(bytes: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(bytes.div_ceil(STEP).min(Semaphore::MAX_PERMITS)))
+}
+
+/// Room that one body takes, of its token's share and of all.
+pub(crate) struct Room {
+    _of_token: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// What bodies with one token may take, so that those that trickle keep no other token waiting.
+pub(crate) fn share(limits: &Limits) -> Arc<Semaphore> {
+    room(limits.body.max(limits.bodies / SHARE))
+}
 
 /// Reads bodies.
 pub(crate) struct Bodies {
@@ -34,32 +52,25 @@ pub(crate) struct Bodies {
 
 impl Bodies {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let steps = limits.bodies.max(limits.body).div_ceil(STEP);
-        let room = Arc::new(Semaphore::new(steps.min(Semaphore::MAX_PERMITS)));
+        let room = room(limits.bodies.max(limits.body));
         Self { most: limits.body, time: limits.body_time, room }
     }
 
-    /// A whole body, and the room that it takes.
+    /// A whole body, and the room that it takes of its token's share.
     pub(crate) async fn read(
         &self,
         body: Body,
-    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+        share: &Arc<Semaphore>,
+    ) -> Result<(Bytes, Option<Room>), Refusal> {
         let most = self.most as u64;
         let size = body.size_hint().upper().unwrap_or(most);
         if size > most {
             return Err(self.too_large());
         }
-        let reading = async {
-            let room = if size > SMALL {
-                let steps = u32::try_from(size.div_ceil(STEP as u64)).unwrap_or(u32::MAX);
-                self.room.clone().acquire_many_owned(steps).await.ok()
-            } else {
-                None
-            };
-            Limited::new(body, self.most).collect().await.map(|body| (body.to_bytes(), room))
-        };
+        let room = if size > SMALL { Some(self.room(size, share).await?) } else { None };
+        let reading = Limited::new(body, self.most).collect();
         match timeout(self.time, reading).await {
-            Ok(Ok(read)) => Ok(read),
+            Ok(Ok(read)) => Ok((read.to_bytes(), room)),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_large()),
             Ok(Err(_)) => {
                 let message = "The body can't be read: its length or its chunks are wrong.";
@@ -70,6 +81,20 @@ impl Bodies {
                 Err(Refusal::invalid(StatusCode::REQUEST_TIMEOUT, message).closing())
             }
         }
+    }
+
+    async fn room(&self, size: u64, share: &Arc<Semaphore>) -> Result<Room, Refusal> {
+        let steps = u32::try_from(size.div_ceil(STEP as u64)).unwrap_or(u32::MAX);
+        let both = async {
+            // The token's own first, so that who waits for themselves keeps nobody else waiting.
+            let of_token = share.clone().acquire_many_owned(steps).await.ok()?;
+            let of_all = self.room.clone().acquire_many_owned(steps).await.ok()?;
+            Some(Room { _of_token: of_token, _of_all: of_all })
+        };
+        timeout(self.time, both).await.ok().flatten().ok_or_else(|| {
+            let message = "Too many large bodies are held already. Nothing was done; try again.";
+            Refusal::busy(message).closing()
+        })
     }
 
     fn too_large(&self) -> Refusal {

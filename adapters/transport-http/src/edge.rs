@@ -28,12 +28,11 @@ use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::bodies::{self, Held, text};
+use crate::bodies::{self, Held, Room, text};
 use crate::caught::{broken, caught};
 use crate::checks::{check_content, check_method, check_target};
 use crate::counters::Counted;
@@ -193,7 +192,7 @@ async fn respond(
     } else {
         None
     };
-    let (body, room) = shared.bodies.read(body.take().unwrap_or_default()).await?;
+    let (body, room) = shared.bodies.read(body.take().unwrap_or_default(), &gate.room).await?;
     if let Err(refused) = wire::check(&body).map_err(|malformed| malformed.answer) {
         return Ok(malformed(refused));
     }
@@ -255,7 +254,7 @@ impl<T: Send + 'static> Drop for Begun<T> {
 pub(crate) struct Running {
     place: Place,
     listening: Option<(Listening, Option<Opened>)>,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Option<Room>,
     _counted: Counted,
 }
 

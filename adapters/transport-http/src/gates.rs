@@ -14,6 +14,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use crate::bodies::share;
 use crate::limits::{Limits, Rate};
 use crate::refusal::Refusal;
 
@@ -36,6 +37,8 @@ pub(crate) struct Gate {
     burst: Option<NonZeroU32>,
     running: Arc<Semaphore>,
     listening: Arc<Semaphore>,
+    /// For large bodies.
+    pub(crate) room: Arc<Semaphore>,
     /// Since the last sweep.
     used: AtomicBool,
 }
@@ -143,6 +146,7 @@ impl Gate {
             burst: limits.requests.and_then(|rate| NonZeroU32::new(rate.burst)),
             running: Arc::new(Semaphore::new(limits.in_flight_per_token)),
             listening: Arc::new(Semaphore::new(limits.listens_per_token)),
+            room: share(limits),
             used: AtomicBool::new(true),
         }
     }

@@ -151,6 +151,22 @@ async fn a_body_has_a_limit() {
 }
 
 #[tokio::test]
+async fn one_tokens_large_bodies_keep_no_other_token_waiting() {
+    const LIMIT: usize = 100_000;
+    let body_time = Duration::from_millis(300);
+    let limits = Limits { body: LIMIT, bodies: 4 * LIMIT, body_time, ..Limits::default() };
+    let server = Server::with(limits);
+    let large = |tool| call_with(tool, &json!({ "x": "y".repeat(LIMIT - 1_000) }));
+    let mut running = server.begin(&Ask::post(large("wait")).token(&ada())).await;
+    server.begun(1).await;
+    let answer = server.ask(&Ask::post(large("who")).token(&ada())).await;
+    assert_eq!((answer.status, answer.code()), (503, -32015), "her share is taken");
+    assert_eq!(server.ask(&Ask::post(large("who")).token(&bob())).await.status, 200);
+    server.stub.gate.add_permits(1);
+    assert_eq!(running.answer().await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn chunks_that_are_none_are_the_clients_fault() {
     let server = Server::start();
     for chunks in ["fffffffffffffffff1\r\nx\r\n0\r\n\r\n", "x\r\n\r\n", "-1\r\n\r\n"] {
