@@ -1,11 +1,10 @@
 //! MCP and plain JSON-RPC over HTTP/1.1, at exactly `POST /api/v1/mcp`, for callers with a token.
 //!
 //! rmcp keeps the protocol. This crate owns who gets as far as that: connections (`accept.rs`,
-//! `watched.rs`), Host and Origin (`door.rs`), tokens (`login.rs`, `guesses.rs`), how much of everything
-//! (`limits.rs`, `gates.rs`, `bodies.rs`), the request and its answer (`checks.rs`, `edge.rs`,
-//! `standing.rs`), and what
-//! operators ask (`probes.rs`). It knows no TLS: that is a proxy's work, and whose word counts then
-//! is in `proxy.rs`.
+//! `watched.rs`), Host and Origin (`door.rs`), tokens (`login.rs`, `guesses.rs`), how much of
+//! everything (`limits.rs`, `gates.rs`, `bodies.rs`), the request and its answer (`checks.rs`,
+//! `edge.rs`, `standing.rs`), what breaks (`caught.rs`), and what operators ask (`probes.rs`). It
+//! knows no TLS: that is a proxy's work, and whose word counts then is in `proxy.rs`.
 
 mod accept;
 mod bodies;

@@ -136,7 +136,7 @@ impl Login {
             return unauthenticated(NO_GOOD_TOKEN, challenge);
         }
         if let Some(seconds) = self.guesses.too_many(address) {
-            tracing::debug!(%address, denial = name, id = request_id, "failed login, one of too many");
+            tracing::debug!(%address, denial = name, id = request_id, "failed login, too many");
             return Refusal::rate_limited(TOO_MANY_LOGINS, seconds);
         }
         // The authenticator tells the log and the audit of it.

@@ -1,4 +1,4 @@
-//! What outlasts a sweep. The sweeps of a running server are a minute apart, so they are called here.
+//! What outlasts a sweep. Those of a running server are a minute apart, so they are called here.
 
 use std::time::Duration;
 
