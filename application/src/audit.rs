@@ -1,5 +1,5 @@
-//! The audit as the application keeps it: what changed nothing waits here for the next batch (rulings
-//! 7); what changes something is written with its change, by the storage.
+//! The audit as the application keeps it: what changed nothing waits here for the next batch
+//! (rulings 7); what changes something is written with its change, by the storage.
 //!
 //! Nobody is answered off the record: when the batch can't be written and too much waits, calls are
 //! refused until it can.
