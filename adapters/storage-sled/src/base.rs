@@ -114,8 +114,12 @@ impl Base {
         if self.incomplete.load(Ordering::Relaxed) { Err(refused(INCOMPLETE)) } else { Ok(()) }
     }
 
-    /// One transaction over all trees.
+    /// One transaction over all trees. Behind one that failed nothing is written: it may have held
+    /// what the next one builds on.
     pub(crate) fn write(&self, mut batch: Batch) -> StoreResult<()> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(broken());
+        }
         let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
         batch.put(META, COMMITS, encode(COMMITS, &commits));
         let apply = |trees: &Vec<TransactionalTree>| {

@@ -1,5 +1,6 @@
 //! The contract on real folders, and what only a database can do wrong.
 
+mod chain;
 mod damage;
 mod durability;
 mod folders;

@@ -140,7 +140,8 @@ impl Group {
             return Ok(());
         }
         self.dirty = true;
-        self.base.write(pending)
+        // What was pending is gone with the error, and the newest row may have been among it.
+        self.base.write(pending).inspect_err(|_| self.newest = None)
     }
 
     fn settle(&mut self) -> StoreResult<()> {

@@ -10,12 +10,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{join, join_all, maybe_done};
 use reqlore_contract::{act, run};
-use reqlore_domain::audit::{Entry, Head, OK, Row, Target, Verifier};
+use reqlore_domain::audit::{Entry, OK, Row, Target, Verifier};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::identity::{Access, Presented, Role, Token, User, UserName};
 use reqlore_domain::ports::act::{Act, Audited};
 use reqlore_domain::ports::answers::{Answers, Once};
-use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, DocumentRepository, Reads, StoreError, StoreResult,
@@ -29,11 +28,11 @@ use super::{base, config, get};
 use crate::base::{AUDIT, KEYS, OVERFLOW, TOKENS};
 use crate::{PATIENCE, SledStore};
 
-fn open(folder: &tempfile::TempDir) -> SledStore {
+pub(super) fn open(folder: &tempfile::TempDir) -> SledStore {
     SledStore::open(&config(folder.path())).unwrap()
 }
 
-fn audited() -> Act {
+pub(super) fn audited() -> Act {
     Act { audited: Some(Audited::begin(Arc::new(act().at))), ..act() }
 }
 
@@ -41,7 +40,7 @@ fn once(key: &str, act: Act) -> Act {
     Act { once: Some(Once { key: key.to_owned(), request: "r".to_owned() }), ..act }
 }
 
-async fn write(store: &SledStore, name: &str, act: Act) -> StoreResult<Committed> {
+pub(super) async fn write(store: &SledStore, name: &str, act: Act) -> StoreResult<Committed> {
     let id = DocumentId::section(name);
     let changed = id.clone();
     let decide = Box::new(move |_: &_| Ok(vec![Change::put(changed.clone(), "text")]));
@@ -49,7 +48,7 @@ async fn write(store: &SledStore, name: &str, act: Act) -> StoreResult<Committed
     store.commit(&ProjectKey::default(), commit).await
 }
 
-fn entry(seconds: i64, targets: usize) -> Entry {
+pub(super) fn entry(seconds: i64, targets: usize) -> Entry {
     let target = |number| Target {
         name: format!("requirement REQ-{number:03}-abcdef"),
         before: Some(Version::of(b"before")),
@@ -97,7 +96,7 @@ async fn change(store: &SledStore, change: IdentityChange, act: Act) -> StoreRes
 }
 
 /// All rows, of a chain that is whole.
-async fn chain(store: &SledStore) -> Vec<Row> {
+pub(super) async fn chain(store: &SledStore) -> Vec<Row> {
     let rows = store.rows(0, usize::MAX).await.unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -316,24 +315,6 @@ fn what_is_long_lies_in_pieces_and_goes_as_a_whole() {
 }
 
 #[test]
-fn so_many_rows_are_pruned_at_once() {
-    let folder = tempdir().unwrap();
-    run(async {
-        let store = open(&folder);
-        store.record((0..120).map(|at| entry(at, 1)).collect()).await.unwrap();
-        for gone in [50, 50, 20, 0] {
-            assert_eq!(store.prune(Timestamp::new(200, 0), act().at).await.unwrap(), gone);
-            chain(&store).await;
-        }
-        assert_eq!(chain(&store).await.len(), 3);
-        store.close().unwrap();
-        let store = open(&folder);
-        store.record(vec![entry(1, 1)]).await.unwrap();
-        assert_eq!(chain(&store).await.len(), 4);
-    });
-}
-
-#[test]
 fn the_epoch_is_told_at_once_and_outlives_a_restart() {
     let folder = tempdir().unwrap();
     run(async {
@@ -349,48 +330,4 @@ fn the_epoch_is_told_at_once_and_outlives_a_restart() {
         change(&store, IdentityChange::User(user("bob")), act()).await.unwrap();
         assert_ne!(store.epoch().await.unwrap(), epoch);
     });
-}
-
-#[test]
-fn a_damaged_row_is_told_and_nothing_is_chained_behind_it() {
-    let folder = tempdir().unwrap();
-    run(async {
-        let store = open(&folder);
-        store.record(vec![entry(1, 1), entry(2, 1)]).await.unwrap();
-        store.close().unwrap();
-        let store = open(&folder);
-        let base = base(&store);
-        let (key, first) = base.tree(AUDIT).first().unwrap().unwrap();
-        let (last, _) = base.tree(AUDIT).last().unwrap().unwrap();
-        assert!(key < last);
-        base.tree(AUDIT).insert(&last, first).unwrap();
-        let told = store.rows(1, 10).await.unwrap_err();
-        assert!(matches!(told, StoreError::Unreadable { .. }), "{told:?}");
-        assert!(told.to_string().contains("tree audit"), "{told}");
-        assert!(store.record(vec![entry(3, 1)]).await.is_err());
-        assert!(write(&store, "a", audited()).await.is_err());
-        assert_eq!(get(&store, &DocumentId::section("a")).await.unwrap(), None);
-        write(&store, "a", act()).await.expect("what is not audited needs no chain");
-        assert_eq!(
-            store.rows(1, 1).await.unwrap()[0].head(),
-            Row::after(Head::default(), entry(1, 1)).head()
-        );
-    });
-}
-
-#[test]
-fn what_is_not_empty_of_tokens_or_rows_is_not_filled() {
-    for rows in [false, true] {
-        let folder = tempdir().unwrap();
-        run(async {
-            let store = open(&folder);
-            if rows {
-                store.record(vec![entry(1, 1)]).await.unwrap();
-            } else {
-                change(&store, IdentityChange::Token(token(1)), act()).await.unwrap();
-            }
-            let refused = store.fill().await.err();
-            assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
-        });
-    }
 }
