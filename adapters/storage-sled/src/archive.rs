@@ -14,6 +14,7 @@ use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, So
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 
+use crate::audit::put_row;
 use crate::base::{AUDIT, Base, Batch, EPOCH, FILLING, META, PROJECTS, TOKENS, USERS};
 use crate::error::{INCOMPLETE, damaged, damaged_document, of_sled, refused};
 use crate::gate::Looking;
@@ -235,7 +236,9 @@ impl Base {
     fn take_rows(&self, rows: &[audit::Row]) -> StoreResult<()> {
         for rows in rows.chunks(AT_ONCE) {
             let mut batch = Batch::default();
-            rows.iter().try_for_each(|row| self.put_row(&mut batch, row))?;
+            for row in rows {
+                put_row(&mut batch, row);
+            }
             self.write(batch)?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use reqlore_domain::time::Timestamp;
 
 use crate::base::{AUDIT, Base, Batch};
 use crate::error::of_sled;
-use crate::overflow::damaged_row;
+use crate::overflow::{damaged_row, put_new};
 use crate::write::Group;
 use crate::{FEW, SledStore};
 
@@ -55,11 +55,12 @@ impl Base {
         let row = decoded(&key, &value).ok_or_else(|| damaged_row(AUDIT))?;
         Ok(row.head())
     }
+}
 
-    pub(crate) fn put_row(&self, batch: &mut Batch, row: &Row) -> StoreResult<()> {
-        let value = [&row.hash.0, row.text.as_bytes()].concat();
-        self.put_long(batch, AUDIT, &row.number.to_be_bytes(), &value)
-    }
+/// Puts a row behind all others: its number is a new one.
+pub(crate) fn put_row(batch: &mut Batch, row: &Row) {
+    let value = [&row.hash.0, row.text.as_bytes()].concat();
+    put_new(batch, AUDIT, &row.number.to_be_bytes(), &value);
 }
 
 /// A value is the hash and behind it the text.
@@ -85,7 +86,7 @@ impl Group {
                 None => self.base.newest()?,
             };
             let row = Row::after(head, entry);
-            self.base.put_row(batch, &row)?;
+            put_row(batch, &row);
             newest = Some(row.head());
         }
         Ok(newest)

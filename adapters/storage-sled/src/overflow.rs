@@ -42,15 +42,7 @@ impl Base {
         value: &[u8],
     ) -> StoreResult<()> {
         self.remove_long(batch, tree, key)?;
-        let (first, rest) = value.split_at(value.len().min(PIECE_BYTES));
-        let length = (value.len() as u64).to_be_bytes();
-        batch.put(tree, key, seal(key, &[&length, first].concat()));
-        let prefix = keys::overflow(NAMES[tree], key);
-        for (piece, bytes) in (1..).zip(rest.chunks(PIECE_BYTES)) {
-            let key = keys::piece(&prefix, piece);
-            let row = seal(&key, bytes);
-            batch.put(OVERFLOW, key, row);
-        }
+        put_new(batch, tree, key, value);
         Ok(())
     }
 
@@ -92,6 +84,19 @@ impl Base {
         value: &impl Serialize,
     ) -> StoreResult<()> {
         self.put_long(batch, tree, key, &json(value)?)
+    }
+}
+
+/// Puts a value with a key that nothing has, so nothing needs to be looked for and taken out.
+pub(crate) fn put_new(batch: &mut Batch, tree: usize, key: &[u8], value: &[u8]) {
+    let (first, rest) = value.split_at(value.len().min(PIECE_BYTES));
+    let length = (value.len() as u64).to_be_bytes();
+    batch.put(tree, key, seal(key, &[&length, first].concat()));
+    let prefix = keys::overflow(NAMES[tree], key);
+    for (piece, bytes) in (1..).zip(rest.chunks(PIECE_BYTES)) {
+        let key = keys::piece(&prefix, piece);
+        let row = seal(&key, bytes);
+        batch.put(OVERFLOW, key, row);
     }
 }
 
