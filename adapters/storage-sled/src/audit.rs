@@ -3,6 +3,8 @@
 //! The trap: the newest row may be pending, so the writer's word counts and not the trees'. It
 //! seals into a batch, and what came of that is the newest row only when the batch is taken.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use reqlore_domain::audit::{Entry, Hash, Head, Row};
 use reqlore_domain::ports::audit::AuditLog;
@@ -100,17 +102,22 @@ impl Group {
         Ok(())
     }
 
-    fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+    pub(crate) fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         // The oldest rows may be pending.
         self.write()?;
         let mut batch = Batch::default();
         let (mut last, mut gone) = (0, 0);
-        for row in self.base.audit(0).take(MOST_PRUNED) {
+        let base = Arc::clone(&self.base);
+        for row in base.audit(0).take(MOST_PRUNED) {
             let row = row?;
-            if row.entry().is_none_or(|entry| entry.at >= older_than) {
+            let Some(entry) = row.entry() else {
+                self.tell_of(row.number);
+                break;
+            };
+            if entry.at >= older_than {
                 break;
             }
-            self.base.remove_long(&mut batch, AUDIT, &row.number.to_be_bytes())?;
+            base.remove_long(&mut batch, AUDIT, &row.number.to_be_bytes())?;
             (last, gone) = (row.number, gone + 1);
         }
         if gone > 0 {
@@ -118,5 +125,16 @@ impl Group {
             self.take(batch, newest);
         }
         Ok(gone)
+    }
+
+    /// Says once that the pruning gets no further than to this row.
+    fn tell_of(&mut self, number: u64) {
+        if !std::mem::replace(&mut self.told_of_row, true) {
+            tracing::warn!(
+                row = number,
+                "a row of the audit can't be read, so nobody knows how old it is; it stays, and so \
+                 do all rows behind it. `reqlore audit verify` says more"
+            );
+        }
     }
 }

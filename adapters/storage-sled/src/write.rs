@@ -44,12 +44,14 @@ pub(crate) struct Group {
     pub(crate) keys: BTreeSet<String>,
     /// The newest row of the audit, also a pending one; `None` while the trees tell.
     pub(crate) newest: Option<audit::Head>,
+    /// It was said that the audit can't be pruned any further.
+    pub(crate) told_of_row: bool,
 }
 
 impl Group {
     pub(crate) fn new(base: Arc<Base>) -> Self {
         let (pending, rows, touched, keys) = Default::default();
-        Self { base, dirty: false, pending, rows, touched, keys, newest: None }
+        Self { base, dirty: false, pending, rows, touched, keys, newest: None, told_of_row: false }
     }
 
     pub(crate) fn commit(

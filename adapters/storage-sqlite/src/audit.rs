@@ -13,9 +13,12 @@ use rusqlite::Connection;
 use crate::SqliteStore;
 use crate::error::Failed;
 use crate::read::{unreadable, wrong_type};
+use crate::write::Engine;
 
 /// At most so many rows go in one step, so that commits need not wait long.
 const PRUNED_AT_ONCE: usize = 10_000;
+/// The time of a row that can't be read.
+const UNKNOWN: Timestamp = Timestamp(i64::MAX);
 
 #[async_trait]
 impl AuditLog for SqliteStore {
@@ -37,8 +40,7 @@ impl AuditLog for SqliteStore {
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         let mut gone = 0;
         loop {
-            let step = move |connection: &_| prune(connection, older_than, now);
-            let step = self.writer.run(move |engine| engine.step(step)).await?;
+            let step = self.writer.run(move |engine| engine.prune(older_than, now)).await?;
             gone += step as u64;
             if step < PRUNED_AT_ONCE {
                 return Ok(gone);
@@ -63,9 +65,27 @@ pub(crate) fn append(
     Ok(())
 }
 
+impl Engine {
+    /// One step; says once when there is a row that it can't get past.
+    pub(crate) fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<usize> {
+        let step = |connection: &_| prune(connection, older_than, now);
+        let Pruned { gone, unknown } = self.step(step)?;
+        if let Some(number) = unknown
+            && !std::mem::replace(&mut self.told_of_row, true)
+        {
+            tracing::warn!(
+                row = number,
+                "a row of the audit can't be read, so nobody knows how old it is; it stays, and so \
+                 do all rows behind it. `reqlore audit verify` says more"
+            );
+        }
+        Ok(gone)
+    }
+}
+
 /// Takes in a row as it was sealed. One that can't be read here never is too old.
 pub(crate) fn put(connection: &Connection, row: &Row) -> Result<(), Failed> {
-    let at = row.entry().map_or(Timestamp(i64::MAX), |entry| entry.at);
+    let at = row.entry().map_or(UNKNOWN, |entry| entry.at);
     insert(connection, row, at)
 }
 
@@ -114,20 +134,29 @@ fn head(row: &rusqlite::Row<'_>) -> Result<Head, Failed> {
     Ok(Head { number: row.get(0)?, hash: Hash(hash) })
 }
 
+struct Pruned {
+    gone: usize,
+    /// The row that stopped it because nobody knows how old it is.
+    unknown: Option<u64>,
+}
+
 /// One step. What follows is sealed behind the row that says what went.
-fn prune(connection: &Connection, older_than: Timestamp, now: Timestamp) -> Result<usize, Failed> {
+fn prune(connection: &Connection, older_than: Timestamp, now: Timestamp) -> Result<Pruned, Failed> {
     let select = "SELECT number, at FROM audit ORDER BY number LIMIT ?1";
     let mut select = connection.prepare_cached(select)?;
     let mut oldest = select.query([PRUNED_AT_ONCE])?;
-    let mut last = None;
+    let (mut last, mut unknown) = (None, None);
     while let Some(row) = oldest.next()? {
-        if row.get::<_, i64>(1)? >= older_than.0 {
+        let (number, at) = (row.get(0)?, Timestamp(row.get(1)?));
+        if at >= older_than {
+            unknown = (at == UNKNOWN).then_some(number);
             break;
         }
-        last = Some(row.get(0)?);
+        last = Some(number);
     }
     drop(oldest);
-    let Some(last) = last else { return Ok(0) };
+    let Some(last) = last else { return Ok(Pruned { gone: 0, unknown }) };
     append(connection, [Entry::pruned(last, now)])?;
-    Ok(connection.prepare_cached("DELETE FROM audit WHERE number <= ?1")?.execute([last])?)
+    let mut delete = connection.prepare_cached("DELETE FROM audit WHERE number <= ?1")?;
+    Ok(Pruned { gone: delete.execute([last])?, unknown })
 }

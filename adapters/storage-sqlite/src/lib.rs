@@ -94,6 +94,7 @@ impl SqliteStore {
             damaged: Arc::clone(&damaged),
             schema: migrations.len(),
             lost: None,
+            told_of_row: false,
         };
         let thread = |error| system(&shown, "start a thread for it", error);
         Ok(Self {

@@ -30,6 +30,8 @@ pub(crate) struct Engine {
     pub(crate) schema: usize,
     /// SQLite undid the group that was begun, because of this.
     pub(crate) lost: Option<StoreError>,
+    /// It was said that the audit can't be pruned any further.
+    pub(crate) told_of_row: bool,
 }
 
 impl reqlore_group_commit::Engine for Engine {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use reqlore_contract::{act, run};
-use reqlore_domain::audit::{Head, Row};
+use reqlore_domain::audit::{Hash, Head, Row};
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::time::Timestamp;
@@ -85,5 +86,25 @@ fn nothing_is_chained_behind_a_transaction_that_failed() {
         let told = group.write().unwrap_err();
         assert!(matches!(told, StoreError::Unavailable { .. }), "{told:?}");
         assert_eq!(chain(&store).await.len(), 1);
+    });
+}
+
+#[test]
+fn a_row_that_cannot_be_judged_stops_the_pruning_and_is_told_once() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let store = open(&folder);
+        let mut sink = store.fill().await.unwrap();
+        let unknown = Row { number: 1, hash: Hash::FIRST, text: "{}".into() };
+        sink.audit(vec![unknown]).await.unwrap();
+        sink.finish().await.unwrap();
+        store.record(vec![entry(1, 1)]).await.unwrap();
+        let mut group = Group::new(base(&store));
+        for _ in 0..2 {
+            assert_eq!(group.prune(act().at, act().at).unwrap(), 0);
+            assert!(group.told_of_row);
+        }
+        assert_eq!(store.prune(act().at, act().at).await.unwrap(), 0);
+        assert_eq!(store.rows(0, 9).await.unwrap().len(), 2);
     });
 }

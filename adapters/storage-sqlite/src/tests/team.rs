@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use reqlore_contract::{Storage, act, run};
-use reqlore_domain::audit::{Entry, Head, Row, Verifier};
+use reqlore_domain::audit::{Entry, Hash, Head, Row, Verifier};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Role, User, UserName};
 use reqlore_domain::ports::Store;
@@ -195,6 +195,29 @@ fn what_is_pruned_in_steps_leaves_a_chain() {
         assert_eq!(said, ["10000", "20000", "20500"]);
         s.store.record(vec![entry("new")]).await.unwrap();
         assert_eq!(chain(&*s.store).await.len(), 4);
+    });
+}
+
+#[test]
+fn a_row_that_cannot_be_judged_stops_the_pruning_and_is_told_once() {
+    let (_folder, file) = place();
+    run(async {
+        let s = storage(&file);
+        let mut sink = s.store.fill().await.unwrap();
+        let unknown = Row { number: 1, hash: Hash::FIRST, text: "{}".into() };
+        sink.audit(vec![unknown]).await.unwrap();
+        sink.finish().await.unwrap();
+        s.store.record(vec![entry("a")]).await.unwrap();
+        let later = Timestamp(act().at.0 + 1);
+        let mut engine = engine(&file);
+        for _ in 0..2 {
+            engine.begin().unwrap();
+            assert_eq!(engine.prune(later, later).unwrap(), 0);
+            engine.end().unwrap();
+            assert!(engine.told_of_row);
+        }
+        assert_eq!(s.store.prune(later, later).await.unwrap(), 0);
+        assert_eq!(s.store.rows(0, 9).await.unwrap().len(), 2);
     });
 }
 
