@@ -27,7 +27,8 @@ pub(crate) const APPLICATION: i32 = 0x5271_6c72;
 
 /// Each brings the schema from its place in this list to the next. What was published never
 /// changes.
-pub(crate) const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
 /// Which schema the database has; 0 for one that is empty.
 fn version_of(place: &Place, connection: &Connection, newest: usize) -> Result<usize, Failed> {

@@ -1,12 +1,10 @@
 -- Names are compared by their bytes, which is what SQLite does unless told otherwise.
 
--- What this file is: complete or being filled, which program made its heads, and how often users
--- and tokens changed.
+-- What this file is: complete or being filled, and which program made its heads.
 CREATE TABLE store (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     state TEXT NOT NULL CHECK (state IN ('complete', 'filling')),
-    heads INTEGER NOT NULL,
-    epoch INTEGER NOT NULL DEFAULT 0
+    heads INTEGER NOT NULL
 ) STRICT;
 INSERT INTO store (one, state, heads) VALUES (1, 'complete', 0);
 
@@ -70,39 +68,37 @@ CREATE TABLE marks (
     PRIMARY KEY (project, kind)
 ) STRICT, WITHOUT ROWID;
 
--- `key` is the name in lower case, by which users are one; `text` is all of it in JSON.
 CREATE TABLE users (
-    key TEXT PRIMARY KEY,
-    text TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    role TEXT NOT NULL CHECK (role IN ('administrator', 'user', 'commenter')),
+    created INTEGER NOT NULL,
+    disabled INTEGER
+) STRICT;
 
--- `user` is the key of one. `used` is no part of `text`: it is noted all the time and is no change.
+-- The secret itself is nowhere. `projects` is a JSON list of keys; NULL for all.
 CREATE TABLE tokens (
     id TEXT PRIMARY KEY,
-    user TEXT NOT NULL,
+    user INTEGER NOT NULL REFERENCES users (id),
+    digest BLOB NOT NULL,
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'write')),
+    projects TEXT,
     created INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    revoked INTEGER,
     used INTEGER,
-    text TEXT NOT NULL
+    successor TEXT REFERENCES tokens (id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX tokens_by_user ON tokens (user);
 
--- Each row's hash covers the row before it. Rows are never changed; the oldest may go, by `at`.
+-- Each row's digest covers the row before it. Rows are never changed; old ones may go.
 CREATE TABLE audit (
-    number INTEGER PRIMARY KEY,
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
     at INTEGER NOT NULL,
-    hash BLOB NOT NULL,
-    text TEXT NOT NULL
+    entry BLOB NOT NULL,
+    digest BLOB NOT NULL
 ) STRICT;
 CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
 BEGIN
     SELECT RAISE(ABORT, 'the audit is never changed');
 END;
-
--- Writes that happened under a key. `text` is what they changed in JSON, `answer` what was told.
-CREATE TABLE answers (
-    id INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    at INTEGER NOT NULL,
-    text TEXT NOT NULL,
-    answer TEXT
-) STRICT;
-CREATE INDEX answers_by_age ON answers (at);

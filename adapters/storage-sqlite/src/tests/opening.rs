@@ -4,13 +4,14 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use reqlore_contract::run;
+use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::{Filter, Links, StoreError};
 
 use rusqlite::{Connection, StatementStatus};
 
+use super::team::{ada, put_user};
 use super::{at, made, place, sqlite, storage, told};
 
 use crate::connection::Use;
@@ -137,11 +138,11 @@ fn a_clean_end_leaves_one_file() {
 #[test]
 fn an_older_schema_is_backed_up_and_brought_up_to_date() {
     let (folder, file) = made();
-    let later = [MIGRATIONS[0], "CREATE TABLE later (x INTEGER) STRICT"];
+    let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = Config { file: file.clone() };
     drop(SqliteStore::open_with(&config, &later).unwrap());
-    untouched(&file, &["newer reqlore (schema 2, this one knows 1)"]);
-    let copy = folder.path().join("reqlore.db.schema-1.backup");
+    untouched(&file, &["newer reqlore (schema 3, this one knows 2)"]);
+    let copy = folder.path().join("reqlore.db.schema-2.backup");
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
     run(async {
         let kept = storage(&copy).body(&DocumentId::section("kept")).await;
@@ -149,10 +150,43 @@ fn an_older_schema_is_backed_up_and_brought_up_to_date() {
     });
 }
 
+/// As it was before there were users.
+#[test]
+fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
+    let (folder, file) = place();
+    let config = Config { file: file.clone() };
+    let names = ["a", "b", "c"];
+    run(async {
+        let old = SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap();
+        let s = Storage::fleeting(old);
+        for name in names {
+            s.put(&DocumentId::section(name), name).await;
+        }
+    });
+    run(async {
+        let s = storage(&file);
+        for name in names {
+            let body = s.body(&DocumentId::section(name)).await;
+            assert_eq!(body.as_deref(), Some(name.as_bytes()));
+        }
+        let found = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
+        assert_eq!(found.total, names.len());
+        assert_eq!(s.store.epoch().await.unwrap(), 0);
+        put_user(&s, ada()).await.unwrap();
+        assert_eq!(s.store.users().await.unwrap(), [ada()]);
+        assert_eq!(
+            (s.store.epoch().await.unwrap(), s.store.newest().await.unwrap().number),
+            (1, 1)
+        );
+    });
+    let copy = fs::metadata(folder.path().join("reqlore.db.schema-1.backup"));
+    assert!(copy.unwrap().len() > 0);
+}
+
 #[test]
 fn a_failed_migration_changes_nothing() {
     let (_folder, file) = made();
-    let wrong = [MIGRATIONS[0], "CREATE TABLE later (x INTEGER) STRICT; no SQL"];
+    let wrong = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT; no SQL"]].concat();
     let config = Config { file: file.clone() };
     told(SqliteStore::open_with(&config, &wrong));
     sqlite(&file, "CREATE TABLE later (x)");

@@ -37,12 +37,12 @@ async fn put(s: &Storage, name: &str, body: &'static str) -> StoreResult<()> {
     s.store.commit(&s.project, commit(name, body)).await.map(drop)
 }
 
-fn ada() -> User {
+pub(super) fn ada() -> User {
     let (name, created_at) = (UserName::parse("Ada").unwrap(), Timestamp::new(1, 2));
     User { name, role: Role::User, created_at, disabled_at: None }
 }
 
-async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
+pub(super) async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
     let (users, tokens) = (vec![user.name.clone()], Vec::new());
     let decide = Box::new(move |_: &_, _: &_| Ok(vec![IdentityChange::User(user.clone())]));
     s.store.commit_identities(IdentityCommit { users, tokens, decide, act: audited() }).await
