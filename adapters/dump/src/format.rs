@@ -70,13 +70,17 @@ impl Header<'_> {
     }
 }
 
+/// Dumps from before there were users say nothing of them, of tokens and of the audit.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct End {
     pub(crate) records: u64,
+    #[serde(default)]
     pub(crate) users: u64,
+    #[serde(default)]
     pub(crate) tokens: u64,
     /// Rows of the audit.
+    #[serde(default)]
     pub(crate) audit: u64,
     pub(crate) sha256: String,
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use reqlore_application::transfer::{copy, verify};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, MAX_BYTES, Version};
-use reqlore_domain::ports::archive::{Archive, Mark};
+use reqlore_domain::ports::archive::{Archive, Identities, Mark};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -225,4 +225,17 @@ proptest! {
             assert_eq!(read(&place.dump()).await.unwrap(), [put]);
         });
     }
+}
+
+/// Its end told the number of records alone.
+#[tokio::test]
+async fn a_dump_from_before_there_were_users_is_read() {
+    let place = Place::new();
+    let old = All { identities: Identities::default(), rows: Vec::new(), ..all() };
+    fill_all(&place.dump(), old.clone()).await.unwrap();
+    let text = String::from_utf8(place.bytes()).unwrap();
+    let end = text.replacen(",\"users\":0,\"tokens\":0,\"audit\":0,", ",", 1);
+    assert!(end.lines().last().unwrap().starts_with("{\"records\":11,\"sha256\":"), "{end}");
+    std::fs::write(&place.path, end).unwrap();
+    assert_eq!(read_all(&place.dump()).await.unwrap(), old);
 }
