@@ -54,7 +54,8 @@ impl Archive for MemoryStore {
         self.check_complete()?;
         let State { projects, team } = &*self.state();
         let has_documents = projects.values().any(|project| !project.documents.is_empty());
-        if has_documents || !team.users.is_empty() || !team.rows.is_empty() {
+        let has_identities = !team.users.is_empty() || !team.tokens.is_empty();
+        if has_documents || has_identities || !team.rows.is_empty() {
             return Err(refused("is not empty"));
         }
         self.incomplete.store(true, Ordering::Relaxed);

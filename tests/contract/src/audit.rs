@@ -113,6 +113,20 @@ pub async fn a_commit_is_audited_with_its_change(s: &Storage) {
     }
 }
 
+pub async fn a_change_its_row_and_its_key_come_together(s: &Storage) {
+    let both = Act { audited: audited().audited, ..once('k', "r", 0) };
+    put(s, "a", Some("one"), both).await.unwrap();
+    let both = Act { audited: audited().audited, ..once('k', "r", 0) };
+    let repeated = put(s, "a", Some("two"), both).await.unwrap_err();
+    assert!(matches!(repeated, StoreError::Repeated(_)), "{repeated:?}");
+    let rows = chain(&*s.store).await;
+    assert_eq!(actions(&rows), ["contract"], "what did not happen twice has one row");
+    let told = s.store.earlier(&"k".repeat(32)).await.unwrap().unwrap().targets;
+    assert_eq!(rows[0].entry().unwrap().targets, told);
+    assert_eq!(told[0].after, Some(Version::of(b"one")));
+    assert_eq!(s.body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
+}
+
 pub async fn what_changed_nothing_is_not_audited_here(s: &Storage) {
     put(s, "a", None, audited()).await.unwrap();
     put(s, "a", Some("unaudited"), act()).await.unwrap();
@@ -149,6 +163,31 @@ pub async fn pruning_says_what_is_gone(s: &Storage) {
     let rows = chain(&*s.store).await;
     assert_eq!(rows.first().unwrap().number, 4);
     assert_eq!(actions(&rows).last().unwrap(), "d");
+}
+
+pub async fn many_rows_are_pruned_when_it_is_repeated(s: &Storage) {
+    let now = Timestamp::new(1_700_000_000, 0);
+    let mut entries: Vec<Entry> = (0..6_000).map(|second| entry("old", second)).collect();
+    entries.push(entry("kept", 7_000));
+    s.store.record(entries).await.unwrap();
+    let mut gone = 0;
+    loop {
+        match s.store.prune(Timestamp::new(7_000, 0), now).await.unwrap() {
+            0 => break,
+            step => gone += step,
+        }
+    }
+    assert_eq!(gone, 6_000);
+    let rows = chain(&*s.store).await;
+    assert_eq!((rows[0].number, &*actions(&rows)[0]), (6_001, "kept"));
+    let pruned = reqlore_domain::audit::PRUNED;
+    assert!(rows.len() > 1 && actions(&rows)[1..].iter().all(|action| action == pruned));
+}
+
+pub async fn a_storage_that_holds_rows_alone_is_not_filled(s: &Storage) {
+    s.store.record(vec![entry("a", 1)]).await.unwrap();
+    let refused = s.store.fill().await.err();
+    assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
 }
 
 pub async fn the_audit_comes_back_as_it_was_put(s: &Storage) {
@@ -210,8 +249,11 @@ pub async fn an_answer_is_kept(s: &Storage) {
     s.store.keep(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
     s.store.keep(&"u".repeat(32), "nobody asked".to_owned()).await.unwrap();
     let earlier = s.store.earlier(&"k".repeat(32)).await.unwrap().unwrap();
-    assert_eq!((&*earlier.request, &*earlier.answer.unwrap()), ("r", "{\"gr\u{fc}n\":1}"));
+    assert_eq!((&*earlier.request, earlier.answer.as_deref()), ("r", Some("{\"gr\u{fc}n\":1}")));
     assert_eq!(s.store.earlier(&"u".repeat(32)).await.unwrap(), None);
+    let Some(reopen) = &s.reopen else { return };
+    let again = reopen().await.unwrap();
+    assert_eq!(again.earlier(&"k".repeat(32)).await.unwrap(), Some(earlier));
 }
 
 pub async fn old_keys_are_forgotten(s: &Storage) {

@@ -161,6 +161,12 @@ pub async fn identities_outlive_a_restart(s: &Storage) {
     assert_eq!((found.user, found.token), (kept, known));
 }
 
+pub async fn a_storage_that_holds_tokens_alone_is_not_filled(s: &Storage) {
+    put(&*s.store, vec![IdentityChange::Token(token("aaaaaaaaaaaa", "ada", 1))]).await.unwrap();
+    let refused = s.store.fill().await.err();
+    assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
+}
+
 pub async fn identities_come_back_as_they_were_put(s: &Storage) {
     let mut used = token("bbbbbbbbbbbb", "bob", 2);
     used.last_used_at = Some(at(7));

@@ -146,10 +146,14 @@ macro_rules! suite {
                 a_token_is_found_with_its_user the_epoch_changes_with_every_identity_commit
                 a_refused_identity_decision_changes_nothing a_user_is_made_once
                 the_last_use_only_grows identities_outlive_a_restart
+                a_storage_that_holds_tokens_alone_is_not_filled
                 identities_come_back_as_they_were_put;
             audit: rows_are_chained_in_the_order_they_came rows_are_read_from_any_number
-                a_commit_is_audited_with_its_change what_changed_nothing_is_not_audited_here
+                a_commit_is_audited_with_its_change a_change_its_row_and_its_key_come_together
+                what_changed_nothing_is_not_audited_here
                 an_identity_commit_is_audited_with_its_change pruning_says_what_is_gone
+                many_rows_are_pruned_when_it_is_repeated
+                a_storage_that_holds_rows_alone_is_not_filled
                 the_audit_comes_back_as_it_was_put a_key_is_used_once
                 a_key_is_kept_only_with_a_change an_answer_is_kept old_keys_are_forgotten;
             restart: what_was_committed_outlives_a_restart;
