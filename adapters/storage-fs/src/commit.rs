@@ -70,7 +70,7 @@ pub(crate) fn run(
         for change in &changes {
             tree.create_folder(change.id())?;
         }
-        let mut written = Doubt::new(shared, project, audit, once);
+        let mut written = Doubt::new(shared, project, audit, once, commit.act.at);
         let applied = apply(&tree, &base, &changes, || written.announce());
         match applied {
             Applied::Done => {
@@ -79,7 +79,7 @@ pub(crate) fn run(
                 return Ok(record(&changes));
             }
             Applied::Undone(failed) => {
-                written.withdraw(commit.act.at);
+                written.withdraw();
                 if let Failed::Store(error) = failed {
                     return Err(error);
                 }

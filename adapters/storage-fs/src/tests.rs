@@ -12,6 +12,7 @@ mod journal;
 mod local;
 mod projects;
 mod team;
+mod unsettled;
 mod vouching;
 
 use std::path::Path;

@@ -64,6 +64,7 @@ pub(crate) struct Doubt<'a> {
     project: &'a ProjectKey,
     entry: Option<Entry>,
     once: Option<(String, Earlier)>,
+    at: Timestamp,
     local: Option<Dir>,
     note: Option<Note>,
 }
@@ -74,8 +75,9 @@ impl<'a> Doubt<'a> {
         project: &'a ProjectKey,
         entry: Option<Entry>,
         once: Option<(String, Earlier)>,
+        at: Timestamp,
     ) -> Self {
-        Self { shared, project, entry, once, local: None, note: None }
+        Self { shared, project, entry, once, at, local: None, note: None }
     }
 
     /// Writes the row and the key, durably, before their change shows.
@@ -85,14 +87,14 @@ impl<'a> Doubt<'a> {
         }
         let local = self.local.insert(folder::writable(&self.shared.team_root()?)?);
         let key = self.once.as_ref().map(|(key, _)| key.clone());
+        let project = self.project;
         let mut note = Note { state: State::Open, row: None, key };
         if let Some((key, earlier)) = self.once.take() {
             write(local, self.project, &note)?;
             self.note = Some(note.clone());
-            keys::begin(local, &key, &Kept { project: self.project.clone(), earlier })?;
+            keys::begin(local, &key, &Kept { project: project.clone(), earlier }, self.at)?;
         }
         let Some(entry) = self.entry.take() else { return Ok(()) };
-        let project = self.project;
         let announced = &mut self.note;
         self.shared.team.chain.append(local, |head| {
             let rows = chain::sealed(head, vec![entry]);
@@ -113,9 +115,9 @@ impl<'a> Doubt<'a> {
     }
 
     /// The change was undone.
-    pub(crate) fn withdraw(self, at: Timestamp) {
+    pub(crate) fn withdraw(self) {
         let (Some(local), Some(note)) = (self.local, self.note) else { return };
-        if let Err(error) = withdraw(&self.shared.team.chain, &local, self.project, note, at) {
+        if let Err(error) = withdraw(&self.shared.team.chain, &local, self.project, note, self.at) {
             tracing::error!(%error, "the row of a change that never came is not taken back yet");
         }
     }
@@ -155,8 +157,9 @@ fn settle_note(
         State::Settled => Ok(()),
         State::Withdrawn => withdraw(chain, &local, project, note, at),
         State::Open => {
+            // Under a key that begin refused stands another project's write.
             let kept = match &note.key {
-                Some(key) => keys::doubtful(&local, key)?,
+                Some(key) => keys::doubtful(&local, key, project)?,
                 None => None,
             };
             let row = note.row.map(|head| written(&local, head)).transpose()?.flatten();
@@ -203,9 +206,9 @@ pub(super) fn settle_all(shared: &Shared, local: &Dir, at: Timestamp) -> StoreRe
             }
             for (key, kept) in keys.iter().filter(|(_, kept)| kept.project == *project) {
                 if came(&tree, &kept.earlier.targets)? {
-                    keys::confirm(local, key)?;
+                    keys::confirm(local, key, project)?;
                 } else {
-                    keys::withdraw(local, key)?;
+                    keys::withdraw(local, key, project)?;
                 }
             }
             Ok(())
@@ -225,7 +228,7 @@ pub(super) fn all_came(shared: &Shared, local: &Dir) -> StoreResult<()> {
 
 fn confirm(local: &Dir, project: &ProjectKey, note: Note) -> StoreResult<()> {
     if let Some(key) = &note.key {
-        keys::confirm(local, key)?;
+        keys::confirm(local, key, project)?;
     }
     write(local, project, &Note { state: State::Settled, ..note })?;
     reached(Step::Settled).map_err(|error| not_written(LOCAL, "note that a change came", error))
@@ -240,7 +243,7 @@ fn withdraw(
 ) -> StoreResult<()> {
     write(local, project, &Note { state: State::Withdrawn, ..note.clone() })?;
     if let Some(key) = &note.key {
-        keys::withdraw(local, key)?;
+        keys::withdraw(local, key, project)?;
     }
     if let Some(row) = note.row.map(|head| written(local, head)).transpose()?.flatten() {
         chain.take_back(local, row.number, at)?;

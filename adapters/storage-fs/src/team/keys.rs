@@ -1,7 +1,8 @@
 //! Keys of writes that may come twice: one small file each.
 //!
 //! A key is written before its change shows, under a name that does not count yet, and gets its own
-//! name when the change stands; so a key whose change never came was never used.
+//! name when the change stands; so a key whose change never came was never used. The trap: all
+//! projects share one folder, so what is in doubt is settled only by the project whose write it is.
 
 use cap_std::fs::Dir;
 use reqlore_domain::ports::answers::Earlier;
@@ -50,17 +51,23 @@ pub(super) fn find(local: &Dir, key: &str) -> StoreResult<Option<Kept>> {
 }
 
 /// The write under this key of which nobody knows yet whether it came.
-pub(super) fn doubtful(local: &Dir, key: &str) -> StoreResult<Option<Kept>> {
+pub(super) fn doubtful(local: &Dir, key: &str, project: &ProjectKey) -> StoreResult<Option<Kept>> {
     check(key)?;
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
-    Ok(place(&dir, &format!("{key}{DOUBT}")).read(KIND)?.map(|(kept, _)| kept))
+    let found = place(&dir, &format!("{key}{DOUBT}")).read::<Kept>(KIND)?;
+    Ok(found.map(|(kept, _)| kept).filter(|kept| kept.project == *project))
 }
 
-/// Writes a key down, durably; it does not count yet.
-pub(super) fn begin(local: &Dir, key: &str, kept: &Kept) -> StoreResult<()> {
+/// Writes a key down, durably; it does not count yet. Refuses one that another project has used
+/// meanwhile, or is just using.
+pub(super) fn begin(local: &Dir, key: &str, kept: &Kept, at: Timestamp) -> StoreResult<()> {
     check(key)?;
     let dir = folder::create(local, FOLDER)?;
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
+    let used = place(&dir, key).read::<Kept>(KIND)?.map(|(kept, _)| kept.earlier);
+    if let Some(earlier) = used.filter(|earlier| earlier.counts_at(at)) {
+        return Err(StoreError::Repeated(Box::new(earlier)));
+    }
     let name = format!("{key}{DOUBT}");
     let at = place(&dir, &name);
     if let Some((other, _)) = at.read::<Kept>(KIND)?
@@ -81,17 +88,15 @@ pub(super) fn begin(local: &Dir, key: &str, kept: &Kept) -> StoreResult<()> {
 }
 
 /// The change of this key came.
-pub(super) fn confirm(local: &Dir, key: &str) -> StoreResult<()> {
-    check(key)?;
+pub(super) fn confirm(local: &Dir, key: &str, project: &ProjectKey) -> StoreResult<()> {
+    let Some(_) = doubtful(local, key, project)? else { return Ok(()) };
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(()) };
-    let name = format!("{key}{DOUBT}");
-    let at = place(&dir, &name);
-    if at.read::<Kept>(KIND)?.is_some() { at.rename(key) } else { Ok(()) }
+    place(&dir, &format!("{key}{DOUBT}")).rename(key)
 }
 
 /// The change of this key never came.
-pub(super) fn withdraw(local: &Dir, key: &str) -> StoreResult<()> {
-    check(key)?;
+pub(super) fn withdraw(local: &Dir, key: &str, project: &ProjectKey) -> StoreResult<()> {
+    let Some(_) = doubtful(local, key, project)? else { return Ok(()) };
     if let Some(dir) = folder::find(local, FOLDER)? {
         place(&dir, &format!("{key}{DOUBT}")).remove();
     }

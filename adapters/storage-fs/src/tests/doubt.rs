@@ -27,7 +27,7 @@ use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
 use crate::lock::Turn;
 
-const STEPS: [Step; 18] = [
+pub(super) const STEPS: [Step; 18] = [
     Step::Decided,
     Step::TempSynced,
     Step::Noted,
@@ -48,20 +48,20 @@ const STEPS: [Step; 18] = [
     Step::Withdrawn,
 ];
 const TIMES: usize = 2;
-const KEY: &str = "0123456789abcdef0123456789abcdef";
+pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 const PENDING: &str = ".reqlore/local/pending";
 
-fn audited() -> Deed {
+pub(super) fn audited() -> Deed {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
     Deed { audited: Some(Audited::begin(clock)), ..act() }
 }
 
-fn item(number: usize) -> DocumentId {
+pub(super) fn item(number: usize) -> DocumentId {
     DocumentId { kind: Kind::Item(ItemKind::Epic), name: format!("EP-00{number}") }
 }
 
 /// Replaces so many documents, under the key.
-fn commit(documents: usize, body: &'static str) -> Commit {
+pub(super) fn commit(documents: usize, body: &'static str) -> Commit {
     let ids: Vec<DocumentId> = (1..=documents).map(item).collect();
     let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), body)).collect();
     let once = Some(Once { key: KEY.to_owned(), request: "r".to_owned() });
@@ -69,11 +69,11 @@ fn commit(documents: usize, body: &'static str) -> Commit {
     Commit { reads: Reads::of(ids), decide: Box::new(move |_| Ok(changes.clone())), act }
 }
 
-fn run(root: &Path, documents: usize) -> StoreResult<Committed> {
+pub(super) fn run(root: &Path, documents: usize) -> StoreResult<Committed> {
     commit_here(root, commit(documents, "new"))
 }
 
-fn prepare(documents: usize) -> TempDir {
+pub(super) fn prepare(documents: usize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for id in (1..=documents).map(item) {
         let path = folder.path().join(id.to_string());
@@ -83,12 +83,12 @@ fn prepare(documents: usize) -> TempDir {
     folder
 }
 
-fn body(root: &Path, number: usize) -> String {
+pub(super) fn body(root: &Path, number: usize) -> String {
     fs::read_to_string(root.join(item(number).to_string())).unwrap()
 }
 
 /// All rows of a chain that is whole.
-fn chain(store: &FsStore) -> Vec<Row> {
+pub(super) fn chain(store: &FsStore) -> Vec<Row> {
     let rows = block_on(store.rows(1, usize::MAX)).unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -97,7 +97,7 @@ fn chain(store: &FsStore) -> Vec<Row> {
 }
 
 /// How many rows of a change stand, and how many were taken back.
-fn told(rows: &[Row]) -> (usize, usize) {
+pub(super) fn told(rows: &[Row]) -> (usize, usize) {
     let entries = rows.iter().map(|row| (row.number, row.entry().unwrap()));
     let entries: Vec<_> = entries.collect();
     let back = entries.iter().filter(|(_, entry)| entry.action == UNCONFIRMED);
@@ -133,7 +133,7 @@ fn check(root: &Path, store: &FsStore, documents: usize, shown: &str) {
     }
 }
 
-fn open(root: &Path) -> FsStore {
+pub(super) fn open(root: &Path) -> FsStore {
     FsStore::open(&config(root)).unwrap()
 }
 
@@ -164,7 +164,7 @@ fn child_that_dies() {
 }
 
 /// Did it live?
-fn child(root: &Path, step: usize, times: usize, what: &str) -> bool {
+pub(super) fn child(root: &Path, step: usize, times: usize, what: &str) -> bool {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tests::doubt::child_that_dies"])
         .env(CHILD, format!("{}|{step}|{times}|{what}", root.display()))
@@ -256,7 +256,7 @@ fn a_step_that_fails_takes_its_row_back_at_once() {
 }
 
 thread_local! {
-    static EDITED: RefCell<PathBuf> = RefCell::default();
+    pub(super) static EDITED: RefCell<PathBuf> = RefCell::default();
 }
 
 /// An editor saves in between, and the process dies while it takes its row back.
