@@ -36,7 +36,7 @@ const FOLDER: &str = "pending";
 const BELOW: &str = "pending/";
 const KIND: &str = "pending";
 /// A note is written in one piece, over the one before it.
-const LENGTH: usize = 512;
+const LENGTH: usize = 1024;
 /// So many of the newest rows are looked at after a power cut.
 const LOOK: u64 = 500;
 
@@ -56,6 +56,16 @@ struct Note {
     /// The row, which may not have been written.
     row: Option<Head>,
     key: Option<String>,
+    /// The newest row that was settled before; it and all that are older are in no doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    settled: Option<Head>,
+}
+
+impl Note {
+    /// The newest row that this note speaks of.
+    fn newest(&self) -> Option<Head> {
+        self.row.or(self.settled)
+    }
 }
 
 /// A commit that is audited, or happens once.
@@ -88,7 +98,8 @@ impl<'a> Doubt<'a> {
         let local = self.local.insert(folder::writable(&self.shared.team_root()?)?);
         let key = self.once.as_ref().map(|(key, _)| key.clone());
         let project = self.project;
-        let mut note = Note { state: State::Open, row: None, key };
+        let settled = read(local, project)?.and_then(|note| note.newest());
+        let mut note = Note { state: State::Open, row: None, key, settled };
         if let Some((key, earlier)) = self.once.take() {
             write(local, self.project, &note)?;
             self.note = Some(note.clone());
@@ -196,7 +207,7 @@ pub(super) fn settle_all(shared: &Shared, local: &Dir, at: Timestamp) -> StoreRe
         shared.with_free(project, |root| {
             let tree = Tree::new(root, &shared.layout);
             settle_note(shared, project, &tree, at)?;
-            let noted = read(local, project)?.and_then(|note| note.row);
+            let noted = read(local, project)?.and_then(|note| note.newest());
             if let Some((number, targets)) = last.get(project)
                 && noted.is_none_or(|noted| noted.number < *number)
                 && !taken_back.contains(number)
@@ -221,7 +232,8 @@ pub(super) fn settle_all(shared: &Shared, local: &Dir, at: Timestamp) -> StoreRe
 pub(super) fn all_came(shared: &Shared, local: &Dir) -> StoreResult<()> {
     let head = chain::newest(local)?;
     for (project, _) in shared.folders.keyed().filter(|_| head.number > 0) {
-        write(local, project, &Note { state: State::Settled, row: Some(head), key: None })?;
+        let note = Note { state: State::Settled, row: Some(head), key: None, settled: None };
+        write(local, project, &note)?;
     }
     Ok(())
 }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use reqlore_contract::run as block_on;
-use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
+use reqlore_contract::{act, run as block_on};
+use reqlore_domain::ports::act::Act as Deed;
+use reqlore_domain::ports::answers::Once;
+use reqlore_domain::ports::documents::{Commit, DocumentRepository, StoreError};
 use reqlore_domain::project::ProjectKey;
 
 use super::config;
-use super::doubt::{STEPS, body, child, commit, prepare};
+use super::crash::commit_here;
+use super::doubt::{KEY, STEPS, audited, body, chain, child, commit, open, prepare, told};
 use crate::failpoint::Step;
 use crate::{Config, FsStore};
 
@@ -41,5 +44,19 @@ fn a_key_that_another_project_has_in_doubt_is_refused_there_and_stays_its_own() 
         assert_eq!(matches!(again, Err(StoreError::Repeated(_))), came, "{step:?}: {again:?}");
         let theirs = block_on(store.commit(&second(), commit(1, "theirs")));
         assert!(matches!(theirs, Err(StoreError::Repeated(_))), "{step:?}: {theirs:?}");
+    }
+}
+
+/// A note holds one commit; who forgets the one before judges its row by what others wrote since.
+#[test]
+fn a_row_that_was_told_stays_told_after_a_commit_without_a_row() {
+    let folder = prepare(1);
+    let root = folder.path();
+    commit_here(root, Commit { act: audited(), ..commit(1, "new") }).unwrap();
+    for body in ["newer", "old"] {
+        let once = Once { key: format!("{KEY}{body}"), request: "r".to_owned() };
+        let keyed = Deed { once: Some(once), ..act() };
+        commit_here(root, Commit { act: keyed, ..commit(1, body) }).unwrap();
+        assert_eq!(told(&chain(&open(root))), (1, 0), "{body}");
     }
 }
