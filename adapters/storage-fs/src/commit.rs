@@ -79,10 +79,11 @@ pub(crate) fn run(
                 return Ok(record(&changes));
             }
             Applied::Undone(failed) => {
-                written.withdraw();
+                let withdrawn = written.withdraw();
                 if let Failed::Store(error) = failed {
                     return Err(error);
                 }
+                withdrawn?;
             }
             // Whoever writes next sees how far it came.
             Applied::Half(error) => return Err(error),

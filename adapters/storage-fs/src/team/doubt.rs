@@ -125,12 +125,14 @@ impl<'a> Doubt<'a> {
         }
     }
 
-    /// The change was undone.
-    pub(crate) fn withdraw(self) {
-        let (Some(local), Some(note)) = (self.local, self.note) else { return };
-        if let Err(error) = withdraw(&self.shared.team.chain, &local, self.project, note, self.at) {
+    /// The change was undone. Where its row can't be taken back whoever writes next does it; until
+    /// then no other row may be announced, as there is one note.
+    pub(crate) fn withdraw(self) -> StoreResult<()> {
+        let (Some(local), Some(note)) = (self.local, self.note) else { return Ok(()) };
+        let done = withdraw(&self.shared.team.chain, &local, self.project, note, self.at);
+        done.inspect_err(|error| {
             tracing::error!(%error, "the row of a change that never came is not taken back yet");
-        }
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! What one commit leaves open, and what another one makes of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use reqlore_contract::{act, run as block_on};
 use reqlore_domain::ports::act::Act as Deed;
@@ -11,8 +12,11 @@ use reqlore_domain::project::ProjectKey;
 
 use super::config;
 use super::crash::commit_here;
-use super::doubt::{KEY, STEPS, audited, body, chain, child, commit, open, prepare, told};
+use super::doubt::{
+    EDITED, KEY, STEPS, audited, body, chain, child, commit, item, open, prepare, run, told,
+};
 use crate::failpoint::Step;
+use crate::failpoint::under_test::{Act, plan};
 use crate::{Config, FsStore};
 
 fn position(step: Step) -> usize {
@@ -59,4 +63,22 @@ fn a_row_that_was_told_stays_told_after_a_commit_without_a_row() {
         commit_here(root, Commit { act: keyed, ..commit(1, body) }).unwrap();
         assert_eq!(told(&chain(&open(root))), (1, 0), "{body}");
     }
+}
+
+#[test]
+fn a_commit_whose_row_could_not_be_taken_back_is_not_tried_again() {
+    let folder = prepare(1);
+    let root = folder.path();
+    EDITED.set(root.join(item(1).to_string()));
+    let overtake = || {
+        let path = EDITED.with_borrow(PathBuf::clone);
+        fs::write(path.with_extension("swp"), "edited").unwrap();
+        fs::rename(path.with_extension("swp"), &path).unwrap();
+        plan(Step::Withdrawing, 0, Act::Fail);
+    };
+    plan(Step::RowSynced, 0, Act::Run(overtake));
+    let done = run(root, 1);
+    assert!(matches!(done, Err(StoreError::Unavailable { .. })), "{done:?}");
+    assert_eq!(body(root, 1), "edited");
+    assert_eq!(told(&chain(&open(root))), (0, 1));
 }
