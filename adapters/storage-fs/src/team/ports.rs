@@ -54,11 +54,7 @@ impl AuditLog for FsStore {
         if entries.is_empty() {
             return Ok(());
         }
-        let work = move |shared: &Shared| {
-            let local = folder::writable(&shared.team_root()?)?;
-            shared.team.chain.record(&local, entries).map(drop)
-        };
-        self.blocking(work).await
+        self.blocking(move |shared| shared.record_rows(entries)).await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::{Entry, Head, Row};
 use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::documents::StoreResult;
@@ -134,10 +134,25 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Takes rows in as they are.
+    /// Takes rows in as they are, if nobody has appended one since.
     pub(crate) fn fill_rows(&self, rows: Vec<Row>) -> StoreResult<()> {
         let local = folder::writable(&self.team_root()?)?;
-        self.team.chain.append(&local, |_| Ok(rows)).map(drop)
+        let fitting = |head: Head| match rows.first() {
+            Some(first) if head.number > 0 && first.number != head.number + 1 => Err(refused(
+                LOCAL,
+                "got rows of an audit from another process while it was being filled; stop the \
+                 servers that use this place, remove what was copied and copy again",
+            )),
+            _ => Ok(rows),
+        };
+        self.team.chain.append(&local, fitting).map(drop)
+    }
+
+    /// Appends rows of their own; not where a copy of another audit is about to be.
+    pub(super) fn record_rows(&self, entries: Vec<Entry>) -> StoreResult<()> {
+        self.check_complete(&ProjectKey::default())?;
+        let local = folder::writable(&self.team_root()?)?;
+        self.team.chain.record(&local, entries).map(drop)
     }
 
     /// What was filled in is in no doubt.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use reqlore_contract::act;
-use reqlore_domain::audit::{Entry, Row, Verifier};
+use reqlore_domain::audit::{Entry, Head, Row, Verifier};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Role, User, UserName};
 use reqlore_domain::ports::act::{Act, Audited};
@@ -272,4 +272,43 @@ async fn a_place_with_an_audit_is_not_filled() {
     let (_folder, _, store) = project();
     store.record(vec![entry(1)]).await.unwrap();
     check_refused(store.fill().await.map(drop), LOCAL, "rows of an audit");
+}
+
+/// Rows as another place has them.
+fn rows(count: i64) -> Vec<Row> {
+    let mut head = Head::default();
+    let seal = |seconds| {
+        let row = Row::after(head, entry(seconds));
+        head = row.head();
+        row
+    };
+    (0..count).map(seal).collect()
+}
+
+// A server may have the folder open
+#[tokio::test]
+async fn a_place_that_is_being_filled_gets_no_rows_of_its_own() {
+    let (_folder, root, store) = project();
+    let server = FsStore::new(&config(&root));
+    let mut sink = store.fill().await.unwrap();
+    check_refused(server.record(vec![entry(9)]).await, LOCAL, "incomplete");
+    let mut all = rows(6);
+    let rest = all.split_off(3);
+    sink.audit(all).await.unwrap();
+    sink.audit(rest).await.unwrap();
+    sink.finish().await.unwrap();
+    server.record(vec![entry(9)]).await.unwrap();
+    assert_eq!(chain(&store).await.len(), 7);
+}
+
+#[tokio::test]
+async fn rows_that_do_not_follow_those_that_are_there_are_not_filled_in() {
+    let (_folder, root, store) = project();
+    let mut sink = store.fill().await.unwrap();
+    let mark = root.join(LOCAL).join(crate::fill::MARK);
+    fs::rename(&mark, root.join("mark")).unwrap();
+    store.record(vec![entry(9)]).await.unwrap();
+    fs::rename(root.join("mark"), &mark).unwrap();
+    check_refused(sink.audit(rows(3)).await, LOCAL, "from another process");
+    assert_eq!(chain(&store).await.len(), 1);
 }
