@@ -37,8 +37,9 @@ const BELOW: &str = "pending/";
 const KIND: &str = "pending";
 /// A note is written in one piece, over the one before it.
 const LENGTH: usize = 1024;
-/// So many of the newest rows are looked at after a power cut.
-const LOOK: u64 = 500;
+/// So many of the newest rows are looked at after a power cut. Refusals are recorded in batches, of
+/// which 16,384 rows may wait: all of them may come behind the row of a change that is not durable.
+const LOOK: u64 = 20_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

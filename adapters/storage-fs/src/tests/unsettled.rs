@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use reqlore_contract::{act, run as block_on};
 use reqlore_domain::ports::act::Act as Deed;
 use reqlore_domain::ports::answers::Once;
+use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{Commit, DocumentRepository, StoreError};
 use reqlore_domain::project::ProjectKey;
 
@@ -80,5 +81,17 @@ fn a_commit_whose_row_could_not_be_taken_back_is_not_tried_again() {
     let done = run(root, 1);
     assert!(matches!(done, Err(StoreError::Unavailable { .. })), "{done:?}");
     assert_eq!(body(root, 1), "edited");
+    assert_eq!(told(&chain(&open(root))), (0, 1));
+}
+
+// A recorder may have that many rows waiting
+#[test]
+fn a_row_is_judged_after_a_power_cut_however_many_refusals_came_behind_it() {
+    let folder = prepare(1);
+    let root = folder.path();
+    assert!(!child(root, position(Step::RowSynced), 0, "1"));
+    fs::remove_dir_all(root.join(".reqlore/local/pending")).unwrap();
+    let refusals = (0..16_384).map(super::team::entry).collect();
+    block_on(FsStore::new(&config(root)).record(refusals)).unwrap();
     assert_eq!(told(&chain(&open(root))), (0, 1));
 }
