@@ -98,7 +98,7 @@ impl Chain {
         let Some(dir) = folder::find(local, FOLDER)? else { return Ok(0) };
         let _lock = lock::hold(&dir, SHOWN, "the audit")?;
         let is_old = |row: &Row| row.entry().is_some_and(|entry| entry.at < older_than);
-        let (mut gone, mut last) = (0, None);
+        let mut last = None;
         let mut whole = Vec::new();
         let mut rest = None;
         let names = segment::names(&dir, SHOWN)?;
@@ -106,36 +106,56 @@ impl Chain {
         for name in names.into_iter().take(AT_ONCE) {
             let rows = rows_of(&dir, &name, Some(&name) == newest.as_ref())?;
             let old = rows.iter().take_while(|row| is_old(row)).count();
-            gone += old as u64;
             last = rows[..old].last().map(|row| row.number).or(last);
             if old < rows.len() {
-                rest = (old > 0).then_some(name);
+                rest = (old > 0).then_some((name, old as u64));
                 break;
             }
-            whole.push(name);
+            whole.push((name, old as u64));
         }
         let Some(last) = last else { return Ok(0) };
         // First: whoever finds rows missing must find the reason.
         append_locked(&dir, &mut end, |head| Ok(vec![Row::after(head, Entry::pruned(last, now))]))?;
         // The newest one has got a row that stays.
         if let Some(End { name, .. }) = end.take()
-            && whole.last() == Some(&name)
+            && whole.last().is_some_and(|(newest, _)| *newest == name)
         {
             rest = whole.pop();
         }
-        for name in &whole {
-            let place = place(&dir, name);
-            place.remove();
-            // One after the other, also after a power cut: no gap opens in between.
-            place.sync_folder()?;
-        }
-        if let Some(name) = rest {
-            let mut rows = rows_of(&dir, &name, false)?;
-            rows.retain(|row| row.number > last);
-            segment::rewrite(place(&dir, &name), TEMP, &rows)?;
-        }
-        Ok(gone)
+        remove(&dir, &whole, rest.as_ref(), last)
     }
+}
+
+/// Removes files with so many rows each, the oldest first, and rows up to the last one of the file
+/// behind them. A file that can't be removed ends it, or there would be a gap behind it; it is told
+/// if nothing went. How many rows went.
+fn remove(
+    dir: &Dir,
+    whole: &[(String, u64)],
+    rest: Option<&(String, u64)>,
+    last: u64,
+) -> StoreResult<u64> {
+    let mut gone = 0;
+    for (name, count) in whole {
+        let place = place(dir, name);
+        match place.unlink() {
+            Err(error) if gone > 0 => {
+                tracing::warn!(%error, "rows that are too old stay");
+                return Ok(gone);
+            }
+            removed => removed?,
+        }
+        // One after the other, also after a power cut: no gap opens in between.
+        place.sync_folder()?;
+        gone += count;
+    }
+    if let Some((name, count)) = rest {
+        let mut rows = rows_of(dir, name, false)?;
+        rows.retain(|row| row.number > last);
+        segment::rewrite(place(dir, name), TEMP, &rows)?;
+        gone += count;
+    }
+    Ok(gone)
 }
 
 /// Rows of these entries, one behind the other.

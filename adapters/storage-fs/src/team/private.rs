@@ -196,9 +196,16 @@ impl<'a> Place<'a> {
 
     /// Removes it, if it is there and no folder.
     pub(super) fn remove(&self) {
+        if let Err(error) = self.unlink() {
+            tracing::warn!(%error, "a file was left behind");
+        }
+    }
+
+    /// The same for what must be gone.
+    pub(super) fn unlink(&self) -> StoreResult<()> {
         match rustix::fs::unlinkat(self.dir, self.name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => tracing::warn!(place = self.shown(), %error, "a file was left behind"),
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(self.fail("remove it", error)),
         }
     }
 

@@ -312,3 +312,29 @@ async fn rows_that_do_not_follow_those_that_are_there_are_not_filled_in() {
     check_refused(sink.audit(rows(3)).await, LOCAL, "from another process");
     assert_eq!(chain(&store).await.len(), 1);
 }
+
+/// Makes a file that even root can't remove; not every machine can.
+fn fix(file: &Path, how: &str) -> bool {
+    let done = Command::new("chattr").arg(how).arg(file).output();
+    done.is_ok_and(|done| done.status.success())
+}
+
+#[tokio::test]
+async fn pruning_stops_at_a_file_that_can_not_be_removed() {
+    let (_folder, root, store) = project();
+    for seconds in 0..200 {
+        store.record(vec![entry(seconds)]).await.unwrap();
+    }
+    let files = segments(&root);
+    let prune = async |file: &Path| {
+        let fixed = fix(file, "+i");
+        let pruned = store.prune(Timestamp::new(199, 0), Timestamp::new(1_000, 0)).await;
+        (fixed && fix(file, "-i")).then_some(pruned)
+    };
+    let Some(first) = prune(&files[0]).await else { return };
+    assert!(matches!(first, Err(StoreError::Unavailable { .. })), "{first:?}");
+    assert_eq!(chain(&store).await[0].number, 1);
+    let second = prune(&files[1]).await.unwrap().unwrap();
+    assert!(second > 0 && files[1].exists());
+    assert_eq!(chain(&store).await[0].number, second + 1);
+}
