@@ -17,8 +17,6 @@ use crate::write::Engine;
 
 /// At most so many rows go in one step, so that commits need not wait long.
 const PRUNED_AT_ONCE: usize = 10_000;
-/// The time of a row that can't be read.
-const UNKNOWN: Timestamp = Timestamp(i64::MAX);
 
 #[async_trait]
 impl AuditLog for SqliteStore {
@@ -57,9 +55,8 @@ pub(crate) fn append(
     let mut last = None;
     for entry in entries {
         let head = last.map_or_else(|| newest(connection), Ok)?;
-        let at = entry.at;
         let row = Row::after(head, entry);
-        insert(connection, &row, at)?;
+        put(connection, &row)?;
         last = Some(row.head());
     }
     Ok(())
@@ -83,16 +80,11 @@ impl Engine {
     }
 }
 
-/// Takes in a row as it was sealed. One that can't be read here never is too old.
+/// Takes in a row as it was sealed.
 pub(crate) fn put(connection: &Connection, row: &Row) -> Result<(), Failed> {
-    let at = row.entry().map_or(UNKNOWN, |entry| entry.at);
-    insert(connection, row, at)
-}
-
-fn insert(connection: &Connection, row: &Row, at: Timestamp) -> Result<(), Failed> {
-    let insert = "INSERT INTO audit (number, at, hash, text) VALUES (?1, ?2, ?3, ?4)";
+    let insert = "INSERT INTO audit (number, hash, text) VALUES (?1, ?2, ?3)";
     let Row { number, hash, text } = row;
-    connection.prepare_cached(insert)?.execute((number, at.0, &hash.0, &**text))?;
+    connection.prepare_cached(insert)?.execute((number, &hash.0, &**text))?;
     Ok(())
 }
 
@@ -140,19 +132,24 @@ struct Pruned {
     unknown: Option<u64>,
 }
 
-/// One step. What follows is sealed behind the row that says what went.
+/// One step. What follows is sealed behind the row that says what went. How old a row is says its
+/// sealed text alone.
 fn prune(connection: &Connection, older_than: Timestamp, now: Timestamp) -> Result<Pruned, Failed> {
-    let select = "SELECT number, at FROM audit ORDER BY number LIMIT ?1";
+    let select = "SELECT number, hash, text FROM audit ORDER BY number LIMIT ?1";
     let mut select = connection.prepare_cached(select)?;
     let mut oldest = select.query([PRUNED_AT_ONCE])?;
     let (mut last, mut unknown) = (None, None);
     while let Some(row) = oldest.next()? {
-        let (number, at) = (row.get(0)?, Timestamp(row.get(1)?));
-        if at >= older_than {
-            unknown = (at == UNKNOWN).then_some(number);
-            break;
+        let Head { number, hash } = head(row)?;
+        let text = row.get_ref(2)?.as_str().map_err(wrong_type)?;
+        match (Row { number, hash, text: text.into() }).entry() {
+            Some(entry) if entry.at < older_than => last = Some(number),
+            Some(_) => break,
+            None => {
+                unknown = Some(number);
+                break;
+            }
         }
-        last = Some(number);
     }
     drop(oldest);
     let Some(last) = last else { return Ok(Pruned { gone: 0, unknown }) };

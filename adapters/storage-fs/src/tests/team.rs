@@ -335,6 +335,6 @@ async fn pruning_stops_at_a_file_that_can_not_be_removed() {
     assert!(matches!(first, Err(StoreError::Unavailable { .. })), "{first:?}");
     assert_eq!(chain(&store).await[0].number, 1);
     let second = prune(&files[1]).await.unwrap().unwrap();
-    assert!(second > 0 && files[1].exists());
+    assert!(second > 0 && files[1].symlink_metadata().is_ok());
     assert_eq!(chain(&store).await[0].number, second + 1);
 }

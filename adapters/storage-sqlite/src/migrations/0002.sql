@@ -23,8 +23,7 @@ CREATE TABLE tokens (
 
 -- Each row's hash covers the row before it. Rows are never changed; the oldest may go, by `at`.
 CREATE TABLE audit (
-    number INTEGER PRIMARY KEY,
-    at INTEGER NOT NULL,
+    number INTEGER PRIMARY KEY CHECK (number > 0),
     hash BLOB NOT NULL,
     text TEXT NOT NULL
 ) STRICT;

@@ -238,7 +238,7 @@ fn a_row_of_another_shape_is_told() {
     let (_folder, file) = place();
     run(async {
         let s = storage(&file);
-        sqlite(&file, "INSERT INTO audit (number, at, hash, text) VALUES (1, 1, x'00', '{}')");
+        sqlite(&file, "INSERT INTO audit (number, hash, text) VALUES (1, x'00', '{}')");
         let (error, words) = told(s.store.newest().await);
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
         assert!(words.contains("a row of the audit") && words.contains("restore"), "{words}");
