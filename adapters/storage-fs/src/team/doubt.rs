@@ -15,7 +15,7 @@ use cap_std::fs::Dir;
 use reqlore_domain::audit::{Entry, Head, OK, Row, Target, UNCONFIRMED};
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::answers::Earlier;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use rustix::fs::{AtFlags, CWD, OFlags};
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::chain::{self, Chain};
 use super::folder;
 use super::keys::{self, Kept};
-use super::private::{Place, seal};
+use super::private::{Place, Unread, seal};
 use crate::error::not_written;
 use crate::failpoint::{Step, reached};
 use crate::layout::Tree;
@@ -34,7 +34,7 @@ use crate::shared::Shared;
 
 const FOLDER: &str = "pending";
 const BELOW: &str = "pending/";
-const KIND: &str = "pending";
+pub(super) const KIND: &str = "pending";
 /// A note is written in one piece, over the one before it.
 const LENGTH: usize = 1024;
 /// So many of the newest rows are looked at after a power cut. Refusals are recorded in batches, of
@@ -318,10 +318,10 @@ fn name(project: &ProjectKey) -> String {
 fn read(local: &Dir, project: &ProjectKey) -> StoreResult<Option<Note>> {
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
     let place = Place { dir: &dir, folder: BELOW, name: &name(project) };
-    match place.read(KIND) {
-        // A power cut left half of it; the rows tell the rest.
-        Err(StoreError::Unreadable { reason, .. }) => {
-            tracing::warn!(place = place.shown(), reason, "a note is dropped");
+    match place.examine(KIND) {
+        // A power cut left half of it, or the folder is a copy; the rows tell the rest.
+        Err(Unread::Torn(error) | Unread::Foreign(error)) => {
+            tracing::warn!(%error, "a note is dropped");
             place.remove();
             Ok(None)
         }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{self, Chain};
 use super::folder;
-use super::private::Place;
+use super::private::{Place, Unread};
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
 use crate::layout::Root;
@@ -251,13 +251,13 @@ pub(super) fn recover(chain: &Chain, root: &Root, at: Timestamp, _lock: &Lock) -
     if local.symlink_metadata(STAGED).is_err() {
         return Ok(());
     }
-    let row = match staged.read::<Stored>(KIND) {
-        Ok(found) => found.and_then(|(stored, _)| stored.row),
-        // It is torn, and its row was not begun, or it is none of ours.
-        Err(error) => {
+    let row = match staged.examine::<Stored>(KIND) {
+        // Its row was not begun.
+        Err(Unread::Torn(error)) => {
             tracing::warn!(%error, "a change of users that was not staged whole is dropped");
             None
         }
+        found => found?.and_then(|(stored, _)| stored.row),
     };
     if let Some(Announced { behind, text }) = row {
         let rows = chain::rows(&local, behind + 1, usize::MAX)?;

@@ -20,11 +20,13 @@ use crate::lock;
 const FOLDER: &str = "once";
 const BELOW: &str = "once/";
 const SHOWN: &str = ".reqlore/local/once";
-const KIND: &str = "key";
+pub(super) const KIND: &str = "key";
 const TEMP: &str = ".new";
 /// Behind the name of a key whose change may not have come.
 const DOUBT: &str = ".doubt";
 const MOST: usize = 64;
+/// Of an answer; in JSON it may take six times that.
+const MOST_KEPT: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Kept {
@@ -109,8 +111,9 @@ pub(super) fn all_doubtful(local: &Dir) -> StoreResult<Vec<(String, Kept)>> {
     let mut found = Vec::new();
     for name in names(&dir)? {
         let Some(key) = name.strip_suffix(DOUBT) else { continue };
-        if let Some((kept, _)) = place(&dir, &name).read(KIND)? {
-            found.push((key.to_owned(), kept));
+        match place(&dir, &name).read(KIND) {
+            Ok(kept) => found.extend(kept.map(|(kept, _)| (key.to_owned(), kept))),
+            Err(error) => tracing::warn!(%error, "the key of a write is passed over"),
         }
     }
     Ok(found)
@@ -119,6 +122,10 @@ pub(super) fn all_doubtful(local: &Dir) -> StoreResult<Vec<(String, Kept)>> {
 /// Keeps the answer of what happened under a key.
 pub(super) fn keep(local: &Dir, key: &str, answer: String) -> StoreResult<()> {
     check(key)?;
+    if answer.len() > MOST_KEPT {
+        tracing::warn!(bytes = answer.len(), "an answer is too large to be kept");
+        return Ok(());
+    }
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(()) };
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
     let at = place(&dir, key);

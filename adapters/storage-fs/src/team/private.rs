@@ -17,13 +17,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::folder::{give_to_owner, is_ours};
+use super::{doubt, keys};
 use crate::error::{failed, not_written, refused};
 use crate::layout::as_file;
 use crate::local::{self, LOCAL};
 use crate::read::Stamp;
 
-/// The largest one that is read whole.
-const MAX_BYTES: u64 = 512 * 1024 * 1024;
+/// Format and file stand in the first bytes; the rest is read only if they are right.
+const HEADER: u64 = 512;
 const FILE: Mode = Mode::from_raw_mode(0o600);
 const OTHERS: u32 = 0o077;
 
@@ -38,10 +39,33 @@ pub(super) struct Place<'a> {
 
 /// What a file says of itself, before everything else.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
-pub(super) struct Sealed<T> {
+struct Sealed<T> {
     format: String,
     file: String,
-    pub(super) body: T,
+    body: T,
+}
+
+/// Why a file is not read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// It was not written whole.
+    Torn(StoreError),
+    /// It came with a clone or a copy.
+    Foreign(StoreError),
+    Other(StoreError),
+}
+
+impl From<StoreError> for Unread {
+    fn from(error: StoreError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Unread> for StoreError {
+    fn from(unread: Unread) -> Self {
+        let (Unread::Torn(error) | Unread::Foreign(error) | Unread::Other(error)) = unread;
+        error
+    }
 }
 
 impl<'a> Place<'a> {
@@ -104,14 +128,47 @@ impl<'a> Place<'a> {
         &self,
         kind: &str,
     ) -> StoreResult<Option<(T, Metadata)>> {
+        Ok(self.examine(kind)?)
+    }
+
+    /// The same for those that can do without it.
+    pub(super) fn examine<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+    ) -> Result<Option<(T, Metadata)>, Unread> {
         let Some((file, metadata)) = self.open(OFlags::RDONLY)? else { return Ok(None) };
-        if metadata.len() > MAX_BYTES {
-            return Err(self.unreadable("is too large to be a file of ours"));
+        let mut bytes = Vec::new();
+        let mut read = |most| (&file).take(most).read_to_end(&mut bytes);
+        read(HEADER).map_err(|error| self.fail("read it", error))?;
+        self.check_header(&bytes, kind, &metadata)?;
+        let most = most(kind);
+        if metadata.len() > most {
+            return Err(self.unreadable("is too large to be a file of ours").into());
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(|e| self.fail("read it", e))?;
+        let mut read = |most| (&file).take(most).read_to_end(&mut bytes);
+        read(most).map_err(|error| self.fail("read it", error))?;
         let body = self.unseal(&bytes, kind, &metadata)?;
         Ok(Some((body, metadata)))
+    }
+
+    /// Is it this very file, and of this format?
+    fn check_header(&self, bytes: &[u8], kind: &str, metadata: &Metadata) -> Result<(), Unread> {
+        let Some((found, file)) = header(bytes) else {
+            let reason = "can't be read (its beginning is damaged); restore it from a backup";
+            return Err(Unread::Torn(self.unreadable(reason)));
+        };
+        if file != local::identity(metadata) {
+            return Err(Unread::Foreign(self.refused(
+                "came with a clone or a copy and is not believed: whoever can put files into a \
+                 repository could make users so. Move it away; `reqlore backup` and `reqlore \
+                 restore` take users and the audit to another place",
+            )));
+        }
+        if found != format(kind) {
+            let reason = format!("is {found:?} of a later version; update Reqlore");
+            return Err(self.unreadable(&reason).into());
+        }
+        Ok(())
     }
 
     /// What the bytes of this file hold, if it wrote them itself.
@@ -120,21 +177,13 @@ impl<'a> Place<'a> {
         bytes: &[u8],
         kind: &str,
         metadata: &Metadata,
-    ) -> StoreResult<T> {
-        let sealed: Sealed<T> = serde_json::from_slice(bytes).map_err(|error| {
-            self.unreadable(&format!("can't be read ({error}); restore it from a backup"))
+    ) -> Result<T, Unread> {
+        self.check_header(bytes, kind, metadata)?;
+        let sealed: Result<Sealed<T>, _> = serde_json::from_slice(bytes);
+        let sealed = sealed.map_err(|error| {
+            let reason = format!("can't be read ({error}); restore it from a backup");
+            Unread::Torn(self.unreadable(&reason))
         })?;
-        if sealed.file != local::identity(metadata) {
-            return Err(self.refused(
-                "came with a clone or a copy and is not believed: whoever can put files into a \
-                 repository could make users so. Move it away; `reqlore backup` and `reqlore \
-                 restore` take users and the audit to another place",
-            ));
-        }
-        if sealed.format != format(kind) {
-            let reason = format!("is {:?} of a later version; update Reqlore", sealed.format);
-            return Err(self.unreadable(&reason));
-        }
         Ok(sealed.body)
     }
 
@@ -220,6 +269,26 @@ impl<'a> Place<'a> {
     pub(super) fn unreadable(&self, reason: &str) -> StoreError {
         StoreError::Unreadable { place: self.shown(), reason: reason.to_owned() }
     }
+}
+
+/// The largest one of this kind that is read.
+fn most(kind: &str) -> u64 {
+    match kind {
+        doubt::KIND => 4 * 1024,
+        // An answer may be in it.
+        keys::KIND => 32 * 1024 * 1024,
+        _ => 512 * 1024 * 1024,
+    }
+}
+
+/// The format and the file that the first bytes name, as [`seal`] writes them.
+fn header(bytes: &[u8]) -> Option<(&str, &str)> {
+    let end = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'"');
+    let rest = bytes.strip_prefix(b"{\"format\":\"")?;
+    let (format, rest) = rest.split_at(end(rest)?);
+    let rest = rest.strip_prefix(b"\",\"file\":\"")?;
+    let file = &rest[..end(rest)?];
+    Some((str::from_utf8(format).ok()?, str::from_utf8(file).ok()?))
 }
 
 fn format(kind: &str) -> String {

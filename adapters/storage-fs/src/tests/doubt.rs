@@ -49,7 +49,7 @@ pub(super) const STEPS: [Step; 18] = [
 ];
 const TIMES: usize = 2;
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
-const PENDING: &str = ".reqlore/local/pending";
+pub(super) const PENDING: &str = ".reqlore/local/pending";
 
 pub(super) fn audited() -> Deed {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));

@@ -338,3 +338,33 @@ async fn pruning_stops_at_a_file_that_can_not_be_removed() {
     assert!(second > 0 && files[1].symlink_metadata().is_ok());
     assert_eq!(chain(&store).await[0].number, second + 1);
 }
+
+#[tokio::test]
+async fn a_staged_change_of_users_is_dropped_only_if_it_is_torn() {
+    let (_folder, root, store) = project();
+    add(&store, "ada").await.unwrap();
+    let staged = root.join(LOCAL).join("identity.next");
+    fs::rename(root.join(IDENTITY), &staged).unwrap();
+    let ours = fs::read_to_string(&staged).unwrap();
+    fs::write(&staged, ours.replace("identity 1", "identity 2")).unwrap();
+    let told = add(&store, "bob").await.unwrap_err().to_string();
+    assert!(told.contains("identity.next") && told.contains("update Reqlore"), "{told}");
+    assert!(staged.exists());
+    fs::write(&staged, &ours[..100]).unwrap();
+    add(&store, "bob").await.unwrap();
+    assert!(!staged.exists());
+}
+
+/// It is refused by its first bytes: a hole of that size would take long to read.
+#[tokio::test]
+async fn a_file_that_is_none_of_ours_is_not_read_whole() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, root, store) = project();
+    add(&store, "ada").await.unwrap();
+    let at = root.join(IDENTITY);
+    fs::write(&at, "{").unwrap();
+    fs::File::options().write(true).open(&at).unwrap().set_len(1 << 40).unwrap();
+    fs::set_permissions(&at, fs::Permissions::from_mode(0o600)).unwrap();
+    let told = store.users().await.unwrap_err().to_string();
+    assert!(told.contains("its beginning is damaged"), "{told}");
+}

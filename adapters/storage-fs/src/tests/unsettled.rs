@@ -14,7 +14,8 @@ use reqlore_domain::project::ProjectKey;
 use super::config;
 use super::crash::commit_here;
 use super::doubt::{
-    EDITED, KEY, STEPS, audited, body, chain, child, commit, item, open, prepare, run, told,
+    EDITED, KEY, PENDING, STEPS, audited, body, chain, child, commit, item, open, prepare, run,
+    told,
 };
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
@@ -90,8 +91,26 @@ fn a_row_is_judged_after_a_power_cut_however_many_refusals_came_behind_it() {
     let folder = prepare(1);
     let root = folder.path();
     assert!(!child(root, position(Step::RowSynced), 0, "1"));
-    fs::remove_dir_all(root.join(".reqlore/local/pending")).unwrap();
+    fs::remove_dir_all(root.join(PENDING)).unwrap();
     let refusals = (0..16_384).map(super::team::entry).collect();
     block_on(FsStore::new(&config(root)).record(refusals)).unwrap();
     assert_eq!(told(&chain(&open(root))), (0, 1));
+}
+
+#[test]
+fn a_note_of_a_later_version_stays_and_one_that_is_torn_goes() {
+    let folder = prepare(1);
+    let root = folder.path();
+    run(root, 1).unwrap();
+    let note = fs::read_dir(root.join(PENDING)).unwrap().next().unwrap().unwrap().path();
+    let ours = fs::read_to_string(&note).unwrap();
+    let audited = |body| commit_here(root, Commit { act: audited(), ..commit(1, body) });
+    let later = ours.replace("pending 1", "pending 2").replace("state", "stage");
+    fs::write(&note, &later).unwrap();
+    let told = audited("newer").unwrap_err().to_string();
+    assert!(told.contains("update Reqlore") && body(root, 1) == "new", "{told}");
+    assert_eq!(fs::read_to_string(&note).unwrap(), later);
+    fs::write(&note, &ours[..100]).unwrap();
+    audited("newer").unwrap();
+    assert_eq!(body(root, 1), "newer");
 }
