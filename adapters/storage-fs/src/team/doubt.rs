@@ -207,7 +207,7 @@ pub(super) fn settle_all(shared: &Shared, local: &Dir, at: Timestamp) -> StoreRe
     }
     let keys = keys::all_doubtful(local)?;
     for (project, _) in shared.folders.keyed() {
-        shared.with_free(project, |root| {
+        let settled = shared.with_free(project, |root| {
             let tree = Tree::new(root, &shared.layout);
             settle_note(shared, project, &tree, at)?;
             let noted = read(local, project)?.and_then(|note| note.newest());
@@ -226,7 +226,11 @@ pub(super) fn settle_all(shared: &Shared, local: &Dir, at: Timestamp) -> StoreRe
                 }
             }
             Ok(())
-        })?;
+        });
+        // It holds up none of the others.
+        if let Err(error) = settled {
+            tracing::warn!(%project, %error, "what was left open in the audit stays so");
+        }
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use super::doubt::{
 };
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
+use crate::lock::Turn;
 use crate::{Config, FsStore};
 
 fn position(step: Step) -> usize {
@@ -67,10 +68,8 @@ fn a_row_that_was_told_stays_told_after_a_commit_without_a_row() {
     }
 }
 
-#[test]
-fn a_commit_whose_row_could_not_be_taken_back_is_not_tried_again() {
-    let folder = prepare(1);
-    let root = folder.path();
+/// An editor saves in between, and then the row can't be taken back.
+fn overtake(root: &Path) {
     EDITED.set(root.join(item(1).to_string()));
     let overtake = || {
         let path = EDITED.with_borrow(PathBuf::clone);
@@ -79,6 +78,13 @@ fn a_commit_whose_row_could_not_be_taken_back_is_not_tried_again() {
         plan(Step::Withdrawing, 0, Act::Fail);
     };
     plan(Step::RowSynced, 0, Act::Run(overtake));
+}
+
+#[test]
+fn a_commit_whose_row_could_not_be_taken_back_is_not_tried_again() {
+    let folder = prepare(1);
+    let root = folder.path();
+    overtake(root);
     let done = run(root, 1);
     assert!(matches!(done, Err(StoreError::Unavailable { .. })), "{done:?}");
     assert_eq!(body(root, 1), "edited");
@@ -113,4 +119,21 @@ fn a_note_of_a_later_version_stays_and_one_that_is_torn_goes() {
     fs::write(&note, &ours[..100]).unwrap();
     audited("newer").unwrap();
     assert_eq!(body(root, 1), "newer");
+}
+
+#[test]
+fn a_project_whose_folder_is_gone_holds_no_other_one_up() {
+    let (folder, other) = (prepare(1), prepare(1));
+    let mut config = two_projects(folder.path(), other.path());
+    config.projects.insert(ProjectKey::new("first"), folder.path().join("gone"));
+    let store = FsStore::new(&config);
+    let taken = block_on(store.shared.turns.take(&second())).unwrap();
+    let root = store.shared.open(&second()).unwrap();
+    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("nobody else locks") };
+    overtake(other.path());
+    crate::commit::run(&store.shared, &second(), &root, commit(1, "new"), &lock).unwrap_err();
+    drop(lock);
+    assert_eq!(told(&chain(&store)), (1, 0));
+    store.shared.settle_team();
+    assert_eq!(told(&chain(&store)), (0, 1));
 }
