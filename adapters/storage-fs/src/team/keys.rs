@@ -12,10 +12,11 @@ use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::folder;
-use super::private::Place;
+use super::private::{Place, set_modified};
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
 use crate::lock;
+use crate::read::Stamp;
 
 const FOLDER: &str = "once";
 const BELOW: &str = "once/";
@@ -82,7 +83,7 @@ pub(super) fn begin(local: &Dir, key: &str, kept: &Kept, at: Timestamp) -> Store
     let step = |step| reached(step).map_err(|error| at.not_written("write it", error));
     let staged = place(&dir, TEMP);
     staged.remove();
-    staged.create(KIND, kept, None)?;
+    create(staged, kept)?;
     step(Step::KeyWritten)?;
     staged.rename(&name)?;
     at.sync_folder()?;
@@ -131,22 +132,45 @@ pub(super) fn keep(local: &Dir, key: &str, answer: String) -> StoreResult<()> {
     let at = place(&dir, key);
     let Some((mut kept, _)) = at.read::<Kept>(KIND)? else { return Ok(()) };
     kept.earlier.answer = Some(answer.into());
-    at.replace(TEMP, KIND, &kept)
+    let staged = place(&dir, TEMP);
+    staged.remove();
+    create(staged, &kept)?;
+    staged.rename(key)?;
+    at.sync_folder()
 }
 
-/// Forgets all keys of writes before this.
+/// Its time is that of the write, so old ones are found without reading all.
+fn create(staged: Place<'_>, kept: &Kept) -> StoreResult<()> {
+    let file = staged.create(KIND, kept, None)?;
+    let Timestamp(nanoseconds) = kept.earlier.at;
+    let part = nanoseconds.rem_euclid(1_000_000_000);
+    set_modified(&file, kept.earlier.at.seconds(), part)
+        .map_err(|error| staged.not_written("write it", error))
+}
+
+/// Forgets all keys of writes before this. Writers wait for one removal at most.
 pub(super) fn forget(local: &Dir, before: Timestamp) -> StoreResult<()> {
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(()) };
-    let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
-    for name in names(&dir)?.into_iter().filter(|name| check(name).is_ok()) {
+    for name in names(&dir)? {
+        let is_key = check(name.strip_suffix(DOUBT).unwrap_or(&name)).is_ok();
+        if !is_key || !is_older(&dir, &name, before) {
+            continue;
+        }
+        let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
         let at = place(&dir, &name);
-        let kept = at.read::<Kept>(KIND)?;
-        if kept.is_some_and(|(kept, _)| kept.earlier.at < before) {
-            rustix::fs::unlinkat(&dir, name.as_str(), rustix::fs::AtFlags::empty())
-                .map_err(|error| at.fail("forget it", error))?;
+        match at.read::<Kept>(KIND) {
+            Ok(Some((kept, _))) if kept.earlier.at < before => at.unlink()?,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "the key of a write is passed over"),
         }
     }
     Ok(())
+}
+
+/// By its time alone, which is that of the write or later.
+fn is_older(dir: &Dir, name: &str, before: Timestamp) -> bool {
+    let found = dir.symlink_metadata(name);
+    found.is_ok_and(|found| Stamp::of(&found).modified() < before)
 }
 
 fn names(dir: &Dir) -> StoreResult<Vec<String>> {

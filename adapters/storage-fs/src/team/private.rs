@@ -303,7 +303,7 @@ pub(super) fn seal<T: Serialize>(kind: &str, file: &Metadata, body: &T) -> io::R
     Ok(bytes)
 }
 
-fn set_modified(file: &File, seconds: i64, nanoseconds: i64) -> io::Result<()> {
+pub(super) fn set_modified(file: &File, seconds: i64, nanoseconds: i64) -> io::Result<()> {
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let last_modification = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
     Ok(rustix::fs::futimens(file, &Timestamps { last_access, last_modification })?)
