@@ -72,8 +72,8 @@ impl Recorder {
         self.log.as_ref().map(|_| Audited::begin(Arc::clone(&self.clock)))
     }
 
-    /// The end of a call. A row that was written with a change is enough, unless it went wrong after
-    /// that.
+    /// The end of a call. A row that was written with a change is enough, unless it went wrong
+    /// after that.
     pub(crate) async fn end<'a, T>(
         &self,
         audited: Option<&Audited>,
@@ -115,8 +115,8 @@ impl Recorder {
         waiting.len()
     }
 
-    /// Writes what waits. It waits until it is written, so a caller who stops waiting here may leave
-    /// rows that are written twice, and none that never are.
+    /// Writes what waits. It waits until it is written, so a caller who stops waiting here may
+    /// leave rows that are written twice, and none that never are.
     pub(crate) async fn flush(&self) -> StoreResult<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let _turn = self.writing.lock().await;

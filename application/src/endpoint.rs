@@ -1,5 +1,5 @@
-//! The driving port, as the application answers it: find what is asked for, ask the gate, pass on to
-//! the file that does it, and put it on record.
+//! The driving port, as the application answers it: find what is asked for, ask the gate, pass on
+//! to the file that does it, and put it on record.
 
 use std::sync::Arc;
 

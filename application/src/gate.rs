@@ -1,8 +1,8 @@
 //! The one gate before every tool, resource and prompt: role, scope and project (S5 4.3, 4.4, 6.8,
 //! 7.9, 8.8).
 //!
-//! Role and scope are one [`Access`] by now. Which project a call means is found by the tools, within
-//! the caller's reach; who reaches none at all gets no further than this.
+//! Role and scope are one [`Access`] by now. Which project a call means is found by the tools,
+//! within the caller's reach; who reaches none at all gets no further than this.
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, Reach, Role};
@@ -19,11 +19,9 @@ pub(crate) fn admit(
     if !caller.may(access) {
         let way_out = match (&caller.token, caller.role) {
             (None, _) => "this server is read-only",
-            (Some(_), Role::Commenter) => {
-                "your role is commenter, which reads; ask an administrator"
-            }
+            (Some(_), Role::Commenter) => "your role is commenter, which reads",
             (Some(_), _) => {
-                "your role may write, so either your token is of scope read, or this server is read-only"
+                "your role may write, so your token is of scope read, or this server is read-only"
             }
         };
         return forbidden(format!("{what} writes, and {} may only read: {way_out}.", caller.name));

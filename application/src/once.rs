@@ -1,4 +1,5 @@
-//! Writes that may be sent twice and happen once (rulings 7): the answer of the first is given again.
+//! Writes that may be sent twice and happen once (rulings 7): the answer of the first is given
+//! again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

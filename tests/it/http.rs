@@ -49,6 +49,8 @@ impl Place {
     pub(crate) fn command(&self) -> Command {
         let mut command = reqlore();
         command.arg("--root").arg(self.root()).args(["--storage", self.storage]);
+        // What `ixchel_sync` counts from lies with the index, also after a restart.
+        command.env("REQLORE_CACHE", self.folder().join("cache"));
         // Over HTTP no file counts that nobody named.
         command.arg("--config").arg(self.root().join("reqlore.toml"));
         command

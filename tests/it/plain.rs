@@ -77,7 +77,7 @@ fn whatever_fails_has_a_code_and_words_that_name_the_way_out() {
         ),
         (tool("get_item", json!({ "reference": "EP-404" })), -32002, None, "EP-404"),
         (tool("update_epic", stale), -32012, None, "version"),
-        (tool("no_such", json!({})), -32601, None, "The tools are: "),
+        (tool("no_such", json!({})), -32601, None, "tools/list names all"),
         (ask("no/such", json!({})), -32601, None, "Reqlore serves "),
         (ask("tools/call", json!({})), -32602, None, "tools/call"),
         (ask("resources/read", json!({ "uri": "epic://EP-404" })), -32002, None, "EP-404"),

@@ -139,8 +139,8 @@ impl Subscriptions {
         Ok(Stream { watch, _places: [place, room] })
     }
 
-    /// New era, for who was acknowledged before anything was looked at: what changed in between can't
-    /// be known, so everything is told once as if it had.
+    /// New era, for who was acknowledged before anything was looked at: what changed in between
+    /// can't be known, so everything is told once as if it had.
     pub(crate) async fn catch_up(
         &self,
         asked: Guarded,

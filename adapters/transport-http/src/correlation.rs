@@ -10,8 +10,8 @@ use reqlore_mcp::asker::correlation_id;
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX: usize = 64;
 
-/// The client's own name for its request, if it is a plain word and no secret; else a new one. It need not be
-/// secret, only hardly ever the same.
+/// The client's own name for its request, if it is a plain word and no secret; else a new one. It
+/// need not be secret, only hardly ever the same.
 pub(crate) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(HEADER).and_then(|value| value.to_str().ok());
     match given.filter(|text| is_word(text) && matches!(redact(text), Cow::Borrowed(_))) {

@@ -50,8 +50,8 @@ pub trait Endpoint: Send + Sync {
     ) -> Result<Completion>;
 
     /// Notes for the audit that this caller asked for something that is recorded nowhere else: a
-    /// list, a completion, a subscription; and how that ended (S5 4.5). An error means that nobody may be answered
-    /// now, since it would be on no record.
+    /// list, a completion, a subscription; and how that ended (S5 4.5). An error means that nobody
+    /// may be answered now, since it would be on no record.
     async fn noted(
         &self,
         caller: &Arc<Caller>,

@@ -1,7 +1,7 @@
 //! What never changes of the suite's fixtures: the lists, and the answers that are always the same.
 //!
-//! It stands in `fixtures.json` in the words of the protocol, as the suite's own descriptions do, and
-//! is read into rmcp's types once, so a word that does not fit ends the program at its start.
+//! It stands in `fixtures.json` in the words of the protocol, as the suite's own descriptions do,
+//! and is read into rmcp's types once, so a word that does not fit ends the program at its start.
 
 use std::collections::BTreeMap;
 

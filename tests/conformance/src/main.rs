@@ -1,8 +1,8 @@
 //! Serves what the official conformance suite asks for, on the product's own transport.
 //!
 //! The suite wants tools, resources and prompts of fixed names, which no product has. With them on
-//! the same accept loop, door and edge it judges everything between a socket and a handler. Any token
-//! of good form gets in. The first line of stderr tells the address, and such a token.
+//! the same accept loop, door and edge it judges everything between a socket and a handler. Any
+//! token of good form gets in. The first line of stderr tells the address, and such a token.
 
 mod fixtures;
 mod handler;

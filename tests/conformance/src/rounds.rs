@@ -1,4 +1,5 @@
-//! Asking back since 2026-07-28: a result that wants input, and the call that is made again with it.
+//! Asking back since 2026-07-28: a result that wants input, and the call that is made again with
+//! it.
 //!
 //! No round is remembered here. Where a tool has a state it travels with the client, sealed with a
 //! key that lives as long as the process.
@@ -31,8 +32,8 @@ impl Seal {
         format!("{round}.{:016x}", self.0.hash_one(round))
     }
 
-    /// The next question, or the end. With several rounds, or where it `has_state`, an answer counts
-    /// only with the state of its question.
+    /// The next question, or the end. With several rounds, or where it `has_state`, an answer
+    /// counts only with the state of its question.
     pub(crate) fn answer(
         &self,
         rounds: &[InputRequests],
