@@ -27,7 +27,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// `list` is what makes it this list of the project: the tool's name, the query and the filters.
+    /// `list` is what makes it this list of the project: the name of the tool, the query and the
+    /// filters.
     pub(crate) fn of(project: &ProjectKey, list: &impl Serialize) -> Self {
         let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
         Self { fingerprint: Version::of(&list) }

@@ -132,7 +132,8 @@ impl Watch {
             }
             let began = Instant::now();
             let changes = self.changes().await.unwrap_or_else(|error| {
-                tracing::debug!(id = &*self.asked.asker.request_id, %error, "what changed can't be told now");
+                let id = &*self.asked.asker.request_id;
+                tracing::debug!(id, %error, "what changed can't be told now");
                 Vec::new()
             });
             rest = INTERVAL.max(began.elapsed() * REST);
