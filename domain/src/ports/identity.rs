@@ -25,9 +25,9 @@ pub trait IdentityRepository: Send + Sync {
     /// A token and its user, in one look (`a_token_is_found_with_its_user`).
     async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>>;
 
-    /// Different after every [`IdentityRepository::commit`] that changed something, whoever made it
-    /// in whatever process (`the_epoch_changes_with_every_identity_commit`), so that what was
-    /// looked up may be kept while it stays. Cheap: it is asked at every request.
+    /// Different after every [`IdentityRepository::commit_identities`] that changed something,
+    /// whoever made it in whatever process (`the_epoch_changes_with_every_identity_commit`), so
+    /// that what was looked up may be kept while it stays. Cheap: it is asked at every request.
     async fn epoch(&self) -> StoreResult<u64>;
 
     /// Applies what `decide` answers on the newest state, all or nothing and durably
