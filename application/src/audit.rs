@@ -80,10 +80,16 @@ impl Recorder {
         noted: impl FnOnce() -> Noted<'a>,
         outcome: Result<T>,
     ) -> Result<T> {
-        let wanted = audited.filter(|audited| outcome.is_err() || !audited.is_written());
+        let error = outcome.as_ref().err().map(|error| error.kind);
+        let wanted = audited.filter(|audited| error.is_some() || !audited.is_written());
         let Some(audited) = wanted else { return outcome };
-        let entry = entry(audited, noted(), outcome.as_ref().err());
-        self.add(entry).await.and(outcome)
+        self.add(entry(audited, noted(), error)).await.and(outcome)
+    }
+
+    /// A call that ends as it begins: what came of it is known.
+    pub(crate) async fn note(&self, noted: Noted<'_>, error: Option<ErrorKind>) -> Result<()> {
+        let Some(audited) = self.begin() else { return Ok(()) };
+        self.add(entry(&audited, noted, error)).await
     }
 
     /// Takes a row for the next batch.
@@ -138,7 +144,7 @@ impl Recorder {
     }
 }
 
-fn entry(audited: &Audited, noted: Noted<'_>, error: Option<&Error>) -> Entry {
+fn entry(audited: &Audited, noted: Noted<'_>, error: Option<ErrorKind>) -> Entry {
     let Noted { caller, correlation_id, action, targets } = noted;
     // Which project a call means that names one is known to the tool alone; what was named is told.
     let names_one = |target: &Target| {
@@ -153,7 +159,7 @@ fn entry(audited: &Audited, noted: Noted<'_>, error: Option<&Error>) -> Entry {
         project,
         action: short(action).to_owned(),
         targets,
-        result: error.map_or(OK, |error| error.kind.name()).to_owned(),
+        result: error.map_or(OK, ErrorKind::name).to_owned(),
         micros: audited.micros(),
         correlation_id: correlation_id.to_owned(),
         reason: if audited.is_repeated() { REPEATED } else { "" }.to_owned(),

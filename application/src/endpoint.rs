@@ -136,14 +136,11 @@ impl Endpoint for Application {
         // Who asked once is on record.
         let audited = if asked.again { None } else { recorder.begin() };
         let span = tracing::error_span!("read", uri = asked.name, id = %asked.correlation_id);
-        let outcome = match self.admit(&asked.caller, READ) {
-            Ok(()) => {
-                let reading =
-                    resources::read(&self.context, self.has_backlog(), &asked.caller, &asked.name);
-                reading.instrument(span).await
-            }
-            Err(error) => Err(error),
+        let reading = async {
+            self.admit(&asked.caller, READ)?;
+            resources::read(&self.context, self.has_backlog(), &asked.caller, &asked.name).await
         };
+        let outcome = reading.instrument(span).await;
         recorder.end(audited.as_ref(), || noted(&asked, READ), outcome).await
     }
 
@@ -155,13 +152,11 @@ impl Endpoint for Application {
         let recorder = &self.context.recorder;
         let audited = recorder.begin();
         let span = tracing::error_span!("prompt", name = asked.name, id = %asked.correlation_id);
-        let outcome = match self.admit(&asked.caller, PROMPT) {
-            Ok(()) => {
-                let asked = asked.clone();
-                prompts::get(&self.context, self.has_backlog(), asked).instrument(span).await
-            }
-            Err(error) => Err(error),
+        let making = async {
+            self.admit(&asked.caller, PROMPT)?;
+            prompts::get(&self.context, self.has_backlog(), asked.clone()).await
         };
+        let outcome = making.instrument(span).await;
         recorder.end(audited.as_ref(), || noted(&asked, PROMPT), outcome).await
     }
 
@@ -180,17 +175,10 @@ impl Endpoint for Application {
         method: &'static str,
         error: Option<ErrorKind>,
     ) -> Result<()> {
-        let recorder = &self.context.recorder;
-        let audited = recorder.begin();
         let admitted = self.admit(caller, method);
         let error = error.or(admitted.as_ref().err().map(|error| error.kind));
-        let noted = || Noted { caller, correlation_id: id, action: method, targets: Vec::new() };
-        let ended = error.map_or(Ok(()), |kind| Err(Error::new(kind, String::new())));
-        match recorder.end(audited.as_ref(), noted, ended).await {
-            // Not that it could not be recorded, but what was recorded.
-            Err(error) if error.message.is_empty() => admitted,
-            ended => ended.and(admitted),
-        }
+        let noted = Noted { caller, correlation_id: id, action: method, targets: Vec::new() };
+        self.context.recorder.note(noted, error).await.and(admitted)
     }
 
     async fn resources_changed(&self, caller: &Caller) -> Result<u64> {

@@ -194,7 +194,7 @@ fn refused(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
 }
 
 /// The JSON-RPC code of each kind of error (rulings 6).
-fn code(kind: ErrorKind) -> i32 {
+pub const fn code(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::InvalidArgument => -32602,
         ErrorKind::UnknownTool => -32601,

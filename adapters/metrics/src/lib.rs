@@ -25,9 +25,6 @@ use calls::Calls;
 use storage::Operations;
 use traffic::Watched;
 
-/// What [`Metrics::render`] is, for whoever sends it.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// From well below the fastest read to the time limit of a request, in seconds.
 const BUCKETS: [f64; 15] =
     [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];

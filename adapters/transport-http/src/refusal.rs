@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::redact;
+use reqlore_mcp::present::code;
 use reqlore_mcp::wire;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
@@ -14,12 +16,13 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json"
 
 /// Nobody may do this without a token that counts (rulings 6).
 pub(crate) const UNAUTHENTICATED: i32 = -32010;
-pub(crate) const FORBIDDEN: i32 = -32011;
 pub(crate) const RATE_LIMITED: i32 = -32013;
-pub(crate) const BUSY: i32 = -32015;
-pub(crate) const UNAVAILABLE: i32 = -32016;
-pub(crate) const NOT_FOUND: i32 = -32002;
-pub(crate) const INTERNAL: i32 = ErrorCode::INTERNAL_ERROR.0;
+/// The others are those of the application's errors.
+pub(crate) const FORBIDDEN: i32 = code(ErrorKind::Forbidden);
+pub(crate) const BUSY: i32 = code(ErrorKind::Busy);
+pub(crate) const UNAVAILABLE: i32 = code(ErrorKind::Unavailable);
+pub(crate) const NOT_FOUND: i32 = code(ErrorKind::NotFound);
+pub(crate) const INTERNAL: i32 = code(ErrorKind::Internal);
 
 /// Why a request goes no further, in the client's words.
 #[derive(Debug)]
