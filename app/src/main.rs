@@ -19,8 +19,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use reqlore_domain::error::{Error, ErrorKind};
 
-use commands::{Cli, Command};
+use commands::{Cli, Command, Configured};
 use config::Config;
+use settings::Flags;
 
 /// Exit codes: done, found or refused something, used wrongly.
 const OK: u8 = 0;
@@ -70,23 +71,43 @@ impl From<Error> for Failure {
 }
 
 fn run(cli: &Cli) -> Result<u8, Failure> {
-    let config = Config::resolve(&cli.settings)?;
-    let _telemetry = telemetry::start(&config.log, config.log_format)?;
-    if cli.print_config {
-        return commands::print(&config.describe());
-    }
     match &cli.command {
-        None | Some(Command::Serve) => commands::serve::run(&config),
-        Some(Command::Check(options)) => commands::check::run(&config, options),
-        Some(Command::Copy(options)) => commands::copy::run(&config, options),
-        Some(Command::Backup(options)) => commands::backup::run(&config, options),
-        Some(Command::Restore(options)) => commands::restore::run(&config, options),
-        Some(Command::Docsets(command)) => commands::docsets::run(&config, command),
-        #[cfg(feature = "semantic")]
-        Some(Command::Model(command)) => commands::model::run(&config, command),
-        Some(Command::User(command)) => commands::user::run(&config, command),
-        Some(Command::Token(command)) => commands::token::run(&config, command),
-        Some(Command::Audit(command)) => commands::audit::run(&config, command),
+        _ if cli.print_config => {
+            configured(&cli.settings, |config| commands::print(&config.describe()))
+        }
+        None => configured(&cli.settings, commands::serve::run),
+        Some(Command::Configured(command)) => {
+            configured(&cli.settings, |config| run_configured(config, command))
+        }
+        Some(Command::Init(options)) => commands::init::run(&cli.settings, options),
+        Some(Command::Doctor(options)) => commands::doctor::run(&cli.settings, options),
         Some(Command::Demo) => commands::demo::run(),
+        Some(Command::Completions(options)) => commands::completions::run(options),
+    }
+}
+
+/// Reads the settings and listens to the log, for as long as the work takes.
+fn configured(
+    flags: &Flags,
+    work: impl FnOnce(&Config) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let config = Config::resolve(flags)?;
+    let _telemetry = telemetry::start(&config.log, config.log_format)?;
+    work(&config)
+}
+
+fn run_configured(config: &Config, command: &Configured) -> Result<u8, Failure> {
+    match command {
+        Configured::Serve => commands::serve::run(config),
+        Configured::Check(options) => commands::check::run(config, options),
+        Configured::Copy(options) => commands::copy::run(config, options),
+        Configured::Backup(options) => commands::backup::run(config, options),
+        Configured::Restore(options) => commands::restore::run(config, options),
+        Configured::Docsets(command) => commands::docsets::run(config, command),
+        #[cfg(feature = "semantic")]
+        Configured::Model(command) => commands::model::run(config, command),
+        Configured::User(command) => commands::user::run(config, command),
+        Configured::Token(command) => commands::token::run(config, command),
+        Configured::Audit(command) => commands::audit::run(config, command),
     }
 }

@@ -3,9 +3,12 @@
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod docsets;
+pub(crate) mod doctor;
+pub(crate) mod init;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 mod moving;
@@ -46,6 +49,21 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Tell the AI assistants on this machine of this server; shows each change before it is made
+    Init(init::Options),
+    /// Look at everything between you and a working assistant, with the next step for what is wrong
+    Doctor(doctor::Options),
+    #[command(flatten)]
+    Configured(Configured),
+    /// Show in half a minute what Reqlore does, on a sample project in a temporary folder
+    Demo,
+    /// Print what a shell needs to complete commands and flags
+    Completions(completions::Options),
+}
+
+/// The commands that begin with the settings, and end where these are wrong.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Configured {
     /// Serve MCP clients (what `reqlore` alone does)
     Serve,
     /// Look for what a person should mend in the requirements; exit code 1 if there is any
@@ -72,8 +90,6 @@ pub(crate) enum Command {
     #[cfg(feature = "semantic")]
     #[command(subcommand)]
     Model(model::Command),
-    /// Show in half a minute what Reqlore does, on a sample project in a temporary folder
-    Demo,
 }
 
 /// Prints a command's result. A reader that went away early is no failure of ours.

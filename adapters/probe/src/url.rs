@@ -1,0 +1,1 @@
+//! A server that runs, and is asked at its address.
