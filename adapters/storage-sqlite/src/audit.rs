@@ -13,7 +13,6 @@ use rusqlite::Connection;
 use crate::SqliteStore;
 use crate::error::Failed;
 use crate::read::{unreadable, wrong_type};
-use crate::write::Engine;
 
 /// At most so many rows go in one step, so that commits need not wait long.
 const PRUNED_AT_ONCE: usize = 10_000;
@@ -62,24 +61,6 @@ pub(crate) fn append(
     Ok(())
 }
 
-impl Engine {
-    /// One step; says once when there is a row that it can't get past.
-    pub(crate) fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<usize> {
-        let step = |connection: &_| prune(connection, older_than, now);
-        let Pruned { gone, unknown } = self.step(step)?;
-        if let Some(number) = unknown
-            && !std::mem::replace(&mut self.told_of_row, true)
-        {
-            tracing::warn!(
-                row = number,
-                "a row of the audit can't be read, so nobody knows how old it is; it stays, and so \
-                 do all rows behind it. `reqlore audit verify` says more"
-            );
-        }
-        Ok(gone)
-    }
-}
-
 /// Takes in a row as it was sealed.
 pub(crate) fn put(connection: &Connection, row: &Row) -> Result<(), Failed> {
     let insert = "INSERT INTO audit (number, hash, text) VALUES (?1, ?2, ?3)";
@@ -126,15 +107,19 @@ fn head(row: &rusqlite::Row<'_>) -> Result<Head, Failed> {
     Ok(Head { number: row.get(0)?, hash: Hash(hash) })
 }
 
-struct Pruned {
-    gone: usize,
+pub(crate) struct Pruned {
+    pub(crate) gone: usize,
     /// The row that stopped it because nobody knows how old it is.
-    unknown: Option<u64>,
+    pub(crate) unknown: Option<u64>,
 }
 
 /// One step. What follows is sealed behind the row that says what went. How old a row is says its
 /// sealed text alone.
-fn prune(connection: &Connection, older_than: Timestamp, now: Timestamp) -> Result<Pruned, Failed> {
+pub(crate) fn prune(
+    connection: &Connection,
+    older_than: Timestamp,
+    now: Timestamp,
+) -> Result<Pruned, Failed> {
     let select = "SELECT number, hash, text FROM audit ORDER BY number LIMIT ?1";
     let mut select = connection.prepare_cached(select)?;
     let mut oldest = select.query([PRUNED_AT_ONCE])?;

@@ -96,6 +96,22 @@ impl Engine {
         Err(lost)
     }
 
+    /// Prunes the audit, one step; says once when there is a row that it can't get past.
+    pub(crate) fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<usize> {
+        let step = |connection: &_| audit::prune(connection, older_than, now);
+        let audit::Pruned { gone, unknown } = self.step(step)?;
+        if let Some(number) = unknown
+            && !std::mem::replace(&mut self.told_of_row, true)
+        {
+            tracing::warn!(
+                row = number,
+                "a row of the audit can't be read, so nobody knows how old it is; it stays, and so \
+                 do all rows behind it. `reqlore audit verify` says more"
+            );
+        }
+        Ok(gone)
+    }
+
     /// Another process may have begun to fill it, or brought it to a newer schema.
     fn check_fit(&self) -> Result<(), Failed> {
         read::check_complete(DATABASE, &self.connection)?;

@@ -16,9 +16,10 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
 use rustix::fs::OFlags;
 
+use super::file_kind::FileKind;
 use super::folder;
 use super::private::Place;
-use super::segment::{self, KIND, Segment};
+use super::segment::{self, Segment};
 use crate::error::not_written;
 use crate::failpoint::{Step, reached, synced};
 use crate::lock;
@@ -277,7 +278,7 @@ fn begin(dir: &Dir, first: u64) -> StoreResult<(String, File, Metadata)> {
     let name = segment::name(first);
     let staged = place(dir, TEMP);
     staged.remove();
-    drop(staged.create(KIND, &(), None)?);
+    drop(staged.create(FileKind::Audit, &(), None)?);
     let begun = reached(Step::SegmentBegun);
     begun.map_err(|error| place(dir, &name).not_written("begin it", error))?;
     staged.rename(&name)?;

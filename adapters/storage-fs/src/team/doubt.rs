@@ -22,6 +22,7 @@ use rustix::fs::{AtFlags, CWD, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::chain::{self, Chain};
+use super::file_kind::FileKind;
 use super::folder;
 use super::keys::{self, Kept};
 use super::private::{Place, Unread, seal};
@@ -34,7 +35,6 @@ use crate::shared::Shared;
 
 const FOLDER: &str = "pending";
 const BELOW: &str = "pending/";
-pub(super) const KIND: &str = "pending";
 /// A note is written in one piece, over the one before it.
 const LENGTH: usize = 1024;
 /// So many of the newest rows are looked at after a power cut. Refusals are recorded in batches, of
@@ -322,7 +322,7 @@ fn name(project: &ProjectKey) -> String {
 fn read(local: &Dir, project: &ProjectKey) -> StoreResult<Option<Note>> {
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
     let place = Place { dir: &dir, folder: BELOW, name: &name(project) };
-    match place.examine(KIND) {
+    match place.examine(FileKind::Pending) {
         // A power cut left half of it, or the folder is a copy; the rows tell the rest.
         Err(Unread::Torn(error) | Unread::Foreign(error)) => {
             tracing::warn!(%error, "a note is dropped");
@@ -339,14 +339,14 @@ fn write(local: &Dir, project: &ProjectKey, note: &Note) -> StoreResult<()> {
     let fail = |error| place.not_written("write it", error);
     if let Some((file, metadata)) = place.open(OFlags::RDWR)? {
         if read(local, project)?.is_some() {
-            let mut bytes = seal(KIND, &metadata, note).map_err(fail)?;
+            let mut bytes = seal(FileKind::Pending, &metadata, note).map_err(fail)?;
             bytes.resize(bytes.len().max(LENGTH), b' ');
             file.write_all_at(&bytes, 0).map_err(fail)?;
         } else {
-            drop(place.create(KIND, note, None)?);
+            drop(place.create(FileKind::Pending, note, None)?);
         }
     } else {
-        drop(place.create(KIND, note, None)?);
+        drop(place.create(FileKind::Pending, note, None)?);
     }
     if note.state == State::Open {
         reached(Step::Noted).map_err(fail)?;

@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::chain::{self, Chain};
+use super::file_kind::FileKind;
 use super::folder;
 use super::private::{Place, Unread};
 use crate::error::failed;
@@ -36,10 +37,8 @@ const NAME: &str = "identity.json";
 const SHOWN: &str = ".reqlore/local/identity.json";
 /// A change that was staged, and did not replace [`NAME`] yet.
 const STAGED: &str = "identity.next";
-const KIND: &str = "identity";
 const USES: &str = "uses.json";
 const USES_TEMP: &str = ".uses.new";
-const USES_KIND: &str = "uses";
 
 /// What is known of both files.
 #[derive(Debug, Default)]
@@ -151,14 +150,14 @@ impl Identities {
     pub(super) fn load(&self, root: &Root) -> StoreResult<Known> {
         let local = folder::local(root)?;
         let users = loaded(&self.users, local.as_ref(), NAME, |place| {
-            let found = place.read::<Stored>(KIND)?;
+            let found = place.read::<Stored>(FileKind::Identity)?;
             Ok(found.map(|(stored, metadata)| {
                 let Stored { users, tokens, .. } = stored;
                 (Users::of(archive::Identities { users, tokens }), Stamp::of(&metadata))
             }))
         })?;
         let latest = loaded(&self.latest, local.as_ref(), USES, |place| {
-            let found = place.read::<Uses>(USES_KIND)?;
+            let found = place.read::<Uses>(FileKind::Uses)?;
             Ok(found.map(|(latest, metadata)| (latest, Stamp::of(&metadata))))
         })?;
         Ok(Known { users, latest })
@@ -233,7 +232,7 @@ impl Identities {
         if noted == *latest {
             return Ok(());
         }
-        Place { dir: &local, folder: "", name: USES }.replace(USES_TEMP, USES_KIND, &noted)
+        Place { dir: &local, folder: "", name: USES }.replace(USES_TEMP, FileKind::Uses, &noted)
     }
 }
 
@@ -251,7 +250,7 @@ pub(super) fn recover(chain: &Chain, root: &Root, at: Timestamp, _lock: &Lock) -
     if local.symlink_metadata(STAGED).is_err() {
         return Ok(());
     }
-    let row = match staged.examine::<Stored>(KIND) {
+    let row = match staged.examine::<Stored>(FileKind::Identity) {
         // Its row was not begun.
         Err(Unread::Torn(error)) => {
             tracing::warn!(%error, "a change of users that was not staged whole is dropped");
@@ -272,7 +271,7 @@ pub(super) fn recover(chain: &Chain, root: &Root, at: Timestamp, _lock: &Lock) -
 fn stage<'a>(local: &'a Dir, stored: &Stored) -> StoreResult<Place<'a>> {
     let staged = Place { dir: local, folder: "", name: STAGED };
     let current = stamp_in(staged.named(NAME))?;
-    drop(staged.create(KIND, stored, current.as_ref())?);
+    drop(staged.create(FileKind::Identity, stored, current.as_ref())?);
     let done = staged.sync_folder().and_then(|()| step(staged, Step::IdentitiesStaged));
     done.inspect_err(|_| staged.remove())?;
     Ok(staged)

@@ -11,6 +11,7 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::file_kind::FileKind;
 use super::folder;
 use super::private::{Place, set_modified};
 use crate::error::failed;
@@ -21,7 +22,6 @@ use crate::read::Stamp;
 const FOLDER: &str = "once";
 const BELOW: &str = "once/";
 const SHOWN: &str = ".reqlore/local/once";
-pub(super) const KIND: &str = "key";
 const TEMP: &str = ".new";
 /// Behind the name of a key whose change may not have come.
 const DOUBT: &str = ".doubt";
@@ -50,14 +50,14 @@ fn place<'a>(dir: &'a Dir, name: &'a str) -> Place<'a> {
 pub(super) fn find(local: &Dir, key: &str) -> StoreResult<Option<Kept>> {
     check(key)?;
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
-    Ok(place(&dir, key).read(KIND)?.map(|(kept, _)| kept))
+    Ok(place(&dir, key).read(FileKind::Key)?.map(|(kept, _)| kept))
 }
 
 /// The write under this key of which nobody knows yet whether it came.
 pub(super) fn doubtful(local: &Dir, key: &str, project: &ProjectKey) -> StoreResult<Option<Kept>> {
     check(key)?;
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(None) };
-    let found = place(&dir, &format!("{key}{DOUBT}")).read::<Kept>(KIND)?;
+    let found = place(&dir, &format!("{key}{DOUBT}")).read::<Kept>(FileKind::Key)?;
     Ok(found.map(|(kept, _)| kept).filter(|kept| kept.project == *project))
 }
 
@@ -67,13 +67,13 @@ pub(super) fn begin(local: &Dir, key: &str, kept: &Kept, at: Timestamp) -> Store
     check(key)?;
     let dir = folder::create(local, FOLDER)?;
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
-    let used = place(&dir, key).read::<Kept>(KIND)?.map(|(kept, _)| kept.earlier);
+    let used = place(&dir, key).read::<Kept>(FileKind::Key)?.map(|(kept, _)| kept.earlier);
     if let Some(earlier) = used.filter(|earlier| earlier.counts_at(at)) {
         return Err(StoreError::Repeated(Box::new(earlier)));
     }
     let name = format!("{key}{DOUBT}");
     let at = place(&dir, &name);
-    if let Some((other, _)) = at.read::<Kept>(KIND)?
+    if let Some((other, _)) = at.read::<Kept>(FileKind::Key)?
         && other.project != kept.project
     {
         let reason = "another call under the same key is just being made; try again in a moment. \
@@ -112,7 +112,7 @@ pub(super) fn all_doubtful(local: &Dir) -> StoreResult<Vec<(String, Kept)>> {
     let mut found = Vec::new();
     for name in names(&dir)? {
         let Some(key) = name.strip_suffix(DOUBT) else { continue };
-        match place(&dir, &name).read(KIND) {
+        match place(&dir, &name).read(FileKind::Key) {
             Ok(kept) => found.extend(kept.map(|(kept, _)| (key.to_owned(), kept))),
             Err(error) => tracing::warn!(%error, "the key of a write is passed over"),
         }
@@ -130,7 +130,7 @@ pub(super) fn keep(local: &Dir, key: &str, answer: String) -> StoreResult<()> {
     let Some(dir) = folder::find(local, FOLDER)? else { return Ok(()) };
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
     let at = place(&dir, key);
-    let Some((mut kept, _)) = at.read::<Kept>(KIND)? else { return Ok(()) };
+    let Some((mut kept, _)) = at.read::<Kept>(FileKind::Key)? else { return Ok(()) };
     kept.earlier.answer = Some(answer.into());
     let staged = place(&dir, TEMP);
     staged.remove();
@@ -141,7 +141,7 @@ pub(super) fn keep(local: &Dir, key: &str, answer: String) -> StoreResult<()> {
 
 /// Its time is that of the write, so old ones are found without reading all.
 fn create(staged: Place<'_>, kept: &Kept) -> StoreResult<()> {
-    let file = staged.create(KIND, kept, None)?;
+    let file = staged.create(FileKind::Key, kept, None)?;
     let Timestamp(nanoseconds) = kept.earlier.at;
     let part = nanoseconds.rem_euclid(1_000_000_000);
     set_modified(&file, kept.earlier.at.seconds(), part)
@@ -158,7 +158,7 @@ pub(super) fn forget(local: &Dir, before: Timestamp) -> StoreResult<()> {
         }
         let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
         let at = place(&dir, &name);
-        match at.read::<Kept>(KIND) {
+        match at.read::<Kept>(FileKind::Key) {
             Ok(Some((kept, _))) if kept.earlier.at < before => at.unlink()?,
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "the key of a write is passed over"),

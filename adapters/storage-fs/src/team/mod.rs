@@ -5,6 +5,7 @@
 
 mod chain;
 pub(crate) mod doubt;
+mod file_kind;
 mod folder;
 mod identity;
 mod keys;

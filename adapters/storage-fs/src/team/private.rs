@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::file_kind::FileKind;
 use super::folder::{give_to_owner, is_ours};
-use super::{doubt, keys};
 use crate::error::{failed, not_written, refused};
 use crate::layout::as_file;
 use crate::local::{self, LOCAL};
@@ -126,7 +126,7 @@ impl<'a> Place<'a> {
     /// Reads a file that is believed.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
-        kind: &str,
+        kind: FileKind,
     ) -> StoreResult<Option<(T, Metadata)>> {
         Ok(self.examine(kind)?)
     }
@@ -134,14 +134,14 @@ impl<'a> Place<'a> {
     /// The same for those that can do without it.
     pub(super) fn examine<T: DeserializeOwned>(
         &self,
-        kind: &str,
+        kind: FileKind,
     ) -> Result<Option<(T, Metadata)>, Unread> {
         let Some((file, metadata)) = self.open(OFlags::RDONLY)? else { return Ok(None) };
         let mut bytes = Vec::new();
         let mut read = |most| (&file).take(most).read_to_end(&mut bytes);
         read(HEADER).map_err(|error| self.fail("read it", error))?;
         self.check_header(&bytes, kind, &metadata)?;
-        let most = most(kind);
+        let most = kind.most();
         if metadata.len() > most {
             return Err(self.unreadable("is too large to be a file of ours").into());
         }
@@ -152,7 +152,12 @@ impl<'a> Place<'a> {
     }
 
     /// Is it this very file, and of this format?
-    fn check_header(&self, bytes: &[u8], kind: &str, metadata: &Metadata) -> Result<(), Unread> {
+    fn check_header(
+        &self,
+        bytes: &[u8],
+        kind: FileKind,
+        metadata: &Metadata,
+    ) -> Result<(), Unread> {
         let Some((found, file)) = header(bytes) else {
             let reason = "can't be read (its beginning is damaged); restore it from a backup";
             return Err(Unread::Torn(self.unreadable(reason)));
@@ -175,7 +180,7 @@ impl<'a> Place<'a> {
     pub(super) fn unseal<T: DeserializeOwned>(
         &self,
         bytes: &[u8],
-        kind: &str,
+        kind: FileKind,
         metadata: &Metadata,
     ) -> Result<T, Unread> {
         self.check_header(bytes, kind, metadata)?;
@@ -191,7 +196,7 @@ impl<'a> Place<'a> {
     /// of the one that it will replace: its times are later than that one's, on any clock.
     pub(super) fn create<T: Serialize>(
         &self,
-        kind: &str,
+        kind: FileKind,
         body: &T,
         after: Option<&Stamp>,
     ) -> StoreResult<File> {
@@ -228,7 +233,7 @@ impl<'a> Place<'a> {
     pub(super) fn replace<T: Serialize>(
         &self,
         temp: &str,
-        kind: &str,
+        kind: FileKind,
         body: &T,
     ) -> StoreResult<()> {
         let staged = self.named(temp);
@@ -271,16 +276,6 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The largest one of this kind that is read.
-fn most(kind: &str) -> u64 {
-    match kind {
-        doubt::KIND => 4 * 1024,
-        // An answer may be in it.
-        keys::KIND => 32 * 1024 * 1024,
-        _ => 512 * 1024 * 1024,
-    }
-}
-
 /// The format and the file that the first bytes name, as [`seal`] writes them.
 fn header(bytes: &[u8]) -> Option<(&str, &str)> {
     let end = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'"');
@@ -291,12 +286,12 @@ fn header(bytes: &[u8]) -> Option<(&str, &str)> {
     Some((str::from_utf8(format).ok()?, str::from_utf8(file).ok()?))
 }
 
-fn format(kind: &str) -> String {
-    format!("reqlore {kind} 1")
+fn format(kind: FileKind) -> String {
+    format!("reqlore {} 1", kind.name())
 }
 
 /// The bytes of a file that names itself.
-pub(super) fn seal<T: Serialize>(kind: &str, file: &Metadata, body: &T) -> io::Result<Vec<u8>> {
+pub(super) fn seal<T: Serialize>(kind: FileKind, file: &Metadata, body: &T) -> io::Result<Vec<u8>> {
     let mut bytes =
         serde_json::to_vec(&Sealed { format: format(kind), file: local::identity(file), body })?;
     bytes.push(b'\n');

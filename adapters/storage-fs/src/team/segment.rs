@@ -9,12 +9,12 @@ use reqlore_domain::audit::Row;
 use reqlore_domain::ports::documents::StoreResult;
 use rustix::fs::OFlags;
 
+use super::file_kind::FileKind;
 use super::private::Place;
 use crate::error::failed;
 use crate::read::Stamp;
 
 /// What the first line says it is.
-pub(super) const KIND: &str = "audit";
 const SUFFIX: &str = ".jsonl";
 /// So much is looked at for the last row, and then twice as much each time.
 const LOOK: u64 = 16 * 1024;
@@ -71,7 +71,7 @@ impl<'a> Segment<'a> {
         let size = Stamp::of(&metadata).size();
         let begin = read(&file, 0, HEADER.min(size)).map_err(|e| place.fail("read it", e))?;
         let length = begin.iter().position(|byte| *byte == b'\n').unwrap_or(begin.len());
-        place.unseal::<()>(&begin[..length], KIND, &metadata)?;
+        place.unseal::<()>(&begin[..length], FileKind::Audit, &metadata)?;
         Ok(Some(Self { place, file, metadata, start: length as u64 + 1 }))
     }
 
@@ -148,7 +148,7 @@ impl<'a> Segment<'a> {
 pub(super) fn rewrite(place: Place<'_>, temp: &str, rows: &[Row]) -> StoreResult<()> {
     let staged = place.named(temp);
     staged.remove();
-    let mut file = staged.create(KIND, &(), None)?;
+    let mut file = staged.create(FileKind::Audit, &(), None)?;
     let mut bytes = Vec::new();
     let lines = rows.iter().try_for_each(|row| line(row, &mut bytes));
     let written = lines.and_then(|()| file.write_all(&bytes)).and_then(|()| file.sync_all());
