@@ -1,5 +1,138 @@
 //! A block of our own in a markdown file of others, between two markers.
+//!
+//! A marker counts only where markdown would read it as a comment: alone on its line, and not
+//! inside a fence, where a page about Reqlore may show one.
+
+use std::ops::Range;
+
+use super::{Unreadable, text};
 
 /// What begins and ends the block; each stands on a line of its own.
 pub const BEGIN: &str = "<!-- reqlore:begin -->";
 pub const END: &str = "<!-- reqlore:end -->";
+
+/// What stands between the markers, with the line ends of the text.
+pub fn find(text: &str) -> Result<Option<String>, Unreadable> {
+    Ok(block(text)?.map(|block| text[block.inside].to_owned()))
+}
+
+/// The text with this between the markers; the same text where it stands there already. A text
+/// without the block gets it at its end.
+pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
+    let line_end = text::line_end(text);
+    let mut inside = String::new();
+    for line in content.lines() {
+        inside.push_str(line);
+        inside.push_str(line_end);
+    }
+    if let Some(block) = block(text)? {
+        return Ok(format!("{}{inside}{}", &text[..block.inside.start], &text[block.inside.end..]));
+    }
+    let between = match text.trim_start_matches(text::BOM) {
+        "" => String::new(),
+        other if !other.ends_with('\n') => line_end.repeat(2),
+        other if text::ends_with_blank_line(other) => String::new(),
+        _ => line_end.to_owned(),
+    };
+    Ok(format!("{text}{between}{BEGIN}{line_end}{inside}{END}{line_end}"))
+}
+
+/// The text without the block; the same text where there is none. Of two blank lines that would
+/// meet then, and of those that the text would end with, one goes too.
+pub fn take(text: &str) -> Result<String, Unreadable> {
+    let Some(Block { whole, .. }) = block(text)? else { return Ok(text.to_owned()) };
+    let (head, tail) = (&text[..whole.start], &text[whole.end..]);
+    let is_doubled = tail.is_empty() || text::is_last_in_line(tail, 0);
+    if is_doubled && text::ends_with_blank_line(head) {
+        let head = head.strip_suffix('\n').unwrap_or(head);
+        return Ok(format!("{}{tail}", &head[..text::line_start(head, head.len())]));
+    }
+    Ok(format!("{head}{tail}"))
+}
+
+struct Block {
+    whole: Range<usize>,
+    inside: Range<usize>,
+}
+
+fn block(text: &str) -> Result<Option<Block>, Unreadable> {
+    let mut begin: Option<Range<usize>> = None;
+    let mut block = None;
+    let mut fence: Option<Fence> = None;
+    let mut start = text.len() - text.trim_start_matches(text::BOM).len();
+    while start < text.len() {
+        let stop = text::next_line(text, start);
+        let line = &text[start..stop];
+        if let Some(open) = &begin {
+            if is_marker(line, END) {
+                block = Some(Block { whole: open.start..stop, inside: open.end..start });
+                begin = None;
+            } else if is_marker(line, BEGIN) {
+                return Err(stray(text, start, BEGIN, "stands in a block that has begun"));
+            }
+        } else if let Some(open) = &fence {
+            if open.is_closed_by(line) {
+                fence = None;
+            }
+        } else if is_marker(line, BEGIN) {
+            if block.is_some() {
+                return Err(stray(text, start, BEGIN, "begins a second block"));
+            }
+            begin = Some(start..stop);
+        } else if is_marker(line, END) {
+            return Err(stray(text, start, END, "ends what has not begun"));
+        } else {
+            fence = Fence::opened_by(line, start);
+        }
+        start = stop;
+    }
+    match (begin, block, fence) {
+        (Some(open), ..) => Err(stray(text, open.start, BEGIN, "has no end")),
+        (None, None, Some(fence)) => {
+            let what = "the code block that begins here has no end, so that nothing can be \
+                        written after it; close it, then run this again";
+            Err(Unreadable::at(text, fence.start, what))
+        }
+        (None, block, _) => Ok(block),
+    }
+}
+
+fn stray(text: &str, at: usize, marker: &str, what: &str) -> Unreadable {
+    let what = format!(
+        "`{marker}` {what}; leave one `{BEGIN}` and one `{END}` after it, or none, then run this \
+         again"
+    );
+    Unreadable::at(text, at, &what)
+}
+
+/// Four spaces or a tab would make it code.
+fn is_marker(line: &str, marker: &str) -> bool {
+    line.trim_end() == format!("{}{marker}", &line[..unindented(line)])
+}
+
+struct Fence {
+    start: usize,
+    sign: char,
+    length: usize,
+}
+
+impl Fence {
+    fn opened_by(line: &str, start: usize) -> Option<Self> {
+        let line = &line[unindented(line)..];
+        let sign = line.chars().next().filter(|sign| ['`', '~'].contains(sign))?;
+        let rest = line.trim_start_matches(sign);
+        let length = line.len() - rest.len();
+        let is_inline = sign == '`' && rest.contains('`');
+        (length >= 3 && !is_inline).then_some(Self { start, sign, length })
+    }
+
+    fn is_closed_by(&self, line: &str) -> bool {
+        let line = line[unindented(line)..].trim_end();
+        line.len() >= self.length && line.chars().all(|sign| sign == self.sign)
+    }
+}
+
+/// How many of the up to three spaces that change nothing are there.
+fn unindented(line: &str) -> usize {
+    line.bytes().take(3).take_while(|byte| *byte == b' ').count()
+}
