@@ -5,7 +5,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::clients::{self, Facts, Starts};
 use crate::edit::{Entry, Slot};
+use crate::surroundings::{Surroundings, is_there};
 
 /// A program that speaks MCP to servers which its configuration names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,18 +77,60 @@ impl Client {
 
     /// Is it on this machine, or used in this project? Programs on the path and the folders that it
     /// makes tell.
-    pub fn is_present(self, _around: &Surroundings) -> bool {
-        false
+    pub fn is_present(self, around: &Surroundings) -> bool {
+        let facts = self.facts();
+        around.has_program(facts.programs)
+            || (facts.own)(around).iter().any(|own| is_there(own))
+            || facts.in_project.iter().any(|name| is_there(&around.project.join(name)))
     }
 
     /// The file in which it looks for servers, or why there is none for this scope.
-    pub fn place(self, _scope: Scope, _around: &Surroundings) -> Result<Place, NoPlace> {
-        Err(NoPlace(String::new()))
+    pub fn place(self, scope: Scope, around: &Surroundings) -> Result<Place, NoPlace> {
+        let facts = self.facts();
+        let file = match scope {
+            Scope::Project => facts.project_file.map_err(NoPlace::because)?(around),
+            Scope::User => (facts.user_file)(around),
+        };
+        let starts_in_project = match facts.starts {
+            Starts::InProject => true,
+            Starts::InItsOwnProject => scope == Scope::Project,
+            Starts::Elsewhere => false,
+        };
+        Ok(Place { file, slot: facts.slot, starts_in_project })
+    }
+
+    /// How an argument names the project's folder to a client that replaces a variable by it. Where
+    /// [`Place::starts_in_project`] is false, `--root` takes this rather than a path, which would be
+    /// true on one machine and for one project only. It has to be an argument of its own.
+    pub fn project_variable(self) -> Option<&'static str> {
+        self.facts().project_variable
     }
 
     /// What stands in that file for this server, or why this client can't be told of it.
-    pub fn entry(self, _server: &Server) -> Result<Entry, NoPlace> {
-        Err(NoPlace(String::new()))
+    pub fn entry(self, server: &Server) -> Result<Entry, NoPlace> {
+        let facts = self.facts();
+        clients::check(self, facts, server)?;
+        Ok(match server {
+            Server::Command { program, arguments } => (facts.command)(program, arguments),
+            Server::Url { url, token_variable } => {
+                facts.remote.map_err(NoPlace::because)?(url, token_variable)
+            }
+        })
+    }
+
+    fn facts(self) -> &'static Facts {
+        match self {
+            Self::ClaudeCode => &clients::claude_code::FACTS,
+            Self::ClaudeDesktop => &clients::claude_desktop::FACTS,
+            Self::Cursor => &clients::cursor::FACTS,
+            Self::VsCode => &clients::vscode::FACTS,
+            Self::Zed => &clients::zed::FACTS,
+            Self::Codex => &clients::codex::FACTS,
+            Self::Gemini => &clients::gemini::FACTS,
+            Self::Copilot => &clients::copilot::FACTS,
+            Self::Kiro => &clients::kiro::FACTS,
+            Self::OpenCode => &clients::opencode::FACTS,
+        }
     }
 }
 
@@ -103,26 +147,6 @@ pub enum Scope {
     Project,
     /// For this person, in all projects: a file in the home folder.
     User,
-}
-
-/// What decides where files lie. It comes in as values, so that tests can be elsewhere.
-#[derive(Debug, Clone)]
-pub struct Surroundings {
-    pub project: PathBuf,
-    pub home: PathBuf,
-    pub platform: Platform,
-    /// The folders of `PATH`.
-    pub path: Vec<PathBuf>,
-    /// The variables of the environment that move a client's folder, like `CODEX_HOME`; those that
-    /// are looked at are `Surroundings::VARIABLES`.
-    pub variables: Vec<(String, String)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Platform {
-    Linux,
-    MacOs,
-    Windows,
 }
 
 /// The server as a client has to know it.
@@ -147,3 +171,9 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoPlace(pub String);
+
+impl NoPlace {
+    fn because(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}

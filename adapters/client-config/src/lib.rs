@@ -6,9 +6,12 @@
 //! calls shows the difference to a person before it is written.
 
 pub mod client;
+mod clients;
 pub mod edit;
+mod surroundings;
 pub mod trace;
 
-pub use client::{Client, NoPlace, Place, Platform, Scope, Server, Surroundings};
+pub use client::{Client, NoPlace, Place, Scope, Server};
 pub use edit::{Entry, Format, Slot, Unreadable};
+pub use surroundings::{Platform, Surroundings};
 pub use trace::Trace;

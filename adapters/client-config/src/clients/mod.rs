@@ -1,0 +1,164 @@
+//! What there is to know of each client, one file per client, and what they have in common.
+//!
+//! Trap: most clients replace variables in what they read, so a path that has `${` in its name would
+//! become another one without a word. None of them documents a way to write such a text as it is,
+//! which is why it is refused here rather than escaped.
+
+pub(crate) mod claude_code;
+pub(crate) mod claude_desktop;
+pub(crate) mod codex;
+pub(crate) mod copilot;
+pub(crate) mod cursor;
+pub(crate) mod gemini;
+pub(crate) mod kiro;
+pub(crate) mod opencode;
+pub(crate) mod vscode;
+pub(crate) mod zed;
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use crate::client::{Client, NoPlace, Server};
+use crate::edit::{Entry, Format, Slot};
+use crate::surroundings::Surroundings;
+
+/// Everything about one client. Where it lacks something, a sentence says so and what to do instead.
+pub(crate) struct Facts {
+    /// Its programs, as they are called on the path.
+    pub programs: &'static [&'static str],
+    /// Files and folders that it makes for a person.
+    pub own: fn(&Surroundings) -> Vec<PathBuf>,
+    /// Files and folders that tell of its use in a project.
+    pub in_project: &'static [&'static str],
+    /// Where in its files the servers are.
+    pub slot: Slot,
+    pub project_file: Result<fn(&Surroundings) -> PathBuf, &'static str>,
+    pub user_file: fn(&Surroundings) -> PathBuf,
+    pub starts: Starts,
+    /// What it replaces by the project's folder.
+    pub project_variable: Option<&'static str>,
+    /// What it replaces in the values that it reads.
+    pub replaces: Replaces,
+    /// The entry of a server that it starts: program and arguments.
+    pub command: fn(&str, &[String]) -> Entry,
+    /// The entry of a server that runs elsewhere: its URL, and the variable that holds the token.
+    pub remote: Result<fn(&str, &str) -> Entry, &'static str>,
+}
+
+/// In which folder a client starts servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Starts {
+    InProject,
+    /// In the project only what the project's own file names.
+    InItsOwnProject,
+    Elsewhere,
+}
+
+/// Which texts a client takes for variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replaces {
+    Nothing,
+    /// `${NAME}`, in whatever words.
+    Braced,
+    /// `${NAME}` and `$NAME`.
+    Dollar,
+    /// `{env:NAME}` and `{file:PATH}`.
+    Curly,
+}
+
+impl Replaces {
+    /// The first thing in a text that would be replaced.
+    fn find(self, text: &str) -> Option<&'static str> {
+        let has = |what: &'static str| text.contains(what).then_some(what);
+        match self {
+            Self::Nothing => None,
+            Self::Braced => has("${"),
+            Self::Dollar => has("${").or_else(|| {
+                let mut after = text.split('$').skip(1);
+                let named =
+                    |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                after.any(named).then_some("$")
+            }),
+            Self::Curly => has("{env:").or_else(|| has("{file:")),
+        }
+    }
+}
+
+/// Refuses what this client would read as something else than what was meant.
+pub(crate) fn check(client: Client, facts: &Facts, server: &Server) -> Result<(), NoPlace> {
+    let title = client.title();
+    match server {
+        Server::Command { program, arguments } => {
+            let given = arguments
+                .iter()
+                .map(String::as_str)
+                .filter(|argument| Some(*argument) != facts.project_variable);
+            for text in std::iter::once(program.as_str()).chain(given) {
+                if let Some(variable) = facts.replaces.find(text) {
+                    return Err(NoPlace(format!(
+                        "{title} takes `{variable}` in `{text}` for the beginning of a variable; \
+                         use a path without it, a symbolic link for instance"
+                    )));
+                }
+            }
+        }
+        Server::Url { url, token_variable } => {
+            // A URL may hold a secret, and what is no name may be the token itself: neither is shown.
+            if let Some(variable) = facts.replaces.find(url) {
+                return Err(NoPlace(format!(
+                    "{title} takes `{variable}` in the URL for the beginning of a variable; give \
+                     one without it"
+                )));
+            }
+            if !is_name(token_variable) {
+                return Err(NoPlace(
+                    "the token's variable is no name that an environment can have; give the name \
+                     of a variable like REQLORE_TOKEN, and set it to the token where the client is \
+                     started"
+                        .to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Letters, digits and `_`: what every client reads as one name. Not our own token, which consists
+/// of these as well and would stand in the file then.
+fn is_name(text: &str) -> bool {
+    let mut letters = text.chars();
+    letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && letters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !text.starts_with("reqlore_pat_")
+}
+
+/// The map of servers that most clients have.
+const SERVERS: Slot = Slot { format: Format::Json, path: &["mcpServers"] };
+
+/// `command`, and `args` where there are any.
+fn command(program: &str, arguments: &[String]) -> Map<String, Value> {
+    let mut set = object([("command", json!(program))]);
+    if !arguments.is_empty() {
+        set.insert("args".to_owned(), json!(arguments));
+    }
+    set
+}
+
+/// Keys that contradict a command. An old list of arguments does so too, where there are none now: so
+/// `args` stands first in `keys`, and is left out where it is set.
+fn beside_command(keys: &'static [&'static str], arguments: &[String]) -> &'static [&'static str] {
+    match keys.split_first() {
+        Some((&"args", others)) if !arguments.is_empty() => others,
+        _ => keys,
+    }
+}
+
+/// `headers` with a token that the client reads from its environment.
+fn bearer(variable: &str) -> Value {
+    json!({ "Authorization": format!("Bearer {variable}") })
+}
+
+fn object<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
