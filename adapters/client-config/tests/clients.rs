@@ -1,0 +1,242 @@
+//! What each client's files look like afterwards, as reviewed files, and where they lie.
+//!
+//! Each test has a folder in `golden/`: what a new file becomes in both scopes for both kinds of
+//! server, and what becomes of `existing`, which is read with CRLF here. A diff there is a decision:
+//! the client has to read it. `UPDATE_EXPECT=1` writes them anew.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use expect_test::{expect, expect_file};
+use reqlore_client_config::{
+    Client, Format, NoPlace, Place, Platform, Scope, Server, Surroundings, edit,
+};
+use serde_json::Value;
+
+const SCOPES: [(Scope, &str); 2] = [(Scope::Project, "project"), (Scope::User, "user")];
+
+/// Nobody's machine: nothing of it is there.
+fn nowhere(platform: Platform) -> Surroundings {
+    Surroundings {
+        project: PathBuf::from("/work-of/ann/shop"),
+        home: PathBuf::from("/home/ann"),
+        platform,
+        path: Vec::new(),
+        variables: Vec::new(),
+    }
+}
+
+/// As `init` has it: a program without arguments, and the project where the client has to be told.
+fn started(client: Client, place: &Place, around: &Surroundings) -> Server {
+    let mut arguments = Vec::new();
+    if !place.starts_in_project {
+        let project = around.project.to_str().unwrap().to_owned();
+        arguments.push("--root".to_owned());
+        arguments.push(client.project_variable().map_or(project, str::to_owned));
+    }
+    Server::Command { program: "reqlore".to_owned(), arguments }
+}
+
+fn elsewhere() -> Server {
+    Server::Url {
+        url: "https://reqlore.example.org/mcp".to_owned(),
+        token_variable: "REQLORE_TOKEN".to_owned(),
+    }
+}
+
+fn golden(client: Client) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(client.name())
+}
+
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Json => "json",
+        Format::Toml => "toml",
+    }
+}
+
+/// All that a client's test does; what it refuses comes back.
+fn check(client: Client) -> String {
+    let around = nowhere(Platform::Linux);
+    let mut refused = String::new();
+    for (scope, name) in SCOPES {
+        let place = match client.place(scope, &around) {
+            Ok(place) => place,
+            Err(NoPlace(reason)) => {
+                writeln!(refused, "{name}: {reason}").unwrap();
+                continue;
+            }
+        };
+        for (server, kind) in [(started(client, &place, &around), "stdio"), (elsewhere(), "http")] {
+            match client.entry(&server) {
+                Ok(entry) => {
+                    let file = format!("{name}-{kind}.{}", ending(place.slot.format));
+                    let text = edit::put("", place.slot, &entry).unwrap();
+                    assert_eq!(read(&text, place.slot.format, place.slot.path), whole(&entry.set));
+                    expect_file![golden(client).join(file)].assert_eq(&text);
+                }
+                Err(NoPlace(reason)) => writeln!(refused, "{name}, {kind}: {reason}").unwrap(),
+            }
+        }
+    }
+    check_existing(client, &around);
+    refused
+}
+
+/// A file of others: it gets the entry, then one of the other kind in its place, and the first again.
+fn check_existing(client: Client, around: &Surroundings) {
+    let place = client.place(Scope::User, around).unwrap();
+    let (slot, ending) = (place.slot, ending(place.slot.format));
+    let folder = golden(client);
+    let before = fs::read_to_string(folder.join(format!("existing.{ending}"))).unwrap();
+    let put = |text: &str, server: &Server, file: &str| {
+        let entry = client.entry(server).unwrap();
+        let after = edit::put(text, slot, &entry).unwrap();
+        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{file}: line ends");
+        assert_eq!(edit::put(&after, slot, &entry).unwrap(), after, "{file}: put twice");
+        expect_file![folder.join(format!("{file}.{ending}"))].assert_eq(&after.replace('\r', ""));
+        // No key of the other kind is left, and others' servers are as they were.
+        assert_eq!(edit::find(&after, slot).unwrap(), Some(Value::Object(entry.set)), "{file}");
+        after
+    };
+    let command = started(client, &place, around);
+    let with_command = put(&before.replace('\n', "\r\n"), &command, "existing-stdio");
+    if client.entry(&elsewhere()).is_ok() {
+        let with_url = put(&with_command, &elsewhere(), "existing-http");
+        put(&with_url, &command, "existing-stdio-again");
+    }
+}
+
+/// What a parser of no edit's makes of a new file: strict JSON, or TOML.
+fn read(text: &str, format: Format, path: &[&str]) -> Value {
+    let mut value: Value = match format {
+        Format::Json => serde_json::from_str(text).unwrap(),
+        Format::Toml => {
+            let table: toml_edit::DocumentMut = text.parse().unwrap();
+            from_toml(table.as_item())
+        }
+    };
+    for key in path.iter().chain(&[edit::NAME]) {
+        value = value[*key].take();
+    }
+    value
+}
+
+fn from_toml(item: &toml_edit::Item) -> Value {
+    if let Some(table) = item.as_table_like() {
+        return table.iter().map(|(key, item)| (key.to_owned(), from_toml(item))).collect();
+    }
+    if let Some(list) = item.as_array() {
+        return list.iter().map(|value| from_toml(&value.clone().into())).collect();
+    }
+    item.as_str().unwrap().into()
+}
+
+fn whole(set: &serde_json::Map<String, Value>) -> Value {
+    Value::Object(set.clone())
+}
+
+#[test]
+fn claude_code() {
+    expect![""].assert_eq(&check(Client::ClaudeCode));
+}
+
+#[test]
+fn claude_desktop() {
+    expect![""].assert_eq(&check(Client::ClaudeDesktop));
+}
+
+#[test]
+fn cursor() {
+    expect![""].assert_eq(&check(Client::Cursor));
+}
+
+#[test]
+fn vscode() {
+    expect![""].assert_eq(&check(Client::VsCode));
+}
+
+#[test]
+fn zed() {
+    expect![""].assert_eq(&check(Client::Zed));
+}
+
+#[test]
+fn codex() {
+    expect![""].assert_eq(&check(Client::Codex));
+}
+
+#[test]
+fn gemini() {
+    expect![""].assert_eq(&check(Client::Gemini));
+}
+
+#[test]
+fn copilot() {
+    expect![""].assert_eq(&check(Client::Copilot));
+}
+
+#[test]
+fn kiro() {
+    expect![""].assert_eq(&check(Client::Kiro));
+}
+
+#[test]
+fn opencode() {
+    expect![""].assert_eq(&check(Client::OpenCode));
+}
+
+#[test]
+fn each_client_has_a_folder_of_reviewed_files() {
+    let mut folders: Vec<String> =
+        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"))
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.path().is_dir())
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+    folders.sort();
+    let mut names = Client::ALL.map(|client| client.name().to_owned());
+    names.sort();
+    assert_eq!(folders, names);
+}
+
+#[test]
+fn where_the_files_lie() {
+    let mut table = String::new();
+    for (platform, title) in
+        [(Platform::Linux, "Linux"), (Platform::MacOs, "macOS"), (Platform::Windows, "Windows")]
+    {
+        write_places(&mut table, title, &nowhere(platform));
+    }
+    let moved = |platform| Surroundings {
+        variables: Surroundings::VARIABLES
+            .iter()
+            .map(|name| ((*name).to_owned(), format!("/moved/{name}")))
+            .collect(),
+        ..nowhere(platform)
+    };
+    write_places(&mut table, "Linux, all variables set", &moved(Platform::Linux));
+    write_places(&mut table, "Windows, all variables set", &moved(Platform::Windows));
+    expect_file!["golden/places.txt"].assert_eq(&table);
+}
+
+fn write_places(table: &mut String, title: &str, around: &Surroundings) {
+    writeln!(table, "# {title}").unwrap();
+    for client in Client::ALL {
+        for (scope, name) in SCOPES {
+            let line = match client.place(scope, around) {
+                Ok(Place { file, slot, starts_in_project }) => format!(
+                    "{}  {}  {}",
+                    file.display().to_string().replace('\\', "/"),
+                    slot.path.join("."),
+                    if starts_in_project { "starts in the project" } else { "starts elsewhere" },
+                ),
+                Err(NoPlace(reason)) => reason,
+            };
+            writeln!(table, "{:<15} {name:<8} {line}", client.name()).unwrap();
+        }
+    }
+    writeln!(table).unwrap();
+}
