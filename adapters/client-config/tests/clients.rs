@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use expect_test::{expect, expect_file};
+use expect_test::expect_file;
 use reqlore_client_config::{
-    Client, Format, NoPlace, Place, Platform, Scope, Server, Surroundings, edit,
+    Client, Format, NoPlace, Place, Platform, Scope, Server, Slot, Surroundings, edit,
 };
 use serde_json::Value;
 
@@ -56,8 +56,8 @@ fn ending(format: Format) -> &'static str {
     }
 }
 
-/// All that a client's test does; what it refuses comes back.
-fn check(client: Client) -> String {
+/// All that a client's test does.
+fn check(client: Client) {
     let around = nowhere(Platform::Linux);
     let mut refused = String::new();
     for (scope, name) in SCOPES {
@@ -73,15 +73,16 @@ fn check(client: Client) -> String {
                 Ok(entry) => {
                     let file = format!("{name}-{kind}.{}", ending(place.slot.format));
                     let text = edit::put("", place.slot, &entry).unwrap();
-                    assert_eq!(read(&text, place.slot.format, place.slot.path), whole(&entry.set));
+                    assert_eq!(read(&text, place.slot), Value::Object(entry.set));
                     expect_file![golden(client).join(file)].assert_eq(&text);
                 }
                 Err(NoPlace(reason)) => writeln!(refused, "{name}, {kind}: {reason}").unwrap(),
             }
         }
     }
+    // Where nothing is refused there is no such file.
+    expect_file![golden(client).join("refused.txt")].assert_eq(&refused);
     check_existing(client, &around);
-    refused
 }
 
 /// A file of others: it gets the entry, then one of the other kind in its place, and the first again.
@@ -90,34 +91,38 @@ fn check_existing(client: Client, around: &Surroundings) {
     let (slot, ending) = (place.slot, ending(place.slot.format));
     let folder = golden(client);
     let before = fs::read_to_string(folder.join(format!("existing.{ending}"))).unwrap();
-    let put = |text: &str, server: &Server, file: &str| {
+    let put = |text: &str, server: &Server| {
         let entry = client.entry(server).unwrap();
         let after = edit::put(text, slot, &entry).unwrap();
-        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{file}: line ends");
-        assert_eq!(edit::put(&after, slot, &entry).unwrap(), after, "{file}: put twice");
-        expect_file![folder.join(format!("{file}.{ending}"))].assert_eq(&after.replace('\r', ""));
-        // No key of the other kind is left, and others' servers are as they were.
-        assert_eq!(edit::find(&after, slot).unwrap(), Some(Value::Object(entry.set)), "{file}");
+        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "line ends");
+        assert_eq!(edit::put(&after, slot, &entry).unwrap(), after, "put twice");
+        // No key of the other kind is left.
+        assert_eq!(edit::find(&after, slot).unwrap(), Some(Value::Object(entry.set)));
         after
     };
+    let review = |text: &str, name: &str| {
+        expect_file![folder.join(format!("{name}.{ending}"))].assert_eq(&text.replace('\r', ""));
+    };
     let command = started(client, &place, around);
-    let with_command = put(&before.replace('\n', "\r\n"), &command, "existing-stdio");
+    let with_command = put(&before.replace('\n', "\r\n"), &command);
+    review(&with_command, "existing-stdio");
     if client.entry(&elsewhere()).is_ok() {
-        let with_url = put(&with_command, &elsewhere(), "existing-http");
-        put(&with_url, &command, "existing-stdio-again");
+        let with_url = put(&with_command, &elsewhere());
+        review(&with_url, "existing-http");
+        put(&with_url, &command);
     }
 }
 
-/// What a parser of no edit's makes of a new file: strict JSON, or TOML.
-fn read(text: &str, format: Format, path: &[&str]) -> Value {
-    let mut value: Value = match format {
+/// What another parser makes of a new file: strict JSON, or TOML.
+fn read(text: &str, slot: Slot) -> Value {
+    let mut value: Value = match slot.format {
         Format::Json => serde_json::from_str(text).unwrap(),
         Format::Toml => {
             let table: toml_edit::DocumentMut = text.parse().unwrap();
             from_toml(table.as_item())
         }
     };
-    for key in path.iter().chain(&[edit::NAME]) {
+    for key in slot.path.iter().chain(&[edit::NAME]) {
         value = value[*key].take();
     }
     value
@@ -133,58 +138,54 @@ fn from_toml(item: &toml_edit::Item) -> Value {
     item.as_str().unwrap().into()
 }
 
-fn whole(set: &serde_json::Map<String, Value>) -> Value {
-    Value::Object(set.clone())
-}
-
 #[test]
 fn claude_code() {
-    expect![""].assert_eq(&check(Client::ClaudeCode));
+    check(Client::ClaudeCode);
 }
 
 #[test]
 fn claude_desktop() {
-    expect![""].assert_eq(&check(Client::ClaudeDesktop));
+    check(Client::ClaudeDesktop);
 }
 
 #[test]
 fn cursor() {
-    expect![""].assert_eq(&check(Client::Cursor));
+    check(Client::Cursor);
 }
 
 #[test]
 fn vscode() {
-    expect![""].assert_eq(&check(Client::VsCode));
+    check(Client::VsCode);
 }
 
 #[test]
 fn zed() {
-    expect![""].assert_eq(&check(Client::Zed));
+    check(Client::Zed);
 }
 
 #[test]
 fn codex() {
-    expect![""].assert_eq(&check(Client::Codex));
+    check(Client::Codex);
 }
 
 #[test]
 fn gemini() {
-    expect![""].assert_eq(&check(Client::Gemini));
+    check(Client::Gemini);
 }
 
 #[test]
 fn copilot() {
-    expect![""].assert_eq(&check(Client::Copilot));
+    check(Client::Copilot);
 }
 
 #[test]
 fn kiro() {
-    expect![""].assert_eq(&check(Client::Kiro));
+    check(Client::Kiro);
 }
 
 #[test]
 fn opencode() {
-    expect![""].assert_eq(&check(Client::OpenCode));
+    check(Client::OpenCode);
 }
 
 #[test]
