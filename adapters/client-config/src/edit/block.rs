@@ -13,20 +13,29 @@ pub const END: &str = "<!-- reqlore:end -->";
 
 /// What stands between the markers, with the line ends of the text.
 pub fn find(text: &str) -> Result<Option<String>, Unreadable> {
-    Ok(block(text)?.map(|block| text[block.inside].to_owned()))
+    Ok(look(text)?.block.map(|block| text[block.inside].to_owned()))
 }
 
 /// The text with this between the markers; the same text where it stands there already. A text
 /// without the block gets it at its end.
 pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
+    if content.lines().any(|line| is_marker(line, BEGIN) || is_marker(line, END)) {
+        return Err(Unreadable(format!("`{BEGIN}` and `{END}` can't stand in the block itself")));
+    }
     let line_end = text::line_end(text);
     let mut inside = String::new();
     for line in content.lines() {
         inside.push_str(line);
         inside.push_str(line_end);
     }
-    if let Some(block) = block(text)? {
+    let Found { block, open_fence } = look(text)?;
+    if let Some(block) = block {
         return Ok(format!("{}{inside}{}", &text[..block.inside.start], &text[block.inside.end..]));
+    }
+    if let Some(fence) = open_fence {
+        let what = "the code block that begins here has no end, so that nothing can be written \
+                    after it; close it, then run this again";
+        return Err(Unreadable::at(text, fence, what));
     }
     let between = match text.trim_start_matches(text::BOM) {
         "" => String::new(),
@@ -40,7 +49,7 @@ pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
 /// The text without the block; the same text where there is none. Of two blank lines that would
 /// meet then, and of those that the text would end with, one goes too.
 pub fn take(text: &str) -> Result<String, Unreadable> {
-    let Some(Block { whole, .. }) = block(text)? else { return Ok(text.to_owned()) };
+    let Some(Block { whole, .. }) = look(text)?.block else { return Ok(text.to_owned()) };
     let (head, tail) = (&text[..whole.start], &text[whole.end..]);
     let is_doubled = tail.is_empty() || text::is_last_in_line(tail, 0);
     if is_doubled && text::ends_with_blank_line(head) {
@@ -55,7 +64,14 @@ struct Block {
     inside: Range<usize>,
 }
 
-fn block(text: &str) -> Result<Option<Block>, Unreadable> {
+/// What there is in a text.
+struct Found {
+    block: Option<Block>,
+    /// Where the code begins that goes on to the end of the text.
+    open_fence: Option<usize>,
+}
+
+fn look(text: &str) -> Result<Found, Unreadable> {
     let mut begin: Option<Range<usize>> = None;
     let mut block = None;
     let mut fence: Option<Fence> = None;
@@ -86,21 +102,16 @@ fn block(text: &str) -> Result<Option<Block>, Unreadable> {
         }
         start = stop;
     }
-    match (begin, block, fence) {
-        (Some(open), ..) => Err(stray(text, open.start, BEGIN, "has no end")),
-        (None, None, Some(fence)) => {
-            let what = "the code block that begins here has no end, so that nothing can be \
-                        written after it; close it, then run this again";
-            Err(Unreadable::at(text, fence.start, what))
-        }
-        (None, block, _) => Ok(block),
+    if let Some(open) = begin {
+        return Err(stray(text, open.start, BEGIN, "has no end"));
     }
+    Ok(Found { block, open_fence: fence.map(|fence| fence.start) })
 }
 
 fn stray(text: &str, at: usize, marker: &str, what: &str) -> Unreadable {
     let what = format!(
-        "`{marker}` {what}; leave one `{BEGIN}` and one `{END}` after it, or none, then run this \
-         again"
+        "`{marker}` {what}; keep one `{BEGIN}` with one `{END}` below it, or neither, then run \
+         this again"
     );
     Unreadable::at(text, at, &what)
 }

@@ -39,13 +39,18 @@ pub(super) fn indent(text: &str, at: usize) -> &str {
 
 /// Is this place the first word of its line?
 pub(super) fn is_first_in_line(text: &str, at: usize) -> bool {
-    let before = text[..at].trim_end_matches(BLANKS);
+    let before = &text[..skip_blanks_back(text, at)];
     before.is_empty() || before.ends_with('\n')
 }
 
 /// The end of the spaces and tabs that begin here.
 pub(super) fn skip_blanks(text: &str, at: usize) -> usize {
     text.len() - text[at..].trim_start_matches(BLANKS).len()
+}
+
+/// The beginning of the spaces and tabs that end here.
+pub(super) fn skip_blanks_back(text: &str, at: usize) -> usize {
+    text[..at].trim_end_matches(BLANKS).len()
 }
 
 /// Does nothing but spaces and tabs follow in this line?
@@ -83,18 +88,19 @@ impl Splice {
     }
 }
 
-/// The text with the pieces in it. Of two at the same place the first in the list comes first.
+/// The text with the pieces in it. Of two at the same place the first in the list comes first; what
+/// two of them remove is removed once.
 pub(super) fn splice(text: &str, mut splices: Vec<Splice>) -> String {
     splices.sort_by_key(|splice| splice.range.start);
-    let mut spliced = String::with_capacity(text.len() + 512);
+    let mut edited = String::with_capacity(text.len() + 512);
     let mut done = 0;
     for Splice { range, with } in splices {
-        spliced.push_str(&text[done..range.start]);
-        spliced.push_str(&with);
-        done = range.end;
+        edited.push_str(&text[done..range.start.max(done)]);
+        edited.push_str(&with);
+        done = range.end.max(done);
     }
-    spliced.push_str(&text[done..]);
-    spliced
+    edited.push_str(&text[done..]);
+    edited
 }
 
 const BLANKS: [char; 2] = [' ', '\t'];

@@ -111,13 +111,23 @@ pub(super) fn remove(body: &str, document: &Document, object: &Object, at: usize
     if text::is_first_in_line(body, start) && text::is_last_in_line(body, end) {
         start = text::line_start(body, start);
         end = text::next_line(body, end);
-    } else if own_comma.is_some() && at + 1 < object.properties.len() {
+    } else if (own_comma.is_some() && at + 1 < object.properties.len())
+        || (text::is_first_in_line(body, start) && is_before_comment(body, end))
+    {
         end = text::skip_blanks(body, end);
     } else if at > 0 {
-        start = body[..start].trim_end_matches([' ', '\t']).len();
+        let before = document.token_before(start).map(|token| &token.token);
+        start = match before {
+            Some(Token::CommentLine(_)) => text::skip_blanks_back(body, start),
+            _ => body[..start].trim_end().len(),
+        };
     }
     splices.push(Splice::remove(start..end));
     text::splice(body, splices)
+}
+
+fn is_before_comment(body: &str, at: usize) -> bool {
+    body[text::skip_blanks(body, at)..].starts_with('/')
 }
 
 fn has_comment_beside(document: &Document, object: &Object, property: &ObjectProp) -> bool {

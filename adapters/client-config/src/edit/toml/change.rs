@@ -161,13 +161,28 @@ fn remove_inline(body: &str, table: &InlineTable, thing: &Item) -> String {
         return text::splice(body, vec![Splice::remove(span.start + 1..span.end - 1)]);
     };
     let mut splices = Vec::new();
-    for (pair, next) in pairs.iter().zip(&pairs[1..]).take(kept) {
-        if is_doomed(pair) {
-            splices.push(Splice::remove(pair.start..next.start));
+    for (at, pair) in pairs.iter().enumerate().filter(|(_, pair)| is_doomed(pair)) {
+        let (mut start, mut end) = (pair.start, pair.end);
+        let next = pairs.get(at + 1).map(|next| next.start);
+        match comma(body, end..next.unwrap_or(span.end - 1)) {
+            Some(comma) if body[end..comma].contains('#') => {
+                splices.push(Splice::remove(comma..comma + 1));
+            }
+            Some(comma) => end = comma + 1,
+            None => {
+                let before = comma(body, pairs[kept].end..pairs[kept + 1].start);
+                splices.extend(before.map(|comma| Splice::remove(comma..comma + 1)));
+            }
         }
-    }
-    if let Some(last) = pairs.last().filter(|last| is_doomed(last)) {
-        splices.push(Splice::remove(pairs[kept].end..last.end));
+        if text::is_first_in_line(body, start) && text::is_last_in_line(body, end) {
+            start = text::line_start(body, start);
+            end = text::next_line(body, end);
+        } else if next.is_some() || text::is_first_in_line(body, start) {
+            end = text::skip_blanks(body, end);
+        } else {
+            start = text::skip_blanks_back(body, start);
+        }
+        splices.push(Splice::remove(start..end));
     }
     text::splice(body, splices)
 }

@@ -1,0 +1,178 @@
+//! The block in a markdown file.
+
+use expect_test::expect;
+use proptest::prelude::*;
+use reqlore_client_config::Trace;
+use reqlore_client_config::edit::block;
+
+use super::in_lines;
+
+fn put(text: &str, content: &str) -> String {
+    let put = block::put(text, content).expect("a text that can be edited");
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let found = block::find(&put).expect("it can be read").expect("a block");
+    assert_eq!(lines(&found), lines(content), "what was put in is found\n{text}\n{put}");
+    assert_eq!(block::put(&put, content), Ok(put.clone()), "nothing changes the second time");
+    if put != text {
+        assert_eq!(Trace::between(text, &put).undo(&put).as_deref(), Some(text));
+    }
+    put
+}
+
+fn taken(text: &str) -> String {
+    block::take(text).expect("a text that can be edited")
+}
+
+#[test]
+fn a_text_without_a_block_gets_it_after_a_blank_line() {
+    expect![[r#"
+        <!-- reqlore:begin -->
+        a
+        b
+        <!-- reqlore:end -->
+    "#]].assert_eq(&put("", "a\nb"));
+    expect![[r#"
+        # Mine
+
+        Text
+
+        <!-- reqlore:begin -->
+        a
+        <!-- reqlore:end -->
+    "#]].assert_eq(&put("# Mine\n\nText", "a"));
+    expect![[r#"
+        # Mine
+
+        <!-- reqlore:begin -->
+        <!-- reqlore:end -->
+    "#]].assert_eq(&put("# Mine\n", ""));
+    expect![[r#"
+        # Mine
+
+        <!-- reqlore:begin -->
+        a
+        <!-- reqlore:end -->
+    "#]].assert_eq(&put("# Mine\n\n", "a"));
+    assert_eq!(
+        put("\u{feff}# Mine\r\n", "a\nb\n"),
+        "\u{feff}# Mine\r\n\r\n<!-- reqlore:begin -->\r\na\r\nb\r\n<!-- reqlore:end -->\r\n"
+    );
+}
+
+#[test]
+fn a_block_is_replaced_where_it_stands() {
+    let text = "a\n  <!-- reqlore:begin --> \nold\n```\n<!-- reqlore:end -->\nz";
+    let edited = put(text, "new");
+    expect![[r#"
+        a
+          <!-- reqlore:begin --> 
+        new
+        <!-- reqlore:end -->
+        z"#]].assert_eq(&edited);
+    assert_eq!(taken(&edited), "a\nz");
+}
+
+#[test]
+fn a_block_is_taken_out_with_one_blank_line() {
+    for text in ["", "# Mine\n", "a\n\nb\n", "# Mine\r\n\r\n# More\r\n"] {
+        assert_eq!(taken(&put(text, "x\ny")), text);
+        assert_eq!(taken(text), text);
+    }
+    let between = "a\n\n<!-- reqlore:begin -->\n<!-- reqlore:end -->\n\nz\n";
+    assert_eq!(taken(between), "a\n\nz\n");
+}
+
+#[test]
+fn markers_in_code_are_not_ours() {
+    for text in [
+        "```html\n<!-- reqlore:begin -->\n```\n",
+        "~~~~\n~~~\n<!-- reqlore:end -->\n~~~~\n",
+        "   ```\n``\n<!-- reqlore:begin -->\n````\n",
+        "    <!-- reqlore:begin -->\n",
+        "Write `<!-- reqlore:begin -->` first.\n<!-- reqlore:begin --> and more\n",
+    ] {
+        assert_eq!(block::find(text), Ok(None), "{text}");
+        assert_eq!(taken(&put(text, "x")), text);
+    }
+    let inline = "``` `x` ```\n<!-- reqlore:begin -->\n<!-- reqlore:end -->\n";
+    assert_eq!(block::find(inline), Ok(Some(String::new())));
+}
+
+#[test]
+fn a_block_that_is_not_one_is_refused() {
+    let refused = |text: &str| {
+        let refused = block::put(text, "x").expect_err("a text that can't be edited");
+        assert_eq!(block::take(text).as_ref(), Err(&refused));
+        assert_eq!(block::find(text).as_ref(), Err(&refused));
+        in_lines(&refused.to_string())
+    };
+    expect![[r#"
+        line 3, column 1:
+        `<!-- reqlore:begin -->` has no end;
+        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
+        then run this again
+    "#]].assert_eq(&refused("a\n\n<!-- reqlore:begin -->\nb\n"));
+    expect![[r#"
+        line 2, column 1:
+        `<!-- reqlore:end -->` ends what has not begun;
+        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
+        then run this again
+    "#]].assert_eq(&refused("a\n<!-- reqlore:end -->\nb\n"));
+    let one = "<!-- reqlore:begin -->\nb\n<!-- reqlore:end -->\n";
+    expect![[r#"
+        line 4, column 1:
+        `<!-- reqlore:begin -->` begins a second block;
+        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
+        then run this again
+    "#]].assert_eq(&refused(&one.repeat(2)));
+    expect![[r#"
+        line 2, column 1:
+        `<!-- reqlore:begin -->` stands in a block that has begun;
+        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
+        then run this again
+    "#]].assert_eq(&refused("<!-- reqlore:begin -->\n<!-- reqlore:begin -->\n"));
+}
+
+#[test]
+fn nothing_is_written_after_code_that_has_no_end() {
+    let text = "a\n```sh\nb\n";
+    let refused = block::put(text, "x").expect_err("it would be code");
+    expect![[r#"
+        line 2, column 1:
+        the code block that begins here has no end, so that nothing can be written after it;
+        close it,
+        then run this again
+    "#]].assert_eq(&in_lines(&refused.to_string()));
+    assert_eq!(taken(text), text);
+    let after = "<!-- reqlore:begin -->\n<!-- reqlore:end -->\n```\n";
+    assert_eq!(taken(&put(after, "x")), "```\n");
+}
+
+#[test]
+fn what_would_end_the_block_can_not_be_put_in() {
+    for content in ["a\n<!-- reqlore:end -->\nb", "<!-- reqlore:begin -->"] {
+        assert!(block::put("", content).is_err(), "{content}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_keeps_every_byte_around_the_block(
+        text in "\u{feff}?([a#` \r]{0,3}\n|```\n|é\n|<!-- reqlore:(begin|end) -->\n){0,8}[a ]?",
+        content in "([b`é]{0,4}\n){0,3}",
+        other in "[cd]{1,3}",
+    ) {
+        let Ok(first) = block::put(&text, &content) else { return Ok(()) };
+        let first = { let put = put(&text, &content); prop_assert_eq!(&put, &first); put };
+        let second = put(&first, &other);
+        let there = |text: &str| block::find(text).expect("it can be read").is_some();
+        if !there(&text) {
+            prop_assert!(first.starts_with(&text));
+            let taken = taken(&second);
+            prop_assert_eq!(taken.trim_end(), text.trim_end());
+        }
+        let undone = Trace::between(&first, &second).undo(&second).expect("the second edit");
+        prop_assert_eq!(&undone, &first);
+        prop_assert!(!there(&taken(&second)));
+    }
+}

@@ -1,0 +1,65 @@
+//! What an edit replaced, and how it is undone.
+
+use proptest::prelude::*;
+use reqlore_client_config::Trace;
+use serde_json::json;
+
+fn check(before: &str, after: &str, removed: &str, inserted: &str) {
+    let trace = Trace::between(before, after);
+    let written = serde_json::to_value(&trace).expect("it can be written");
+    assert_eq!(written, json!({"removed": removed, "inserted": inserted}));
+    assert_eq!(trace.undo(after).as_deref(), Some(before));
+}
+
+#[test]
+fn it_holds_what_changed_and_no_more() {
+    check("secret, a, secret", "secret, b, secret", "a", "b");
+    check("ab", "axyb", "", "xy");
+    check("one two", "one\r\ntwo", " ", "\r\n");
+    check("x\r\ny", "x\ny", "\r\n", "\n");
+    check("x\r\ny", "x\r\nz\r\ny", "", "z\r\n");
+    check("ü", "ö", "ü", "ö");
+    check("", "new", "", "new");
+}
+
+#[test]
+fn it_is_widened_until_it_is_found_once() {
+    check("a,b,c", "a,b,,c", ",c", ",,c");
+    check("one two three", "one three", "two th", "th");
+    check("aaa", "aaaa", "aaa", "aaaa");
+}
+
+#[test]
+fn other_edits_do_not_matter() {
+    let trace = Trace::between("a\nz\n", "a\nours\nz\n");
+    assert_eq!(trace.undo("b\nours\ny\n").as_deref(), Some("b\ny\n"));
+    assert_eq!(trace.undo("b\ny\n"), None, "it is gone");
+    assert_eq!(trace.undo("ours\nours\n"), None, "which of the two?");
+}
+
+#[test]
+fn what_left_nothing_can_not_be_undone() {
+    assert_eq!(Trace::between("same", "same").undo("same"), None);
+    assert_eq!(Trace::between("gone", "").undo(""), None);
+}
+
+#[test]
+fn long_texts_that_repeat_are_no_trouble() {
+    let before = "{}, ".repeat(250_000);
+    let after = format!("{}{{}}, {}", &before[..500_000], &before[500_000..]);
+    assert_eq!(Trace::between(&before, &after).undo(&after), Some(before));
+}
+
+proptest! {
+    #[test]
+    fn any_edits_are_undone_in_reverse(texts in prop::collection::vec("[ab\r\nü😀]{1,12}", 2..5)) {
+        let traces: Vec<Trace> = texts.windows(2).map(|two| Trace::between(&two[0], &two[1])).collect();
+        let mut text = texts[texts.len() - 1].clone();
+        for (trace, two) in traces.iter().zip(texts.windows(2)).rev() {
+            if two[0] != two[1] {
+                text = trace.undo(&text).expect("what was put in stands there once");
+            }
+            prop_assert_eq!(&text, &two[0]);
+        }
+    }
+}
