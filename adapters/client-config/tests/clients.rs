@@ -12,7 +12,7 @@ use expect_test::expect_file;
 use reqlore_client_config::{
     Client, Format, NoPlace, Place, Platform, Scope, Server, Slot, Surroundings, edit,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SCOPES: [(Scope, &str); 2] = [(Scope::Project, "project"), (Scope::User, "user")];
 
@@ -135,7 +135,7 @@ fn from_toml(item: &toml_edit::Item) -> Value {
     if let Some(list) = item.as_array() {
         return list.iter().map(|value| from_toml(&value.clone().into())).collect();
     }
-    item.as_str().unwrap().into()
+    item.as_bool().map(Value::from).or(item.as_str().map(Value::from)).unwrap()
 }
 
 #[test]
@@ -186,6 +186,40 @@ fn kiro() {
 #[test]
 fn opencode() {
     check(Client::OpenCode);
+}
+
+/// Both refuse their whole file for one key of the other kind.
+#[test]
+fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
+    let around = nowhere(Platform::Linux);
+    for (client, before, after) in [
+        (
+            Client::Codex,
+            "[mcp_servers.reqlore]\ncommand = \"reqlore\"\nenabled = false\ncwd = \"/tmp\"\n\n\
+             [mcp_servers.reqlore.env]\nRUST_LOG = \"info\"\n",
+            json!({
+                "enabled": false,
+                "url": "https://reqlore.example.org/mcp",
+                "bearer_token_env_var": "REQLORE_TOKEN",
+            }),
+        ),
+        (
+            Client::OpenCode,
+            r#"{"mcp": {"reqlore": {"type": "local", "command": ["reqlore"], "timeout": 9,
+                "environment": {"RUST_LOG": "info"}}}}"#,
+            json!({
+                "timeout": 9,
+                "type": "remote",
+                "url": "https://reqlore.example.org/mcp",
+                "oauth": false,
+                "headers": { "Authorization": "Bearer {env:REQLORE_TOKEN}" },
+            }),
+        ),
+    ] {
+        let slot = client.place(Scope::User, &around).unwrap().slot;
+        let text = edit::put(before, slot, &client.entry(&elsewhere()).unwrap()).unwrap();
+        assert_eq!(read(&text, slot), after, "{text}");
+    }
 }
 
 #[test]

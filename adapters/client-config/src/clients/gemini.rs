@@ -3,9 +3,9 @@
 //! To be checked again in "MCP servers with the Gemini CLI" and "Gemini CLI configuration"
 //! (geminicli.com/docs):
 //!
-//! - `httpUrl` is a server over http for every version. New ones prefer `url` with `"type": "http"`;
-//!   earlier ones take any `url` for the older protocol with SSE. An entry with one of both is never
-//!   started, whatever its `command`.
+//! - `httpUrl` is a server over http for every version. New ones prefer `url` with a `type`;
+//!   earlier ones take any `url` for the older protocol with SSE. An entry with one of both is
+//!   never started, whatever its `command`.
 //! - `$NAME`, `${NAME}` and `${NAME:-default}` are replaced in all values; where there is no such
 //!   variable, the text stays.
 //! - `GEMINI_CLI_HOME` is the folder in which `.gemini` is.
@@ -29,6 +29,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: SERVERS,
     project_file: Ok(|around| around.project.join(".gemini/settings.json")),
     user_file: |around| folder(around).join("settings.json"),
+    new_file: "",
     starts: Starts::InProject,
     project_variable: None,
     replaces: Replaces::Dollar,
