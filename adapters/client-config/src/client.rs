@@ -99,6 +99,11 @@ impl Client {
         Ok(Place { file, slot: facts.slot, starts_in_project })
     }
 
+    /// The text to put the entry into where there is no file yet; mostly an empty one.
+    pub fn new_file(self) -> &'static str {
+        self.facts().new_file
+    }
+
     /// How an argument names the project's folder to a client that replaces a variable by it. Where
     /// [`Place::starts_in_project`] is false, `--root` takes this rather than a path, which would be
     /// true on one machine and for one project only. It has to be an argument of its own.

@@ -72,7 +72,7 @@ fn check(client: Client) {
             match client.entry(&server) {
                 Ok(entry) => {
                     let file = format!("{name}-{kind}.{}", ending(place.slot.format));
-                    let text = edit::put("", place.slot, &entry).unwrap();
+                    let text = edit::put(client.new_file(), place.slot, &entry).unwrap();
                     assert_eq!(read(&text, place.slot), Value::Object(entry.set));
                     expect_file![golden(client).join(file)].assert_eq(&text);
                 }

@@ -24,6 +24,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: SERVERS,
     project_file: Ok(|around| around.project.join(".mcp.json")),
     user_file,
+    new_file: "",
     starts: Starts::InProject,
     project_variable: None,
     replaces: Replaces::Braced,

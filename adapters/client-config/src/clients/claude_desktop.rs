@@ -22,6 +22,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: SERVERS,
     project_file: Err("Claude Desktop has no file for a project; use --scope user"),
     user_file: |around| folder(around).join("claude_desktop_config.json"),
+    new_file: "",
     starts: Starts::Elsewhere,
     project_variable: None,
     replaces: Replaces::Nothing,

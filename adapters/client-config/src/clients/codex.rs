@@ -24,6 +24,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: Slot { format: Format::Toml, path: &["mcp_servers"] },
     project_file: Ok(|around| around.project.join(".codex/config.toml")),
     user_file: |around| folder(around).join("config.toml"),
+    new_file: "",
     starts: Starts::InProject,
     project_variable: None,
     replaces: Replaces::Nothing,

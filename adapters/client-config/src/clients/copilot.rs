@@ -29,6 +29,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: SERVERS,
     project_file: Ok(|around| around.project.join(".github/mcp.json")),
     user_file: |around| folder(around).join("mcp-config.json"),
+    new_file: "",
     starts: Starts::InProject,
     project_variable: None,
     replaces: Replaces::Dollar,

@@ -19,6 +19,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: SERVERS,
     project_file: Ok(|around| around.project.join(".cursor/mcp.json")),
     user_file: |around| around.home.join(".cursor/mcp.json"),
+    new_file: "",
     starts: Starts::Elsewhere,
     project_variable: Some("${workspaceFolder}"),
     replaces: Replaces::Braced,

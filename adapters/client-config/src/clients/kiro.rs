@@ -21,6 +21,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: SERVERS,
     project_file: Ok(|around| around.project.join(".kiro/settings/mcp.json")),
     user_file: |around| around.home.join(".kiro/settings/mcp.json"),
+    new_file: "",
     starts: Starts::InItsOwnProject,
     project_variable: None,
     replaces: Replaces::Braced,

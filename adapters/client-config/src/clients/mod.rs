@@ -35,6 +35,8 @@ pub(crate) struct Facts {
     pub slot: Slot,
     pub project_file: Result<fn(&Surroundings) -> PathBuf, &'static str>,
     pub user_file: fn(&Surroundings) -> PathBuf,
+    /// With what a file of its begins that wasn't there before.
+    pub new_file: &'static str,
     pub starts: Starts,
     /// What it replaces by the project's folder.
     pub project_variable: Option<&'static str>,

@@ -7,6 +7,7 @@
 //! - `{env:NAME}` and `{file:PATH}` are replaced in the text of the file, before it is read as JSON.
 //! - Version 2 has the servers in `mcp.servers` and reads this shape as well; version 1 reads only
 //!   this one.
+//! - It adds `$schema` to a file that has none.
 //! - The folder is `~/.config/opencode` on Windows too, and `XDG_CONFIG_HOME` moves it everywhere.
 //!   `OPENCODE_CONFIG` and `OPENCODE_CONFIG_DIR` add files and move none.
 //! - A server is started in the project's folder.
@@ -35,6 +36,7 @@ pub(crate) const FACTS: Facts = Facts {
         first_there(&around.project, names)
     }),
     user_file: |around| first_there(&folder(around), ["opencode.json", "opencode.jsonc"]),
+    new_file: NEW_FILE,
     starts: Starts::InProject,
     project_variable: None,
     replaces: Replaces::Curly,
@@ -56,6 +58,9 @@ pub(crate) const FACTS: Facts = Facts {
         drop: &["command", "args", "cwd", "env", "environment"],
     }),
 };
+
+/// Without it OpenCode writes the line itself, and what was put in couldn't be taken out to the byte.
+const NEW_FILE: &str = "{\n  \"$schema\": \"https://opencode.ai/config.json\"\n}\n";
 
 fn folder(around: &Surroundings) -> PathBuf {
     around.dot_config().join("opencode")

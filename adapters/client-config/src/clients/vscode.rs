@@ -26,6 +26,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: Slot { format: Format::Json, path: &["servers"] },
     project_file: Ok(|around| around.project.join(".vscode/mcp.json")),
     user_file: |around| settings(around).join("mcp.json"),
+    new_file: "",
     starts: Starts::InItsOwnProject,
     project_variable: None,
     replaces: Replaces::Braced,

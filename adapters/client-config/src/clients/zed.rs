@@ -25,6 +25,7 @@ pub(crate) const FACTS: Facts = Facts {
     slot: Slot { format: Format::Json, path: &["context_servers"] },
     project_file: Ok(|around| around.project.join(".zed/settings.json")),
     user_file: |around| folder(around).join("settings.json"),
+    new_file: "",
     starts: Starts::InProject,
     project_variable: None,
     replaces: Replaces::Nothing,
