@@ -1,6 +1,6 @@
 //! The clients there are: their names, their files, and what an entry looks like in them.
 //!
-//! A client's facts are in one file of `clients/`, named after it; this is what they have in common.
+//! A client's facts are in one file of `clients/`, named after it; here is what they share.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -105,8 +105,8 @@ impl Client {
     }
 
     /// How an argument names the project's folder to a client that replaces a variable by it. Where
-    /// [`Place::starts_in_project`] is false, `--root` takes this rather than a path, which would be
-    /// true on one machine and for one project only. It has to be an argument of its own.
+    /// [`Place::starts_in_project`] is false, `--root` takes this rather than a path, which is true
+    /// on one machine and for one project only. It has to be an argument of its own.
     pub fn project_variable(self) -> Option<&'static str> {
         self.facts().project_variable
     }

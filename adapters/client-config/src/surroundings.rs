@@ -85,7 +85,7 @@ impl Surroundings {
     }
 }
 
-/// Is there anything of this name? What can't be looked at counts as absent: then it can't be edited
+/// Is there anything of this name? What can't be looked at counts as absent: it can't be edited
 /// either.
 pub(crate) fn is_there(path: &Path) -> bool {
     fs::metadata(path).is_ok()

@@ -1,8 +1,8 @@
 //! What each client's files look like afterwards, as reviewed files, and where they lie.
 //!
 //! Each test has a folder in `golden/`: what a new file becomes in both scopes for both kinds of
-//! server, and what becomes of `existing`, which is read with CRLF here. A diff there is a decision:
-//! the client has to read it. `UPDATE_EXPECT=1` writes them anew.
+//! server, and what becomes of `existing`, which is read with CRLF here. A diff there is a
+//! decision: the client has to read it. `UPDATE_EXPECT=1` writes them anew.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -85,7 +85,7 @@ fn check(client: Client) {
     check_existing(client, &around);
 }
 
-/// A file of others: it gets the entry, then one of the other kind in its place, and the first again.
+/// A file of others gets the entry, then one of the other kind in its place, then the first again.
 fn check_existing(client: Client, around: &Surroundings) {
     let place = client.place(Scope::User, around).unwrap();
     let (slot, ending) = (place.slot, ending(place.slot.format));

@@ -18,16 +18,16 @@ fn a_path_that_a_client_would_take_for_a_variable_is_refused() {
         let refuses = |client: &Client| refusal(*client, &at(root)).is_some();
         Client::ALL.into_iter().filter(refuses).map(Client::name).collect()
     };
-    let braced = ["claude-code", "cursor", "vscode", "gemini", "copilot", "kiro"];
+    let braced = ["claude-code", "cursor", "vscode", "zed", "gemini", "copilot", "kiro"];
     assert_eq!(refusing("/home/ann/${x}"), braced);
-    assert_eq!(refusing("/home/ann/$x"), ["gemini", "copilot"]);
+    assert_eq!(refusing("/home/ann/$x"), ["zed", "gemini", "copilot"]);
     assert_eq!(refusing("/home/ann/{env:x}"), ["opencode"]);
     assert_eq!(refusing("/home/ann/{file:x}"), ["opencode"]);
     assert_eq!(refusing("/home/ann/5$ \"'\\ {x} %x% ü/a b$"), [""; 0]);
     assert_eq!(
         refusal(Client::Gemini, &at("/home/ann/$x")).unwrap(),
-        "Gemini CLI takes `$` in `/home/ann/$x` for the beginning of a variable; use a path without \
-         it, a symbolic link for instance"
+        "Gemini CLI takes `$` in `/home/ann/$x` for the beginning of a variable; use a path \
+         without it, a symbolic link for instance"
     );
 }
 
@@ -35,7 +35,22 @@ fn a_path_that_a_client_would_take_for_a_variable_is_refused() {
 fn the_program_is_looked_at_like_an_argument() {
     let server = Server::Command { program: "/opt/${x}/reqlore".to_owned(), arguments: Vec::new() };
     assert!(refusal(Client::Cursor, &server).is_some());
-    assert!(refusal(Client::Zed, &server).is_none());
+    assert!(refusal(Client::Codex, &server).is_none());
+}
+
+#[test]
+fn a_program_that_a_shell_would_split_is_refused_where_one_reads_it() {
+    let at = |program: &str, arguments: &[&str]| Server::Command {
+        program: program.to_owned(),
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+    };
+    let spaced = "/Users/ann/my tools/reqlore";
+    assert!(refusal(Client::Zed, &at(spaced, &[])).unwrap().contains(spaced));
+    assert_eq!(refusal(Client::Zed, &at(spaced, &["serve"])), None, "then it is quoted");
+    for program in ["reqlore", "/opt/reqlore-0.1/bin/reqlore", "C:\\Users\\Änne\\reqlore.exe"] {
+        assert_eq!(refusal(Client::Zed, &at(program, &[])), None);
+    }
+    assert_eq!(refusal(Client::Codex, &at(spaced, &[])), None);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! (code.claude.com/docs):
 //!
 //! - `~/.claude.json` holds much else (its own state) and moves into `CLAUDE_CONFIG_DIR`.
-//! - `${NAME}` and `${NAME:-default}` are replaced in `command`, `args`, `env`, `url` and `headers`;
-//!   `$NAME` is not.
+//! - `${NAME}` and `${NAME:-default}` are replaced in `command`, `args`, `env`, `url` and
+//!   `headers`; `$NAME` is not.
 //! - A server is started where `claude` was, which is in the project.
 //! - What a project's file names is started after the person has agreed to it once.
 

@@ -1,7 +1,7 @@
 //! Claude Desktop: one file for a person, and none for a project.
 //!
-//! To be checked again in "Connect to local MCP servers" (modelcontextprotocol.io/docs) and "Getting
-//! started with custom connectors using remote MCP" (support.claude.com):
+//! To be checked again in "Connect to local MCP servers" (modelcontextprotocol.io/docs) and
+//! "Getting started with custom connectors using remote MCP" (support.claude.com):
 //!
 //! - The file names only servers that are started. Those that run elsewhere are connectors, which
 //!   are added in its settings, and are called from Anthropic's machines rather than from this one.

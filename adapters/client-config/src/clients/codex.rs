@@ -1,6 +1,7 @@
 //! Codex CLI: `[mcp_servers]` in `.codex/config.toml`, a project's or a person's.
 //!
-//! To be checked again in "Model Context Protocol" and "Config basics" (developers.openai.com/codex):
+//! To be checked again in "Model Context Protocol" and "Config basics"
+//! (developers.openai.com/codex):
 //!
 //! - A project's file counts once the person trusts the project.
 //! - `CODEX_HOME` is the folder `~/.codex` itself.

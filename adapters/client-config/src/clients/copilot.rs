@@ -3,8 +3,8 @@
 //! To be checked again in "Adding MCP servers for GitHub Copilot CLI" and "GitHub Copilot CLI
 //! configuration directory" (docs.github.com/copilot):
 //!
-//! - In a project it reads `.mcp.json` too, which is Claude Code's; `.github/mcp.json` is its own, so
-//!   that either can be taken out without the other.
+//! - In a project it reads `.mcp.json` too, which is Claude Code's; `.github/mcp.json` is its own,
+//!   so that either can be taken out without the other.
 //! - `COPILOT_HOME` is the folder `~/.copilot` itself.
 //! - `args` has to be there, and `tools`, which says which tools may be used; `["*"]` is all.
 //! - `"stdio"` means the same as its own `"local"`, and other clients that read its file know it.

@@ -4,8 +4,8 @@
 //!
 //! - `${env:NAME}`, `${userHome}`, `${workspaceFolder}`, `${workspaceFolderBasename}` and
 //!   `${pathSeparator}` are replaced in `command`, `args`, `env`, `url` and `headers`.
-//! - The folder in which a server is started isn't documented; for a person's file it was seen to be
-//!   the home folder. `${workspaceFolder}` is the project's for both files.
+//! - The folder in which a server is started isn't documented; for a person's file it was seen to
+//!   be the home folder. `${workspaceFolder}` is the project's for both files.
 
 use serde_json::json;
 

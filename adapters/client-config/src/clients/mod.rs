@@ -1,8 +1,8 @@
 //! What there is to know of each client, one file per client, and what they have in common.
 //!
-//! Trap: most clients replace variables in what they read, so a path that has `${` in its name would
-//! become another one without a word. None of them documents a way to write such a text as it is,
-//! which is why it is refused here rather than escaped.
+//! Trap: most clients replace variables in what they read, so a path that has `${` in its name
+//! would become another one without a word. None of them documents a way to write such a text as it
+//! is, which is why it is refused here rather than escaped.
 
 pub(crate) mod claude_code;
 pub(crate) mod claude_desktop;
@@ -23,7 +23,7 @@ use crate::client::{Client, NoPlace, Server};
 use crate::edit::{Entry, Format, Slot};
 use crate::surroundings::Surroundings;
 
-/// Everything about one client. Where it lacks something, a sentence says so and what to do instead.
+/// Everything about one client. Where it lacks something, a sentence says so, and what to do.
 pub(crate) struct Facts {
     /// Its programs, as they are called on the path.
     pub programs: &'static [&'static str],
@@ -65,6 +65,8 @@ pub(crate) enum Replaces {
     Braced,
     /// `${NAME}` and `$NAME`.
     Dollar,
+    /// The same, and a shell splits a program that has no arguments.
+    Shell,
     /// `{env:NAME}` and `{file:PATH}`.
     Curly,
 }
@@ -76,7 +78,7 @@ impl Replaces {
         match self {
             Self::Nothing => None,
             Self::Braced => has("${"),
-            Self::Dollar => has("${").or_else(|| {
+            Self::Dollar | Self::Shell => has("${").or_else(|| {
                 let mut after = text.split('$').skip(1);
                 let named =
                     |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -92,6 +94,12 @@ pub(crate) fn check(client: Client, facts: &Facts, server: &Server) -> Result<()
     let title = client.title();
     match server {
         Server::Command { program, arguments } => {
+            if facts.replaces == Replaces::Shell && arguments.is_empty() && !is_one_word(program) {
+                return Err(NoPlace(format!(
+                    "{title} gives `{program}` to a shell, which reads more than a name in it; put \
+                     the program on the path, and name it without spaces and signs"
+                )));
+            }
             let given = arguments
                 .iter()
                 .map(String::as_str)
@@ -106,7 +114,7 @@ pub(crate) fn check(client: Client, facts: &Facts, server: &Server) -> Result<()
             }
         }
         Server::Url { url, token_variable } => {
-            // A URL may hold a secret, and what is no name may be the token itself: neither is shown.
+            // A URL may hold a secret, and what is no name may be the token: neither is shown.
             if let Some(variable) = facts.replaces.find(url) {
                 return Err(NoPlace(format!(
                     "{title} takes `{variable}` in the URL for the beginning of a variable; give \
@@ -124,6 +132,11 @@ pub(crate) fn check(client: Client, facts: &Facts, server: &Server) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Does every shell take it for one word and nothing else?
+fn is_one_word(program: &str) -> bool {
+    program.chars().all(|c| c.is_alphanumeric() || "/\\:._-+@".contains(c))
 }
 
 /// Letters, digits and `_`: what every client reads as one name. Not our own token, which consists
@@ -147,8 +160,8 @@ fn command(program: &str, arguments: &[String]) -> Map<String, Value> {
     set
 }
 
-/// Keys that contradict a command. An old list of arguments does so too, where there are none now: so
-/// `args` stands first in `keys`, and is left out where it is set.
+/// Keys that contradict a command. An old list of arguments does so too, where there are none now:
+/// so `args` stands first in `keys`, and is left out where it is set.
 fn beside_command(keys: &'static [&'static str], arguments: &[String]) -> &'static [&'static str] {
     match keys.split_first() {
         Some((&"args", others)) if !arguments.is_empty() => others,

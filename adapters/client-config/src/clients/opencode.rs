@@ -4,7 +4,7 @@
 //!
 //! - `command` is a list with the program first; keys of the other kind of server are refused, and
 //!   the whole file with them.
-//! - `{env:NAME}` and `{file:PATH}` are replaced in the text of the file, before it is read as JSON.
+//! - `{env:NAME}` and `{file:PATH}` are replaced in the text of the file, before it is read.
 //! - Version 2 has the servers in `mcp.servers` and reads this shape as well; version 1 reads only
 //!   this one.
 //! - It adds `$schema` to a file that has none.
@@ -59,7 +59,7 @@ pub(crate) const FACTS: Facts = Facts {
     }),
 };
 
-/// Without it OpenCode writes the line itself, and what was put in couldn't be taken out to the byte.
+/// Without it OpenCode writes the line itself, and then we can't restore the file to the byte.
 const NEW_FILE: &str = "{\n  \"$schema\": \"https://opencode.ai/config.json\"\n}\n";
 
 fn folder(around: &Surroundings) -> PathBuf {

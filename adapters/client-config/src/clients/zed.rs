@@ -3,9 +3,11 @@
 //! To be checked again in "Model Context Protocol" and "Configuring Zed" (zed.dev/docs):
 //!
 //! - The files have comments and trailing commas.
-//! - Nothing is replaced in values, so a token could only stand in the file.
-//! - A server is started in the project's first folder, whichever file names it; versions from before
-//!   August 2026 may start it before there is a folder.
+//! - Nothing is replaced in headers, so a token could only stand in the file.
+//! - A server is started by the person's shell (`shell_builder.rs` of its source): words are
+//!   quoted, but not a program without arguments, and some shells' variables are replaced before.
+//! - A server is started in the project's first folder, whichever file names it; versions from
+//!   before August 2026 may start it before there is a folder.
 //! - A project's settings count once the person trusts it.
 //! - On macOS the folder is `~/.config/zed` as well.
 
@@ -28,7 +30,7 @@ pub(crate) const FACTS: Facts = Facts {
     new_file: "",
     starts: Starts::InProject,
     project_variable: None,
-    replaces: Replaces::Nothing,
+    replaces: Replaces::Shell,
     // Earlier versions refuse an entry without `args`.
     command: |program, arguments| Entry {
         set: object([("command", json!(program)), ("args", json!(arguments))]),

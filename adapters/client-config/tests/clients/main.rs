@@ -1,0 +1,285 @@
+//! What each client's files look like afterwards, as reviewed files, and where they lie.
+//!
+//! Each test has a folder in `../golden/`: what a new file becomes in both scopes for both kinds of
+//! server, and what becomes of `existing`, which is read with CRLF here. A diff there is a
+//! decision: the client has to read it. `UPDATE_EXPECT=1` writes them anew.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod presence;
+mod refusals;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use expect_test::expect_file;
+use reqlore_client_config::{
+    Client, Format, NoPlace, Place, Platform, Scope, Server, Slot, Surroundings, edit,
+};
+use serde_json::{Value, json};
+
+const SCOPES: [(Scope, &str); 2] = [(Scope::Project, "project"), (Scope::User, "user")];
+
+/// Nobody's machine: nothing of it is there.
+fn nowhere(platform: Platform) -> Surroundings {
+    Surroundings {
+        project: PathBuf::from("/work-of/ann/shop"),
+        home: PathBuf::from("/home/ann"),
+        platform,
+        path: Vec::new(),
+        variables: Vec::new(),
+    }
+}
+
+/// As `init` has it: a program without arguments, and the project where the client has to be told.
+fn started(client: Client, place: &Place, around: &Surroundings) -> Server {
+    let mut arguments = Vec::new();
+    if !place.starts_in_project {
+        let project = around.project.to_str().unwrap().to_owned();
+        arguments.push("--root".to_owned());
+        arguments.push(client.project_variable().map_or(project, str::to_owned));
+    }
+    Server::Command { program: "reqlore".to_owned(), arguments }
+}
+
+fn elsewhere() -> Server {
+    Server::Url {
+        url: "https://reqlore.example.org/mcp".to_owned(),
+        token_variable: "REQLORE_TOKEN".to_owned(),
+    }
+}
+
+fn reviewed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn golden(client: Client) -> PathBuf {
+    reviewed().join(client.name())
+}
+
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Json => "json",
+        Format::Toml => "toml",
+    }
+}
+
+/// All that a client's test does.
+fn check(client: Client) {
+    let around = nowhere(Platform::Linux);
+    let mut refused = String::new();
+    for (scope, name) in SCOPES {
+        let place = match client.place(scope, &around) {
+            Ok(place) => place,
+            Err(NoPlace(reason)) => {
+                writeln!(refused, "{name}: {reason}").unwrap();
+                continue;
+            }
+        };
+        for (server, kind) in [(started(client, &place, &around), "stdio"), (elsewhere(), "http")] {
+            match client.entry(&server) {
+                Ok(entry) => {
+                    let file = format!("{name}-{kind}.{}", ending(place.slot.format));
+                    let text = edit::put(client.new_file(), place.slot, &entry).unwrap();
+                    assert_eq!(read(&text, place.slot), Value::Object(entry.set));
+                    expect_file![golden(client).join(file)].assert_eq(&text);
+                }
+                Err(NoPlace(reason)) => writeln!(refused, "{name}, {kind}: {reason}").unwrap(),
+            }
+        }
+    }
+    // Where nothing is refused there is no such file.
+    expect_file![golden(client).join("refused.txt")].assert_eq(&refused);
+    check_existing(client, &around);
+}
+
+/// A file of others gets the entry, then one of the other kind in its place, then the first again.
+fn check_existing(client: Client, around: &Surroundings) {
+    let place = client.place(Scope::User, around).unwrap();
+    let (slot, ending) = (place.slot, ending(place.slot.format));
+    let folder = golden(client);
+    let before = fs::read_to_string(folder.join(format!("existing.{ending}"))).unwrap();
+    let put = |text: &str, server: &Server| {
+        let entry = client.entry(server).unwrap();
+        let after = edit::put(text, slot, &entry).unwrap();
+        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "line ends");
+        assert_eq!(edit::put(&after, slot, &entry).unwrap(), after, "put twice");
+        // No key of the other kind is left.
+        assert_eq!(edit::find(&after, slot).unwrap(), Some(Value::Object(entry.set)));
+        after
+    };
+    let review = |text: &str, name: &str| {
+        expect_file![folder.join(format!("{name}.{ending}"))].assert_eq(&text.replace('\r', ""));
+    };
+    let command = started(client, &place, around);
+    let with_command = put(&before.replace('\n', "\r\n"), &command);
+    review(&with_command, "existing-stdio");
+    if client.entry(&elsewhere()).is_ok() {
+        let with_url = put(&with_command, &elsewhere());
+        review(&with_url, "existing-http");
+        put(&with_url, &command);
+    }
+}
+
+/// What another parser makes of a new file: strict JSON, or TOML.
+fn read(text: &str, slot: Slot) -> Value {
+    let mut value: Value = match slot.format {
+        Format::Json => serde_json::from_str(text).unwrap(),
+        Format::Toml => {
+            let table: toml_edit::DocumentMut = text.parse().unwrap();
+            from_toml(table.as_item())
+        }
+    };
+    for key in slot.path.iter().chain(&[edit::NAME]) {
+        value = value[*key].take();
+    }
+    value
+}
+
+fn from_toml(item: &toml_edit::Item) -> Value {
+    if let Some(table) = item.as_table_like() {
+        return table.iter().map(|(key, item)| (key.to_owned(), from_toml(item))).collect();
+    }
+    if let Some(list) = item.as_array() {
+        return list.iter().map(|value| from_toml(&value.clone().into())).collect();
+    }
+    item.as_bool().map(Value::from).or(item.as_str().map(Value::from)).unwrap()
+}
+
+#[test]
+fn claude_code() {
+    check(Client::ClaudeCode);
+}
+
+#[test]
+fn claude_desktop() {
+    check(Client::ClaudeDesktop);
+}
+
+#[test]
+fn cursor() {
+    check(Client::Cursor);
+}
+
+#[test]
+fn vscode() {
+    check(Client::VsCode);
+}
+
+#[test]
+fn zed() {
+    check(Client::Zed);
+}
+
+#[test]
+fn codex() {
+    check(Client::Codex);
+}
+
+#[test]
+fn gemini() {
+    check(Client::Gemini);
+}
+
+#[test]
+fn copilot() {
+    check(Client::Copilot);
+}
+
+#[test]
+fn kiro() {
+    check(Client::Kiro);
+}
+
+#[test]
+fn opencode() {
+    check(Client::OpenCode);
+}
+
+/// Both refuse their whole file for one key of the other kind.
+#[test]
+fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
+    let around = nowhere(Platform::Linux);
+    for (client, before, after) in [
+        (
+            Client::Codex,
+            "[mcp_servers.reqlore]\ncommand = \"reqlore\"\nenabled = false\ncwd = \"/tmp\"\n\n\
+             [mcp_servers.reqlore.env]\nRUST_LOG = \"info\"\n",
+            json!({
+                "enabled": false,
+                "url": "https://reqlore.example.org/mcp",
+                "bearer_token_env_var": "REQLORE_TOKEN",
+            }),
+        ),
+        (
+            Client::OpenCode,
+            r#"{"mcp": {"reqlore": {"type": "local", "command": ["reqlore"], "timeout": 9,
+                "environment": {"RUST_LOG": "info"}}}}"#,
+            json!({
+                "timeout": 9,
+                "type": "remote",
+                "url": "https://reqlore.example.org/mcp",
+                "oauth": false,
+                "headers": { "Authorization": "Bearer {env:REQLORE_TOKEN}" },
+            }),
+        ),
+    ] {
+        let slot = client.place(Scope::User, &around).unwrap().slot;
+        let text = edit::put(before, slot, &client.entry(&elsewhere()).unwrap()).unwrap();
+        assert_eq!(read(&text, slot), after, "{text}");
+    }
+}
+
+#[test]
+fn each_client_has_a_folder_of_reviewed_files() {
+    let mut folders: Vec<String> = fs::read_dir(reviewed())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    folders.sort();
+    let mut names = Client::ALL.map(|client| client.name().to_owned());
+    names.sort();
+    assert_eq!(folders, names);
+}
+
+#[test]
+fn where_the_files_lie() {
+    let mut table = String::new();
+    for (platform, title) in
+        [(Platform::Linux, "Linux"), (Platform::MacOs, "macOS"), (Platform::Windows, "Windows")]
+    {
+        write_places(&mut table, title, &nowhere(platform));
+    }
+    let moved = |platform| Surroundings {
+        variables: Surroundings::VARIABLES
+            .iter()
+            .map(|name| ((*name).to_owned(), format!("/moved/{name}")))
+            .collect(),
+        ..nowhere(platform)
+    };
+    write_places(&mut table, "Linux, all variables set", &moved(Platform::Linux));
+    write_places(&mut table, "Windows, all variables set", &moved(Platform::Windows));
+    expect_file![reviewed().join("places.txt")].assert_eq(&table);
+}
+
+fn write_places(table: &mut String, title: &str, around: &Surroundings) {
+    writeln!(table, "# {title}").unwrap();
+    for client in Client::ALL {
+        for (scope, name) in SCOPES {
+            let line = match client.place(scope, around) {
+                Ok(Place { file, slot, starts_in_project }) => format!(
+                    "{}  {}  {}",
+                    file.display().to_string().replace('\\', "/"),
+                    slot.path.join("."),
+                    if starts_in_project { "starts in the project" } else { "starts elsewhere" },
+                ),
+                Err(NoPlace(reason)) => reason,
+            };
+            writeln!(table, "{:<15} {name:<8} {line}", client.name()).unwrap();
+        }
+    }
+    writeln!(table).unwrap();
+}

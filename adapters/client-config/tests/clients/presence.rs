@@ -1,0 +1,159 @@
+//! Which clients count as present, and which of several files is taken.
+
+use std::fs;
+use std::path::Path;
+
+use reqlore_client_config::{Client, Platform, Scope, Surroundings};
+use tempfile::TempDir;
+
+fn around(ground: &TempDir, platform: Platform) -> Surroundings {
+    let folder = |name: &str| {
+        let folder = ground.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    };
+    Surroundings {
+        project: folder("project"),
+        home: folder("home"),
+        platform,
+        path: vec![ground.path().join("absent"), folder("bin")],
+        variables: Vec::new(),
+    }
+}
+
+fn present(around: &Surroundings) -> Vec<&'static str> {
+    let found = Client::ALL.into_iter().filter(|client| client.is_present(around));
+    found.map(Client::name).collect()
+}
+
+fn touch(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, "").unwrap();
+}
+
+#[test]
+fn an_empty_machine_has_no_client() {
+    let ground = TempDir::new().unwrap();
+    for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
+        assert_eq!(present(&around(&ground, platform)), [""; 0]);
+    }
+}
+
+#[test]
+fn a_program_on_the_path_tells() {
+    for (program, client) in [
+        ("claude", "claude-code"),
+        ("claude-desktop", "claude-desktop"),
+        ("cursor", "cursor"),
+        ("cursor-agent", "cursor"),
+        ("code", "vscode"),
+        ("zed", "zed"),
+        ("zeditor", "zed"),
+        ("codex", "codex"),
+        ("gemini", "gemini"),
+        ("copilot", "copilot"),
+        ("kiro", "kiro"),
+        ("kiro-cli", "kiro"),
+        ("opencode", "opencode"),
+    ] {
+        let ground = TempDir::new().unwrap();
+        touch(&ground.path().join("bin").join(program));
+        assert_eq!(present(&around(&ground, Platform::Linux)), [client], "{program}");
+        assert_eq!(present(&around(&ground, Platform::Windows)), [""; 0], "{program} is no .exe");
+        for ending in ["exe", "cmd"] {
+            let ground = TempDir::new().unwrap();
+            touch(&ground.path().join("bin").join(format!("{program}.{ending}")));
+            assert_eq!(present(&around(&ground, Platform::Windows)), [client], "{program}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_on_the_path_is_no_program() {
+    let ground = TempDir::new().unwrap();
+    fs::create_dir_all(ground.path().join("bin/zed")).unwrap();
+    assert_eq!(present(&around(&ground, Platform::Linux)), [""; 0]);
+}
+
+#[test]
+fn what_a_client_keeps_for_a_person_tells() {
+    for (file, client) in [
+        (".claude/settings.json", "claude-code"),
+        (".claude.json", "claude-code"),
+        (".config/Claude/claude_desktop_config.json", "claude-desktop"),
+        (".cursor/mcp.json", "cursor"),
+        (".vscode/extensions/extensions.json", "vscode"),
+        (".config/Code/User/settings.json", "vscode"),
+        (".config/zed/settings.json", "zed"),
+        (".codex/config.toml", "codex"),
+        (".gemini/settings.json", "gemini"),
+        (".copilot/config.json", "copilot"),
+        (".kiro/settings/mcp.json", "kiro"),
+        (".config/opencode/opencode.json", "opencode"),
+        (".opencode/bin/opencode", "opencode"),
+    ] {
+        let ground = TempDir::new().unwrap();
+        touch(&ground.path().join("home").join(file));
+        assert_eq!(present(&around(&ground, Platform::Linux)), [client], "{file}");
+    }
+}
+
+#[test]
+fn what_a_client_has_in_the_project_tells() {
+    for (file, client) in [
+        (".mcp.json", "claude-code"),
+        (".claude/settings.json", "claude-code"),
+        (".cursor/rules/house.mdc", "cursor"),
+        (".vscode/settings.json", "vscode"),
+        (".zed/settings.json", "zed"),
+        (".codex/config.toml", "codex"),
+        (".gemini/settings.json", "gemini"),
+        (".github/mcp.json", "copilot"),
+        (".kiro/steering/product.md", "kiro"),
+        ("opencode.json", "opencode"),
+        ("opencode.jsonc", "opencode"),
+        (".opencode/agents/review.md", "opencode"),
+    ] {
+        let ground = TempDir::new().unwrap();
+        touch(&ground.path().join("project").join(file));
+        assert_eq!(present(&around(&ground, Platform::Linux)), [client], "{file}");
+    }
+}
+
+#[test]
+fn a_folder_that_a_variable_moved_is_found_there() {
+    let ground = TempDir::new().unwrap();
+    touch(&ground.path().join("moved/config.toml"));
+    let mut around = around(&ground, Platform::Linux);
+    around.variables = vec![("CODEX_HOME".to_owned(), String::new())];
+    assert_eq!(present(&around), [""; 0], "an empty variable counts as unset");
+    let moved = ground.path().join("moved").to_str().unwrap().to_owned();
+    around.variables = vec![("CODEX_HOME".to_owned(), moved)];
+    assert_eq!(present(&around), ["codex"]);
+}
+
+#[test]
+fn a_relative_xdg_config_home_is_ignored() {
+    let ground = TempDir::new().unwrap();
+    let mut around = around(&ground, Platform::Linux);
+    around.variables = vec![("XDG_CONFIG_HOME".to_owned(), "settings".to_owned())];
+    let file = Client::Zed.place(Scope::User, &around).unwrap().file;
+    assert_eq!(file, around.home.join(".config/zed/settings.json"));
+}
+
+#[test]
+fn of_several_names_the_file_that_is_there_is_taken() {
+    let ground = TempDir::new().unwrap();
+    let around = around(&ground, Platform::Linux);
+    let place = |scope| Client::OpenCode.place(scope, &around).unwrap().file;
+    let (project, user) = (&around.project, around.home.join(".config/opencode"));
+    assert_eq!(place(Scope::Project), project.join("opencode.json"), "the usual one");
+    for file in [".opencode/opencode.jsonc", "opencode.jsonc", "opencode.json"] {
+        touch(&project.join(file));
+        assert_eq!(place(Scope::Project), project.join(file));
+    }
+    for file in ["opencode.jsonc", "opencode.json"] {
+        touch(&user.join(file));
+        assert_eq!(place(Scope::User), user.join(file));
+    }
+}
