@@ -201,7 +201,7 @@ impl Value {
     }
 }
 
-fn existing(root: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn existing(root: &Path) -> Result<PathBuf, Failure> {
     root.canonicalize().map_err(|error| {
         Failure::refused(format!(
             "root: {} can't be used: {error}; name an existing folder",
@@ -301,7 +301,7 @@ fn user_cache() -> Option<PathBuf> {
 
 /// The one place where the environment is read. An empty variable is not set.
 #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

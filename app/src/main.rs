@@ -11,6 +11,7 @@ mod person;
 mod setting;
 mod settings;
 mod storage;
+mod surroundings;
 mod telemetry;
 mod wire;
 
