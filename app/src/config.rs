@@ -253,7 +253,7 @@ fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The toolsets of a list.
-fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
+pub(crate) fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
     let known = |name: &str| Slice::ALL.into_iter().find(|slice| slice.name() == name);
     let names = text.split([',', '\n']).map(str::trim).filter(|name| !name.is_empty());
     let toolset = |name: &str| {
@@ -297,6 +297,12 @@ fn user_cache() -> Option<PathBuf> {
     let named = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
     named.or_else(home).map(|cache| cache.join("reqlore"))
+}
+
+/// Where this user's programs keep what outlives them and is no document.
+pub(crate) fn state(home: &Path) -> PathBuf {
+    let named = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    named.unwrap_or_else(|| home.join(".local/state")).join("reqlore")
 }
 
 /// The one place where the environment is read. An empty variable is not set.

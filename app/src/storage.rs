@@ -84,7 +84,7 @@ impl Storage {
 }
 
 /// The place by its resolved name, as far as it is there.
-fn resolved(place: &Path) -> PathBuf {
+pub(crate) fn resolved(place: &Path) -> PathBuf {
     if let Ok(resolved) = place.canonicalize() {
         return resolved;
     }

@@ -11,22 +11,6 @@ use crate::Failure;
 use crate::config::{existing, variable};
 use crate::settings::Flags;
 
-/// The variables that move clients' folders.
-const VARIABLES: [&str; 12] = [
-    "APPDATA",
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "COPILOT_HOME",
-    "GEMINI_CLI_HOME",
-    "KIRO_HOME",
-    "LOCALAPPDATA",
-    "OPENCODE_CONFIG",
-    "OPENCODE_CONFIG_DIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-];
-
 /// The project is the root that a server started here would have.
 pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, Failure> {
     let root = flags.root.clone().or_else(|| variable("REQLORE_ROOT").map(PathBuf::from));
@@ -42,7 +26,7 @@ pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, Failure> {
         home,
         platform: platform(),
         path: std::env::split_paths(&path).collect(),
-        variables: VARIABLES.into_iter().filter_map(value).collect(),
+        variables: Surroundings::VARIABLES.iter().copied().filter_map(value).collect(),
     })
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn start(filter: &str, format: Format) -> Result<Telemetry, Failure> 
     })
 }
 
-fn targets(filter: &str) -> Result<Targets, Failure> {
+pub(crate) fn targets(filter: &str) -> Result<Targets, Failure> {
     // `Targets` would take a misspelt level for the name of a module.
     let is_known = |part: &str| part.contains('=') || part.parse::<LevelFilter>().is_ok();
     let parsed = filter.split(',').all(is_known).then(|| filter.parse::<Targets>().ok()).flatten();

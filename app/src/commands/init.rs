@@ -3,11 +3,34 @@
 //! Trap: it edits files of others. Every change is shown before it is written, and written only with
 //! consent; what was put in is on record, so that `--remove` leaves the bytes that were there before.
 
-use clap::ValueEnum;
-use reqlore_client_config::{Client, Scope};
+mod agents;
+mod apply;
+mod beginning;
+mod consent;
+mod files;
+mod plan;
+mod record;
+mod remove;
+mod report;
+mod server;
 
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use reqlore_client_config::{Client, Scope, Surroundings};
+
+use super::demo::SNIPPET;
+use super::print;
+use crate::config::state;
 use crate::settings::Flags;
-use crate::{Failure, OK};
+use crate::surroundings::surroundings;
+use crate::{Failure, OK, REFUSED};
+use beginning::Folder;
+use consent::Consent;
+use plan::{Change, Outcome, Plan};
+use record::{Record, What};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -61,13 +84,6 @@ enum For {
     User,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Folder {
-    Requirements,
-    Knowledge,
-    Ixchel,
-}
-
 fn client(name: &str) -> Result<Client, String> {
     Client::named(name).ok_or_else(|| {
         let names: Vec<&str> = Client::ALL.into_iter().map(Client::name).collect();
@@ -75,7 +91,227 @@ fn client(name: &str) -> Result<Client, String> {
     })
 }
 
-pub(crate) fn run(_flags: &Flags, options: &Options) -> Result<u8, Failure> {
-    let _ = (options, Scope::Project);
-    Ok(OK)
+/// The file in this program's folder for what outlives it.
+const RECORD: &str = "init.json";
+
+impl Options {
+    fn scope(&self) -> Option<Scope> {
+        self.scope.map(|scope| match scope {
+            For::Project => Scope::Project,
+            For::User => Scope::User,
+        })
+    }
+
+    /// Are changes written, or is somebody asked?
+    fn is_to_write(&self) -> bool {
+        !self.how.dry_run && !self.how.check
+    }
+}
+
+pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
+    let around = surroundings(flags)?;
+    let is_present = |client: &Client| client.is_present(&around);
+    let present: Vec<Client> = Client::ALL.into_iter().filter(is_present).collect();
+    let clients = match &*options.client {
+        [] => present.clone(),
+        named => Client::ALL.into_iter().filter(|client| named.contains(client)).collect(),
+    };
+    let path = state(&around.home).join(RECORD);
+    let record = match options.is_to_write() {
+        true => Record::look(&path).map_err(Failure::refused)?,
+        false => Record::default(),
+    };
+    let plan = if options.how.remove {
+        remove::plan(options, &clients, &record, &around)
+    } else if clients.is_empty() && options.create.is_empty() {
+        return Err(nobody());
+    } else {
+        check_project(options, &around)?;
+        plan::plan(flags, options, &clients, &around)?
+    };
+    let mut run =
+        Run { options, around: &around, record: &record, path: &path, plan, done: vec![] };
+    run.all(&present)
+}
+
+/// A home folder is no project: what stands in it is for all of them.
+fn check_project(options: &Options, around: &Surroundings) -> Result<(), Failure> {
+    let home = around.home.canonicalize().unwrap_or_else(|_| around.home.clone());
+    let is_project = around.project != home && around.project.parent().is_some();
+    if is_project || options.scope() == Some(Scope::User) && options.create.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::refused(format!(
+        "{} is no project; go into one, name it with --root, or use --scope user",
+        around.project.display()
+    )))
+}
+
+fn nobody() -> Failure {
+    let names: Vec<&str> = Client::ALL.into_iter().map(Client::name).collect();
+    Failure::refused(format!(
+        "none of the clients that init knows is here. Name one with --client: {}.\n\nAny other MCP \
+         client needs this in its configuration:\n\n  {SNIPPET}\n",
+        names.join(", ")
+    ))
+}
+
+/// One run: what is to be done, and what was.
+struct Run<'a> {
+    options: &'a Options,
+    around: &'a Surroundings,
+    record: &'a Record,
+    path: &'a Path,
+    plan: Plan,
+    /// The files that were written.
+    done: Vec<PathBuf>,
+}
+
+impl Run<'_> {
+    fn all(&mut self, present: &[Client]) -> Result<u8, Failure> {
+        let how = &self.options.how;
+        for warning in &self.plan.warnings {
+            eprintln!("warning: {warning}");
+        }
+        if how.yes || how.remove {
+            self.write(|_, _| true)?;
+        } else if self.options.is_to_write() && !self.options.json && io::stdin().is_terminal() {
+            let mut consent = Consent::new(io::stdin().lock());
+            self.write(|change, around| consent.is_given(&report::question(change, around)))?;
+        } else if !self.options.json {
+            self.show()?;
+        }
+        if self.options.json {
+            let done: Vec<&Path> = self.done.iter().map(PathBuf::as_path).collect();
+            let object = report::object(&self.plan, present, &done, self.around);
+            print(&format!("{object:#}\n"))?;
+        }
+        Ok(self.end())
+    }
+
+    fn say(&self, text: &str) -> Result<u8, Failure> {
+        if self.options.json { Ok(OK) } else { print(text) }
+    }
+
+    /// What would change, and no more.
+    fn show(&self) -> Result<u8, Failure> {
+        let Self { options, around, plan, .. } = self;
+        let mut text = String::new();
+        for change in &plan.changes {
+            match &change.outcome {
+                _ if options.how.check => {
+                    text += &report::finding(change, around).unwrap_or_default();
+                }
+                Outcome::Write { .. } => text += &report::difference(change, around),
+                Outcome::Refused(reason) => text += &report::refusal(change, reason, around),
+                Outcome::Same => {}
+            }
+        }
+        for (client, reason) in &plan.unplaced {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "can't do {}: {reason}", client.title());
+        }
+        if text.is_empty() {
+            text = "Everything is as it shall be.\n".to_owned();
+        }
+        self.say(&text)
+    }
+
+    /// Shows each change and writes it, where there is consent.
+    fn write(
+        &mut self,
+        mut is_wanted: impl FnMut(&Change, &Surroundings) -> bool,
+    ) -> Result<(), Failure> {
+        let mut changes = std::mem::take(&mut self.plan.changes);
+        for change in &mut changes {
+            let is_write = change.is_write();
+            if is_write {
+                self.say(&report::difference(change, self.around))?;
+            }
+            let is_forgotten = self.options.how.remove && !change.is_refused();
+            if !is_forgotten && !(is_write && is_wanted(change, self.around)) {
+                continue;
+            }
+            match self.apply(change) {
+                Err(reason) => change.outcome = Outcome::Refused(reason),
+                Ok(()) if is_write => self.done.push(change.path.clone()),
+                Ok(()) => {}
+            }
+        }
+        self.plan.changes = changes;
+        let results = self.results();
+        self.say(&results).map(|_| ())
+    }
+
+    fn apply(&self, change: &Change) -> Result<(), String> {
+        if !self.options.how.remove {
+            return apply::put(change, self.path, &self.around.project);
+        }
+        let expected = self.record.files.get(&change.target);
+        if expected.is_none() && !change.is_write() {
+            return Ok(());
+        }
+        apply::take(change, self.path, expected)
+    }
+
+    /// What was written and what was not, a line each.
+    fn results(&self) -> String {
+        let mut text = String::new();
+        for change in &self.plan.changes {
+            let path = report::shown(&change.path, self.around);
+            // Writing to a string does not fail.
+            let _ = match &change.outcome {
+                Outcome::Refused(reason) => {
+                    text += &report::refusal(change, reason, self.around);
+                    Ok(())
+                }
+                Outcome::Write { .. } if !self.done.contains(&change.path) => {
+                    writeln!(text, "left as it is: {path}")
+                }
+                Outcome::Write { after: None, .. } => writeln!(text, "removed: {path}"),
+                Outcome::Write { .. } => writeln!(text, "written: {path}"),
+                Outcome::Same if self.options.how.remove && change.what == What::Beginning => {
+                    writeln!(text, "left as it is, since it was edited: {path}")
+                }
+                Outcome::Same if self.options.how.remove => Ok(()),
+                Outcome::Same => writeln!(text, "already so: {path} ({})", change.title),
+            };
+        }
+        for (client, reason) in &self.plan.unplaced {
+            let _ = writeln!(text, "can't do {}: {reason}", client.title());
+        }
+        match self.next() {
+            Some(next) => text + "\n" + &next,
+            None if text.is_empty() => "Nothing of Reqlore is here.\n".to_owned(),
+            None => text,
+        }
+    }
+
+    /// What a person does after it.
+    fn next(&self) -> Option<String> {
+        let written = |change: &&Change| self.done.contains(&change.path);
+        let is_entry = |change: &&Change| change.what == What::Entry;
+        let changed = self.plan.changes.iter().filter(written).filter(is_entry);
+        let titles: Vec<&str> = changed.map(|change| change.title.as_str()).collect();
+        let undo = if self.options.how.remove { "" } else { " `reqlore init --remove` undoes it." };
+        let titles = titles.join(", ");
+        let next = format!("Start {titles} again, and it is seen there.{undo}\n");
+        (!titles.is_empty()).then_some(next)
+    }
+
+    /// The exit code, and what is left to say.
+    fn end(&self) -> u8 {
+        let how = &self.options.how;
+        let Plan { changes, unplaced, .. } = &self.plan;
+        let is_stuck = !unplaced.is_empty() || changes.iter().any(Change::is_refused);
+        let is_open =
+            changes.iter().any(|change| change.is_write() && !self.done.contains(&change.path));
+        let is_unasked = is_open
+            && self.options.is_to_write()
+            && (self.options.json || !io::stdin().is_terminal());
+        if is_unasked {
+            eprintln!("reqlore: nothing was written; use --yes to write all of it");
+        }
+        if is_stuck || is_unasked || how.check && is_open { REFUSED } else { OK }
+    }
 }

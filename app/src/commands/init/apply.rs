@@ -1,0 +1,107 @@
+//! Writes one change, and puts it on record before.
+//!
+//! Between what a person was shown and this moment anybody may have saved the file, so it is read
+//! once more: what is written is what was shown, or nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use reqlore_client_config::{Client, Scope, Trace};
+use reqlore_domain::identity::token::PREFIX;
+
+use super::files;
+use super::plan::{Change, Outcome};
+use super::record::{Book, Kept};
+
+const CHANGED: &str = "it was changed meanwhile; run this again to see what is left to do";
+
+/// Writes what init changes.
+pub(super) fn put(change: &Change, record: &Path, project: &Path) -> Result<(), String> {
+    let Outcome::Write { after: Some(after), .. } = &change.outcome else { return Ok(()) };
+    let mut book = Book::open(record)?;
+    let done = put_in(&mut book, change, after, project);
+    book.close().and(done)
+}
+
+fn put_in(book: &mut Book, change: &Change, after: &str, project: &Path) -> Result<(), String> {
+    check_unchanged(change)?;
+    let earlier = book.record.files.get(&change.target).cloned();
+    let kept = kept(change, after, earlier.as_ref(), project);
+    book.record.files.insert(change.target.clone(), kept);
+    book.save()?;
+    let written = book.make_folders(&change.target).and_then(|()| write(change, after));
+    if written.is_err() {
+        match earlier {
+            Some(earlier) => book.record.files.insert(change.target.clone(), earlier),
+            None => book.record.files.remove(&change.target),
+        };
+    }
+    written
+}
+
+/// Writes what `--remove` changes, and forgets it.
+pub(super) fn take(change: &Change, record: &Path, expected: Option<&Kept>) -> Result<(), String> {
+    // Where nothing is on record, there is nothing to keep others from.
+    if expected.is_none() && !record.is_file() {
+        return take_out(change);
+    }
+    let mut book = Book::open(record)?;
+    let done = match book.record.files.get(&change.target) == expected {
+        true => take_out(change),
+        false => Err("another init changed it meanwhile; run this again".to_owned()),
+    };
+    if done.is_ok() {
+        book.record.files.remove(&change.target);
+    }
+    book.close().and(done)
+}
+
+fn take_out(change: &Change) -> Result<(), String> {
+    let Outcome::Write { after, .. } = &change.outcome else { return Ok(()) };
+    check_unchanged(change)?;
+    match after {
+        Some(after) => write(change, after),
+        None => {
+            fs::remove_file(&change.target).map_err(|error| format!("it can't be removed: {error}"))
+        }
+    }
+}
+
+fn check_unchanged(change: &Change) -> Result<(), String> {
+    let now = files::see(&change.path, None)?;
+    let is_same = now.target == change.target && now.text == change.before;
+    is_same.then_some(()).ok_or_else(|| CHANGED.to_owned())
+}
+
+fn write(change: &Change, after: &str) -> Result<(), String> {
+    let folder = change.target.parent().map(PathBuf::from).unwrap_or_default();
+    let is_private = change.scope == Scope::User && files::is_private(&folder);
+    files::replace(&change.target, after, is_private)
+        .map_err(|error| format!("it can't be written: {error}"))
+}
+
+/// What is put on record: the edit from what stood there before the first init.
+fn kept(change: &Change, after: &str, earlier: Option<&Kept>, project: &Path) -> Kept {
+    let before = change.before.as_deref().unwrap_or_default();
+    // Where somebody took our part out by hand, this is the first time.
+    let earlier = earlier.filter(|_| change.is_known);
+    let original = match earlier {
+        Some(earlier) => earlier.trace.as_ref().and_then(|trace| trace.undo(before)),
+        None => Some(before.to_owned()),
+    };
+    let trace = original.map(|original| Trace::between(&original, after));
+    let mut clients = earlier.map(|earlier| earlier.clients.clone()).unwrap_or_default();
+    clients.extend(change.clients.iter().copied().map(Client::name).map(str::to_owned));
+    Kept {
+        what: change.what,
+        clients,
+        project: (change.scope == Scope::Project).then(|| project.to_owned()),
+        is_new: change.before.is_none() || earlier.is_some_and(|earlier| earlier.is_new),
+        trace: trace.filter(|trace| !holds_token(trace)),
+    }
+}
+
+/// A token that somebody wrote into an entry by hand is copied nowhere.
+fn holds_token(trace: &Trace) -> bool {
+    serde_json::to_string(trace).map_or(true, |text| text.contains(PREFIX))
+}

@@ -1,0 +1,163 @@
+//! What `--remove` would change: everything that the record tells of, and what a record that is
+//! lost would have told of.
+//!
+//! Where what was put in still stands as it was, the bytes come back that were there before.
+//! Otherwise only the entry or the block is cut out, and the person is told.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use reqlore_client_config::edit::{self, Slot, block};
+use reqlore_client_config::{Client, Scope, Surroundings};
+
+use super::plan::{self, Change, Outcome, Plan};
+use super::record::{Kept, Record, What};
+use super::{Options, agents, files};
+
+const EDITED: &str = "it was edited since: only what is Reqlore's goes, the rest stays";
+const UNRECORDED: &str =
+    "there is no record of it: only what is Reqlore's goes, whatever stood there before";
+
+pub(super) fn plan(
+    options: &Options,
+    present: &[Client],
+    record: &Record,
+    around: &Surroundings,
+) -> Plan {
+    let mut plan = Plan::default();
+    let is_asked = |kept: &Kept| is_asked(kept, options, around);
+    for (path, kept) in record.files.iter().filter(|(_, kept)| is_asked(kept)) {
+        plan.changes.push(recorded(path, kept, around));
+    }
+    for client in present {
+        // What has no place here was not put anywhere either.
+        let Ok((scope, place)) = plan::place(*client, options.scope(), around) else { continue };
+        let seen = files::see(&place.file, None);
+        if seen.is_ok_and(|seen| record.files.contains_key(&seen.target)) {
+            continue;
+        }
+        let change = plan.change(*client, scope, &place, around);
+        take(change, |text| take_entry(text, &[place.slot]), UNRECORDED);
+    }
+    add_agents_md(&mut plan, options, record, around);
+    plan.changes.sort_by_key(|change| change.what != What::Entry);
+    plan
+}
+
+fn is_asked(kept: &Kept, options: &Options, around: &Surroundings) -> bool {
+    let is_here = kept.project.as_ref().is_none_or(|project| *project == around.project);
+    let scope = if kept.project.is_some() { Scope::Project } else { Scope::User };
+    let is_in_scope = options.scope().is_none_or(|asked| asked == scope);
+    let is_named = |client: &Client| kept.clients.contains(client.name());
+    let is_of_client = options.client.is_empty() || options.client.iter().any(is_named);
+    kept.what != What::Block && is_here && is_in_scope && is_of_client
+}
+
+/// AGENTS.md is for all clients of the project, so it stays while one of them has its entry.
+fn add_agents_md(plan: &mut Plan, options: &Options, record: &Record, around: &Surroundings) {
+    let going: BTreeSet<&Path> = plan.changes.iter().map(|change| &*change.target).collect();
+    let is_of_project = |kept: &Kept| kept.project.as_ref() == Some(&around.project);
+    let mut entries = record.files.iter().filter(|(_, kept)| kept.what == What::Entry);
+    let is_needed =
+        entries.any(|(path, kept)| is_of_project(kept) && !going.contains(path.as_path()));
+    if options.no_agents_md || is_needed || options.scope() == Some(Scope::User) {
+        return;
+    }
+    let mut blocks = record.files.iter().filter(|(_, kept)| kept.what == What::Block);
+    if let Some((path, kept)) = blocks.find(|(_, kept)| is_of_project(kept)) {
+        plan.changes.push(recorded(path, kept, around));
+        return;
+    }
+    let path = around.project.join(agents::FILE);
+    let mut change = see(What::Block, &[], Scope::Project, &path, around);
+    take(&mut change, take_block, UNRECORDED);
+    plan.changes.push(change);
+}
+
+fn see(what: What, clients: &[Client], scope: Scope, path: &Path, a: &Surroundings) -> Change {
+    let titles: Vec<&str> = clients.iter().map(|client| client.title()).collect();
+    let title = match what {
+        What::Entry => titles.join(", "),
+        What::Block => "Assistants".to_owned(),
+        What::Beginning => "To begin with".to_owned(),
+    };
+    let mut change = Change::see(what, &title, scope, path, &a.project);
+    change.clients = clients.to_vec();
+    change
+}
+
+/// What the record tells of one file.
+fn recorded(path: &Path, kept: &Kept, around: &Surroundings) -> Change {
+    let scope = if kept.project.is_some() { Scope::Project } else { Scope::User };
+    let clients: Vec<Client> = kept.clients.iter().filter_map(|name| Client::named(name)).collect();
+    let mut change = see(kept.what, &clients, scope, path, around);
+    let Some(text) = change.before.clone() else { return change };
+    match (kept.trace.as_ref().and_then(|trace| trace.undo(&text)), kept.what) {
+        (Some(undone), _) => change.become_text(Ok(undone)),
+        (None, What::Entry) => {
+            let places = clients.iter().filter_map(|client| client.place(scope, around).ok());
+            let slots: Vec<Slot> = places.map(|place| place.slot).collect();
+            take(&mut change, |text| take_entry(text, &slots), EDITED);
+        }
+        (None, What::Block) => take(&mut change, take_block, EDITED),
+        (None, What::Beginning) if text.is_empty() => {}
+        // All of it was ours; by now it is somebody's work.
+        (None, What::Beginning) => return change,
+    }
+    change.is_known = true;
+    if kept.is_new && !change.is_refused() && is_nothing(change.text()) {
+        change.remove_file();
+    }
+    change
+}
+
+/// Cuts out what is ours, and says what that means.
+fn take(change: &mut Change, cut: impl Fn(&str) -> Result<String, String>, why: &str) {
+    let Some(text) = change.before.clone().filter(|_| !change.is_refused()) else { return };
+    change.become_text(cut(&text));
+    change.is_known = !matches!(change.outcome, Outcome::Same);
+    if let Outcome::Write { note, .. } = &mut change.outcome {
+        *note = Some(why.to_owned());
+    }
+}
+
+fn take_entry(text: &str, slots: &[Slot]) -> Result<String, String> {
+    let mut text = text.to_owned();
+    for slot in slots {
+        text = edit::take(&text, *slot).map_err(|error| error.to_string())?;
+    }
+    Ok(text)
+}
+
+fn take_block(text: &str) -> Result<String, String> {
+    block::take(text).map_err(|error| error.to_string())
+}
+
+/// Is a file that init made as good as empty, with only what surrounded an entry left?
+fn is_nothing(text: &str) -> bool {
+    let words = text.trim_start_matches('\u{feff}').trim();
+    words.is_empty() || is_empty_json(words)
+}
+
+/// Are there only maps in it, like `{ "mcpServers": {} }`?
+fn is_empty_json(text: &str) -> bool {
+    fn is_empty(value: &serde_json::Value) -> bool {
+        value.as_object().is_some_and(|map| map.values().all(is_empty))
+    }
+    serde_json::from_str(text).is_ok_and(|value| is_empty(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_surrounded_an_entry_is_nothing() {
+        for text in ["", "\n", "{}", "{\n  \"mcpServers\": {}\n}\n", "{\"a\": {\"b\": {}}}"] {
+            assert!(is_nothing(text), "{text}");
+        }
+        for text in ["x", "{\"a\": 1}", "{} // mine", "{\"a\": []}", "# mine\n"] {
+            assert!(!is_nothing(text), "{text}");
+        }
+    }
+}

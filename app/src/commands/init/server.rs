@@ -1,0 +1,343 @@
+//! The server as clients are told of it: what is started with which arguments, or where it is.
+//!
+//! The settings are those given as flags with `init` itself. A token is never among them: a client
+//! gets the name of a variable, and what was mistaken for that name is not repeated in a message.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use reqlore_client_config::{Client, Place, Scope, Server, Surroundings};
+use reqlore_domain::identity::redact;
+
+use super::Options;
+use crate::Failure;
+use crate::config::{toolsets, variable};
+use crate::settings::Flags;
+use crate::storage::{Storage, resolved};
+use crate::telemetry;
+
+/// What the launcher of the npm package says of itself.
+const LAUNCHER_VARIABLE: &str = "REQLORE_LAUNCHER";
+const PROGRAM: &str = "reqlore";
+/// Longer names of variables are mistakes.
+const MAX_NAME: usize = 64;
+/// So long a value in a query is more than a choice.
+const LONG_VALUE: usize = 16;
+const SECRET_NAMES: [&str; 6] = ["token", "key", "secret", "auth", "pass", "sig"];
+
+/// What every client shall know, before it is told in its own way.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Command { is_npx: bool, settings: Vec<Argument> },
+    Url { url: String, token_variable: String },
+}
+
+/// An argument of the server's command.
+#[derive(Debug)]
+pub(super) enum Argument {
+    Word(String),
+    /// A place, named from the working directory; what stands before it is part of the argument.
+    Place {
+        before: String,
+        path: PathBuf,
+    },
+}
+
+impl Wanted {
+    pub(super) fn read(
+        flags: &Flags,
+        options: &Options,
+        around: &Surroundings,
+    ) -> Result<Self, Failure> {
+        if flags.listen.is_some() || flags.behind_proxy.is_some() {
+            return Err(Failure::usage(
+                "--listen and --behind-proxy are for the server itself; clients are told of one \
+                 over http with --transport http --url URL",
+            ));
+        }
+        match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
+            ("stdio", None) => Ok(Self::Command {
+                is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some("npx"),
+                settings: settings(flags, around)?,
+            }),
+            ("stdio", Some(_)) => {
+                Err(Failure::usage("--url is for a server over http; add --transport http"))
+            }
+            ("http", None) => Err(Failure::usage(
+                "--transport http needs --url URL, where the server is, like \
+                 https://reqlore.example.org/mcp",
+            )),
+            ("http", Some(url)) => {
+                check_no_settings(flags)?;
+                check_url(url)?;
+                check_variable(&options.token_variable)?;
+                let token_variable = options.token_variable.clone();
+                Ok(Self::Url { url: url.to_owned(), token_variable })
+            }
+            (other, _) => {
+                Err(Failure::usage(format!("transport: {other:?} must be stdio or http")))
+            }
+        }
+    }
+
+    /// The same for one client's file, and what a person should know of it.
+    pub(super) fn of(
+        &self,
+        client: Client,
+        scope: Scope,
+        place: &Place,
+        around: &Surroundings,
+    ) -> (Server, Option<String>) {
+        let (is_npx, settings) = match self {
+            Self::Url { url, token_variable } => {
+                let (url, token_variable) = (url.clone(), token_variable.clone());
+                return (Server::Url { url, token_variable }, None);
+            }
+            Self::Command { is_npx, settings } => (*is_npx, settings),
+        };
+        let (program, mut arguments) = match is_npx {
+            true => ("npx".to_owned(), vec!["-y".to_owned(), PROGRAM.to_owned()]),
+            false => (program(scope, around), Vec::new()),
+        };
+        let is_relative = scope == Scope::Project && place.starts_in_project;
+        let project = is_relative.then_some(&*around.project);
+        arguments.extend(settings.iter().map(|setting| setting.of(project)));
+        if !place.starts_in_project {
+            let variable = client.project_variable().map(str::to_owned);
+            let path = || around.project.to_string_lossy().into_owned();
+            arguments.extend(["--root".to_owned(), variable.unwrap_or_else(path)]);
+        }
+        let path = |word: &&String| word.split_once(":/").is_some() || word.starts_with('/');
+        let path = std::iter::once(&program).chain(&arguments).find(path);
+        let warning = path.filter(|_| scope == Scope::Project).map(|path| {
+            format!(
+                "{} is for everybody who works on the project, but {path} is a path of this \
+                 machine; put reqlore on the PATH, name places in the project, or use --scope user",
+                place.file.display()
+            )
+        });
+        (Server::Command { program, arguments }, warning)
+    }
+}
+
+impl Argument {
+    /// What is for everybody is named from the `project`, in whose folder the server is started.
+    fn of(&self, project: Option<&Path>) -> String {
+        match self {
+            Self::Word(word) => word.clone(),
+            Self::Place { before, path } => {
+                match project.and_then(|project| path.strip_prefix(project).ok()) {
+                    Some(inside) => format!("{before}./{}", inside.display()),
+                    None => format!("{before}{}", path.display()),
+                }
+            }
+        }
+    }
+}
+
+/// What starts the server where the launcher doesn't. A file for everybody names no path, and a
+/// program with a window does not see the PATH of a shell.
+fn program(scope: Scope, around: &Surroundings) -> String {
+    let names = [PROGRAM.to_owned(), format!("{PROGRAM}.exe")];
+    let folders = around.path.iter().filter(|folder| folder.is_absolute());
+    let mut candidates = folders.flat_map(|folder| names.each_ref().map(|name| folder.join(name)));
+    let found = candidates.find(|candidate| is_program(candidate));
+    match (scope, found) {
+        (Scope::Project, Some(_)) => PROGRAM.to_owned(),
+        (Scope::User, Some(found)) => found.to_string_lossy().into_owned(),
+        (_, None) => {
+            let own = std::env::current_exe().map(|own| own.to_string_lossy().into_owned());
+            own.unwrap_or_else(|_| PROGRAM.to_owned())
+        }
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::metadata(path);
+    metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The settings given as flags, as arguments of the command.
+fn settings(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, Failure> {
+    let mut arguments = Vec::new();
+    let mut add = |flag: &str, value: Argument| {
+        arguments.extend([Argument::Word(flag.to_owned()), value]);
+    };
+    if let Some(storage) = &flags.storage {
+        let base = absolute(Path::new("."))?;
+        let read = Storage::read(storage, &around.project, &base)?;
+        let place = storage.split_once(':').map_or("", |(_, place)| place);
+        let before = format!("{}:", read.name());
+        add(
+            "--storage",
+            match place {
+                "" => Argument::Word(read.name().to_owned()),
+                _ => Argument::Place { before, path: read.place().to_owned() },
+            },
+        );
+    }
+    if let Some(list) = &flags.toolsets {
+        toolsets(list)?;
+        add("--toolsets", Argument::Word(list.clone()));
+    }
+    if let Some(file) = &flags.config {
+        let path = absolute(file)?;
+        if !path.is_file() {
+            let path = path.display();
+            return Err(Failure::refused(format!("--config: {path} is no file; name one")));
+        }
+        add("--config", Argument::Place { before: String::new(), path });
+    }
+    if let Some(level) = &flags.log {
+        telemetry::targets(level)?;
+        add("--log", Argument::Word(level.clone()));
+    }
+    if flags.read_only {
+        arguments.push(Argument::Word("--read-only".to_owned()));
+    }
+    Ok(arguments)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let absolute = std::path::absolute(path).map_err(|error| {
+        Failure::refused(format!("the working directory can't be used: {error}"))
+    })?;
+    Ok(resolved(&absolute))
+}
+
+fn check_no_settings(flags: &Flags) -> Result<(), Failure> {
+    let given = [
+        ("--storage", flags.storage.is_some()),
+        ("--toolsets", flags.toolsets.is_some()),
+        ("--config", flags.config.is_some()),
+        ("--log", flags.log.is_some()),
+        ("--read-only", flags.read_only),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Failure::usage(format!(
+            "{flag} is for a server that the client starts; one over http has its own settings"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with the address is said without the address, which may hold a secret.
+fn check_url(url: &str) -> Result<(), Failure> {
+    let wrong = |what: &str| Err(Failure::usage(format!("--url {what}")));
+    let Ok(parsed) = url.parse::<http::Uri>() else {
+        return wrong("must be the address of the server, like https://reqlore.example.org/mcp");
+    };
+    let (Some(scheme), Some(authority)) = (parsed.scheme_str(), parsed.authority()) else {
+        return wrong("must begin with https:// (or http:// for this machine) and name a host");
+    };
+    if authority.as_str().contains('@') {
+        return wrong(
+            "must not hold a user and a password: it stands in a file. The token comes from the \
+             variable that --token-variable names",
+        );
+    }
+    if redact(url) != url || parsed.query().is_some_and(has_secret) || url.contains('#') {
+        return wrong(
+            "looks as if it held a token: it stands in a file. The token comes from the variable \
+             that --token-variable names",
+        );
+    }
+    match scheme {
+        "https" => Ok(()),
+        "http" if is_loopback(parsed.host().unwrap_or_default()) => Ok(()),
+        "http" => wrong(
+            "must begin with https://, because the token would travel in the clear; http:// is \
+             for localhost and 127.0.0.1 alone",
+        ),
+        _ => wrong("must begin with https://, or with http:// for this machine"),
+    }
+}
+
+fn has_secret(query: &str) -> bool {
+    query.split('&').any(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or(("", pair));
+        let name = name.to_lowercase();
+        value.len() >= LONG_VALUE || SECRET_NAMES.iter().any(|secret| name.contains(secret))
+    })
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.parse::<Ipv4Addr>();
+    host.eq_ignore_ascii_case("localhost")
+        || host == "[::1]"
+        || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn check_variable(name: &str) -> Result<(), Failure> {
+    let fits =
+        |letter: u8| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == b'_';
+    let is_name = !name.is_empty()
+        && name.len() <= MAX_NAME
+        && name.bytes().all(fits)
+        && !name.starts_with(|first: char| first.is_ascii_digit());
+    if is_name {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "--token-variable must be the name of a variable, in capitals, digits and underscores, \
+         like REQLORE_TOKEN. What was given is not repeated here: if it is the token itself, put \
+         it into that variable, and it stays out of every file",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(checked: Result<(), Failure>) -> String {
+        checked.err().map(|failure| failure.message).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_address_holds_no_secret_and_sends_none_in_the_clear() {
+        for url in [
+            "https://reqlore.example.org/mcp",
+            "https://reqlore.example.org:8443/mcp?project=shop",
+            "http://localhost:8080/mcp",
+            "http://127.0.0.1:8080/mcp",
+            "http://127.9.9.9/mcp",
+            "http://[::1]:8080/mcp",
+        ] {
+            assert_eq!(said(check_url(url)), "", "{url}");
+        }
+        for (url, reason) in [
+            ("", "must be the address"),
+            ("reqlore.example.org/mcp", "must be"),
+            ("/mcp", "must begin with https://"),
+            ("ftp://example.org", "must begin with https://"),
+            ("http://example.org/mcp", "in the clear"),
+            ("http://127.0.0.1.example.org/mcp", "in the clear"),
+            ("http://localhost.example.org/mcp", "in the clear"),
+            ("https://ada:hunter2@example.org/mcp", "must not hold a user and a password"),
+            ("http://localhost@example.org/mcp", "must not hold a user and a password"),
+            ("https://example.org/mcp?token=hunter2", "held a token"),
+            ("https://example.org/mcp?API_KEY=hunter2", "held a token"),
+            ("https://example.org/mcp?x=hunter2hunter2hunter2", "held a token"),
+            ("https://example.org/reqlore_pat_hunter2hunter2hunter2", "held a token"),
+            ("https://example.org/mcp#hunter2", "held a token"),
+        ] {
+            let message = said(check_url(url));
+            assert!(message.contains(reason), "{url}: {message}");
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_variable_has_a_name_and_no_secret_for_one() {
+        for name in ["REQLORE_TOKEN", "_T", "TEAM2"] {
+            assert_eq!(said(check_variable(name)), "", "{name}");
+        }
+        let long = "A".repeat(65);
+        for name in ["", "2TEAM", "A B", "A=B", "${A}", "hunter2", "reqlore_pat_hunter2", &long] {
+            let message = said(check_variable(name));
+            assert!(message.contains("must be the name of a variable"), "{name}: {message}");
+            assert!(name.is_empty() || !message.contains(name), "{message}");
+        }
+    }
+}
