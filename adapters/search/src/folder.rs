@@ -149,6 +149,15 @@ impl Folder {
     }
 }
 
+/// Is there a manifest that this program wrote, and all that it lists?
+pub(crate) fn is_whole(folder: &Path) -> bool {
+    let manifest = checked::read(&folder.join("manifest"), &form());
+    let listed = manifest.as_deref().and_then(parse);
+    listed.is_some_and(|(files, ..)| {
+        files.keys().all(|name| fs::metadata(folder.join("words").join(name)).is_ok())
+    })
+}
+
 fn lock(folder: &Path) -> Option<File> {
     let path = folder.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(path);

@@ -15,6 +15,7 @@ mod few;
 mod filter;
 mod folder;
 mod meaning;
+pub mod outside;
 mod project;
 mod projects;
 mod rank;

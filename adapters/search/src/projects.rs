@@ -87,7 +87,7 @@ impl Projects {
 /// Where a project's cache is. A key that is a path says all of it, and the store of files calls
 /// its default project by the path of the store; so a folder of documents has one cache, whichever
 /// way somebody came to it.
-fn folder_name(store: &str, key: &ProjectKey) -> String {
+pub(crate) fn folder_name(store: &str, key: &ProjectKey) -> String {
     let mut name = blake3::Hasher::new();
     if key.is_default() {
         name.update(store.as_bytes());

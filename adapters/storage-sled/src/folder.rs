@@ -48,6 +48,11 @@ pub(crate) fn prepare(folder: &Path) -> StoreResult<Found> {
     Ok(found)
 }
 
+/// The same without changing anything.
+pub(crate) fn inspect(folder: &Path) -> StoreResult<Found> {
+    look(folder, &names(folder)?)
+}
+
 /// What sled would make with rights for all.
 fn make(folder: &Path) -> io::Result<()> {
     options().write(true).create(true).truncate(false).mode(0o600).open(folder.join(DB))?;

@@ -18,6 +18,7 @@ mod heads;
 mod identity;
 mod keys;
 mod open;
+pub mod outside;
 mod overflow;
 mod read;
 mod values;

@@ -46,20 +46,37 @@ pub(crate) enum Use {
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     pub(crate) place: Arc<Place>,
-    /// Nothing beside the file can be written, so SQLite is told that nobody writes at all.
-    pub(crate) frozen: bool,
+    pub(crate) mode: Mode,
+}
+
+/// How the files are opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// To read and to write, beside others.
+    Shared,
+    /// Nothing beside the file can be written, or shall be, so SQLite is told that nobody writes.
+    Frozen,
+    /// To read beside others that write.
+    Looking,
 }
 
 impl Connector {
     /// For writing, the file is created if there is none.
     pub(crate) fn open(&self, purpose: Use) -> rusqlite::Result<Connection> {
-        let mut connection = if self.frozen {
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            Connection::open_with_flags(frozen(&self.place.file), flags)?
-        } else {
-            let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
-            flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == Use::Write);
-            Connection::open_with_flags(&self.place.file, flags)?
+        let mut connection = match self.mode {
+            Mode::Frozen => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+                Connection::open_with_flags(frozen(&self.place.file), flags)?
+            }
+            Mode::Looking => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+                Connection::open_with_flags(&self.place.file, flags)?
+            }
+            Mode::Shared => {
+                let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+                flags.set(OpenFlags::SQLITE_OPEN_CREATE, purpose == Use::Write);
+                Connection::open_with_flags(&self.place.file, flags)?
+            }
         };
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         if purpose == Use::Alone {

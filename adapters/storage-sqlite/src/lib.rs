@@ -11,6 +11,7 @@ mod connection;
 mod error;
 mod identity;
 mod json;
+mod look;
 mod place;
 mod pool;
 mod read;
@@ -32,8 +33,9 @@ use reqlore_group_commit::Writer;
 use rusqlite::Connection;
 
 use check::Check;
-use connection::{Connector, Use, is_too_old, needs_freezing};
+use connection::{Connector, Mode, Use, is_too_old, needs_freezing};
 use error::{Failed, refused, system};
+pub use look::Looked;
 use place::Place;
 use pool::Pool;
 use write::Engine;
@@ -76,12 +78,12 @@ impl SqliteStore {
             );
             return Err(refused(&shown, reason));
         }
-        let mut connector = Connector { place, frozen: false };
+        let mut connector = Connector { place, mode: Mode::Shared };
         let opened = open(&mut connector, migrations);
         let (connection, was_unclean) = opened.map_err(|failed| failed.told_of(&shown))?;
         connector.place.remember();
         let damaged = Arc::new(AtomicBool::new(false));
-        if connector.frozen {
+        if connector.mode == Mode::Frozen {
             tracing::warn!(
                 file = shown,
                 "the database and its folder can only be read; what others write to it shows at \
@@ -117,7 +119,7 @@ fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, b
     });
     let mut connection = match opened {
         Err(error) if needs_freezing(&error) && place.is_there() && !place.has_wal() => {
-            connector.frozen = true;
+            connector.mode = Mode::Frozen;
             connector.open(Use::Write)?
         }
         opened => opened?,

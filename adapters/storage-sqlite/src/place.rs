@@ -132,6 +132,11 @@ impl Place {
         fs::metadata(&self.wal).is_ok_and(|found| found.len() > 0)
     }
 
+    /// Is there a log at all, if an empty one? Then somebody may be about to write to it.
+    pub(crate) fn has_log(&self) -> bool {
+        fs::metadata(&self.wal).is_ok()
+    }
+
     /// Nobody else may read it. SQLite gives the files beside it the same rights.
     pub(crate) fn make_private(&self) -> StoreResult<()> {
         let set = fs::set_permissions(&self.file, Permissions::from_mode(0o600));

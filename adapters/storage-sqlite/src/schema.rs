@@ -31,7 +31,11 @@ pub(crate) const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
 /// Which schema the database has; 0 for one that is empty.
-fn version_of(place: &Place, connection: &Connection, newest: usize) -> Result<usize, Failed> {
+pub(crate) fn version_of(
+    place: &Place,
+    connection: &Connection,
+    newest: usize,
+) -> Result<usize, Failed> {
     let header = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let (application, version) = (header("application_id")?, header("user_version")?);
     let holds = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";

@@ -15,14 +15,14 @@ use reqlore_group_commit::Engine as _;
 use rusqlite::Connection;
 
 use super::{at, made, place, storage, told, try_put};
-use crate::connection::Connector;
+use crate::connection::{Connector, Mode};
 use crate::place::Place;
 use crate::schema::MIGRATIONS;
 use crate::write::Engine;
 
 pub(super) fn engine(file: &Path) -> Engine {
     let place = Arc::new(Place::prepare(file).unwrap());
-    let mut connector = Connector { place, frozen: false };
+    let mut connector = Connector { place, mode: Mode::Shared };
     let (connection, _) = crate::open(&mut connector, MIGRATIONS).unwrap();
     let place = connector.place;
     let schema = MIGRATIONS.len();

@@ -1,0 +1,38 @@
+//! What is kept of a project's index, looked at from outside.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use reqlore_domain::project::ProjectKey;
+
+use crate::folder::is_whole;
+use crate::projects::folder_name;
+
+/// What lies in the cache for one project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub folder: PathBuf,
+    /// Are there words that can be read? Else they are built anew at the next question.
+    pub words: bool,
+    /// Models whose vectors are there.
+    pub models: Vec<String>,
+}
+
+/// Looks into the cache; `None` where there is nothing for the project.
+pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Kept>> {
+    let folder = cache.join(folder_name(store, key));
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    let mut models = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let model = name.strip_prefix("vectors-").and_then(|name| name.strip_suffix(".bin"));
+        models.extend(model.map(str::to_owned));
+    }
+    models.sort();
+    let words = is_whole(&folder);
+    Ok(Some(Kept { folder, words, models }))
+}

@@ -1,0 +1,33 @@
+//! What can be told of a folder without changing anything in it.
+//!
+//! The trap: opening a store finishes what killed processes began; who only looks does not.
+
+use std::io;
+use std::path::Path;
+
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::project::ProjectKey;
+use rustix::fs::Access;
+
+use crate::error::refused;
+use crate::local::LOCAL;
+use crate::{Config, FsStore, journal};
+
+impl FsStore {
+    /// Opens the files to read them. Refuses what opening would have to mend first.
+    pub fn look(config: &Config) -> StoreResult<Self> {
+        let store = Self::new(config);
+        if journal::is_there(store.shared.folders.base()) {
+            let reason = "says that a commit is being made, or was interrupted; the next server or \
+                          command that opens these files finishes it";
+            return Err(refused(&format!("{LOCAL}/journal"), reason));
+        }
+        store.shared.check_complete(&ProjectKey::default())?;
+        Ok(store)
+    }
+}
+
+/// May this process make files in a folder?
+pub fn check_writable(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
