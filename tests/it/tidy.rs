@@ -66,6 +66,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "rustix",
         &[
             "reqlore-dump",
+            "reqlore-probe",
             "reqlore-search",
             "reqlore-storage-fs",
             "reqlore-storage-sled",

@@ -1,14 +1,20 @@
 //! `reqlore demo`: what it does in half a minute, on the real server over a real pipe.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
+use reqlore_probe::NoAnswer;
+use reqlore_probe::command::Client as Pipe;
 use serde_json::{Value, json};
 
 use super::print;
 use crate::settings::{self, FILE_VARIABLE};
 use crate::{Failure, OK};
+
+/// Nothing that is shown takes this long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What an MCP client's configuration needs.
 pub(crate) const SNIPPET: &str = r#"{ "mcpServers": { "reqlore": { "command": "reqlore" } } }"#;
@@ -29,14 +35,8 @@ fn play(folder: &Path) -> io::Result<()> {
         folder.display()
     ));
     let mut client = Client::start(folder)?;
-    let hello = client.request(
-        "initialize",
-        &json!({
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": { "name": "reqlore demo", "version": "1" }
-        }),
-    )?;
-    say(&format!("The server speaks MCP {}.\n", text(&hello["result"]["protocolVersion"])));
+    let hello = client.pipe.initialize().map_err(silent)?;
+    say(&format!("The server speaks MCP {}.\n", hello.protocol));
 
     say("1. What an assistant does first: read the instructions.");
     client.call("reqlix_get_instructions", &json!({}))?;
@@ -143,13 +143,14 @@ fn indented(text: &str) -> String {
     text.lines().flat_map(|line| ["   ", line, "\n"]).collect()
 }
 
-/// A client as small as it can be: one request, one answer.
+fn silent(error: NoAnswer) -> io::Error {
+    io::Error::other(format!("the server {}", error.message))
+}
+
+/// The assistant, as far as a demo needs one.
 struct Client {
-    server: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    pipe: Pipe,
     project: Value,
-    id: u64,
 }
 
 impl Client {
@@ -159,32 +160,14 @@ impl Client {
         for variable in settings::all().filter_map(|setting| setting.variable) {
             command.env_remove(variable);
         }
-        let mut server = command
+        command
             .env_remove(FILE_VARIABLE)
             // Nothing of a demo is worth keeping.
             .env("REQLORE_CACHE", "off")
             .args(["serve", "--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"])
-            .arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let (Some(input), Some(output)) = (server.stdin.take(), server.stdout.take()) else {
-            return Err(io::Error::other("the server has no pipes"));
-        };
-        let project = json!(folder);
-        Ok(Self { server, input, output: BufReader::new(output), project, id: 0 })
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> io::Result<Value> {
-        self.id += 1;
-        let request =
-            json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params });
-        writeln!(self.input, "{request}")?;
-        let mut line = String::new();
-        if self.output.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(serde_json::from_str(&line)?)
+            .arg(folder);
+        let pipe = Pipe::start(command, TIMEOUT).map_err(silent)?;
+        Ok(Self { pipe, project: json!(folder) })
     }
 
     /// Calls a tool and shows both sides of it.
@@ -197,7 +180,8 @@ impl Client {
         let shown = arguments.as_object().into_iter().flatten();
         let shown: Vec<String> = shown.map(|(name, value)| format!("{name}: {value}")).collect();
         say(&format!("\n   → {tool}  {}", shown.join(", ")));
-        let answer = self.request("tools/call", &json!({ "name": tool, "arguments": all }))?;
+        let params = json!({ "name": tool, "arguments": all });
+        let answer = self.pipe.request("tools/call", &params).map_err(silent)?;
         let result = &answer["result"];
         let mark = if result["isError"] == true { "✗" } else { "←" };
         for block in result["content"].as_array().into_iter().flatten() {
@@ -212,11 +196,8 @@ impl Client {
         Ok(())
     }
 
-    /// Ends the input; the server answers what it accepted and goes.
     fn end(self) -> io::Result<()> {
-        let Self { mut server, input, .. } = self;
-        drop(input);
-        let status = server.wait()?;
+        let status = self.pipe.end().map_err(silent)?;
         if status.success() {
             Ok(())
         } else {
