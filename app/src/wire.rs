@@ -17,7 +17,8 @@ use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::Index;
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore, create_local};
 use reqlore_storage_sled::SledStore;
-use reqlore_storage_sqlite::SqliteStore;
+use reqlore_storage_sled::outside::Outside;
+use reqlore_storage_sqlite::{Looked, SqliteStore};
 use reqlore_transport_stdio::{Limits, Stdio};
 
 use crate::clock::SystemClock;
@@ -87,6 +88,51 @@ pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, Failure> {
     store(config, storage)
 }
 
+/// A storage as somebody finds it who changes nothing.
+pub(crate) enum Found {
+    /// It is made when a server starts.
+    Absent,
+    /// Its schema, where it has one.
+    Open { store: Arc<dyn Store>, schema: Option<usize> },
+    /// Who opens it next will bring it up to date.
+    Older { schema: usize, newest: usize },
+    /// It can't be opened without being changed.
+    Closed(Outside),
+}
+
+/// Looks at the storage that the configuration names.
+pub(crate) fn look(config: &Config) -> Result<Found, Failure> {
+    let storage = &config.storage;
+    let refused = |error: StoreError| Failure::refused(error.to_string());
+    match std::fs::metadata(storage.place()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Absent),
+        _ => {}
+    }
+    Ok(match storage {
+        Storage::Fs(place) => {
+            let store = FsStore::look(&files(config, place)).map_err(refused)?;
+            Found::Open { store: Arc::new(store), schema: None }
+        }
+        Storage::Sqlite(file) => {
+            let config = reqlore_storage_sqlite::Config { file: file.clone() };
+            let Looked { schema, newest, store } = SqliteStore::look(&config).map_err(refused)?;
+            match store {
+                Some(store) => Found::Open { store: Arc::new(store), schema: Some(schema) },
+                None => Found::Older { schema, newest },
+            }
+        }
+        Storage::Sled(folder) => {
+            let config = reqlore_storage_sled::Config { folder: folder.clone() };
+            Found::Closed(reqlore_storage_sled::outside::look(&config).map_err(refused)?)
+        }
+    })
+}
+
+/// What can't be served as the files are configured.
+pub(crate) fn check_files(config: &Config) -> Result<(), Failure> {
+    files(config, &config.root).check().map_err(Failure::usage)
+}
+
 /// A storage, opened.
 pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
     let refused =
@@ -135,12 +181,17 @@ fn search(config: &Config) -> Result<reqlore_search::Config, Failure> {
     }
     Ok(reqlore_search::Config {
         cache: config.cache.as_ref().map(|cache| cache.join("search")),
-        store: match &config.storage {
-            Storage::Fs(place) => place.to_string_lossy().into_owned(),
-            database => database.to_string(),
-        },
+        store: index_name(&config.storage),
         embedders,
     })
+}
+
+/// What the index calls a storage.
+pub(crate) fn index_name(storage: &Storage) -> String {
+    match storage {
+        Storage::Fs(place) => place.to_string_lossy().into_owned(),
+        database => database.to_string(),
+    }
 }
 
 /// The transport for one client over standard input and output.

@@ -35,7 +35,7 @@ fn play(folder: &Path) -> io::Result<()> {
         folder.display()
     ));
     let mut client = Client::start(folder)?;
-    let hello = client.pipe.initialize().map_err(silent)?;
+    let hello = client.pipe.initialize().map_err(|error| silent(&error))?;
     say(&format!("The server speaks MCP {}.\n", hello.protocol));
 
     say("1. What an assistant does first: read the instructions.");
@@ -143,7 +143,7 @@ fn indented(text: &str) -> String {
     text.lines().flat_map(|line| ["   ", line, "\n"]).collect()
 }
 
-fn silent(error: NoAnswer) -> io::Error {
+fn silent(error: &NoAnswer) -> io::Error {
     io::Error::other(format!("the server {}", error.message))
 }
 
@@ -166,7 +166,7 @@ impl Client {
             .env("REQLORE_CACHE", "off")
             .args(["serve", "--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"])
             .arg(folder);
-        let pipe = Pipe::start(command, TIMEOUT).map_err(silent)?;
+        let pipe = Pipe::start(command, TIMEOUT).map_err(|error| silent(&error))?;
         Ok(Self { pipe, project: json!(folder) })
     }
 
@@ -181,7 +181,7 @@ impl Client {
         let shown: Vec<String> = shown.map(|(name, value)| format!("{name}: {value}")).collect();
         say(&format!("\n   → {tool}  {}", shown.join(", ")));
         let params = json!({ "name": tool, "arguments": all });
-        let answer = self.pipe.request("tools/call", &params).map_err(silent)?;
+        let answer = self.pipe.request("tools/call", &params).map_err(|error| silent(&error))?;
         let result = &answer["result"];
         let mark = if result["isError"] == true { "✗" } else { "←" };
         for block in result["content"].as_array().into_iter().flatten() {
@@ -197,7 +197,7 @@ impl Client {
     }
 
     fn end(self) -> io::Result<()> {
-        let status = self.pipe.end().map_err(silent)?;
+        let status = self.pipe.end().map_err(|error| silent(&error))?;
         if status.success() {
             Ok(())
         } else {

@@ -1,18 +1,100 @@
 //! `reqlore doctor`: looks at everything that stands between a person and a working assistant.
 //!
-//! A finding says what to do next. It changes nothing; what it has to start, it ends.
+//! A finding says what to do next. The traps: it changes nothing, so no storage is opened as a server
+//! opens it, and what it has to start is started in an empty folder and ended. And a project may be
+//! somebody else's: what its files name is started or asked only as far as `trust` allows.
 
+mod clients;
+mod entry;
+mod finding;
+mod git;
+mod http;
+mod instructions;
+mod permissions;
+mod program;
+mod programs;
+mod remote;
+mod search;
+mod settings;
+mod started;
+mod storage;
+mod trust;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use super::print;
+use crate::config::Config;
 use crate::settings::Flags;
-use crate::{Failure, OK};
+use crate::surroundings::surroundings;
+use crate::{Failure, OK, REFUSED};
+use finding::{Area, Findings};
+use programs::Programs;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+    /// Also ask servers elsewhere that the project's own files name, with the token
+    ///
+    /// A repository may name any server. Without this only those on this machine are asked, and
+    /// those that your own files name.
+    #[arg(long)]
+    with_token: bool,
 }
 
-pub(crate) fn run(_flags: &Flags, options: &Options) -> Result<u8, Failure> {
-    let _ = options.json;
-    Ok(OK)
+pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
+    let mut findings = Findings::default();
+    let around = surroundings(flags);
+    let config = settings::look(flags, &mut findings);
+    let root = config.as_ref().map(|config| config.root.clone());
+    let root = root.or_else(|| around.as_ref().ok().map(|around| around.project.clone()));
+    let programs = Programs::find(around.as_ref().ok(), root.as_deref());
+    program::look(&programs, &mut findings);
+    if let Some(config) = config {
+        configured(config, &mut findings);
+    } else {
+        for area in [Area::Storage, Area::Search] {
+            findings.note(area, "not looked at, since the settings are wrong", None);
+        }
+    }
+    match around {
+        Ok(around) => clients::look(&around, &programs, options.with_token, &mut findings),
+        Err(failure) => {
+            findings.warning(Area::Clients, "not looked at", &failure.message);
+        }
+    }
+    if let Some(root) = root {
+        git::look(&root, &programs, &mut findings);
+        instructions::look(&root, &mut findings);
+    }
+    let shown = if options.json {
+        findings.as_json()?
+    } else {
+        findings.as_text(std::io::stdout().is_terminal())
+    };
+    print(&shown)?;
+    Ok(if findings.has_problems() { REFUSED } else { OK })
+}
+
+/// What can be told only where the settings are right.
+fn configured(mut config: Config, findings: &mut Findings) {
+    permissions::look(&config, findings);
+    search::look(&config, findings);
+    // From here on nothing is to be kept of what is read.
+    config.cache = None;
+    "off".clone_into(&mut config.model);
+    let store = storage::look(&config, findings);
+    http::look(&config, store.as_ref(), findings);
+}
+
+/// A path as people know it.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The whole path of this program.
+fn own() -> Option<PathBuf> {
+    std::env::current_exe().ok().and_then(|own| own.canonicalize().ok())
 }

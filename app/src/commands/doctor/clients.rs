@@ -1,0 +1,217 @@
+//! The clients: do they know this server, and does what they know work?
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use reqlore_client_config::{Client, Place, Scope, Surroundings, edit};
+use reqlore_domain::identity::token;
+use reqlore_probe::{Hello, NoAnswer};
+use serde_json::Value;
+
+use super::entry::{Entry, all_texts, is_disabled};
+use super::finding::{Area, Findings};
+use super::instructions::read;
+use super::program::{NAME, VERSION};
+use super::programs::Programs;
+use super::trust::{self, Verdict};
+use super::{remote, shown, started};
+
+/// Some clients keep all that they ever did in the same file.
+const MOST: u64 = 256 << 20;
+
+/// One entry of one client.
+pub(super) struct Subject<'a> {
+    client: Client,
+    pub(super) scope: Scope,
+    pub(super) file: &'a str,
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.client.title(), self.file)
+    }
+}
+
+impl Subject<'_> {
+    /// What a server said of itself.
+    pub(super) fn judge(&self, how: &str, hello: &Hello, findings: &mut Findings) {
+        let Hello { name, version, .. } = hello;
+        let message = format!("{self}: {how} as {name} {version}");
+        if name != NAME {
+            let next = "look whether this entry is meant to start something else";
+            findings.warning(Area::Clients, message, next);
+        } else if version != VERSION {
+            let message = format!("{message}, and this is {VERSION}");
+            findings.warning(Area::Clients, message, "update the older one");
+        } else {
+            findings.ok(Area::Clients, message);
+        }
+    }
+
+    /// The command that makes it right.
+    fn init(&self) -> String {
+        let scope = match self.scope {
+            Scope::Project => "project",
+            Scope::User => "user",
+        };
+        format!("`reqlore init --client {} --scope {scope}`", self.client)
+    }
+}
+
+pub(super) fn look(
+    around: &Surroundings,
+    programs: &Programs,
+    with_token: bool,
+    findings: &mut Findings,
+) {
+    let mut clients =
+        Clients { around, programs, with_token, findings, answers: BTreeMap::default() };
+    let mut is_any = false;
+    for client in Client::ALL {
+        let configured = [Scope::Project, Scope::User].map(|scope| clients.look(client, scope));
+        is_any |= configured.contains(&true);
+        if !configured.contains(&true) && client.is_present(around) {
+            is_any = true;
+            clients.findings.note(
+                Area::Clients,
+                format!("{} is here, and does not know this server", client.title()),
+                Some(&format!("`reqlore init --client {client}` tells it")),
+            );
+        }
+    }
+    if !is_any {
+        let next = "`reqlore init --client NAME` writes for one that is not found; `reqlore init \
+                    --help` says more";
+        findings.note(Area::Clients, "no client was found", Some(next));
+    }
+}
+
+/// A program with the words before its arguments, or with all of them.
+type Started = (std::path::PathBuf, Vec<String>);
+
+struct Clients<'a> {
+    around: &'a Surroundings,
+    programs: &'a Programs,
+    with_token: bool,
+    findings: &'a mut Findings,
+    /// What was started once is not started again.
+    answers: BTreeMap<Started, Result<Hello, NoAnswer>>,
+}
+
+impl Clients<'_> {
+    /// Is there anything to be said of this client's file?
+    fn look(&mut self, client: Client, scope: Scope) -> bool {
+        let Ok(Place { file, slot, .. }) = client.place(scope, self.around) else { return false };
+        // What lies in the project is the project's, whoever calls it his.
+        let is_inside = file.starts_with(&self.around.project);
+        let scope = if is_inside { Scope::Project } else { scope };
+        let named = shown(&file);
+        let of = Subject { client, scope, file: &named };
+        let text = match read(&file, MOST) {
+            Ok(Some(text)) => text,
+            Ok(None) => return false,
+            Err(error) => {
+                let message = format!("{of}: the file can't be read: {error}");
+                let next = "make it a file that you can read, as text";
+                self.findings.warning(Area::Clients, message, next);
+                return true;
+            }
+        };
+        match edit::find(&text, slot) {
+            Ok(Some(value)) => self.entry(&of, &value),
+            Ok(None) => return false,
+            Err(error) => {
+                let message = format!("{of}: the client can't read it: {error}");
+                self.findings.problem(Area::Clients, message, "mend the file by hand");
+            }
+        }
+        true
+    }
+
+    fn entry(&mut self, of: &Subject<'_>, value: &Value) {
+        if all_texts(value).iter().any(|text| text.contains(token::PREFIX)) {
+            self.findings.problem(
+                Area::Clients,
+                format!("{of}: a token stands in the file, for all who may read it"),
+                &format!(
+                    "make a new one with `reqlore token rotate ID`, put it into a variable, and \
+                     run {} with --transport http --url URL",
+                    of.init()
+                ),
+            );
+        }
+        if is_disabled(value) {
+            let next = "the client does not start it until you switch it on there";
+            let message = format!("{of}: the entry is switched off");
+            return self.findings.note(Area::Clients, message, Some(next));
+        }
+        match Entry::read(value) {
+            Entry::Command { program, arguments, variables } => {
+                self.command(of, &program, &arguments, &variables);
+            }
+            Entry::Url { url, token } => {
+                remote::look(of, &url, &token, self.with_token, self.findings);
+            }
+            Entry::Unknown => self.findings.problem(
+                Area::Clients,
+                format!("{of}: the entry names no command and no address"),
+                &format!("{} mends it", of.init()),
+            ),
+        }
+    }
+
+    fn command(
+        &mut self,
+        of: &Subject<'_>,
+        program: &str,
+        arguments: &[String],
+        variables: &[(String, String)],
+    ) {
+        let foreign = trust::foreign(variables);
+        if of.scope == Scope::Project && !foreign.is_empty() {
+            let message = format!("{of}: it sets {} for what it starts", foreign.join(", "));
+            let next = "they were left out here, but a client sets them, and some variables make a \
+                        program start others; look whether you want that";
+            self.findings.warning(Area::Clients, message, next);
+        }
+        let (key, answer) = match trust::judge(program, arguments, of.scope, self.programs) {
+            Verdict::Ours { program, before, arguments } => {
+                if let Err(wrong) = trust::check_arguments(&arguments) {
+                    let message = format!("{of}: its arguments are wrong: {wrong}");
+                    let next = format!("{} mends it", of.init());
+                    return self.findings.problem(Area::Clients, message, &next);
+                }
+                let key = (program, before);
+                let known = self.answers.get(&key).cloned();
+                let answer = known.unwrap_or_else(|| started::ours(&key.0, &key.1));
+                (key, answer)
+            }
+            Verdict::Theirs { program } => {
+                let answer = started::theirs(&program, arguments, variables);
+                ((program, arguments.to_vec()), answer)
+            }
+            Verdict::Absent => {
+                let message = format!("{of}: there is no program {program:?}");
+                let next = format!("install it, or run {}", of.init());
+                return self.findings.problem(Area::Clients, message, &next);
+            }
+            Verdict::Refused(why) => {
+                let message = format!("{of}: {program:?} was not started: {why}");
+                let next = format!(
+                    "look at the file before you let a client start that; {} makes it start \
+                     Reqlore",
+                    of.init()
+                );
+                return self.findings.warning(Area::Clients, message, &next);
+            }
+        };
+        match &answer {
+            Ok(hello) => of.judge(&format!("`{program}` starts and answers"), hello, self.findings),
+            Err(error) => {
+                let message = format!("{of}: `{program}` {}", error.message);
+                self.findings.problem(Area::Clients, message, &error.next);
+            }
+        }
+        self.answers.insert(key, answer);
+    }
+}

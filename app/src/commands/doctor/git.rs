@@ -1,0 +1,123 @@
+//! Git: what must not get into the repository, and what has to.
+//!
+//! The trap: git runs programs that a repository's own configuration names. So only the rules of
+//! ignoring are asked, without the index, without hooks, without fetching, and not in a repository
+//! that lies inside of another folder by surprise.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use reqlore_probe::command::{self, Output};
+
+use super::finding::{Area, Findings};
+use super::programs::Programs;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const GUARDS: [&str; 7] = [
+    "--no-pager",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "safe.bareRepository=explicit",
+];
+const ENVIRONMENT: [(&str, &str); 5] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("LC_ALL", "C"),
+];
+
+/// What is this machine's alone, by an example.
+const LOCAL: (&str, &str) = (".reqlore/local", ".reqlore/local/identity.json");
+/// What is everybody's: the folder, and an example of what lies in it.
+const SHARED: [(&str, &str); 6] = [
+    (".reqlore/backlog", ".reqlore/backlog/requirements/REQ-001-000000.md"),
+    ("docs/development/requirements", "docs/development/requirements/AGENTS.md"),
+    ("docs/dev/req", "docs/dev/req/AGENTS.md"),
+    (".ixchel", ".ixchel/decisions/dec-000000.md"),
+    (".knowledge/config.yaml", ".knowledge/config.yaml"),
+    ("reqlore.toml", "reqlore.toml"),
+];
+
+pub(super) fn look(root: &Path, programs: &Programs, findings: &mut Findings) {
+    let Some(git) = programs.named("git") else {
+        return findings.note(Area::Git, "there is no git on PATH; nothing was asked of it", None);
+    };
+    match run(&git, root, &["rev-parse", "--is-inside-work-tree"]) {
+        Ok(Output { code: Some(0), text, .. }) if text.trim() == "true" => {}
+        Ok(Output { errors, .. }) if !errors.contains("not a git repository") => {
+            let next = "mend what git says; until then nobody knows what it would ignore";
+            let message = format!("git can't be asked here: {errors}");
+            return findings.warning(Area::Git, message, next);
+        }
+        Ok(_) => {
+            let next = "`git init` keeps the history of requirements with that of the code";
+            let message = "the project is in no git repository";
+            return findings.note(Area::Git, message, Some(next));
+        }
+        Err(error) => return unasked(&error, findings),
+    }
+    let is_there = |(place, _): &&(&str, &str)| root.join(place).symlink_metadata().is_ok();
+    let local = Some(&LOCAL).filter(is_there);
+    let shared: Vec<_> = SHARED.iter().filter(is_there).collect();
+    let mut asked = vec!["check-ignore", "--no-index", "--"];
+    asked.extend(local.iter().chain(&shared).map(|(_, example)| *example));
+    if asked.len() == 3 {
+        return findings.ok(Area::Git, "the project is in a git repository");
+    }
+    let ignored = match run(&git, root, &asked) {
+        Ok(Output { code: Some(0 | 1), text, .. }) => text,
+        Ok(Output { errors, .. }) => {
+            let next = "mend what git says";
+            return findings.warning(Area::Git, format!("git can't tell: {errors}"), next);
+        }
+        Err(error) => return unasked(&error, findings),
+    };
+    let is_ignored = |(_, example): &&(&str, &str)| ignored.lines().any(|line| line == *example);
+    judge(local.is_none_or(|local| is_ignored(&local)), &shared, is_ignored, findings);
+}
+
+fn judge(
+    hides_local: bool,
+    shared: &[&(&str, &str)],
+    is_ignored: impl Fn(&&(&str, &str)) -> bool,
+    findings: &mut Findings,
+) {
+    let hidden: Vec<&str> =
+        shared.iter().filter(|place| is_ignored(place)).map(|(place, _)| *place).collect();
+    if !hides_local {
+        findings.problem(
+            Area::Git,
+            format!("{} is not ignored, and may hold users, tokens and the audit", LOCAL.0),
+            "put `*` into .reqlore/local/.gitignore, and take out of git what got in",
+        );
+    }
+    for place in &hidden {
+        findings.warning(
+            Area::Git,
+            format!("{place} is ignored, so what is written there stays on this machine"),
+            &format!(
+                "`git check-ignore -v {place}` shows the rule; take it out, or make an \
+                      exception with `!{place}`"
+            ),
+        );
+    }
+    if hides_local && hidden.is_empty() {
+        let message = "documents are for everybody, and .reqlore/local for this machine alone";
+        findings.ok(Area::Git, message);
+    }
+}
+
+fn unasked(error: &reqlore_probe::NoAnswer, findings: &mut Findings) {
+    findings.warning(Area::Git, format!("git {}", error.message), &error.next);
+}
+
+fn run(git: &Path, root: &Path, arguments: &[&str]) -> Result<Output, reqlore_probe::NoAnswer> {
+    let mut command = Command::new(git);
+    command.args(GUARDS).args(arguments).envs(ENVIRONMENT).current_dir(root);
+    command::output(command, TIMEOUT)
+}

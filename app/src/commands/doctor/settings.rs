@@ -1,0 +1,37 @@
+//! The settings: do they say something that a server can run by?
+
+use super::finding::{Area, Findings};
+use super::shown;
+use crate::config::{Config, variable};
+use crate::settings::{FILE, FILE_VARIABLE, Flags};
+use crate::{Failure, telemetry, wire};
+
+/// Everything that needs the settings is left out where they are wrong.
+pub(super) fn look(flags: &Flags, findings: &mut Findings) -> Option<Config> {
+    let config = match resolve(flags) {
+        Ok(config) => config,
+        Err(failure) => {
+            let next = "mend that; `reqlore --print-config` shows each setting, its value and \
+                        where it came from";
+            findings.problem(Area::Settings, failure.message, next);
+            return None;
+        }
+    };
+    let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(Into::into));
+    let usual = config.root.join(FILE);
+    let file = named.or_else(|| usual.symlink_metadata().is_ok().then_some(usual));
+    let from = file.map_or_else(
+        || format!("there is no {FILE}; the defaults count, and what flags and environment say"),
+        |file| format!("{} counts", shown(&file)),
+    );
+    findings.ok(Area::Settings, format!("the root is {}; {from}", shown(&config.root)));
+    Some(config)
+}
+
+/// All that a server looks at before it starts.
+fn resolve(flags: &Flags) -> Result<Config, Failure> {
+    let config = Config::resolve(flags)?;
+    telemetry::targets(&config.log)?;
+    wire::check_files(&config)?;
+    Ok(config)
+}
