@@ -22,6 +22,7 @@ mod model;
 mod moving;
 mod over_http;
 mod plain;
+mod readme;
 mod rights;
 mod schemas;
 mod secrets;

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Reads requirements in reqlix's later format and prints a backlog for load_backlog.py.
+
+    python3 reqlix_to_backlog.py docs/development/requirements > backlog.json
+
+A category (a file) becomes an epic, a chapter (`# Chapter`) a user story, and a requirement
+(`## G.G.1: Title`) a requirement, whose title keeps the index it had. Headings in fenced code are
+text. The trap: the format says nothing of priorities and types, so all are medium and functional
+until somebody looks.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+CHAPTER = re.compile(r" {0,3}# +(.*)")
+REQUIREMENT = re.compile(r" {0,3}## +([^\s:]+: .*)")
+
+
+def category(path):
+    """One file as an epic."""
+    stories, text, fence = [], None, None
+    for line in path.read_text(encoding="utf-8-sig").splitlines():
+        mark = FENCE.match(line)
+        if mark and (fence is None or line.strip().startswith(fence)):
+            fence = mark[1] if fence is None else None
+        chapter = CHAPTER.match(line) if fence is None else None
+        requirement = REQUIREMENT.match(line) if fence is None else None
+        if chapter:
+            text = []
+            stories.append({"title": chapter[1], "description": text, "requirements": []})
+        elif requirement and stories:
+            text = []
+            stories[-1]["requirements"].append({"title": requirement[1], "description": text})
+        elif text is not None:
+            text.append(line)
+    for story in stories:
+        for item in [story, *story["requirements"]]:
+            item["description"] = "\n".join(item["description"]).strip("\n")
+    return {"title": path.stem, "user_stories": stories}
+
+
+def main():
+    files = sorted(Path(sys.argv[1]).glob("*.md"))
+    epics = [category(path) for path in files if path.name != "AGENTS.md"]
+    print(json.dumps(epics, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
