@@ -26,6 +26,7 @@ mod readme;
 mod rights;
 mod schemas;
 mod secrets;
+mod snippets;
 mod stdio;
 mod storages;
 mod subscriptions;

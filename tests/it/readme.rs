@@ -167,7 +167,8 @@ fn links_between_pages_lead_somewhere() {
         let targets = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://")) {
             let (file, section) = target.split_once('#').unwrap_or((target, ""));
-            let path = if file.is_empty() { repository().join(&page.name) } else { folder.join(file) };
+            let path =
+                if file.is_empty() { repository().join(&page.name) } else { folder.join(file) };
             let found = path.symlink_metadata();
             assert!(found.is_ok(), "{}: {target} leads nowhere", page.name);
             if !section.is_empty() {
