@@ -1,0 +1,77 @@
+"""What a binary says of itself, asked over standard input and output as a client does.
+
+A bundle's list of tools is made of it, and judged by it, so that it can't be false.
+"""
+
+import itertools
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PROTOCOL = "2025-11-25"
+
+
+class Server:
+    """One server, with methods of the protocol as questions."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._ids = itertools.count(1)
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._ids)
+        self._send({"id": number, "method": method, "params": params})
+        for line in self._process.stdout or ():
+            message = json.loads(line)
+            if message.get("id") == number and "method" not in message:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']['message']}")
+                return message["result"]
+        raise RuntimeError(f"the server ended without an answer to {method}")
+
+    def tell(self, method: str) -> None:
+        self._send({"method": method})
+
+    def all(self, method: str, key: str) -> list[dict[str, Any]]:
+        """Every item of a list, which may come in pages."""
+        page = self.ask(method)
+        items = list(page[key])
+        while cursor := page.get("nextCursor"):
+            page = self.ask(method, cursor=cursor)
+            items += page[key]
+        return items
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
+        self._process.stdin.flush()
+
+
+@contextmanager
+def served(command: list[str]) -> Iterator[tuple[Server, dict[str, Any]]]:
+    """The server that `command` starts, and its answer to `initialize`."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    with process:
+        server = Server(process)
+        about = server.ask(
+            "initialize",
+            protocolVersion=PROTOCOL,
+            capabilities={},
+            clientInfo={"name": "release", "version": "1"},
+        )
+        server.tell("notifications/initialized")
+        yield server, about
+
+
+def tools_of(binary: Path) -> tuple[dict[str, Any], list[dict[str, Any]], bool]:
+    """The answer to `initialize`, the tools, and whether there are prompts."""
+    with tempfile.TemporaryDirectory() as project:
+        with served([str(binary), "--root", project]) as (server, about):
+            prompts = "prompts" in about["capabilities"]
+            return about, server.all("tools/list", "tools"), prompts

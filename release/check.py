@@ -1,0 +1,172 @@
+"""Opens every artifact of a release and looks whether it is what it says.
+
+Usage: check.py OUT   (how it is called, and with which environment: .ci/release)
+
+One line per artifact; exit code 1 at the first that is wrong.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ask import served
+from bill import linked
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = os.environ["RELEASE_VERSION"]
+HOST = os.environ["RELEASE_HOST"]
+BUNDLER = Path(os.environ["RELEASE_BUNDLER"])
+EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
+PAPERS = {"README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"}
+
+
+def expect(truth: object, complaint: str) -> None:
+    if not truth:
+        sys.exit(f"FAILED {complaint}")
+
+
+def main(out: Path) -> None:
+    files = sorted(path for path in out.iterdir() if path.name != "SHA256SUMS")
+    sums(out, files)
+    kinds = {".gz": archive, ".mcpb": bundle, ".tgz": package}
+    for path in files:
+        if check := kinds.get(path.suffix):
+            check(path)
+            print(f"ok {path.name}")
+    names = {path.name for path in files}
+    expect(any(name.endswith(".tar.gz") for name in names), "there is no archive of a binary")
+    registry_entry(out)
+    print("ok server.json")
+    bill(out / f"reqlore-{VERSION}.cdx.json")
+    print(f"ok reqlore-{VERSION}.cdx.json")
+
+
+def sums(out: Path, files: list[Path]) -> None:
+    lines = (out / "SHA256SUMS").read_text().splitlines()
+    listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    expect(set(listed) == {path.name for path in files}, "SHA256SUMS doesn't list every file")
+    for path in files:
+        expect(listed[path.name] == digest_of(path), f"{path.name} is not what SHA256SUMS says")
+    print(f"ok SHA256SUMS of {len(files)} files")
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def archive(path: Path) -> None:
+    stem = path.name.removesuffix(".tar.gz")
+    expect(stem.startswith(f"reqlore-{VERSION}-"), f"{path.name} is of another version")
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as tar:
+        for member in tar:
+            inside = member.isfile() and member.name.startswith(f"{stem}/")
+            expect(inside, f"{path.name} holds {member.name}")
+            plain = (member.mtime, member.uid, member.gid, member.uname) == (EPOCH, 0, 0, "")
+            expect(plain, f"{path.name} tells who packed {member.name}, or when")
+        expect(tar.getmember(f"{stem}/reqlore").mode == 0o755, f"{path.name}: nothing to run")
+        tar.extractall(folder, filter="data")
+        for name in PAPERS:
+            same = Path(folder, stem, name).read_bytes() == (ROOT / name).read_bytes()
+            expect(same, f"{path.name} has another {name}")
+        if stem.endswith(HOST):
+            says = subprocess.check_output([Path(folder, stem, "reqlore"), "--version"], text=True)
+            expect(says == f"reqlore {VERSION}\n", f"{path.name} says {says!r}")
+
+
+def bundle(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked, project = Path(folder, "bundle"), Path(folder, "project")
+        project.mkdir()
+        bundler("unpack", path, unpacked)
+        bundler("validate", unpacked / "manifest.json")
+        manifest = json.loads((unpacked / "manifest.json").read_text())
+        expect(manifest["version"] == VERSION, f"{path.name} is of another version")
+        program = unpacked / manifest["server"]["entry_point"]
+        expect(os.access(program, os.X_OK), f"{path.name}: its program can't be started")
+        if path.name.removesuffix(".mcpb").endswith(HOST):
+            started(path.name, manifest, unpacked, project)
+
+
+def started(name: str, manifest: dict[str, Any], unpacked: Path, project: Path) -> None:
+    """Starts the bundle as a desktop client does, and compares what both say."""
+    config = manifest["server"]["mcp_config"]
+    command = [config["command"], *config["args"]]
+    for variable, value in (("__dirname", unpacked), ("user_config.project", project)):
+        command = [word.replace(f"${{{variable}}}", str(value)) for word in command]
+    with served(command) as (server, about):
+        expect(about["serverInfo"]["version"] == VERSION, f"{name} starts another version")
+        tools = [tool["name"] for tool in server.all("tools/list", "tools")]
+        told = [tool["name"] for tool in manifest["tools"]]
+        expect(tools and tools == told, f"{name} tells of the tools {told}, and has {tools}")
+        item = server.ask("tools/call", name="create_epic", arguments={"title": "A", "priority": 1})
+        expect(not item.get("isError"), f"{name}: {item}")
+    expect(list(project.rglob("EP-001*")), f"{name} doesn't write into the folder it was given")
+
+
+def bundler(*arguments: str | Path) -> None:
+    run = subprocess.run(["node", BUNDLER, *arguments], capture_output=True, text=True, check=False)
+    expect(run.returncode == 0, run.stdout + run.stderr)
+
+
+def package(path: Path) -> None:
+    """An npm package; npm's own tests look closer."""
+    with tarfile.open(path) as tar:
+        content = json.load(tar.extractfile("package/package.json"))
+        expect(content["version"] == VERSION, f"{path.name} is of another version")
+        if content["name"] == "reqlore":
+            entry = json.loads(path.with_name("server.json").read_text())
+            expect(
+                content.get("mcpName") == entry["name"],
+                f"{path.name}: the registry of MCP servers wants \"mcpName\": \"{entry['name']}\""
+                f" in package.json, which has {content.get('mcpName')!r}",
+            )
+
+
+def registry_entry(out: Path) -> None:
+    """The rules of the schema that `$schema` names, and those the registry applies beyond it."""
+    entry = json.loads((out / "server.json").read_text())
+    known = {"$schema", "name", "title", "description", "version", "websiteUrl", "repository"}
+    expect(set(entry) == known | {"packages"}, f"server.json has the keys {sorted(entry)}")
+    name = re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
+    expect(name and len(entry["name"]) <= 200, f"server.json: name {entry['name']!r}")
+    for key in ("title", "description"):
+        expect(0 < len(entry[key]) <= 100, f"server.json: {key} has {len(entry[key])} characters")
+    expect(entry["version"] == VERSION, "server.json is of another version")
+    expect(set(entry["repository"]) == {"url", "source"}, "server.json: repository")
+    expect(entry["packages"][0]["registryType"] == "npm", "server.json: npm does not come first")
+    bundles = set()
+    for package in entry["packages"]:
+        expect(package["transport"] == {"type": "stdio"}, f"server.json: {package}")
+        expect(package["version"] == VERSION, f"server.json: {package}")
+        if package["registryType"] == "mcpb":
+            place, file = package["identifier"].rsplit("/", 1)
+            expect(re.fullmatch(rf"https://.+/v{re.escape(VERSION)}", place), place)
+            expect(package["fileSha256"] == digest_of(out / file), f"server.json: sum of {file}")
+            bundles.add(file)
+    expect(bundles == {path.name for path in out.glob("*.mcpb")}, "server.json: a bundle lacks")
+
+
+def bill(path: Path) -> None:
+    """The bill of materials: all that is linked for some target, with its licence."""
+    content = json.loads(path.read_text())
+    expect(content["bomFormat"] == "CycloneDX", "the bill is not of CycloneDX")
+    expect("serialNumber" not in content, "the bill has a number of chance")
+    here = re.search(r"file:///?(tmp|home|Users|root|var)/", path.read_text())
+    expect(not here, f"the bill names a folder of this machine: {here}")
+    about, parts = content["metadata"]["component"], content["components"]
+    expect((about["name"], about["version"]) == ("reqlore", VERSION), f"the bill is of {about}")
+    told = {(part["name"], part["version"]) for part in [about, *parts]}
+    expect(told == linked(ROOT), f"bill and Cargo differ in {sorted(told ^ linked(ROOT))}")
+    for part in parts:
+        expect(part.get("licenses"), f"the bill has no licence of {part['name']}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
