@@ -6,6 +6,7 @@ That tool lists what any member of the workspace may need, tests too; Cargo's tr
 linked. Prints the bill.
 """
 
+import functools
 import json
 import re
 import subprocess
@@ -17,6 +18,7 @@ TREE = ["cargo", "tree", "--locked", "--package", "reqlore", "--target", "all"]
 TREE += ["--edges", "normal", "--prefix", "none", "--format", "{p}"]
 
 
+@functools.cache
 def linked(folder: Path) -> set[tuple[str, str]]:
     """Name and version of every crate that some target's binary is made of."""
     lines = subprocess.check_output(TREE, text=True, cwd=folder).splitlines()

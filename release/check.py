@@ -75,6 +75,10 @@ def archive(path: Path) -> None:
         for name in PAPERS:
             same = Path(folder, stem, name).read_bytes() == (ROOT / name).read_bytes()
             expect(same, f"{path.name} has another {name}")
+        foreign = Path(folder, stem, "THIRD-PARTY-LICENSES").read_text()
+        for name, version in linked(ROOT):
+            named = name.startswith("reqlore") or f"{name} {version}" in foreign
+            expect(named, f"{path.name} lacks the licence of {name}")
         if stem.endswith(HOST):
             says = subprocess.check_output([Path(folder, stem, "reqlore"), "--version"], text=True)
             expect(says == f"reqlore {VERSION}\n", f"{path.name} says {says!r}")

@@ -18,10 +18,12 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
+from stat import S_IFREG
 from time import gmtime
 from typing import Any
 
 from ask import tools_of
+from licences import licences
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION = os.environ["RELEASE_VERSION"]
@@ -33,7 +35,9 @@ BUNDLER = Path(os.environ["RELEASE_BUNDLER"])
 
 HOME = f"https://github.com/{REPOSITORY}"
 NAME = f"io.github.{REPOSITORY}"
-PAPERS = ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT")
+OWN_LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
+PAPERS = ("README.md", "CHANGELOG.md", *OWN_LICENCES)
+FOREIGN_LICENCES = "THIRD-PARTY-LICENSES"
 COMPLETIONS = {"bash": "reqlore.bash", "zsh": "_reqlore", "fish": "reqlore.fish"}
 # 0.4 exists for servers in Python alone, is experimental, and clients refuse it.
 MANIFEST = "0.3"
@@ -44,15 +48,19 @@ def main(out: Path, binaries: dict[str, Path]) -> None:
     about, tools, prompts = tools_of(ASKED)
     if about["serverInfo"]["version"] != VERSION:
         sys.exit(f"the binary is {about['serverInfo']['version']}, Cargo.toml says {VERSION}")
-    completions = shell_completions()
+    papers = {name: (ROOT / name).read_bytes() for name in PAPERS}
+    papers[FOREIGN_LICENCES] = licences().encode()
+    extras = papers | shell_completions()
     bundles = []
     for target, binary in binaries.items():
         stem = f"reqlore-{VERSION}-{target}"
-        archive(out / f"{stem}.tar.gz", stem, binary, completions)
+        archive(out / f"{stem}.tar.gz", stem, {"reqlore": binary.read_bytes()} | extras)
         if (system := system_of(target)) != "-":
             bundles.append(out / f"{stem}.mcpb")
-            bundle(bundles[-1], binary, manifest(about, tools, prompts, system))
-    write_json(out / "server.json", server(about, bundles))
+            content = {"manifest.json": as_json(manifest(about, tools, prompts, system))}
+            content |= {name: papers[name] for name in (*OWN_LICENCES, FOREIGN_LICENCES)}
+            bundle(bundles[-1], content | {"server/reqlore": binary.read_bytes()})
+    (out / "server.json").write_bytes(as_json(server(about, bundles)))
 
 
 def system_of(target: str) -> str:
@@ -69,21 +77,21 @@ def shell_completions() -> dict[str, bytes]:
     for shell, name in COMPLETIONS.items():
         answer = subprocess.run([ASKED, "completions", shell], capture_output=True, check=False)
         if answer.returncode == 0:
-            made[name] = answer.stdout
+            made[f"completions/{name}"] = answer.stdout
     return made
 
 
-def archive(path: Path, stem: str, binary: Path, completions: dict[str, bytes]) -> None:
-    members = {"reqlore": binary.read_bytes()}
-    members |= {name: (ROOT / name).read_bytes() for name in PAPERS}
-    members |= {f"completions/{name}": text for name, text in completions.items()}
+def mode_of(name: str) -> int:
+    return 0o755 if Path(name).name == "reqlore" else 0o644
+
+
+def archive(path: Path, stem: str, content: dict[str, bytes]) -> None:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, content in sorted(members.items()):
+        for name, text in sorted(content.items()):
             member = tarfile.TarInfo(f"{stem}/{name}")
-            member.size, member.mtime = len(content), EPOCH
-            member.mode = 0o755 if name == "reqlore" else 0o644
-            tar.addfile(member, io.BytesIO(content))
+            member.size, member.mtime, member.mode = len(text), EPOCH, mode_of(name)
+            tar.addfile(member, io.BytesIO(text))
     path.write_bytes(gzip.compress(plain.getvalue(), mtime=EPOCH))
 
 
@@ -130,19 +138,14 @@ def summary(tool: dict[str, Any]) -> str:
     return re.split(r"(?<=\.)\s|\n", tool["description"].strip(), maxsplit=1)[0]
 
 
-def bundle(path: Path, binary: Path, content: dict[str, Any]) -> None:
+def bundle(path: Path, content: dict[str, bytes]) -> None:
     """Lets the official tool validate and pack, then takes the hour out of what it packed."""
     with tempfile.TemporaryDirectory() as folder:
-        staged = Path(folder, "bundle")
-        (staged / "server").mkdir(parents=True)
-        write_json(staged / "manifest.json", content)
-        program = staged / "server/reqlore"
-        program.write_bytes(binary.read_bytes())
-        program.chmod(0o755)
-        for name in ("LICENSE-APACHE", "LICENSE-MIT"):
-            (staged / name).write_bytes((ROOT / name).read_bytes())
-            (staged / name).chmod(0o644)
-        packed = Path(folder, "packed.mcpb")
+        staged, packed = Path(folder, "bundle"), Path(folder, "packed.mcpb")
+        for name, text in content.items():
+            (staged / name).parent.mkdir(parents=True, exist_ok=True)
+            (staged / name).write_bytes(text)
+            (staged / name).chmod(mode_of(name))
         subprocess.run(["node", BUNDLER, "pack", staged, packed], check=True, capture_output=True)
         still(packed, path)
 
@@ -153,7 +156,7 @@ def still(packed: Path, path: Path) -> None:
         for entry in sorted(source.infolist(), key=lambda entry: entry.filename):
             again = zipfile.ZipInfo(entry.filename, gmtime(EPOCH)[:6])
             again.create_system = 3
-            again.external_attr = entry.external_attr
+            again.external_attr = (S_IFREG | mode_of(entry.filename)) << 16
             again.compress_type = zipfile.ZIP_DEFLATED
             target.writestr(again, source.read(entry), compresslevel=9)
 
@@ -198,9 +201,8 @@ def server(about: dict[str, Any], bundles: list[Path]) -> dict[str, Any]:
     }
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    path.chmod(0o644)
+def as_json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 if __name__ == "__main__":
