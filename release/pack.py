@@ -3,7 +3,8 @@
 Usage: pack.py OUT TARGET=BINARY...   (how it is called, and with which environment: .ci/release)
 
 Writes a .tar.gz and, where a desktop client can use one, a .mcpb bundle of each binary, and one
-server.json that names them. Nothing in there depends on the hour, the user or the order of a folder.
+server.json that names them. Nothing in there depends on the hour, on the user or on the order of
+a folder.
 """
 
 import gzip
