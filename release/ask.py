@@ -6,6 +6,7 @@ A bundle's list of tools is made of it, and judged by it, so that it can't be fa
 import itertools
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,24 +55,27 @@ class Server:
 @contextmanager
 def served(command: list[str]) -> Iterator[tuple[Server, dict[str, Any]]]:
     """The server that `command` starts, and its answer to `initialize`."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    with process:
-        server = Server(process)
-        about = server.ask(
-            "initialize",
-            protocolVersion=PROTOCOL,
-            capabilities={},
-            clientInfo={"name": "release", "version": "1"},
-        )
-        server.tell("notifications/initialized")
-        yield server, about
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        with process:
+            server = Server(process)
+            about = server.ask(
+                "initialize",
+                protocolVersion=PROTOCOL,
+                capabilities={},
+                clientInfo={"name": "release", "version": "1"},
+            )
+            server.tell("notifications/initialized")
+            yield server, about
+    except BrokenPipeError:
+        sys.exit(f"FAILED {' '.join(command)} ended early")
 
 
 def tools_of(binary: Path) -> tuple[dict[str, Any], list[dict[str, Any]], bool]:
     """The answer to `initialize`, the tools, and whether there are prompts."""
-    with tempfile.TemporaryDirectory() as project:
-        with served([str(binary), "--root", project]) as (server, about):
-            prompts = "prompts" in about["capabilities"]
-            return about, server.all("tools/list", "tools"), prompts
+    with (
+        tempfile.TemporaryDirectory() as project,
+        served([str(binary), "--root", project]) as (server, about),
+    ):
+        prompts = "prompts" in about["capabilities"]
+        return about, server.all("tools/list", "tools"), prompts

@@ -128,7 +128,7 @@ def package(path: Path) -> None:
             entry = json.loads(path.with_name("server.json").read_text())
             expect(
                 content.get("mcpName") == entry["name"],
-                f"{path.name}: the registry of MCP servers wants \"mcpName\": \"{entry['name']}\""
+                f'{path.name}: the registry of MCP servers wants "mcpName": "{entry["name"]}"'
                 f" in package.json, which has {content.get('mcpName')!r}",
             )
 
