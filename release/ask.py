@@ -5,6 +5,7 @@ A bundle's list of tools is made of it, and judged by it, so that it can't be fa
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,9 +31,9 @@ class Server:
             message = json.loads(line)
             if message.get("id") == number and "method" not in message:
                 if "error" in message:
-                    raise RuntimeError(f"{method}: {message['error']['message']}")
+                    sys.exit(f"FAILED {method}: {message['error']['message']}")
                 return message["result"]
-        raise RuntimeError(f"the server ended without an answer to {method}")
+        sys.exit(f"FAILED the server ended without an answer to {method}")
 
     def tell(self, method: str) -> None:
         self._send({"method": method})
@@ -55,7 +56,13 @@ class Server:
 @contextmanager
 def served(command: list[str]) -> Iterator[tuple[Server, dict[str, Any]]]:
     """The server that `command` starts, and its answer to `initialize`."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"REQLORE_LOG": "warn"},
+    )
     try:
         with process:
             server = Server(process)
