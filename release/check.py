@@ -120,17 +120,32 @@ def bundler(*arguments: str | Path) -> None:
 
 
 def package(path: Path) -> None:
-    """An npm package; npm's own tests look closer."""
+    """An npm package; whether it installs and runs is looked at where npm/ is tested."""
     with tarfile.open(path) as tar:
         content = json.load(tar.extractfile("package/package.json"))
         expect(content["version"] == VERSION, f"{path.name} is of another version")
-        if content["name"] == "reqlore":
-            entry = json.loads(path.with_name("server.json").read_text())
-            expect(
-                content.get("mcpName") == entry["name"],
-                f'{path.name}: the registry of MCP servers wants "mcpName": "{entry["name"]}"'
-                f" in package.json, which has {content.get('mcpName')!r}",
-            )
+        if content["name"] != "reqlore":
+            program = tar.extractfile("package/bin/reqlore").read()
+            expect(program in binaries(path.parent), f"{path.name} holds another binary")
+            return
+    wanted = json.loads(path.with_name("server.json").read_text())["name"]
+    told = content.get("mcpName")
+    expect(told == wanted, f"{path.name}: mcpName is {told}, and {wanted} in server.json")
+    platforms = {
+        f"{name.replace('@', '').replace('/', '-')}-{VERSION}.tgz"
+        for name in content["optionalDependencies"]
+    }
+    lacking = platforms ^ {other.name for other in path.parent.glob("*.tgz")} - {path.name}
+    expect(not lacking, f"{path.name} and the packages beside it differ in {sorted(lacking)}")
+
+
+def binaries(out: Path) -> list[bytes]:
+    """What is to be run, of every archive."""
+    found = []
+    for path in out.glob("*.tar.gz"):
+        with tarfile.open(path) as tar:
+            found.append(tar.extractfile(f"{path.name.removesuffix('.tar.gz')}/reqlore").read())
+    return found
 
 
 def registry_entry(out: Path) -> None:

@@ -35,7 +35,8 @@ ASKED = Path(os.environ["RELEASE_ASKED"])
 BUNDLER = Path(os.environ["RELEASE_BUNDLER"])
 
 HOME = f"https://github.com/{REPOSITORY}"
-NAME = f"io.github.{REPOSITORY}"
+# The registry lets the owner of a name on the forge publish below it.
+NAME = f"io.github.{REPOSITORY.split('/')[0]}/reqlore"
 OWN_LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
 PAPERS = ("README.md", "CHANGELOG.md", *OWN_LICENCES)
 FOREIGN_LICENCES = "THIRD-PARTY-LICENSES"
