@@ -108,9 +108,10 @@ function missing(platform, installed) {
     ].join('\n');
   }
   return [
-    `${name}, which holds the binary for this machine, is not installed: optional dependencies ` +
-      'were left out (--omit=optional, or `omit` or `optional` in an .npmrc).',
-    'Install again with them:',
+    `${name}, which holds the binary for this machine, is not installed. It is an optional ` +
+      'dependency: npm leaves it out with --omit=optional, with `omit` or `optional` in an .npmrc, ' +
+      'and by a lock file that was made without it.',
+    'Install again with it (and with -g, if it was so):',
     '  npm install --include=optional reqlore',
     'or name another binary in REQLORE_BINARY.',
   ].join('\n');

@@ -1,0 +1,99 @@
+// What is in the packages, and how they install.
+
+import { deepStrictEqual as same, match, ok } from 'node:assert';
+import { createHash } from 'node:crypto';
+import { readFileSync, rmSync, statSync } from 'node:fs';
+import { performance } from 'node:perf_hooks';
+
+import {
+  BINARY, LAUNCHER, PLATFORM, PLATFORMS, PREFIX, ROOT, command, connected, install, installGlobally,
+  isThere, pack, packageOf, printed, run, text, toolsOf,
+} from './place.mjs';
+
+// Semantic Versioning 2.0.0.
+const SEMANTIC = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$/;
+
+export let tarballs;
+
+// S3: REQ-10.1
+async function packs() {
+  tarballs = await pack('first');
+  const hashes = (files) => files.map((file) => (
+    createHash('sha256').update(readFileSync(file)).digest('hex')
+  ));
+  same(hashes(await pack('second')), hashes(tarballs));
+}
+
+// S3: REQ-10.1, REQ-10.3
+async function installsGlobally() {
+  await installGlobally(tarballs);
+  ok(isThere(command('reqlore')), 'no command reqlore');
+  ok(isThere(command('agentic-knowledge-mcp')), 'no command agentic-knowledge-mcp');
+  const platform = JSON.parse(text(PREFIX, 'lib/node_modules', packageOf(PLATFORM), 'package.json'));
+  const { os, cpu, libc } = PLATFORMS[PLATFORM];
+  same([platform.os, platform.cpu, platform.libc], [[os], [cpu], libc && [libc]]);
+}
+
+async function needsNothing() {
+  const manifest = JSON.parse(text(LAUNCHER, 'package.json'));
+  same([manifest.dependencies, manifest.scripts], [undefined, undefined]);
+  same(manifest.optionalDependencies, { [packageOf(PLATFORM)]: manifest.version });
+  match(manifest.mcpName, /^io\.github\.[\w-]+\/reqlore$/);
+  ok(isThere(LAUNCHER, 'LICENSE-MIT') && isThere(LAUNCHER, 'LICENSE-APACHE'), 'no licence');
+  ok(statSync(tarballs.at(-1)).size < 50_000, 'the launcher is large');
+}
+
+// S3: REQ-10.4
+async function hasOneVersion() {
+  const { version } = JSON.parse(text(LAUNCHER, 'package.json'));
+  match(version, SEMANTIC);
+  ok(text(ROOT, 'Cargo.toml').includes(`[workspace.package]\nversion = "${version}"\n`), version);
+  same(await printed(command('reqlore'), ['--version']), `reqlore ${version}\n`);
+  same(await printed(BINARY, ['--version']), `reqlore ${version}\n`);
+  for (const folder of ['npm/reqlore', 'npm/generator', 'tests/npm']) {
+    same(JSON.parse(text(ROOT, folder, 'package.json')).version, undefined);
+  }
+}
+
+async function packsOnlyWhatItKnows() {
+  const tool = `${ROOT}/npm/pack`;
+  const cases = [
+    [['--binary', `riscv=${BINARY}`, '--out', 'out'], /no target of x86_64-unknown-linux-gnu, /],
+    [['--binary', 'aarch64-apple-darwin=none', '--out', 'out'], /no file none/],
+    [['--out', 'out'], /--binary TARGET=PATH is missing/],
+  ];
+  for (const [args, words] of cases) {
+    const { code, stderr } = await run(tool, args);
+    same(code, 2);
+    match(stderr, words);
+  }
+}
+
+async function saysWhatIsMissing() {
+  const prefix = `${PREFIX}-without`;
+  rmSync(prefix, { recursive: true, force: true });
+  await install([tarballs.at(-1)], '--global', '--prefix', prefix, '--omit', 'optional');
+  const { code, stdout, stderr } = await run(`${prefix}/bin/reqlore`, []);
+  same([code, stdout], [1, '']);
+  match(stderr, new RegExp(`^reqlore: ${packageOf(PLATFORM)}, which holds .* is not installed`));
+  match(stderr, /npm install --include=optional reqlore/);
+}
+
+/** With npm's cache warm; a figure, and no verdict, since machines differ. */
+async function answersSoon() {
+  const begin = performance.now();
+  await installGlobally(tarballs);
+  await connected(command('reqlore'), [], {}, toolsOf);
+  const seconds = (performance.now() - begin) / 1000;
+  return `   ${seconds.toFixed(1)} s from npm install to the first answer`;
+}
+
+export const CHECKS = [
+  ['two runs of npm/pack give the same tarballs', packs],
+  ['npm install -g of the tarballs gives both commands', installsGlobally],
+  ['the launcher has no dependencies, no scripts, and both licences', needsNothing],
+  ['crate, packages and command have one version, and it is a semantic one', hasOneVersion],
+  ['npm/pack refuses what its table does not know', packsOnlyWhatItKnows],
+  ['without the optional dependency the command says what to do', saysWhatIsMissing],
+  ['an installation answers its first client', answersSoon],
+];

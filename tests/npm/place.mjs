@@ -1,0 +1,114 @@
+// Where the packages are packed and installed, and the commands as others call them.
+
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+
+const require = createRequire(import.meta.url);
+
+export const [, , ROOT, BINARY] = process.argv;
+export const CHECK = dirname(fileURLToPath(import.meta.url));
+export const PREFIX = join(ROOT, 'target/npm/prefix');
+export const LAUNCHER = join(PREFIX, 'lib/node_modules/reqlore');
+
+export const { explain, libcOfNode, platformOf, packageOf } =
+  require(join(ROOT, 'npm/reqlore/lib/binary.cjs'));
+export const PLATFORMS = require(join(ROOT, 'npm/reqlore/platforms.json'));
+
+const { platform: os, arch: cpu } = process;
+export const PLATFORM = platformOf({ os, cpu, ...(os === 'linux' && { libc: libcOfNode() }) });
+
+const OUT = join(ROOT, 'target/npm/out');
+
+/** A folder of its own with a home there, so that nobody's settings are read. */
+export const FOLDER = mkdtempSync(join(tmpdir(), 'reqlore-npm-'));
+export const ENVIRONMENT = { ...process.env, HOME: FOLDER };
+process.on('exit', () => rmSync(FOLDER, { recursive: true, force: true }));
+
+export function folder(name) {
+  const made = join(FOLDER, name);
+  mkdirSync(made, { recursive: true });
+  return made;
+}
+
+/** Runs a program to its end: `{ code, signal, stdout, stderr }`. */
+export function run(file, args, { env = {}, ...options } = {}) {
+  const all = { cwd: FOLDER, ...options, env: { ...ENVIRONMENT, ...env }, encoding: 'utf8' };
+  return new Promise((resolve) => {
+    const child = execFile(file, args, all, (error, stdout, stderr) => {
+      resolve({ code: child.exitCode, signal: child.signalCode, stdout, stderr });
+    });
+    child.stdin.end();
+  });
+}
+
+/** What it prints; rejects unless it ends with exit code 0. */
+export async function printed(file, args, options) {
+  const { code, stdout, stderr } = await run(file, args, options);
+  if (code !== 0) throw new Error(`${file} ${args.join(' ')}: exit code ${code}: ${stdout}${stderr}`);
+  return stdout;
+}
+
+/** The tarballs, that of the launcher last. */
+export async function pack(name) {
+  const out = join(OUT, name);
+  rmSync(out, { recursive: true, force: true });
+  const given = `${PLATFORMS[PLATFORM].target}=${BINARY}`;
+  const said = await printed(join(ROOT, 'npm/pack'), ['--binary', given, '--out', out]);
+  return said.trim().split('\n');
+}
+
+/** As users do, save that no registry is asked: the packages are not there before a release. */
+export function install(tarballs, ...words) {
+  return printed('npm', ['install', '--offline', ...words, ...tarballs]);
+}
+
+export function installGlobally(tarballs) {
+  rmSync(PREFIX, { recursive: true, force: true });
+  return install(tarballs, '--global', '--prefix', PREFIX);
+}
+
+export const command = (name) => join(PREFIX, 'bin', name);
+
+/** Starts a command under the official client, lets `work` use it, and closes. */
+export async function connected(file, args, { env, cwd = folder('empty') }, work) {
+  const client = new Client({ name: 'reqlore-npm-check', version: '1' });
+  const launch = { command: file, args, cwd, env: { ...ENVIRONMENT, ...env }, stderr: 'ignore' };
+  await client.connect(new StdioClientTransport(launch));
+  try {
+    return await work(client);
+  } finally {
+    await client.close();
+  }
+}
+
+export async function toolsOf(client) {
+  return (await client.listTools()).tools.map(({ name }) => name);
+}
+
+const HELLO = {
+  jsonrpc: '2.0', id: 1, method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+};
+
+/** A server that has answered once and whose input stays open; `ended` gives its code and signal. */
+export async function serving(file, args, env = {}) {
+  const options = { cwd: folder('empty'), env: { ...ENVIRONMENT, ...env }, detached: true };
+  const child = spawn(file, args, { ...options, stdio: ['pipe', 'pipe', 'ignore'] });
+  // It closes when nobody holds its output any more, the server behind the launcher included.
+  const ended = new Promise((resolve) => {
+    child.on('close', (code, signal) => resolve({ code, signal }));
+  });
+  child.stdin.write(`${JSON.stringify(HELLO)}\n`);
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  return { child, ended };
+}
+
+export const text = (...path) => readFileSync(join(...path), 'utf8');
+export const isThere = (...path) => existsSync(join(...path));

@@ -1,0 +1,3 @@
+import type { SearchDocsArguments } from 'reqlore/tools';
+
+export const search: SearchDocsArguments = { docset: 'react', keywords: ['useEffect'] };
