@@ -114,16 +114,20 @@ impl Client {
     /// What stands in that file for this server, or why this client can't be told of it.
     pub fn entry(self, server: &Server) -> Result<Entry, NoPlace> {
         let facts = self.facts();
-        clients::check(self, facts, server)?;
-        Ok(match server {
-            Server::Command { program, arguments } => (facts.command)(program, arguments),
-            Server::Url { url, token_variable } => {
-                facts.remote.map_err(NoPlace::because)?(url, token_variable)
+        match server {
+            Server::Command { program, arguments } => {
+                clients::check_command(self, program, arguments)?;
+                Ok((facts.command)(program, arguments))
             }
-        })
+            Server::Url { url, token_variable } => {
+                let remote = facts.remote.map_err(NoPlace::because)?;
+                clients::check_url(self, url, token_variable)?;
+                Ok(remote(url, token_variable))
+            }
+        }
     }
 
-    fn facts(self) -> &'static Facts {
+    pub(crate) fn facts(self) -> &'static Facts {
         match self {
             Self::ClaudeCode => &clients::claude_code::FACTS,
             Self::ClaudeDesktop => &clients::claude_desktop::FACTS,
@@ -178,7 +182,7 @@ pub struct Place {
 pub struct NoPlace(pub String);
 
 impl NoPlace {
-    fn because(reason: &str) -> Self {
+    pub(crate) fn because(reason: &str) -> Self {
         Self(reason.to_owned())
     }
 }

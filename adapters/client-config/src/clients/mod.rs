@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use crate::client::{Client, NoPlace, Server};
+use crate::client::{Client, NoPlace};
 use crate::edit::{Entry, Format, Slot};
 use crate::surroundings::Surroundings;
 
@@ -89,47 +89,46 @@ impl Replaces {
     }
 }
 
-/// Refuses what this client would read as something else than what was meant.
-pub(crate) fn check(client: Client, facts: &Facts, server: &Server) -> Result<(), NoPlace> {
-    let title = client.title();
-    match server {
-        Server::Command { program, arguments } => {
-            if facts.replaces == Replaces::Shell && arguments.is_empty() && !is_one_word(program) {
-                return Err(NoPlace(format!(
-                    "{title} gives `{program}` to a shell, which reads more than a name in it; put \
-                     the program on the path, and name it without spaces and signs"
-                )));
-            }
-            let given = arguments
-                .iter()
-                .map(String::as_str)
-                .filter(|argument| Some(*argument) != facts.project_variable);
-            for text in std::iter::once(program.as_str()).chain(given) {
-                if let Some(variable) = facts.replaces.find(text) {
-                    return Err(NoPlace(format!(
-                        "{title} takes `{variable}` in `{text}` for the beginning of a variable; \
-                         use a path without it, a symbolic link for instance"
-                    )));
-                }
-            }
+/// Refuses a command that this client would read as something else than what was meant.
+pub(crate) fn check_command(
+    client: Client,
+    program: &str,
+    arguments: &[String],
+) -> Result<(), NoPlace> {
+    let (title, facts) = (client.title(), client.facts());
+    if facts.replaces == Replaces::Shell && arguments.is_empty() && !is_one_word(program) {
+        return Err(NoPlace(format!(
+            "{title} gives `{program}` to a shell, which reads more than a name in it; put the \
+             program on the path, and name it without spaces and signs"
+        )));
+    }
+    let given = arguments.iter().map(String::as_str);
+    let given = given.filter(|argument| Some(*argument) != facts.project_variable);
+    for text in std::iter::once(program).chain(given) {
+        if let Some(variable) = facts.replaces.find(text) {
+            return Err(NoPlace(format!(
+                "{title} takes `{variable}` in `{text}` for the beginning of a variable; use a \
+                 path without it, a symbolic link for instance"
+            )));
         }
-        Server::Url { url, token_variable } => {
-            // A URL may hold a secret, and what is no name may be the token: neither is shown.
-            if let Some(variable) = facts.replaces.find(url) {
-                return Err(NoPlace(format!(
-                    "{title} takes `{variable}` in the URL for the beginning of a variable; give \
-                     one without it"
-                )));
-            }
-            if !is_name(token_variable) {
-                return Err(NoPlace(
-                    "the token's variable is no name that an environment can have; give the name \
-                     of a variable like REQLORE_TOKEN, and set it to the token where the client is \
-                     started"
-                        .to_owned(),
-                ));
-            }
-        }
+    }
+    Ok(())
+}
+
+/// The same for a server elsewhere. A URL may hold a secret, and what is no name of a variable may
+/// be the token, so neither is shown.
+pub(crate) fn check_url(client: Client, url: &str, token_variable: &str) -> Result<(), NoPlace> {
+    if let Some(variable) = client.facts().replaces.find(url) {
+        return Err(NoPlace(format!(
+            "{} takes `{variable}` in the URL for the beginning of a variable; give one without it",
+            client.title()
+        )));
+    }
+    if !is_name(token_variable) {
+        return Err(NoPlace::because(
+            "the token's variable is no name that an environment can have; give the name of a \
+             variable like REQLORE_TOKEN, and set it to the token where the client is started",
+        ));
     }
     Ok(())
 }

@@ -34,11 +34,11 @@ pub(crate) const FACTS: Facts = Facts {
     // Earlier versions refuse an entry without `args`.
     command: |program, arguments| Entry {
         set: object([("command", json!(program)), ("args", json!(arguments))]),
-        drop: &["url", "headers", "settings"],
+        drop: &["url", "headers"],
     },
     remote: Err(
-        "Zed can't take a token from its environment, and it shall not stand in the file; \
-                 use --transport stdio",
+        "Zed can't take a token from its environment, and it shall not stand in the file; use \
+         --transport stdio",
     ),
 };
 
