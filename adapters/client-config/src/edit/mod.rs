@@ -80,8 +80,8 @@ pub fn put(text: &str, slot: Slot, entry: &Entry) -> Result<String, Unreadable> 
     }
 }
 
-/// The text without the entry; the same text where there is none. What surrounded it stays, an empty
-/// map too: whether it was there before, only a [`Trace`](crate::Trace) knows.
+/// The text without the entry; the same text where there is none. What surrounded it stays, an
+/// empty map too: whether it was there before, only a [`Trace`](crate::Trace) knows.
 pub fn take(text: &str, slot: Slot) -> Result<String, Unreadable> {
     let (bom, body) = opened(text)?;
     let edited = match slot.format {

@@ -59,6 +59,14 @@ pub(super) fn is_last_in_line(text: &str, at: usize) -> bool {
     rest.is_empty() || rest.starts_with('\n') || rest.starts_with("\r\n")
 }
 
+/// The whole lines of what stands alone on them, with their last line end; else the range itself.
+pub(super) fn line_or(text: &str, range: Range<usize>) -> Range<usize> {
+    if is_first_in_line(text, range.start) && is_last_in_line(text, range.end) {
+        return line_start(text, range.start)..next_line(text, range.end);
+    }
+    range
+}
+
 /// Is the last line of this text an empty one?
 pub(super) fn ends_with_blank_line(text: &str) -> bool {
     let Some(text) = text.strip_suffix('\n') else { return false };

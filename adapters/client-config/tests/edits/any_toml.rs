@@ -68,20 +68,20 @@ fn others(text: &str) -> String {
         }
     }
     let mut lines = Vec::new();
-    flatten(String::new(), document.as_item(), &mut lines);
+    flatten("", document.as_item(), &mut lines);
     lines.sort();
     lines.join("\n")
 }
 
-fn flatten(name: String, item: &Item, lines: &mut Vec<String>) {
+fn flatten(name: &str, item: &Item, lines: &mut Vec<String>) {
     if let Some(table) = item.as_table_like() {
-        lines.push(name.clone());
+        lines.push(name.to_owned());
         for (key, item) in table.iter() {
-            flatten(format!("{name}.{key:?}"), item, lines);
+            flatten(&format!("{name}.{key:?}"), item, lines);
         }
     } else if let Some(tables) = item.as_array_of_tables() {
         for (at, table) in tables.iter().enumerate() {
-            flatten(format!("{name}[{at}]"), &Item::Table(table.clone()), lines);
+            flatten(&format!("{name}[{at}]"), &Item::Table(table.clone()), lines);
         }
     } else if let Some(value) = item.as_value() {
         lines.push(format!("{name} = {}", value.clone().decorated("", "")));

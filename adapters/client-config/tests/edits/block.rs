@@ -30,7 +30,8 @@ fn a_text_without_a_block_gets_it_after_a_blank_line() {
         a
         b
         <!-- reqlore:end -->
-    "#]].assert_eq(&put("", "a\nb"));
+    "#]]
+    .assert_eq(&put("", "a\nb"));
     expect![[r#"
         # Mine
 
@@ -39,20 +40,23 @@ fn a_text_without_a_block_gets_it_after_a_blank_line() {
         <!-- reqlore:begin -->
         a
         <!-- reqlore:end -->
-    "#]].assert_eq(&put("# Mine\n\nText", "a"));
+    "#]]
+    .assert_eq(&put("# Mine\n\nText", "a"));
     expect![[r#"
         # Mine
 
         <!-- reqlore:begin -->
         <!-- reqlore:end -->
-    "#]].assert_eq(&put("# Mine\n", ""));
+    "#]]
+    .assert_eq(&put("# Mine\n", ""));
     expect![[r#"
         # Mine
 
         <!-- reqlore:begin -->
         a
         <!-- reqlore:end -->
-    "#]].assert_eq(&put("# Mine\n\n", "a"));
+    "#]]
+    .assert_eq(&put("# Mine\n\n", "a"));
     assert_eq!(
         put("\u{feff}# Mine\r\n", "a\nb\n"),
         "\u{feff}# Mine\r\n\r\n<!-- reqlore:begin -->\r\na\r\nb\r\n<!-- reqlore:end -->\r\n"
@@ -68,7 +72,8 @@ fn a_block_is_replaced_where_it_stands() {
           <!-- reqlore:begin --> 
         new
         <!-- reqlore:end -->
-        z"#]].assert_eq(&edited);
+        z"#]]
+    .assert_eq(&edited);
     assert_eq!(taken(&edited), "a\nz");
 }
 
@@ -111,26 +116,30 @@ fn a_block_that_is_not_one_is_refused() {
         `<!-- reqlore:begin -->` has no end;
         keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
         then run this again
-    "#]].assert_eq(&refused("a\n\n<!-- reqlore:begin -->\nb\n"));
+    "#]]
+    .assert_eq(&refused("a\n\n<!-- reqlore:begin -->\nb\n"));
     expect![[r#"
         line 2, column 1:
         `<!-- reqlore:end -->` ends what has not begun;
         keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
         then run this again
-    "#]].assert_eq(&refused("a\n<!-- reqlore:end -->\nb\n"));
+    "#]]
+    .assert_eq(&refused("a\n<!-- reqlore:end -->\nb\n"));
     let one = "<!-- reqlore:begin -->\nb\n<!-- reqlore:end -->\n";
     expect![[r#"
         line 4, column 1:
         `<!-- reqlore:begin -->` begins a second block;
         keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
         then run this again
-    "#]].assert_eq(&refused(&one.repeat(2)));
+    "#]]
+    .assert_eq(&refused(&one.repeat(2)));
     expect![[r#"
         line 2, column 1:
         `<!-- reqlore:begin -->` stands in a block that has begun;
         keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
         then run this again
-    "#]].assert_eq(&refused("<!-- reqlore:begin -->\n<!-- reqlore:begin -->\n"));
+    "#]]
+    .assert_eq(&refused("<!-- reqlore:begin -->\n<!-- reqlore:begin -->\n"));
 }
 
 #[test]
@@ -142,7 +151,8 @@ fn nothing_is_written_after_code_that_has_no_end() {
         the code block that begins here has no end, so that nothing can be written after it;
         close it,
         then run this again
-    "#]].assert_eq(&in_lines(&refused.to_string()));
+    "#]]
+    .assert_eq(&in_lines(&refused.to_string()));
     assert_eq!(taken(text), text);
     let after = "<!-- reqlore:begin -->\n<!-- reqlore:end -->\n```\n";
     assert_eq!(taken(&put(after, "x")), "```\n");

@@ -4,15 +4,17 @@ use expect_test::{Expect, expect};
 use reqlore_client_config::edit;
 use serde_json::json;
 
-use super::{JSON, command, entry, in_lines, put, refusal, take, url};
+use super::{JSON, command, entry, put, take, url};
 
 fn check(text: &str, expected: &Expect) {
-    expected.assert_eq(&put(text, JSON, &command()));
+    expected.assert_eq(&put(text, JSON, &command()).replace("\r\n", "\n"));
 }
 
 #[test]
 fn a_new_file_is_written_whole() {
-    check("", &expect![[r#"
+    check(
+        "",
+        &expect![[r#"
         {
           "mcpServers": {
             "reqlore": {
@@ -21,8 +23,11 @@ fn a_new_file_is_written_whole() {
             }
           }
         }
-    "#]]);
-    check(" \r\n", &expect![[r#"
+    "#]],
+    );
+    check(
+        " \r\n",
+        &expect![[r#"
         {
           "mcpServers": {
             "reqlore": {
@@ -31,8 +36,11 @@ fn a_new_file_is_written_whole() {
             }
           }
         }
-    "#]]);
-    check("{}", &expect![[r#"
+    "#]],
+    );
+    check(
+        "{}",
+        &expect![[r#"
         {
           "mcpServers": {
             "reqlore": {
@@ -40,8 +48,11 @@ fn a_new_file_is_written_whole() {
               "args": ["serve", "--root", "/a b"]
             }
           }
-        }"#]]);
-    check("{ }\n", &expect![[r#"
+        }"#]],
+    );
+    check(
+        "{ }\n",
+        &expect![[r#"
         {
           "mcpServers": {
             "reqlore": {
@@ -50,8 +61,11 @@ fn a_new_file_is_written_whole() {
             }
           }
         }
-    "#]]);
-    check("// empty as yet", &expect![[r#"
+    "#]],
+    );
+    check(
+        "// empty as yet",
+        &expect![[r#"
         // empty as yet
         {
           "mcpServers": {
@@ -61,7 +75,8 @@ fn a_new_file_is_written_whole() {
             }
           }
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -126,22 +141,39 @@ fn tabs_and_windows_line_ends_are_kept() {
         		}
         	}
         }
-    "#]].assert_eq(&put.replace("\r\n", "\n"));
+    "#]]
+    .assert_eq(&put.replace("\r\n", "\n"));
 }
 
 #[test]
 fn what_stands_on_one_line_stays_on_it() {
     let check = |text: &str, expected: Expect| {
-        let short = entry(json!({"command": "reqlore", "args": ["serve"]}), &[]);
+        let short = entry(json!({"command": "reqlore", "args": []}), &[]);
         expected.assert_eq(&put(text, JSON, &short));
     };
-    check(r#"{"a":1}"#, expect![[r#"{"a":1,"mcpServers":{"reqlore":{"command":"reqlore","args":["serve"]}}}"#]]);
-    check(r#"{ "mcpServers": { "a": {}, } }"#, expect![[r#"{ "mcpServers": { "a": {}, "reqlore": { "command": "reqlore", "args": ["serve"] }, } }"#]]);
-    check(r#"{"mcpServers": { /* none */ }}"#, expect![[r#"{"mcpServers": { /* none */ "reqlore": { "command": "reqlore", "args": ["serve"] } }}"#]]);
-    check("{\n  \"mcpServers\": { \"a\": {} }\n}", expect![[r#"
-        {
-          "mcpServers": { "a": {}, "reqlore": { "command": "reqlore", "args": ["serve"] } }
-        }"#]]);
+    check(
+        r#"{"a":1}"#,
+        expect![[r#"{"a":1,"mcpServers":{"reqlore":{"command":"reqlore","args":[]}}}"#]],
+    );
+    check(
+        r#"{ "mcpServers": { "a": {}, } }"#,
+        expect![[
+            r#"{ "mcpServers": { "a": {}, "reqlore": { "command": "reqlore", "args": [] }, } }"#
+        ]],
+    );
+    check(
+        r#"{"mcpServers": { /* none */ }}"#,
+        expect![[
+            r#"{"mcpServers": { /* none */ "reqlore": { "command": "reqlore", "args": [] } }}"#
+        ]],
+    );
+    check(
+        "{\n  \"mcpServers\": { \"a\": {} }\n}",
+        expect![[r#"
+            {
+              "mcpServers": { "a": {}, "reqlore": { "command": "reqlore", "args": [] } }
+            }"#]],
+    );
 }
 
 #[test]
@@ -159,7 +191,9 @@ fn an_entry_keeps_its_owners_keys_and_their_order() {
   }
 }
 "#;
-    check(text, &expect![[r#"
+    check(
+        text,
+        &expect![[r#"
         {
           "mcpServers": {
             "reqlore": {
@@ -173,7 +207,8 @@ fn an_entry_keeps_its_owners_keys_and_their_order() {
             "other": {}
           }
         }
-    "#]]);
+    "#]],
+    );
     expect![[r#"
         {
           "mcpServers": {
@@ -190,14 +225,16 @@ fn an_entry_keeps_its_owners_keys_and_their_order() {
             "other": {}
           }
         }
-    "#]].assert_eq(&put(text, JSON, &url()));
+    "#]]
+    .assert_eq(&put(text, JSON, &url()));
     expect![[r#"
         {
           "mcpServers": {
             "other": {}
           }
         }
-    "#]].assert_eq(&take(text, JSON));
+    "#]]
+    .assert_eq(&take(text, JSON));
 }
 
 #[test]
@@ -225,39 +262,47 @@ fn lists_of_objects_are_written_in_lines() {
         			"d": "\"\n"
         		}
         	}
-        }"#]].assert_eq(&put("{\n\t\"b\": 1\n}", JSON, &nested));
-    expect![[r#"{"b":1,"mcpServers":{"reqlore":{"a":[{"b":[]},[1,null]],"c":{},"d":"\"\n"}}}"#]].assert_eq(&put("{\"b\":1}", JSON, &nested));
+        }"#]]
+    .assert_eq(&put("{\n\t\"b\": 1\n}", JSON, &nested));
+    expect![[r#"{"b":1,"mcpServers":{"reqlore":{"a":[{"b":[]},[1,null]],"c":{},"d":"\"\n"}}}"#]]
+        .assert_eq(&put("{\"b\":1}", JSON, &nested));
 }
 
 #[test]
 fn an_entry_is_taken_out_with_its_comma() {
     let taken = |text: &str| take(text, JSON).replace("\r\n", "¶\n");
-    expect![[r#"{ "mcpServers": { "a": 1, "b": 2 } }"#]].assert_eq(&taken(r#"{ "mcpServers": { "a": 1, "reqlore": {}, "b": 2 } }"#));
-    expect![[r#"{ "mcpServers": { "b": 2 } }"#]].assert_eq(&taken(r#"{ "mcpServers": { "reqlore": {}, "b": 2 } }"#));
-    expect![[r#"{ "mcpServers": { "a": 1 } }"#]].assert_eq(&taken(r#"{ "mcpServers": { "a": 1, "reqlore": {} } }"#));
-    expect![[r#"{ "mcpServers": { "a": 1, } }"#]].assert_eq(&taken(r#"{ "mcpServers": { "a": 1, "reqlore": {}, } }"#));
+    expect![[r#"{ "mcpServers": { "a": 1, "b": 2 } }"#]]
+        .assert_eq(&taken(r#"{ "mcpServers": { "a": 1, "reqlore": {}, "b": 2 } }"#));
+    expect![[r#"{ "mcpServers": { "b": 2 } }"#]]
+        .assert_eq(&taken(r#"{ "mcpServers": { "reqlore": {}, "b": 2 } }"#));
+    expect![[r#"{ "mcpServers": { "a": 1 } }"#]]
+        .assert_eq(&taken(r#"{ "mcpServers": { "a": 1, "reqlore": {} } }"#));
+    expect![[r#"{ "mcpServers": { "a": 1, } }"#]]
+        .assert_eq(&taken(r#"{ "mcpServers": { "a": 1, "reqlore": {}, } }"#));
     expect![[r#"{ "mcpServers": { "a": 1 /* x */ /* y */ } }"#]]
         .assert_eq(&taken(r#"{ "mcpServers": { "a": 1, /* x */ "reqlore": {} /* y */ } }"#));
-    expect![[r#"{"mcpServers": {}}"#]].assert_eq(&taken("{\"mcpServers\": {\n  \"reqlore\": {\n  }\n}}"));
+    expect![[r#"{"mcpServers": {}}"#]]
+        .assert_eq(&taken("{\"mcpServers\": {\n  \"reqlore\": {\n  }\n}}"));
     expect![[r#"
         {"mcpServers": {¶
           "a": 1 // x¶
           // y¶
           // z¶
-        }}"#]].assert_eq(&taken(
+        }}"#]]
+    .assert_eq(&taken(
         "{\"mcpServers\": {\r\n  \"a\": 1, // x\r\n  // y\r\n  \"reqlore\": {} // z\r\n}}",
     ));
     expect![[r#"
         {"mcpServers": {
           // z
-  
           "a": 1
         }}"#]]
-        .assert_eq(&taken("{\"mcpServers\": {\n  \"reqlore\": {} // z\n  ,\n  \"a\": 1\n}}"));
+    .assert_eq(&taken("{\"mcpServers\": {\n  \"reqlore\": {} // z\n  ,\n  \"a\": 1\n}}"));
     expect![[r#"
         {"mcpServers": {
           "a": 1
-        }}"#]].assert_eq(&taken("{\"mcpServers\": {\n  \"a\": 1\n  , \"reqlore\": {}\n}}"));
+        }}"#]]
+    .assert_eq(&taken("{\"mcpServers\": {\n  \"a\": 1\n  , \"reqlore\": {}\n}}"));
 }
 
 #[test]
@@ -268,93 +313,10 @@ fn half_of_a_surrogate_pair_is_no_reason_to_refuse() {
 }
 
 #[test]
-fn what_no_client_reads_is_refused() {
-    let texts = r#"{'a': 1} {a:1} {1:1} {"a"1} {"a":1"b":2} {"a":[1"b"]} {"a":0x1} {"a":+1} {"a":.5}
-        {"a":5.} {"a":01} {"a":-} {"a":1e} {"a":NaN} {"a":-Infinity} {"a":undefined} {"a":True}
-        {"a":"\x41"} {"a":"\'"} {,} {"a":1,,} {"a":[,]} {}{} {}x {"a":1 {"a": {] #x{} {}/*x {"a":"}
-        ' {"a":`x`} {"a":1/2} {"a":1;} {"a":(1)} {"a":\u0031}"#;
-    let spaces =
-        ["{\u{a0}}", "{\u{b}}", "{\u{2028}}", "{\0}", "{}\u{feff}", "[\"\n\"]", "[\"\t\"]"];
-    let texts = texts.split_whitespace().chain(spaces);
-    for text in texts {
-        let refused = refusal(text, JSON);
-        assert!(refused.starts_with("line "), "{text}: {refused}");
-        assert!(refused.contains("; correct it there"), "{text}: {refused}");
-    }
-}
-
-#[test]
-fn a_refusal_names_the_place_and_the_way_out() {
-    let check = |text: &str, expected: Expect| expected.assert_eq(&in_lines(&refusal(text, JSON)));
-    check("{\n  \"ä\": 1,\n  \"ü\": 'x'\n}", expect![[r#"
-        line 3, column 8:
-        the file is not the JSON that its client reads:
-        single-quoted strings are not allowed;
-        correct it there, or move the file away,
-        then run this again
-    "#]]);
-    check("[]", expect![[r#"
-        line 1, column 1:
-        the file is no JSON object;
-        write `{}` instead of what is there, or move the file away,
-        then run this again
-    "#]]);
-    check("{\n  \"mcpServers\": []\n}", expect![[r#"
-        line 2, column 17:
-        the value of `mcpServers` has to be an object;
-        remove `mcpServers`, or write `{}` as its value,
-        then run this again
-    "#]]);
-    check("{\"mcpServers\": {\"reqlore\": \"x\"}}", expect![[r#"
-        line 1, column 28:
-        the value of `reqlore` has to be an object;
-        remove `reqlore`, or write `{}` as its value,
-        then run this again
-    "#]]);
-    check("{\"mcpServers\": {},\n\"mcp\\u0053ervers\": {}}", expect![[r#"
-        line 2, column 1:
-        `mcpServers` stands twice in this object, and clients differ in which they take;
-        remove one,
-        then run this again
-    "#]]);
-    check("{\"mcpServers\": {\"reqlore\": {},\n \"reqlore\": {}}}", expect![[r#"
-        line 2, column 2:
-        `reqlore` stands twice in this object, and clients differ in which they take;
-        remove one,
-        then run this again
-    "#]]);
-    check("{\n\"a\": \"x\r\ny\"}", expect![[r#"
-        line 2, column 8:
-        the file is not the JSON that its client reads:
-        a line break or tab in a string, where `\n` or `\t` has to stand;
-        correct it there, or move the file away,
-        then run this again
-    "#]]);
-    let twice = "{\"mcpServers\": {\"reqlore\": {\"url\": 1, \"url\": 2}}}";
-    let refused = edit::put(twice, JSON, &command()).expect_err("two urls").to_string();
-    expect![[r#"
-        line 1, column 39:
-        `url` stands twice in this object, and clients differ in which they take;
-        remove one,
-        then run this again
-    "#]].assert_eq(&in_lines(&refused));
-}
-
-#[test]
-fn a_file_that_is_too_deep_or_too_long_is_refused() {
-    for open in ["[", "{\"a\":", "{\"mcpServers\":{\"reqlore\":[{\"a\":"] {
-        let refused = refusal(&open.repeat(100_000), JSON);
-        assert!(refused.contains("nesting depth"), "{refused}");
-    }
-    let refused = refusal(&" ".repeat(17 * 1024 * 1024), JSON);
-    expect!["it has 17825792 bytes, which is more than 16777216; is it the right file?"].assert_eq(&refused);
-}
-
-#[test]
 fn a_long_file_is_edited_like_a_short_one() {
     for between in [", ", ",\n", ",// x\n"] {
         let server = format!("\"a\": {{\"b\": [{{\"c\": 1}}]}}{between}");
-        let text = format!("{{\"mcpServers\": {{{}\n\"z\": 1}}}}", server.repeat(60_000));
+        let text = format!("{{\"mcpServers\": {{{}\n\"z\": 1}}}}", server.repeat(20_000));
         let put = edit::put(&text, JSON, &command()).expect("it can be edited");
         assert!(take(&put, JSON) == text, "it is as before: {between:?}");
     }

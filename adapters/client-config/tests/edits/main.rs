@@ -2,10 +2,14 @@
 //!
 //! The expected texts are written by `UPDATE_EXPECT=1`; look at the difference before it is kept.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
+#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+
 mod any_json;
 mod any_toml;
 mod block;
 mod json;
+mod refused;
 mod toml;
 mod trace;
 

@@ -52,8 +52,11 @@ fn long_texts_that_repeat_are_no_trouble() {
 
 proptest! {
     #[test]
-    fn any_edits_are_undone_in_reverse(texts in prop::collection::vec("[ab\r\nü😀]{1,12}", 2..5)) {
-        let traces: Vec<Trace> = texts.windows(2).map(|two| Trace::between(&two[0], &two[1])).collect();
+    fn any_edits_are_undone_in_reverse(
+        texts in prop::collection::vec("[ab\r\nü😀]{1,12}", 2..5),
+    ) {
+        let edits = texts.windows(2);
+        let traces: Vec<Trace> = edits.map(|two| Trace::between(&two[0], &two[1])).collect();
         let mut text = texts[texts.len() - 1].clone();
         for (trace, two) in traces.iter().zip(texts.windows(2)).rev() {
             if two[0] != two[1] {

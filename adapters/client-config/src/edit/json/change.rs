@@ -95,7 +95,7 @@ pub(super) fn remove(body: &str, document: &Document, object: &Object, at: usize
     let mut end = property.end();
     if let Some(comma) = own_comma {
         if document.has_comment(end, comma.start()) {
-            splices.push(Splice::remove(comma.start()..comma.end()));
+            splices.push(Splice::remove(text::line_or(body, comma.start()..comma.end())));
         } else {
             end = comma.end();
         }
@@ -103,14 +103,14 @@ pub(super) fn remove(body: &str, document: &Document, object: &Object, at: usize
         && let Some(comma) = document.comma_after(object.properties[before].end())
     {
         if document.has_comment(comma.end(), start) || text::is_first_in_line(body, start) {
-            splices.push(Splice::remove(comma.start()..comma.end()));
+            splices.push(Splice::remove(text::line_or(body, comma.start()..comma.end())));
         } else {
             start = comma.start();
         }
     }
-    if text::is_first_in_line(body, start) && text::is_last_in_line(body, end) {
-        start = text::line_start(body, start);
-        end = text::next_line(body, end);
+    let line = text::line_or(body, start..end);
+    if line != (start..end) {
+        (start, end) = (line.start, line.end);
     } else if (own_comma.is_some() && at + 1 < object.properties.len())
         || (text::is_first_in_line(body, start) && is_before_comment(body, end))
     {

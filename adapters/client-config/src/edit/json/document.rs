@@ -1,8 +1,8 @@
 //! A JSON text as a tree and as tokens, read as strictly as the clients' own readers do.
 //!
 //! The parser's options shut out JSON5, but it still lets through what no client does: line breaks
-//! in strings, and any white space of Unicode. It refuses what JavaScript writes when a text was cut
-//! within an emoji, half a surrogate pair; that is read as a replacement character here.
+//! in strings, and any white space of Unicode. It refuses what JavaScript writes when a text was
+//! cut within an emoji, half a surrogate pair; that is read as a replacement character here.
 
 use std::borrow::Cow;
 

@@ -166,7 +166,7 @@ fn remove_inline(body: &str, table: &InlineTable, thing: &Item) -> String {
         let next = pairs.get(at + 1).map(|next| next.start);
         match comma(body, end..next.unwrap_or(span.end - 1)) {
             Some(comma) if body[end..comma].contains('#') => {
-                splices.push(Splice::remove(comma..comma + 1));
+                splices.push(Splice::remove(text::line_or(body, comma..comma + 1)));
             }
             Some(comma) => end = comma + 1,
             None => {
@@ -174,9 +174,9 @@ fn remove_inline(body: &str, table: &InlineTable, thing: &Item) -> String {
                 splices.extend(before.map(|comma| Splice::remove(comma..comma + 1)));
             }
         }
-        if text::is_first_in_line(body, start) && text::is_last_in_line(body, end) {
-            start = text::line_start(body, start);
-            end = text::next_line(body, end);
+        let line = text::line_or(body, start..end);
+        if line != (start..end) {
+            (start, end) = (line.start, line.end);
         } else if next.is_some() || text::is_first_in_line(body, start) {
             end = text::skip_blanks(body, end);
         } else {
