@@ -64,24 +64,33 @@ def digest_of(path: Path) -> str:
 def archive(path: Path) -> None:
     stem = path.name.removesuffix(".tar.gz")
     expect(stem.startswith(f"reqlore-{VERSION}-"), f"{path.name} is of another version")
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as tar:
+    content = {}
+    with tarfile.open(path) as tar:
         for member in tar:
             inside = member.isfile() and member.name.startswith(f"{stem}/")
             expect(inside, f"{path.name} holds {member.name}")
             plain = (member.mtime, member.uid, member.gid, member.uname) == (EPOCH, 0, 0, "")
             expect(plain, f"{path.name} tells who packed {member.name}, or when")
+            content[member.name.removeprefix(f"{stem}/")] = tar.extractfile(member).read()
         expect(tar.getmember(f"{stem}/reqlore").mode == 0o755, f"{path.name}: nothing to run")
-        tar.extractall(folder, filter="data")
-        for name in PAPERS:
-            same = Path(folder, stem, name).read_bytes() == (ROOT / name).read_bytes()
-            expect(same, f"{path.name} has another {name}")
-        foreign = Path(folder, stem, "THIRD-PARTY-LICENSES").read_text()
-        for name, version in linked(ROOT):
-            named = name.startswith("reqlore") or f"{name} {version}" in foreign
-            expect(named, f"{path.name} lacks the licence of {name}")
-        if stem.endswith(HOST):
-            says = subprocess.check_output([Path(folder, stem, "reqlore"), "--version"], text=True)
-            expect(says == f"reqlore {VERSION}\n", f"{path.name} says {says!r}")
+    for name in PAPERS:
+        same = content[name] == (ROOT / name).read_bytes()
+        expect(same, f"{path.name} has another {name}")
+    foreign = content["THIRD-PARTY-LICENSES"].decode()
+    for name, version in linked(ROOT):
+        named = name.startswith("reqlore") or f"{name} {version}" in foreign
+        expect(named, f"{path.name} lacks the licence of {name}")
+    if stem.endswith(HOST):
+        says = version_of(content["reqlore"])
+        expect(says == f"reqlore {VERSION}\n", f"{path.name} says {says!r}")
+
+
+def version_of(program: bytes) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "reqlore")
+        file.write_bytes(program)
+        file.chmod(0o755)
+        return subprocess.check_output([file, "--version"], text=True)
 
 
 def bundle(path: Path) -> None:
