@@ -17,6 +17,7 @@ mod durability;
 mod freshness;
 mod http;
 mod http_crash;
+mod init;
 mod knowledge;
 mod model;
 mod moving;

@@ -107,7 +107,9 @@ fn a_hostile_repository_changes_no_word_of_the_tools() {
 #[test]
 fn help_is_what_was_reviewed() {
     let mut all = String::new();
-    for arguments in [&["--help"][..], &["check", "--help"], &["token", "create", "--help"]] {
+    for arguments in
+        [&["--help"][..], &["check", "--help"], &["init", "--help"], &["token", "create", "--help"]]
+    {
         let output = reqlore().args(arguments).output().unwrap();
         writeln!(all, "$ reqlore {}\n", arguments.join(" ")).unwrap();
         writeln!(all, "{}", String::from_utf8(output.stdout).unwrap()).unwrap();

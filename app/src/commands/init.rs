@@ -47,7 +47,7 @@ pub(crate) struct Options {
     /// The variable of the client's environment that holds the token, for --transport http
     #[arg(long, value_name = "VARIABLE", default_value = "REQLORE_TOKEN")]
     token_variable: String,
-    /// Make empty folders to begin with: requirements, knowledge, ixchel
+    /// Make files to begin with, where there are none: requirements, knowledge, ixchel
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     create: Vec<Folder>,
     /// Leave AGENTS.md as it is
@@ -126,6 +126,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     } else if clients.is_empty() && options.create.is_empty() {
         return Err(nobody());
     } else {
+        check_create(flags, options)?;
         check_project(options, &around)?;
         plan::plan(flags, options, &clients, &around)?
     };
@@ -145,6 +146,19 @@ fn check_project(options: &Options, around: &Surroundings) -> Result<(), Failure
         "{} is no project; go into one, name it with --root, or use --scope user",
         around.project.display()
     )))
+}
+
+/// What is made to begin with are files of the project, which a server elsewhere does not see.
+fn check_create(flags: &Flags, options: &Options) -> Result<(), Failure> {
+    let is_files = flags.storage.as_deref().is_none_or(|storage| storage == "fs");
+    let is_here = flags.transport.as_deref().is_none_or(|transport| transport == "stdio");
+    if options.create.is_empty() || is_files && is_here {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "--create makes files in the project, for --storage fs; with another storage or over http \
+         the documents are kept there, so leave it out",
+    ))
 }
 
 fn nobody() -> Failure {
@@ -293,9 +307,12 @@ impl Run<'_> {
         let is_entry = |change: &&Change| change.what == What::Entry;
         let changed = self.plan.changes.iter().filter(written).filter(is_entry);
         let titles: Vec<&str> = changed.map(|change| change.title.as_str()).collect();
-        let undo = if self.options.how.remove { "" } else { " `reqlore init --remove` undoes it." };
         let titles = titles.join(", ");
-        let next = format!("Start {titles} again, and it is seen there.{undo}\n");
+        let undo = match self.options.how.remove {
+            true => "",
+            false => " To undo it: reqlore init --remove",
+        };
+        let next = format!("Restart {titles} to see it there.{undo}\n");
         (!titles.is_empty()).then_some(next)
     }
 

@@ -7,35 +7,27 @@ use reqlore_domain::ports::projects::Slice;
 
 /// The file, in a project's root.
 pub(super) const FILE: &str = "AGENTS.md";
+/// Whose file it is.
+pub(super) const TITLE: &str = "all assistants";
 
-/// What is kept, by the tools that reach it.
+/// What is kept, and the tools that reach it.
 const KEPT: [(Slice, &str); 4] = [
-    (Slice::Sections, "requirements in sections (`reqlix_*`)"),
-    (Slice::Backlog, "epics, user stories and acceptance criteria (`search_global`)"),
-    (Slice::Knowledge, "decisions, issues and ideas with their links (`ixchel_*`)"),
-    (Slice::Docsets, "where libraries are documented (`search_docs`)"),
+    (Slice::Sections, "- requirements, by section: `reqlix_*`\n"),
+    (Slice::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
+    (Slice::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
+    (Slice::Docsets, "- where libraries are documented: `search_docs`\n"),
 ];
 
 /// What stands between the markers. No toolsets are all.
 pub(super) fn block(toolsets: &[Slice]) -> String {
     let is_served = |slice: &Slice| toolsets.is_empty() || toolsets.contains(slice);
-    let kept = KEPT.iter().filter(|(slice, _)| is_served(slice)).map(|(_, words)| *words);
+    let kept = KEPT.iter().filter(|(slice, _)| is_served(slice)).map(|(_, line)| *line);
     format!(
-        "## Reqlore\n\
-         \n\
-         The MCP server `reqlore` keeps this project's {}.\n\
-         \n\
-         - Before work: read what it says on the task.\n\
-         - With a change of behaviour: change the requirement in the same commit.\n\
-         - No such tools? Say so, and suggest `reqlore doctor`; don't guess what is required.\n",
-        listed(&kept.collect::<Vec<_>>())
+        "## Reqlore\n\n\
+         The MCP server `reqlore` holds what this project requires and knows:\n\n\
+         {}\n\
+         Ask it before you plan, write or review, and leave it true when behaviour changes. If\n\
+         these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n",
+        kept.collect::<String>()
     )
-}
-
-fn listed(words: &[&str]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
 }

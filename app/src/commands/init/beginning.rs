@@ -35,9 +35,9 @@ impl Folder {
     /// As a person knows it.
     pub(super) fn title(self) -> &'static str {
         match self {
-            Self::Requirements => "Requirements",
-            Self::Knowledge => "Documentation of libraries",
-            Self::Ixchel => "Knowledge graph",
+            Self::Requirements => "requirements",
+            Self::Knowledge => "documentation of libraries",
+            Self::Ixchel => "knowledge graph",
         }
     }
 

@@ -151,7 +151,8 @@ pub(super) fn plan(
 
 fn agents_md(content: &str, around: &Surroundings) -> Change {
     let path = around.project.join(agents::FILE);
-    let mut change = Change::see(What::Block, "Assistants", Scope::Project, &path, &around.project);
+    let mut change =
+        Change::see(What::Block, agents::TITLE, Scope::Project, &path, &around.project);
     if !change.is_refused() {
         let text = change.text().to_owned();
         change.is_known = block::find(&text).is_ok_and(|found| found.is_some());

@@ -78,7 +78,7 @@ fn see(what: What, clients: &[Client], scope: Scope, path: &Path, a: &Surroundin
     let titles: Vec<&str> = clients.iter().map(|client| client.title()).collect();
     let title = match what {
         What::Entry => titles.join(", "),
-        What::Block => "Assistants".to_owned(),
+        What::Block => agents::TITLE.to_owned(),
         What::Beginning => "To begin with".to_owned(),
     };
     let mut change = Change::see(what, &title, scope, path, &a.project);

@@ -25,18 +25,14 @@ pub(super) fn shown(path: &Path, around: &Surroundings) -> String {
 /// What a person is asked about.
 pub(super) fn question(change: &Change, around: &Surroundings) -> String {
     match change.what {
-        What::Beginning => format!("what {} begins with", change.title),
+        What::Beginning => format!("what to begin the {} with", change.title),
         What::Entry | What::Block => shown(&change.path, around),
     }
 }
 
 /// One change with its heading, as `diff -u` would show it.
 pub(super) fn difference(change: &Change, around: &Surroundings) -> String {
-    let scope = match change.scope {
-        Scope::Project => "project",
-        Scope::User => "user",
-    };
-    let mut text = format!("── {} ({scope})\n", change.title);
+    let mut text = format!("── {} ({})\n", change.title, scope(change.scope));
     if change.target != change.path && matches!(change.scope, Scope::User) {
         text += &format!("   a link to {}\n", plain(&change.target.display().to_string()));
     }
