@@ -18,6 +18,8 @@ mod freshness;
 mod http;
 mod http_crash;
 mod init;
+mod init_entry;
+mod init_undone;
 mod knowledge;
 mod model;
 mod moving;

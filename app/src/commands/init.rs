@@ -31,6 +31,7 @@ use beginning::Folder;
 use consent::Consent;
 use plan::{Change, Outcome, Plan};
 use record::{Record, What};
+use server::Wanted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -123,12 +124,14 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     };
     let plan = if options.how.remove {
         remove::plan(options, &clients, &record, &around)
-    } else if clients.is_empty() && options.create.is_empty() {
-        return Err(nobody());
     } else {
+        let wanted = Wanted::read(flags, options, &around)?;
         check_create(flags, options)?;
         check_project(options, &around)?;
-        plan::plan(flags, options, &clients, &around)?
+        if clients.is_empty() && options.create.is_empty() {
+            return Err(nobody());
+        }
+        plan::plan(&wanted, flags, options, &clients, &around)?
     };
     let mut run =
         Run { options, around: &around, record: &record, path: &path, plan, done: vec![] };

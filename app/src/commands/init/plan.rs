@@ -117,15 +117,15 @@ impl Change {
 
 /// What makes the clients know this server.
 pub(super) fn plan(
+    wanted: &Wanted,
     flags: &Flags,
     options: &Options,
     clients: &[Client],
     around: &Surroundings,
 ) -> Result<Plan, Failure> {
-    let wanted = Wanted::read(flags, options, around)?;
     let mut plan = Plan::default();
     for client in clients {
-        if let Err(reason) = plan.add(*client, options.scope(), &wanted, around) {
+        if let Err(reason) = plan.add(*client, options.scope(), wanted, around) {
             plan.unplaced.push((*client, reason));
         }
     }

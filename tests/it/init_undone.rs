@@ -1,0 +1,150 @@
+//! `reqlore init` where things are not as they were: edited, linked, locked, lost, at once.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use reqlore_client_config::Client;
+use serde_json::{Value, json};
+
+use crate::init::Place;
+
+#[test]
+fn what_is_read_only_stays() {
+    let place = Place::new();
+    let file = place.write("project/.cursor/mcp.json", "{}");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    let folder = place.at("project/.zed");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    let before = place.tree();
+    let clients = ["--client", "cursor", "--client", "zed", "--yes"];
+    let (code, shown, _) = place.init(&clients);
+    assert_eq!(code, 1, "{shown}");
+    assert!(shown.contains("(Cursor): it is read-only; make it writable"), "{shown}");
+    assert!(shown.contains("project/.zed is read-only"), "{shown}");
+    assert_eq!(place.tree(), before, "AGENTS.md is not written for nobody");
+}
+
+#[test]
+fn a_token_that_somebody_wrote_by_hand_is_copied_nowhere() {
+    let place = Place::new();
+    let token = "reqlore_pat_0123456789ab_0123456789abcdefghijABCDEFGHIJ01_012345";
+    let by_hand = format!(
+        "{{\"mcpServers\":{{\"reqlore\":{{\"type\":\"http\",\"url\":\"https://x\",\"headers\":\
+         {{\"Authorization\":\"Bearer {token}\"}}}}}}}}"
+    );
+    place.write("project/.mcp.json", by_hand);
+    place.ok(&["--client", "claude-code", "--yes"]);
+    let record = place.text("home/.local/state/reqlore/init.json");
+    assert!(!record.contains("0123456789abcdef"), "{record}");
+    let shown = place.ok(&["--remove"]);
+    assert!(shown.contains("only what is Reqlore's goes"), "{shown}");
+    assert_eq!(place.text("project/.mcp.json"), "{\"mcpServers\":{}}");
+}
+
+#[test]
+fn what_others_edited_since_stays() {
+    let place = Place::new();
+    place.ok(&["--client", "cursor", "--client", "claude-code", "--yes"]);
+    // Inside our entry, beside it, and around the block.
+    let cursor = place.text("project/.cursor/mcp.json");
+    let mine = cursor.replace("\"command\"", "\"env\": { \"A\": \"b\" },\n      \"command\"");
+    place.write("project/.cursor/mcp.json", &mine);
+    let claude = place.text("project/.mcp.json");
+    let other = "\"mcpServers\": {\n    \"other\": { \"command\": \"x\" },";
+    place.write("project/.mcp.json", claude.replace("\"mcpServers\": {", other));
+    let agents = place.text("project/AGENTS.md");
+    place.write("project/AGENTS.md", format!("# Ours\n\n{agents}"));
+    // An update keeps what is not ours.
+    place.ok(&["--client", "cursor", "--yes", "--read-only"]);
+    let cursor = place.text("project/.cursor/mcp.json");
+    assert!(cursor.contains("\"A\": \"b\"") && cursor.contains("--read-only"), "{cursor}");
+    let shown = place.ok(&["--remove"]);
+    assert!(shown.contains("note: it was edited since"), "{shown}");
+    assert!(!place.at("project/.cursor").is_dir(), "nothing else was in it");
+    let claude: Value = serde_json::from_str(&place.text("project/.mcp.json")).unwrap();
+    assert_eq!(claude, json!({ "mcpServers": { "other": { "command": "x" } } }));
+    assert_eq!(place.text("project/AGENTS.md").trim(), "# Ours");
+    assert!(!place.at("home/.local").is_dir());
+}
+
+#[test]
+fn without_a_record_only_what_is_ours_goes() {
+    let place = Place::new();
+    let other = "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n";
+    place.write("project/.cursor/mcp.json", other);
+    place.ok(&["--client", "cursor", "--yes"]);
+    fs::remove_dir_all(place.at("home/.local")).unwrap();
+    let shown = place.ok(&["--client", "cursor", "--remove"]);
+    assert!(shown.contains("note: there is no record of it"), "{shown}");
+    assert_eq!(place.text("project/.cursor/mcp.json"), other);
+    assert!(!place.text("project/AGENTS.md").contains("reqlore"));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_stops_everything() {
+    for (record, reason) in [("{", "init.json: "), ("{\"version\": 9}", "a newer version")] {
+        let place = Place::new();
+        place.write("home/.local/state/reqlore/init.json", record);
+        let before = place.tree();
+        for how in ["--yes", "--remove"] {
+            let (code, _, errors) = place.init(&["--client", "cursor", how]);
+            assert_eq!(code, 1);
+            assert!(errors.contains(reason) && errors.contains("move it away"), "{errors}");
+        }
+        assert_eq!(place.tree(), before);
+    }
+}
+
+#[test]
+fn links_are_followed_as_long_as_they_stay() {
+    let place = Place::new();
+    let outside = place.write("home/secret.md", "# Mine\n");
+    symlink(&outside, place.at("project/AGENTS.md")).unwrap();
+    place.write("project/config/cursor.json", "{}\n");
+    fs::create_dir(place.at("project/.cursor")).unwrap();
+    symlink("../config/cursor.json", place.at("project/.cursor/mcp.json")).unwrap();
+    place.write("home/dotfiles/kiro.json", "{}\n");
+    fs::create_dir_all(place.at("home/.kiro/settings")).unwrap();
+    symlink(place.at("home/dotfiles/kiro.json"), place.at("home/.kiro/settings/mcp.json")).unwrap();
+    let before = place.tree();
+    let (code, shown, _) = place.init(&["--client", "cursor", "--yes"]);
+    assert_eq!(code, 1);
+    assert!(shown.contains("it is a link that leads out of the project"), "{shown}");
+    assert!(place.text("project/config/cursor.json").contains("reqlore"));
+    place.ok(&["--client", "kiro", "--scope", "user", "--yes"]);
+    assert!(place.text("home/dotfiles/kiro.json").contains("reqlore"));
+    let (_, shown, _) = place.init(&["--remove"]);
+    assert_eq!(place.tree(), before, "{shown}");
+}
+
+#[test]
+fn new_files_in_a_private_folder_are_private() {
+    let place = Place::new();
+    let folder = place.at("home/.codex");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    place.ok(&["--client", "codex", "--scope", "user", "--yes"]);
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(folder.join("config.toml")), 0o600);
+    assert_eq!(mode(place.at("home/.local/state/reqlore/init.json")), 0o600);
+}
+
+#[test]
+fn many_at_once_lose_nothing() {
+    let place = Place::new();
+    let before = place.tree();
+    let start = |client: Client| {
+        let mut command = place.command();
+        command.args(["init", "--client", client.name(), "--scope", "user", "--yes"]);
+        command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap()
+    };
+    let running: Vec<_> = Client::ALL.map(start).into_iter().collect();
+    for mut child in running {
+        assert!(child.wait().unwrap().success());
+    }
+    place.ok(&["--remove"]);
+    assert_eq!(place.tree(), before);
+}
