@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -125,25 +124,19 @@ fn each(mut check: impl FnMut(Client, Scope, &str)) {
 /// A file of this client as people write them: comments, unknown keys, another server, and line
 /// ends of another system.
 fn written_by_hand(client: Client) -> String {
-    let text = match client {
-        Client::Codex => {
-            "# mine\nmodel = \"o9\"\n\n[mcp_servers.other]   # keep\ncommand = \"other\"\n\n\
-             [unknown]\nx = [1,2 ,3]\n"
-                .to_owned()
-        }
-        _ => {
-            let map = match client {
-                Client::VsCode => "servers",
-                Client::Zed => "context_servers",
-                Client::OpenCode => "mcp",
-                _ => "mcpServers",
-            };
-            format!(
-                "// mine\n{{\n\t\"unknown\": [1,2 ,3],\n\t\"{map}\": {{\n\t\t\"other\": {{\"command\": \
-                 \"other\"}}, // keep\n\t\t}},\n  /* last */ \"x\":null\n}}"
-            )
-        }
+    let map = match client {
+        Client::VsCode => "servers",
+        Client::Zed => "context_servers",
+        Client::OpenCode => "mcp",
+        _ => "mcpServers",
     };
+    let json = format!(
+        "// mine\n{{\n\t\"unknown\": [1,2 ,3],\n\t\"{map}\": {{\n\t\t\"other\": {{\"command\": \
+         \"other\"}}, // keep\n\t\t}},\n  /* last */ \"x\":null\n}}"
+    );
+    let toml = "# mine\nmodel = \"o9\"\n\n[mcp_servers.other]   # keep\ncommand = \"other\"\n\n\
+                [unknown]\nx = [1,2 ,3]\n";
+    let text = if client == Client::Codex { toml } else { &json };
     format!("\u{feff}{}", text.replace('\n', "\r\n"))
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use reqlore_client_config::Client;
+use reqlore_client_config::{Client, Scope};
 use serde_json::json;
 
 use crate::client::{BINARY, Server};

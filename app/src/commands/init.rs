@@ -62,6 +62,7 @@ pub(crate) struct Options {
 }
 
 /// What happens with the changes; without any of it each is asked about.
+#[expect(clippy::struct_excessive_bools, reason = "flags, of which there is one at most")]
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 pub(crate) struct How {
@@ -118,9 +119,10 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
         named => Client::ALL.into_iter().filter(|client| named.contains(client)).collect(),
     };
     let path = state(&around.home).join(RECORD);
-    let record = match options.is_to_write() {
-        true => Record::look(&path).map_err(Failure::refused)?,
-        false => Record::default(),
+    let record = if options.is_to_write() {
+        Record::look(&path).map_err(Failure::refused)?
+    } else {
+        Record::default()
     };
     let plan = if options.how.remove {
         remove::plan(options, &clients, &record, &around)
@@ -229,7 +231,7 @@ impl Run<'_> {
             let _ = writeln!(text, "can't do {}: {reason}", client.title());
         }
         if text.is_empty() {
-            text = "Everything is as it shall be.\n".to_owned();
+            text.push_str("Everything is as it shall be.\n");
         }
         self.say(&text)
     }
@@ -246,7 +248,7 @@ impl Run<'_> {
                 self.say(&report::difference(change, self.around))?;
             }
             let is_forgotten = self.options.how.remove && !change.is_refused();
-            if !is_forgotten && !(is_write && is_wanted(change, self.around)) {
+            if !(is_forgotten || is_write && is_wanted(change, self.around)) {
                 continue;
             }
             match self.apply(change) {
@@ -311,10 +313,7 @@ impl Run<'_> {
         let changed = self.plan.changes.iter().filter(written).filter(is_entry);
         let titles: Vec<&str> = changed.map(|change| change.title.as_str()).collect();
         let titles = titles.join(", ");
-        let undo = match self.options.how.remove {
-            true => "",
-            false => " To undo it: reqlore init --remove",
-        };
+        let undo = if self.options.how.remove { "" } else { " To undo it: reqlore init --remove" };
         let next = format!("Restart {titles} to see it there.{undo}\n");
         (!titles.is_empty()).then_some(next)
     }

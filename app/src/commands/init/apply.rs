@@ -46,9 +46,10 @@ pub(super) fn take(change: &Change, record: &Path, expected: Option<&Kept>) -> R
         return take_out(change);
     }
     let mut book = Book::open(record)?;
-    let done = match book.record.files.get(&change.target) == expected {
-        true => take_out(change),
-        false => Err("another init changed it meanwhile; run this again".to_owned()),
+    let done = if book.record.files.get(&change.target) == expected {
+        take_out(change)
+    } else {
+        Err("another init changed it meanwhile; run this again".to_owned())
     };
     if done.is_ok() {
         book.record.files.remove(&change.target);

@@ -27,8 +27,8 @@ docsets:
   react:
     version: \"18.2\"
     aliases: [reactjs]
-    # A folder anywhere else:
-    # local_path: ../react/docs
+    # Another folder of the project:
+    # local_path: vendor/react/docs
 ";
 
 impl Folder {

@@ -12,6 +12,8 @@ use std::path::{Component, Path, PathBuf};
 /// No configuration is longer.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_LINKS: usize = 32;
+/// What a mode gives to others than the owner.
+const OTHERS: u32 = 0o077;
 
 /// A file as it is before anything is changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,5 +138,5 @@ fn keep(before: &Metadata, file: &fs::File) -> io::Result<()> {
 
 /// Is a folder for its owner alone?
 pub(super) fn is_private(folder: &Path) -> bool {
-    fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & 0o077 == 0)
+    fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & OTHERS == 0)
 }

@@ -176,7 +176,8 @@ impl Plan {
         if change.is_refused() {
             return Ok(());
         }
-        let text = change.text().to_owned();
+        let is_first = change.before.is_none() && !change.is_write();
+        let text = if is_first { client.new_file() } else { change.text() }.to_owned();
         let found = edit::find(&text, place.slot);
         change.is_known |= change.clients.len() == 1 && found.is_ok_and(|found| found.is_some());
         change.become_text(edit::put(&text, place.slot, &entry).map_err(|e| e.to_string()));

@@ -27,6 +27,12 @@ pub(super) struct Record {
     folders: BTreeSet<PathBuf>,
 }
 
+/// All that a later version has for sure.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
 /// What was done to one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kept {
@@ -58,10 +64,6 @@ impl Record {
     pub(super) fn look(path: &Path) -> Result<Self, String> {
         let text = files::read(path).map_err(|reason| refused(path, &reason))?;
         let Some(text) = text else { return Ok(Self::default()) };
-        #[derive(Deserialize)]
-        struct Head {
-            version: u32,
-        }
         let head: Head =
             serde_json::from_str(&text).map_err(|error| refused(path, &error.to_string()))?;
         if head.version > VERSION {

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use reqlore_client_config::edit::{self, Slot, block};
 use reqlore_client_config::{Client, Scope, Surroundings};
+use serde_json::{Map, Value};
 
 use super::plan::{self, Change, Outcome, Plan};
 use super::record::{Kept, Record, What};
@@ -105,7 +106,8 @@ fn recorded(path: &Path, kept: &Kept, around: &Surroundings) -> Change {
         (None, What::Beginning) => return change,
     }
     change.is_known = true;
-    if kept.is_new && !change.is_refused() && is_nothing(change.text()) {
+    let new_file = clients.first().map_or("", |client| client.new_file());
+    if kept.is_new && !change.is_refused() && is_nothing(change.text(), new_file) {
         change.remove_file();
     }
     change
@@ -133,18 +135,20 @@ fn take_block(text: &str) -> Result<String, String> {
     block::take(text).map_err(|error| error.to_string())
 }
 
-/// Is a file that init made as good as empty, with only what surrounded an entry left?
-fn is_nothing(text: &str) -> bool {
+/// Is a file that init made as good as empty, with only what it began with and what surrounded an
+/// entry left?
+fn is_nothing(text: &str, new_file: &str) -> bool {
     let words = text.trim_start_matches('\u{feff}').trim();
-    words.is_empty() || is_empty_json(words)
+    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
+    let began = read(new_file).unwrap_or_default();
+    let is_nothing =
+        |(key, value): (&String, &Value)| is_empty(value) || began.get(key) == Some(value);
+    words.is_empty() || read(words).is_some_and(|map| map.iter().all(is_nothing))
 }
 
 /// Are there only maps in it, like `{ "mcpServers": {} }`?
-fn is_empty_json(text: &str) -> bool {
-    fn is_empty(value: &serde_json::Value) -> bool {
-        value.as_object().is_some_and(|map| map.values().all(is_empty))
-    }
-    serde_json::from_str(text).is_ok_and(|value| is_empty(&value))
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| map.values().all(is_empty))
 }
 
 #[cfg(test)]
@@ -153,11 +157,13 @@ mod tests {
 
     #[test]
     fn what_surrounded_an_entry_is_nothing() {
-        for text in ["", "\n", "{}", "{\n  \"mcpServers\": {}\n}\n", "{\"a\": {\"b\": {}}}"] {
-            assert!(is_nothing(text), "{text}");
+        let schema = "{\"$schema\": \"https://example.org\"}";
+        for text in ["", "\n", "{}", "{\n  \"mcpServers\": {}\n}\n", "{\"a\": {\"b\": {}}}", schema]
+        {
+            assert!(is_nothing(text, schema), "{text}");
         }
-        for text in ["x", "{\"a\": 1}", "{} // mine", "{\"a\": []}", "# mine\n"] {
-            assert!(!is_nothing(text), "{text}");
+        for text in ["x", "{\"a\": 1}", "{} // mine", "{\"a\": []}", "# mine\n", schema] {
+            assert!(!is_nothing(text, ""), "{text}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Trap: the files may come from a repository that somebody cloned, so nothing of them speaks to the
 //! terminal.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use reqlore_client_config::{Client, Scope, Surroundings};
@@ -33,12 +34,13 @@ pub(super) fn question(change: &Change, around: &Surroundings) -> String {
 /// One change with its heading, as `diff -u` would show it.
 pub(super) fn difference(change: &Change, around: &Surroundings) -> String {
     let mut text = format!("── {} ({})\n", change.title, scope(change.scope));
+    // Writing to a string does not fail.
     if change.target != change.path && matches!(change.scope, Scope::User) {
-        text += &format!("   a link to {}\n", plain(&change.target.display().to_string()));
+        let _ = writeln!(text, "   a link to {}", plain(&change.target.display().to_string()));
     }
     text += &diff(change, around);
     if let Outcome::Write { note: Some(note), .. } = &change.outcome {
-        text += &format!("note: {note}\n");
+        let _ = writeln!(text, "note: {note}");
     }
     text + "\n"
 }

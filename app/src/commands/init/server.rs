@@ -95,9 +95,10 @@ impl Wanted {
             }
             Self::Command { is_npx, settings } => (*is_npx, settings),
         };
-        let (program, mut arguments) = match is_npx {
-            true => ("npx".to_owned(), vec!["-y".to_owned(), PROGRAM.to_owned()]),
-            false => (program(scope, around), Vec::new()),
+        let (program, mut arguments) = if is_npx {
+            ("npx".to_owned(), vec!["-y".to_owned(), PROGRAM.to_owned()])
+        } else {
+            (program(scope, around), Vec::new())
         };
         let is_relative = scope == Scope::Project && place.starts_in_project;
         let project = is_relative.then_some(&*around.project);
