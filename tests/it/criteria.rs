@@ -1,11 +1,12 @@
 //! Every criterion of the specifications that is served here is named by a test that proves it.
 //!
 //! A test names its criteria in a comment right above its attribute, `// S1: S.3.3, R.2`; a
-//! transcript in a note that begins with `S1`. The headings T.3, G.3, S.3 and D.3 of S1 only
+//! transcript in a note that begins with `S1`; a check of the npm packages like a test. The headings T.3, G.3, S.3 and D.3 of S1 only
 //! introduce the criteria below them; those of S3 are counted from 1 within their requirement.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
 
 use crate::repository;
 use crate::tidy::sources;
@@ -24,7 +25,8 @@ const CRITERIA: [(&str, &str); 5] = [
          REQ-3.1 REQ-3.2 REQ-3.3 REQ-3.4 REQ-3.5 REQ-4.1 REQ-4.2 REQ-4.3 REQ-4.4 REQ-4.5 \
          REQ-5.1 REQ-5.2 REQ-5.3 REQ-5.4 REQ-6.1 REQ-6.2 REQ-6.3 REQ-6.4 REQ-6.5 \
          REQ-7.1 REQ-7.2 REQ-7.3 REQ-7.4 REQ-7.5 REQ-8.1 REQ-8.2 REQ-8.3 REQ-8.4 REQ-8.5 \
-         REQ-9.1 REQ-9.2 REQ-9.3 REQ-9.4 REQ-9.5",
+         REQ-9.1 REQ-9.2 REQ-9.3 REQ-9.4 REQ-9.5 \
+         REQ-10.1 REQ-10.2 REQ-10.3 REQ-10.4 REQ-10.5",
     ),
     (
         "S4",
@@ -57,7 +59,7 @@ fn every_criterion_is_covered_by_a_test() {
 
 fn covered(specification: &str) -> BTreeSet<String> {
     let mut covered = BTreeSet::new();
-    for (path, source) in sources() {
+    for (path, source) in sources().into_iter().chain(checks_of_npm()) {
         let lines: Vec<&str> = source.lines().map(str::trim).collect();
         for (at, line) in lines.iter().enumerate() {
             if let Some(ids) = line.strip_prefix(&format!("// {specification}: ")) {
@@ -71,7 +73,7 @@ fn covered(specification: &str) -> BTreeSet<String> {
     }
     for entry in std::fs::read_dir(repository().join("tests/transcripts")).unwrap() {
         let path = entry.unwrap().path();
-        for line in std::fs::read_to_string(&path).unwrap().lines() {
+        for line in read_to_string(&path).unwrap().lines() {
             if let Some(note) = line.strip_prefix(&format!("{{\"note\":\"{specification} ")) {
                 let ids = note.split(':').next().unwrap_or_default();
                 covered.extend(named(specification, &path.to_string_lossy(), ids));
@@ -81,8 +83,17 @@ fn covered(specification: &str) -> BTreeSet<String> {
     covered
 }
 
+/// The files of the check that installs the npm packages and uses them.
+fn checks_of_npm() -> Vec<(String, String)> {
+    let files = std::fs::read_dir(repository().join("tests/npm")).unwrap();
+    let paths = files.map(|entry| entry.unwrap().path());
+    let scripts = paths.filter(|path| path.extension().is_some_and(|end| end == "mjs"));
+    let read = |path: PathBuf| (path.display().to_string(), read_to_string(&path).unwrap());
+    scripts.map(read).collect()
+}
+
 fn is_test(line: &str) -> bool {
-    line.starts_with("#[test]") || line.starts_with("#[tokio::test")
+    ["#[test]", "#[tokio::test", "async function"].iter().any(|begin| line.starts_with(begin))
 }
 
 /// The criteria in a list such as `S.3.3, R.2; catalogue 26`.
@@ -103,7 +114,7 @@ fn the_list_of_criteria_is_that_of_the_specification() {
         println!("the specification is not beside the repository; nothing to compare with");
         return;
     }
-    let source = std::fs::read_to_string(path).unwrap();
+    let source = read_to_string(path).unwrap();
     let section = reqlore_domain::sections::Section::of(&source);
     let headings = ["T.3", "G.3", "S.3", "D.3"];
     let ids = section.requirements().iter().map(|requirement| requirement.index.to_owned());
@@ -113,8 +124,7 @@ fn the_list_of_criteria_is_that_of_the_specification() {
 
 #[test]
 fn the_criteria_of_docsets_are_those_of_the_specification() {
-    let Ok(source) = std::fs::read_to_string(repository().join("../shared/spec/3-docsets.md"))
-    else {
+    let Ok(source) = read_to_string(repository().join("../shared/spec/3-docsets.md")) else {
         println!("the specification is not beside the repository; nothing to compare with");
         return;
     };
@@ -125,7 +135,7 @@ fn the_criteria_of_docsets_are_those_of_the_specification() {
         if let Some(heading) = line.strip_prefix("## ") {
             heading.split(':').next().unwrap().clone_into(&mut requirement);
             count = 0;
-        } else if line.starts_with("- ") && requirement != "REQ-10" {
+        } else if line.starts_with("- ") {
             count += 1;
             found.insert(format!("{requirement}.{count}"));
         }
@@ -135,8 +145,7 @@ fn the_criteria_of_docsets_are_those_of_the_specification() {
 
 #[test]
 fn the_criteria_of_the_knowledge_graph_are_those_of_the_specification() {
-    let Ok(source) =
-        std::fs::read_to_string(repository().join("../shared/spec/4-knowledge-graph.md"))
+    let Ok(source) = read_to_string(repository().join("../shared/spec/4-knowledge-graph.md"))
     else {
         println!("the specification is not beside the repository; nothing to compare with");
         return;
@@ -169,7 +178,7 @@ fn the_criteria_of_the_backlog_and_of_http_are_those_of_the_specifications() {
         [("S2", "2-user-story-requirements.md"), ("S5", "5-json-rpc-api.md")]
     {
         let path = repository().join("../shared/spec").join(name);
-        let Ok(source) = std::fs::read_to_string(path) else {
+        let Ok(source) = read_to_string(path) else {
             println!("the specification is not beside the repository; nothing to compare with");
             return;
         };

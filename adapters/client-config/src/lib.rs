@@ -2,7 +2,7 @@
 //!
 //! These files belong to others, who wrote comments, an order and line ends into them. An edit here
 //! changes one entry and no other byte, and what was put in can be taken out to the byte (`Trace`).
-//! Nothing here reads the environment or writes a file: texts come in, texts go out, and the one who
+//! Nothing here reads the environment or writes a file: texts come in, texts go out, and whoever
 //! calls shows the difference to a person before it is written.
 
 pub mod client;
