@@ -89,7 +89,7 @@ fn flatten(name: &str, item: &Item, lines: &mut Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(super::cases(250))]
 
     #[test]
     fn any_file_keeps_all_that_is_not_ours(text in file()) {
@@ -114,5 +114,25 @@ proptest! {
         prop_assert!(ink(&without).bytes().all(|byte| rest.any(|other| other == byte)), "{}", with);
         let is_windows = text.contains("\r\n") && without.contains("\r\n");
         prop_assert_eq!(is_windows && with.replace("\r\n", "").contains('\n'), false, "{:?}", with);
+    }
+
+    #[test]
+    fn a_damaged_file_is_edited_well_or_not_at_all(
+        text in file(),
+        cut in any::<prop::sample::Index>(),
+        length in 0..3_usize,
+        signs in "[\"\'{}\\[\\],.=#\\\\\r\n 1a]{0,3}",
+    ) {
+        let mut text: Vec<char> = text.chars().collect();
+        let at = cut.index(text.len() + 1);
+        text.splice(at..(at + length).min(text.len()), signs.chars());
+        let text: String = text.into_iter().collect();
+        match edit::put(&text, TOML, &command()) {
+            Ok(_) => prop_assert_eq!(others(&put(&text, TOML, &command())), others(&text)),
+            Err(refused) => prop_assert!(refused.to_string().ends_with("again"), "{}", refused),
+        }
+        if let Ok(taken) = edit::take(&text, TOML) {
+            prop_assert_eq!(others(&taken), others(&text));
+        }
     }
 }

@@ -166,6 +166,8 @@ fn what_would_end_the_block_can_not_be_put_in() {
 }
 
 proptest! {
+    #![proptest_config(super::cases(256))]
+
     #[test]
     fn any_text_keeps_every_byte_around_the_block(
         text in "\u{feff}?([a#` \r]{0,3}\n|```\n|é\n|<!-- reqlore:(begin|end) -->\n){0,8}[a ]?",

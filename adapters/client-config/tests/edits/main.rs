@@ -13,6 +13,7 @@ mod refused;
 mod toml;
 mod trace;
 
+use proptest::test_runner::Config as ProptestConfig;
 use reqlore_client_config::edit::{self, Entry, Format, Slot};
 use reqlore_client_config::{Trace, Unreadable};
 use serde_json::{Map, Value, json};
@@ -73,6 +74,11 @@ fn refusal(text: &str, slot: Slot) -> String {
 fn in_lines(message: &str) -> String {
     let breaks = [(": ", ":\n"), ("; ", ";\n"), (", then", ",\nthen")];
     breaks.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to)) + "\n"
+}
+
+/// No file of failures: what was found once becomes a test by hand.
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Everything that isn't white space.

@@ -11,8 +11,16 @@ fn json_that_no_client_reads_is_refused() {
         {"a":5.} {"a":01} {"a":-} {"a":1e} {"a":NaN} {"a":-Infinity} {"a":undefined} {"a":True}
         {"a":"\x41"} {"a":"\'"} {,} {"a":1,,} {"a":[,]} {}{} {}x {"a":1 {"a": {] #x{} {}/*x {"a":"}
         ' {"a":`x`} {"a":1/2} {"a":1;} {"a":(1)} {"a":\u0031}"#;
-    let spaces =
-        ["{\u{a0}}", "{\u{b}}", "{\u{2028}}", "{\0}", "{}\u{feff}", "[\"\n\"]", "[\"\t\"]"];
+    let spaces = [
+        "{\u{a0}}",
+        "{\u{b}}",
+        "{\u{2028}}",
+        "{\0}",
+        "{}\u{feff}",
+        "[\"\n\"]",
+        "[\"\t\"]",
+        "{// x\r}",
+    ];
     let texts = texts.split_whitespace().chain(spaces);
     for text in texts {
         let refused = refusal(text, JSON);
@@ -21,7 +29,7 @@ fn json_that_no_client_reads_is_refused() {
     }
 }
 
-fn check_json(text: &str, expected: Expect) {
+fn check_json(text: &str, expected: &Expect) {
     expected.assert_eq(&in_lines(&refusal(text, JSON)));
 }
 
@@ -29,7 +37,7 @@ fn check_json(text: &str, expected: Expect) {
 fn a_refusal_of_json_names_the_place_and_the_way_out() {
     check_json(
         "{\n  \"ä\": 1,\n  \"ü\": 'x'\n}",
-        expect![[r#"
+        &expect![[r#"
         line 3, column 8:
         the file is not the JSON that its client reads:
         single-quoted strings are not allowed;
@@ -39,7 +47,7 @@ fn a_refusal_of_json_names_the_place_and_the_way_out() {
     );
     check_json(
         "[]",
-        expect![[r#"
+        &expect![[r#"
         line 1, column 1:
         the file is no JSON object;
         write `{}` instead of what is there, or move the file away,
@@ -48,7 +56,7 @@ fn a_refusal_of_json_names_the_place_and_the_way_out() {
     );
     check_json(
         "{\n  \"mcpServers\": []\n}",
-        expect![[r#"
+        &expect![[r#"
         line 2, column 17:
         the value of `mcpServers` has to be an object;
         remove `mcpServers`, or write `{}` as its value,
@@ -57,7 +65,7 @@ fn a_refusal_of_json_names_the_place_and_the_way_out() {
     );
     check_json(
         "{\"mcpServers\": {\"reqlore\": \"x\"}}",
-        expect![[r#"
+        &expect![[r#"
         line 1, column 28:
         the value of `reqlore` has to be an object;
         remove `reqlore`, or write `{}` as its value,
@@ -66,7 +74,7 @@ fn a_refusal_of_json_names_the_place_and_the_way_out() {
     );
     check_json(
         "{\n\"a\": \"x\r\ny\"}",
-        expect![[r#"
+        &expect![[r#"
         line 2, column 8:
         the file is not the JSON that its client reads:
         a line break or tab in a string, where `\n` or `\t` has to stand;
@@ -80,7 +88,7 @@ fn a_refusal_of_json_names_the_place_and_the_way_out() {
 fn what_stands_twice_is_refused() {
     check_json(
         "{\"mcpServers\": {},\n\"mcp\\u0053ervers\": {}}",
-        expect![[r#"
+        &expect![[r#"
         line 2, column 1:
         `mcpServers` stands twice in this object, and clients differ in which they take;
         remove one,
@@ -89,7 +97,7 @@ fn what_stands_twice_is_refused() {
     );
     check_json(
         "{\"mcpServers\": {\"reqlore\": {},\n \"reqlore\": {}}}",
-        expect![[r#"
+        &expect![[r#"
         line 2, column 2:
         `reqlore` stands twice in this object, and clients differ in which they take;
         remove one,

@@ -10,7 +10,7 @@ fn check(text: &str, expected: &Expect) {
     expected.assert_eq(&put(text, TOML, &command()));
 }
 
-fn check_short(text: &str, expected: Expect) {
+fn check_short(text: &str, expected: &Expect) {
     let short = entry(json!({"command": "reqlore", "args": []}), &["url"]);
     expected.assert_eq(&put(text, TOML, &short));
 }
@@ -114,7 +114,7 @@ A = "b"
 fn a_table_in_braces_stays_in_them() {
     check_short(
         "[mcp_servers]\nreqlore = { url = 'x', timeout = 3 } # c\n[z]\n",
-        expect![[r#"
+        &expect![[r#"
             [mcp_servers]
             reqlore = { timeout = 3, command = "reqlore", args = [] } # c
             [z]
@@ -122,24 +122,24 @@ fn a_table_in_braces_stays_in_them() {
     );
     check_short(
         "mcp_servers = { a = { b = 1 } }",
-        expect![[
+        &expect![[
             r#"mcp_servers = { a = { b = 1 }, reqlore = { command = "reqlore", args = [] } }"#
         ]],
     );
     check_short(
         "mcp_servers = {}",
-        expect![[r#"mcp_servers = { reqlore = { command = "reqlore", args = [] } }"#]],
+        &expect![[r#"mcp_servers = { reqlore = { command = "reqlore", args = [] } }"#]],
     );
     check_short(
         "mcp_servers = {\n  a.b = 1, # c, d\n}",
-        expect![[r#"
+        &expect![[r#"
             mcp_servers = {
               a.b = 1, reqlore = { command = "reqlore", args = [] }, # c, d
             }"#]],
     );
     check_short(
         "mcp_servers = { reqlore.url = 1, reqlore.command = 2, b = 3 }",
-        expect![[r#"mcp_servers = { reqlore.command = "reqlore", b = 3, reqlore.args = [] }"#]],
+        &expect![[r#"mcp_servers = { reqlore.command = "reqlore", b = 3, reqlore.args = [] }"#]],
     );
 }
 
@@ -147,7 +147,7 @@ fn a_table_in_braces_stays_in_them() {
 fn dotted_keys_stay_dotted() {
     check_short(
         "mcp_servers.reqlore.url = 1 # u\n mcp_servers.reqlore.x = 2 # x\nz = 1",
-        expect![[r##"
+        &expect![[r##"
             # u
              mcp_servers.reqlore.x = 2 # x
              mcp_servers.reqlore.command = "reqlore"
@@ -156,7 +156,7 @@ fn dotted_keys_stay_dotted() {
     );
     check_short(
         "[mcp_servers]\na.b = 1\n\"reqlore\".c = '#'\n[z]\n",
-        expect![[r#"
+        &expect![[r#"
             [mcp_servers]
             a.b = 1
             "reqlore".c = '#'
@@ -171,7 +171,7 @@ fn dotted_keys_stay_dotted() {
 fn a_table_that_has_no_keys_gets_them() {
     check_short(
         "[mcp_servers.reqlore.env]\nA = 'b'\n[z]\n",
-        expect![[r#"
+        &expect![[r#"
             [mcp_servers.reqlore.env]
             A = 'b'
             [z]
@@ -183,7 +183,7 @@ fn a_table_that_has_no_keys_gets_them() {
     );
     check_short(
         "[mcp_servers.reqlore]\n[z]\n",
-        expect![[r#"
+        &expect![[r#"
             [mcp_servers.reqlore]
             command = "reqlore"
             args = []
@@ -214,6 +214,20 @@ fn a_table_where_a_value_shall_be_is_replaced() {
         n = 1.5
     "#]]
     .assert_eq(&edited);
+    let inline = "mcp_servers = { reqlore.env.A = 1, b = 1, reqlore.env.B = 2 }";
+    let edited = edit::put(inline, TOML, &env).expect("it can be edited");
+    expect![[r#"mcp_servers = { b = 1, reqlore = { env = { A = "b" }, n = 1.5 } }"#]]
+        .assert_eq(&edited);
+}
+
+#[test]
+fn what_toml_can_not_say_is_refused() {
+    let odd = entry(json!({"env": {"A": null}}), &[]);
+    let refused = edit::put("", TOML, &odd).expect_err("there is no null");
+    expect![
+        "`mcp_servers.reqlore` can't be written into this file without breaking it; add it by hand"
+    ]
+    .assert_eq(&refused.to_string());
 }
 
 #[test]
@@ -254,6 +268,12 @@ fn each_way_to_write_a_table_is_taken_out() {
           a = 1 # c, d
         }"#]]
     .assert_eq(&taken("mcp_servers = {\n  a = 1, # c, d\n  reqlore = {}\n}"));
+    expect![[r#"
+        mcp_servers = {
+          # x, y
+           b = 1
+        }"#]]
+    .assert_eq(&taken("mcp_servers = {\n  reqlore = {} # x, y\n  , b = 1\n}"));
     expect![[r#"
         # x
         mcp_servers.b.y = 4"#]]

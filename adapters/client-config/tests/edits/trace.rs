@@ -51,6 +51,8 @@ fn long_texts_that_repeat_are_no_trouble() {
 }
 
 proptest! {
+    #![proptest_config(super::cases(256))]
+
     #[test]
     fn any_edits_are_undone_in_reverse(
         texts in prop::collection::vec("[ab\r\nü😀]{1,12}", 2..5),

@@ -57,6 +57,15 @@ impl<'a> Document<'a> {
         for token in &self.tokens {
             self.check_gap(end, token.start())?;
             end = token.end();
+            let rest = &self.text[end..];
+            if matches!(token.token, Token::CommentLine(_))
+                && rest.starts_with('\r')
+                && !rest.starts_with("\r\n")
+            {
+                // To some clients the comment goes on behind it.
+                let what = "a comment that a lone carriage return ends";
+                return Err(unreadable(self.text, end, what));
+            }
             if let Token::String(_) = token.token
                 && let Some(at) = self.text[token.start()..end].find(|sign: char| sign < ' ')
             {

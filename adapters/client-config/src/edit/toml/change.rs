@@ -90,11 +90,11 @@ pub(super) fn remove(body: &str, home: Home, thing: &Item) -> String {
         return remove_inline(body, table, thing);
     }
     let mut splices = Vec::new();
-    remove_lines(body, thing, false, &mut splices);
+    remove_lines(body, thing, &mut splices);
     text::splice(body, splices.into_iter().map(Splice::remove).collect())
 }
 
-fn remove_lines(body: &str, thing: &Item, is_covered: bool, removed: &mut Vec<Range<usize>>) {
+fn remove_lines(body: &str, thing: &Item, removed: &mut Vec<Range<usize>>) {
     let tables: Vec<&Table> = match thing {
         Item::Value(value) => {
             let spans = leaves(value).into_iter().filter_map(Value::span);
@@ -109,15 +109,13 @@ fn remove_lines(body: &str, thing: &Item, is_covered: bool, removed: &mut Vec<Ra
         let pairs = table.get_values();
         let spans = pairs.iter().filter_map(|(_, value)| value.span());
         if table.is_dotted() {
-            if !is_covered {
-                removed.extend(spans.map(|span| pair_lines(body, &span)));
-            }
+            removed.extend(spans.map(|span| pair_lines(body, &span)));
         } else if let Some(header) = table.span().filter(|_| !table.is_implicit()) {
             let end = spans.map(|span| span.end).fold(header.end, usize::max);
             removed.push(section_lines(body, header.start..end));
         }
         for (_, child) in table.iter().filter(|(_, child)| !child.is_value()) {
-            remove_lines(body, child, true, removed);
+            remove_lines(body, child, removed);
         }
     }
 }
