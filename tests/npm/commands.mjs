@@ -6,8 +6,8 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 import {
-  BINARY, CHECK, LAUNCHER, command, connected, explain, folder, install, isThere, run, serving,
-  toolsOf,
+  BINARY, CHECK, LAUNCHER, command, connected, endless, explain, folder, install, isThere, run,
+  serving, toolsOf,
 } from './place.mjs';
 import { tarballs } from './packages.mjs';
 
@@ -125,20 +125,36 @@ async function passesSignals() {
     bare.child.kill(signal);
     const expected = await bare.ended;
     for (const [file, args] of launchers()) {
-      const one = await serving(file, args);
-      one.child.kill(signal);
-      same(await one.ended, expected);
-      // A terminal sends it to the whole group.
-      const group = await serving(file, args);
-      process.kill(-group.child.pid, signal);
-      same(await group.ended, expected);
+      const { child, ended } = await serving(file, args);
+      child.kill(signal);
+      same(await ended, expected);
     }
+  }
+}
+
+/** The server takes a second signal for impatience, and a terminal sends one to the whole group. */
+async function passesSignalsOnce() {
+  const env = { REQLORE_BINARY: stub('counting', `exec "${process.execPath}" -e '
+    process.on("SIGINT", () => console.log("INT"));
+    process.stdin.once("data", () => console.log("ready")).resume();
+  '`) };
+  for (const [file, args] of launchers()) {
+    const { child, ended } = await serving(file, args, { env });
+    let said = '';
+    const heard = new Promise((resolve) => {
+      child.stdout.on('data', (data) => resolve(said += data));
+    });
+    process.kill(-child.pid, 'SIGINT');
+    await heard;
+    child.stdin.end();
+    same(await ended, { code: 0, signal: null });
+    same(said, 'INT\n');
   }
 }
 
 async function leavesNobody() {
   for (const [file, args] of launchers()) {
-    const { child, ended } = await serving(file, args);
+    const { child, ended } = await serving(file, args, { input: await endless() });
     child.kill('SIGKILL');
     same(await ended, { code: null, signal: 'SIGKILL' });
   }
@@ -203,6 +219,7 @@ export const CHECKS = [
   ['exit codes and deaths are those of the binary', passesExits],
   ['arguments arrive as they are', passesArguments],
   ['signals end the server in order', passesSignals],
+  ['a signal of the terminal arrives once', passesSignalsOnce],
   ['a killed launcher leaves no server behind', leavesNobody],
   ['a client that goes ends the server', endsWithItsClient],
   ['the binary learns of npx, and only of npx', tellsOfNpx],

@@ -1,7 +1,9 @@
 // Where the packages are packed and installed, and the commands as others call them.
 
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -97,17 +99,26 @@ const HELLO = {
   params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
 };
 
-/** A server that has answered once and whose input stays open; `ended` gives its code and signal. */
-export async function serving(file, args, env = {}) {
+/** A server that has answered once; `ended` gives its code and signal. */
+export async function serving(file, args, { env, input = 'pipe', hello = HELLO } = {}) {
   const options = { cwd: folder('empty'), env: { ...ENVIRONMENT, ...env }, detached: true };
-  const child = spawn(file, args, { ...options, stdio: ['pipe', 'pipe', 'ignore'] });
+  const child = spawn(file, args, { ...options, stdio: [input, 'pipe', 'ignore'] });
   // It closes when nobody holds its output any more, the server behind the launcher included.
   const ended = new Promise((resolve) => {
     child.on('close', (code, signal) => resolve({ code, signal }));
   });
-  child.stdin.write(`${JSON.stringify(HELLO)}\n`);
+  const line = `${JSON.stringify(hello)}\n`;
+  child.stdin ? child.stdin.write(line) : writeSync(input, line);
   await new Promise((resolve) => child.stdout.once('data', resolve));
   return { child, ended };
+}
+
+/** An input that no death of a process ends, since this one holds both of its ends. */
+export async function endless() {
+  const fifo = join(FOLDER, 'endless');
+  rmSync(fifo, { force: true });
+  await printed('mkfifo', [fifo]);
+  return openSync(fifo, 'r+');
 }
 
 export const text = (...path) => readFileSync(join(...path), 'utf8');
