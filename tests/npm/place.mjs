@@ -100,14 +100,14 @@ const HELLO = {
 };
 
 /** A server that has answered once; `ended` gives its code and signal. */
-export async function serving(file, args, { env, input = 'pipe', hello = HELLO } = {}) {
+export async function serving(file, args, { env, input = 'pipe' } = {}) {
   const options = { cwd: folder('empty'), env: { ...ENVIRONMENT, ...env }, detached: true };
   const child = spawn(file, args, { ...options, stdio: [input, 'pipe', 'ignore'] });
   // It closes when nobody holds its output any more, the server behind the launcher included.
   const ended = new Promise((resolve) => {
     child.on('close', (code, signal) => resolve({ code, signal }));
   });
-  const line = `${JSON.stringify(hello)}\n`;
+  const line = `${JSON.stringify(HELLO)}\n`;
   child.stdin ? child.stdin.write(line) : writeSync(input, line);
   await new Promise((resolve) => child.stdout.once('data', resolve));
   return { child, ended };
