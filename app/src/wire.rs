@@ -96,6 +96,8 @@ pub(crate) enum Found {
     Open { store: Arc<dyn Store>, schema: Option<usize> },
     /// Who opens it next will bring it up to date.
     Older { schema: usize, newest: usize },
+    /// Who had it last did not close it; who opens it next puts it in order.
+    Unsettled,
     /// It can't be opened without being changed.
     Closed(Outside),
 }
@@ -115,10 +117,12 @@ pub(crate) fn look(config: &Config) -> Result<Found, Failure> {
         }
         Storage::Sqlite(file) => {
             let config = reqlore_storage_sqlite::Config { file: file.clone() };
-            let Looked { schema, newest, store } = SqliteStore::look(&config).map_err(refused)?;
-            match store {
-                Some(store) => Found::Open { store: Arc::new(store), schema: Some(schema) },
-                None => Found::Older { schema, newest },
+            match SqliteStore::look(&config).map_err(refused)? {
+                Looked::Open { store, schema } => {
+                    Found::Open { store: Arc::new(store), schema: Some(schema) }
+                }
+                Looked::Older { schema, newest } => Found::Older { schema, newest },
+                Looked::Unsettled => Found::Unsettled,
             }
         }
         Storage::Sled(folder) => {

@@ -127,7 +127,7 @@ fn each_refusal_has_its_next_step_and_never_the_token() {
     for (status, next) in [
         (401, "may be revoked"),
         (403, "http.hosts"),
-        (404, "ends with /mcp"),
+        (404, "ends with /api/v1/mcp"),
         (302, "put the address into the configuration"),
         (429, "wait a minute"),
         (502, "the server's log"),

@@ -79,7 +79,7 @@ fn refused(status: u16, has_token: bool) -> NoAnswer {
             "the server takes the names and origins of its settings http.hosts and http.origins; \
              call it by one of them",
         ),
-        404 => ("there is no MCP server at this path", "Reqlore's address ends with /mcp"),
+        404 => ("there is no MCP server at this path", "Reqlore's address ends with /api/v1/mcp"),
         300..=399 => (
             "it sends callers elsewhere, which was not followed",
             "put the address into the configuration that it leads to",
@@ -118,7 +118,7 @@ fn unreached(error: &ureq::Error, timeout: Duration) -> NoAnswer {
             NoAnswer::new("answered too much", "look whether an MCP server is at this address")
         }
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
-            NoAnswer::new("is no address", "write it as https://HOST/mcp")
+            NoAnswer::new("is no address", "write it as https://HOST/api/v1/mcp")
         }
         other => NoAnswer::new(
             format!("can't be asked: {}", shortened(&other.to_string())),

@@ -24,12 +24,13 @@ use crate::{Config, SqliteStore, read};
 
 /// A database that is there.
 #[derive(Debug)]
-pub struct Looked {
-    /// Its schema, and the newest that this program knows; 0 for a file with nothing in it.
-    pub schema: usize,
-    pub newest: usize,
-    /// To read from; `None` where the next opening will first bring it up to date.
-    pub store: Option<SqliteStore>,
+pub enum Looked {
+    /// To read from.
+    Open { store: SqliteStore, schema: usize },
+    /// Who opens it next will first bring it up to date; schema 0 is a file with nothing in it.
+    Older { schema: usize, newest: usize },
+    /// Who had it last did not close it, and its log can't be read without putting it in order.
+    Unsettled,
 }
 
 impl SqliteStore {
@@ -37,7 +38,11 @@ impl SqliteStore {
     pub fn look(config: &Config) -> StoreResult<Looked> {
         let place = Arc::new(Place::prepare(&config.file)?);
         let shown = place.shown.clone();
-        let mode = if place.has_log() { Mode::Looking } else { Mode::Frozen };
+        let mode = match place.has_log() {
+            Some(true) => Mode::Looking,
+            Some(false) => return Ok(Looked::Unsettled),
+            None => Mode::Frozen,
+        };
         let connector = Connector { place, mode };
         look(connector, &config.file).map_err(|failed| failed.told_of(&shown))
     }
@@ -49,12 +54,12 @@ fn look(connector: Connector, file: &Path) -> Result<Looked, Failed> {
     let connection = connector.open(Use::Read)?;
     let schema = version_of(&place, &connection, newest)?;
     if schema < newest {
-        return Ok(Looked { schema, newest, store: None });
+        return Ok(Looked::Older { schema, newest });
     }
     read::check_complete(&place.shown, &connection)?;
     let heads: u32 = connection.query_one("SELECT heads FROM store", [], |row| row.get(0))?;
     if heads != Head::FORMAT {
-        return Ok(Looked { schema, newest, store: None });
+        return Ok(Looked::Older { schema, newest });
     }
     place.remember();
     let damaged = Arc::new(AtomicBool::new(false));
@@ -73,5 +78,5 @@ fn look(connector: Connector, file: &Path) -> Result<Looked, Failed> {
         _check: Check::start(connector.clone(), false, damaged).map_err(thread)?,
         connector,
     };
-    Ok(Looked { schema, newest, store: Some(store) })
+    Ok(Looked::Open { store, schema })
 }

@@ -132,9 +132,10 @@ impl Place {
         fs::metadata(&self.wal).is_ok_and(|found| found.len() > 0)
     }
 
-    /// Is there a log at all, if an empty one? Then somebody may be about to write to it.
-    pub(crate) fn has_log(&self) -> bool {
-        fs::metadata(&self.wal).is_ok()
+    /// Is there a log at all, if an empty one? Then somebody may be about to write to it; and may
+    /// it be read as it is, which takes the file that processes share?
+    pub(crate) fn has_log(&self) -> Option<bool> {
+        fs::metadata(&self.wal).ok().map(|_| fs::metadata(&self.shm).is_ok())
     }
 
     /// Nobody else may read it. SQLite gives the files beside it the same rights.

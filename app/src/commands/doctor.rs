@@ -50,7 +50,8 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     let config = settings::look(flags, &mut findings);
     let root = config.as_ref().map(|config| config.root.clone());
     let root = root.or_else(|| around.as_ref().ok().map(|around| around.project.clone()));
-    let programs = Programs::find(around.as_ref().ok(), root.as_deref());
+    let requirements = config.as_ref().and_then(|config| config.requirements_directory.clone());
+    let programs = Programs::find(root.as_deref());
     program::look(&programs, &mut findings);
     if let Some(config) = config {
         configured(config, &mut findings);
@@ -66,7 +67,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
         }
     }
     if let Some(root) = root {
-        git::look(&root, &programs, &mut findings);
+        git::look(&root, requirements.as_deref(), &programs, &mut findings);
         instructions::look(&root, &mut findings);
     }
     let shown = if options.json {

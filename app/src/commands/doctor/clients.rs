@@ -24,6 +24,7 @@ pub(super) struct Subject<'a> {
     client: Client,
     pub(super) scope: Scope,
     pub(super) file: &'a str,
+    starts_in_project: bool,
 }
 
 impl fmt::Display for Subject<'_> {
@@ -101,12 +102,14 @@ struct Clients<'a> {
 impl Clients<'_> {
     /// Is there anything to be said of this client's file?
     fn look(&mut self, client: Client, scope: Scope) -> bool {
-        let Ok(Place { file, slot, .. }) = client.place(scope, self.around) else { return false };
+        let Ok(Place { file, slot, starts_in_project }) = client.place(scope, self.around) else {
+            return false;
+        };
         // What lies in the project is the project's, whoever calls it his.
         let is_inside = file.starts_with(&self.around.project);
         let scope = if is_inside { Scope::Project } else { scope };
         let named = shown(&file);
-        let of = Subject { client, scope, file: &named };
+        let of = Subject { client, scope, file: &named, starts_in_project };
         let text = match read(&file, MOST) {
             Ok(Some(text)) => text,
             Ok(None) => return false,
@@ -181,13 +184,22 @@ impl Clients<'_> {
                     let next = format!("{} mends it", of.init());
                     return self.findings.problem(Area::Clients, message, &next);
                 }
+                if !of.starts_in_project && !trust::names_root(&arguments, variables) {
+                    let message = format!("{of}: it does not say which project it serves");
+                    let next = format!(
+                        "{} starts servers in no folder in particular; {} names the project",
+                        of.client.title(),
+                        of.init()
+                    );
+                    self.findings.warning(Area::Clients, message, &next);
+                }
                 let key = (program, before);
                 let known = self.answers.get(&key).cloned();
-                let answer = known.unwrap_or_else(|| started::ours(&key.0, &key.1));
+                let answer = known.unwrap_or_else(|| started::ours(self.programs, &key.0, &key.1));
                 (key, answer)
             }
             Verdict::Theirs { program } => {
-                let answer = started::theirs(&program, arguments, variables);
+                let answer = started::theirs(self.programs, &program, arguments, variables);
                 ((program, arguments.to_vec()), answer)
             }
             Verdict::Absent => {

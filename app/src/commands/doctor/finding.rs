@@ -82,22 +82,21 @@ impl Findings {
     pub(super) fn as_json(&self) -> Result<String, Failure> {
         #[derive(Serialize)]
         struct Report<'a> {
-            findings: &'a [Finding],
+            findings: Vec<&'a Finding>,
             problems: usize,
             warnings: usize,
         }
         let (problems, warnings) = (self.count(State::Problem), self.count(State::Warning));
-        let text = serde_json::to_string_pretty(&Report { findings: &self.0, problems, warnings });
+        let findings = self.sorted();
+        let text = serde_json::to_string_pretty(&Report { findings, problems, warnings });
         Ok(text.map_err(|error| Failure::refused(error.to_string()))? + "\n")
     }
 
     /// Grouped by area, a line each, with the next step beneath it.
     pub(super) fn as_text(&self, is_terminal: bool) -> String {
         let mut text = String::new();
-        let mut found: Vec<&Finding> = self.0.iter().collect();
-        found.sort_by_key(|finding| finding.area);
         let mut area = None;
-        for finding in found {
+        for finding in self.sorted() {
             // Writing to a string does not fail.
             if area.replace(finding.area) != Some(finding.area) {
                 let _ = writeln!(text, "{}", name(finding.area));
@@ -109,6 +108,12 @@ impl Findings {
         }
         let _ = writeln!(text, "\n{}", self.sum());
         text
+    }
+
+    fn sorted(&self) -> Vec<&Finding> {
+        let mut found: Vec<&Finding> = self.0.iter().collect();
+        found.sort_by_key(|finding| finding.area);
+        found
     }
 
     fn sum(&self) -> String {

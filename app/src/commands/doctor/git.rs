@@ -4,10 +4,11 @@
 //! ignoring are asked, without the index, without hooks, without fetching, and not in a repository
 //! that lies inside of another folder by surprise.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use reqlore_probe::NoAnswer;
 use reqlore_probe::command::{self, Output};
 
 use super::finding::{Area, Findings};
@@ -43,33 +44,24 @@ const SHARED: [(&str, &str); 6] = [
     ("reqlore.toml", "reqlore.toml"),
 ];
 
-pub(super) fn look(root: &Path, programs: &Programs, findings: &mut Findings) {
-    let Some(git) = programs.named("git") else {
-        return findings.note(Area::Git, "there is no git on PATH; nothing was asked of it", None);
-    };
-    match run(&git, root, &["rev-parse", "--is-inside-work-tree"]) {
-        Ok(Output { code: Some(0), text, .. }) if text.trim() == "true" => {}
-        Ok(Output { errors, .. }) if !errors.contains("not a git repository") => {
-            let next = "mend what git says; until then nobody knows what it would ignore";
-            let message = format!("git can't be asked here: {errors}");
-            return findings.warning(Area::Git, message, next);
-        }
-        Ok(_) => {
-            let next = "`git init` keeps the history of requirements with that of the code";
-            let message = "the project is in no git repository";
-            return findings.note(Area::Git, message, Some(next));
-        }
-        Err(error) => return unasked(&error, findings),
-    }
-    let is_there = |(place, _): &&(&str, &str)| root.join(place).symlink_metadata().is_ok();
-    let local = Some(&LOCAL).filter(is_there);
-    let shared: Vec<_> = SHARED.iter().filter(is_there).collect();
+pub(super) fn look(
+    root: &Path,
+    requirements: Option<&str>,
+    programs: &Programs,
+    findings: &mut Findings,
+) {
+    let Some(git) = repository(root, programs, findings) else { return };
+    let is_there = |(place, _): &(&str, &str)| root.join(place).symlink_metadata().is_ok();
+    let example = requirements.map(|folder| format!("{folder}/AGENTS.md"));
+    let own = requirements.zip(example.as_deref());
+    let local = Some(LOCAL).filter(is_there);
+    let shared: Vec<_> = SHARED.into_iter().chain(own).filter(is_there).collect();
     let mut asked = vec!["check-ignore", "--no-index", "--"];
     asked.extend(local.iter().chain(&shared).map(|(_, example)| *example));
-    if asked.len() == 3 {
+    if local.is_none() && shared.is_empty() {
         return findings.ok(Area::Git, "the project is in a git repository");
     }
-    let ignored = match run(&git, root, &asked) {
+    let ignored = match run(&git, programs, root, &asked) {
         Ok(Output { code: Some(0 | 1), text, .. }) => text,
         Ok(Output { errors, .. }) => {
             let next = "mend what git says";
@@ -77,18 +69,36 @@ pub(super) fn look(root: &Path, programs: &Programs, findings: &mut Findings) {
         }
         Err(error) => return unasked(&error, findings),
     };
-    let is_ignored = |(_, example): &&(&str, &str)| ignored.lines().any(|line| line == *example);
-    judge(local.is_none_or(|local| is_ignored(&local)), &shared, is_ignored, findings);
+    let is_ignored = |example: &str| ignored.lines().any(|line| line == example);
+    let hidden = shared.iter().filter(|(_, example)| is_ignored(example));
+    let hidden: Vec<&str> = hidden.map(|(place, _)| *place).collect();
+    judge(local.is_none_or(|(_, example)| is_ignored(example)), &hidden, findings);
 }
 
-fn judge(
-    hides_local: bool,
-    shared: &[&(&str, &str)],
-    is_ignored: impl Fn(&&(&str, &str)) -> bool,
-    findings: &mut Findings,
-) {
-    let hidden: Vec<&str> =
-        shared.iter().filter(|place| is_ignored(place)).map(|(place, _)| *place).collect();
+/// git, if the project is in a repository.
+fn repository(root: &Path, programs: &Programs, findings: &mut Findings) -> Option<PathBuf> {
+    let Some(git) = programs.named("git") else {
+        findings.note(Area::Git, "there is no git on PATH; nothing was asked of it", None);
+        return None;
+    };
+    match run(&git, programs, root, &["rev-parse", "--is-inside-work-tree"]) {
+        Ok(Output { code: Some(0), text, .. }) if text.trim() == "true" => return Some(git),
+        Ok(Output { errors, .. }) if !errors.contains("not a git repository") => {
+            let next = "mend what git says; until then nobody knows what it would ignore";
+            let message = format!("git can't be asked here: {errors}");
+            findings.warning(Area::Git, message, next);
+        }
+        Ok(_) => {
+            let next = "`git init` keeps the history of requirements with that of the code";
+            let message = "the project is in no git repository";
+            findings.note(Area::Git, message, Some(next));
+        }
+        Err(error) => unasked(&error, findings),
+    }
+    None
+}
+
+fn judge(hides_local: bool, hidden: &[&str], findings: &mut Findings) {
     if !hides_local {
         findings.problem(
             Area::Git,
@@ -96,7 +106,7 @@ fn judge(
             "put `*` into .reqlore/local/.gitignore, and take out of git what got in",
         );
     }
-    for place in &hidden {
+    for place in hidden {
         findings.warning(
             Area::Git,
             format!("{place} is ignored, so what is written there stays on this machine"),
@@ -112,12 +122,18 @@ fn judge(
     }
 }
 
-fn unasked(error: &reqlore_probe::NoAnswer, findings: &mut Findings) {
+fn unasked(error: &NoAnswer, findings: &mut Findings) {
     findings.warning(Area::Git, format!("git {}", error.message), &error.next);
 }
 
-fn run(git: &Path, root: &Path, arguments: &[&str]) -> Result<Output, reqlore_probe::NoAnswer> {
+fn run(
+    git: &Path,
+    programs: &Programs,
+    root: &Path,
+    arguments: &[&str],
+) -> Result<Output, NoAnswer> {
     let mut command = Command::new(git);
+    command.env("PATH", programs.path());
     command.args(GUARDS).args(arguments).envs(ENVIRONMENT).current_dir(root);
     command::output(command, TIMEOUT)
 }

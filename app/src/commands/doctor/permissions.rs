@@ -10,6 +10,7 @@ use reqlore_storage_fs::check_writable;
 use super::finding::{Area, Findings};
 use super::shown;
 use crate::config::Config;
+use crate::storage::Storage;
 
 /// The folder of what is this machine's alone, and what in it is secret.
 const LOCAL: &str = ".reqlore/local";
@@ -21,7 +22,7 @@ pub(super) fn look(config: &Config, findings: &mut Findings) {
     writable(config, findings);
     private(&config.root, findings);
     if let Some(cache) = &config.cache
-        && let Err(error) = nearest(cache).map_or(Ok(()), check_writable)
+        && let Err(error) = check(cache)
     {
         findings.warning(
             Area::Permissions,
@@ -38,10 +39,11 @@ fn writable(config: &Config, findings: &mut Findings) {
     if config.read_only {
         return;
     }
-    let place = config.storage.place();
-    if let Some(folder) = nearest(place)
-        && let Err(error) = check_writable(folder)
-    {
+    let folder = match &config.storage {
+        Storage::Sqlite(file) => file.parent().unwrap_or(file),
+        Storage::Fs(folder) | Storage::Sled(folder) => folder,
+    };
+    if let Err(error) = check(folder) {
         findings.problem(
             Area::Permissions,
             format!("{} can't be written: {error}", shown(folder)),
@@ -50,9 +52,13 @@ fn writable(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// The folder in which a file would be made.
-fn nearest(place: &Path) -> Option<&Path> {
-    place.ancestors().find(|folder| folder.is_dir())
+/// May the folder be written to, or else be made?
+fn check(folder: &Path) -> io::Result<()> {
+    match folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()) {
+        Some(there) if !there.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+        Some(there) => check_writable(there),
+        None => Ok(()),
+    }
 }
 
 fn private(root: &Path, findings: &mut Findings) {

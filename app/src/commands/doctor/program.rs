@@ -23,7 +23,7 @@ pub(super) fn look(programs: &Programs, findings: &mut Findings) {
         return findings.ok(Area::Program, format!("`{NAME}` on PATH is this one"));
     }
     let named_text = shown(&named);
-    match started::ours(&named, &[]) {
+    match started::ours(programs, &named, &[]) {
         Ok(hello) if hello.version == VERSION => findings
             .ok(Area::Program, format!("`{NAME}` on PATH is {named_text}, of the same version")),
         Ok(hello) => findings.warning(

@@ -4,12 +4,12 @@
 //! relative folder or by `direnv`. What lies in the project is never started, unless it is the very
 //! program that the person started.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::Surroundings;
-
 use super::own;
+use crate::config::variable;
 
 /// Where programs are looked for.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    pub(super) fn find(around: Option<&Surroundings>, project: Option<&Path>) -> Self {
-        let folders = around.map(|around| around.path.clone()).unwrap_or_default();
+    pub(super) fn find(project: Option<&Path>) -> Self {
+        let folders = std::env::split_paths(&variable("PATH").unwrap_or_default()).collect();
         Self { folders, project: project.map(Path::to_owned), own: own() }
     }
 
@@ -32,12 +32,24 @@ impl Programs {
         folders.map(|folder| folder.join(name)).find(|path| is_program(path) && self.is_safe(path))
     }
 
+    /// The PATH for what is started: what it starts in turn does not lie in the project either.
+    pub(super) fn path(&self) -> OsString {
+        let is_outside = |folder: &&PathBuf| {
+            folder.is_absolute() && folder.canonicalize().is_ok_and(|folder| !self.holds(&folder))
+        };
+        std::env::join_paths(self.folders.iter().filter(is_outside)).unwrap_or_default()
+    }
+
     /// Does it lie outside of the project, or is it this one?
     pub(super) fn is_safe(&self, path: &Path) -> bool {
         let Ok(resolved) = path.canonicalize() else { return false };
         let is_inside =
             |place: &Path| self.project.as_ref().is_some_and(|project| place.starts_with(project));
         self.is_own(&resolved) || !is_inside(&resolved) && !is_inside(path)
+    }
+
+    fn holds(&self, place: &Path) -> bool {
+        self.project.as_ref().is_some_and(|project| place.starts_with(project))
     }
 
     /// Is it this very program?

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use reqlore_probe::{Hello, NoAnswer, command};
 
+use super::programs::Programs;
 use crate::settings::{self, FILE_VARIABLE};
 
 /// As long as `npx` may take to fetch what is not there yet.
@@ -18,18 +19,23 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const ARGUMENTS: [&str; 7] = ["serve", "--storage", "fs", "--transport", "stdio", "--log", "error"];
 
 /// A program that is Reqlore, after the words that lead to it.
-pub(super) fn ours(program: &Path, before: &[String]) -> Result<Hello, NoAnswer> {
+pub(super) fn ours(
+    programs: &Programs,
+    program: &Path,
+    before: &[String],
+) -> Result<Hello, NoAnswer> {
     let mut command = Command::new(program);
     for variable in settings::all().filter_map(|setting| setting.variable) {
         command.env_remove(variable);
     }
     command.env_remove(FILE_VARIABLE);
     command.args(before).args(ARGUMENTS);
-    hello(command)
+    hello(programs, command)
 }
 
 /// Any other program that a person told a client to start, as it was written.
 pub(super) fn theirs(
+    programs: &Programs,
     program: &Path,
     arguments: &[String],
     variables: &[(String, String)],
@@ -38,15 +44,16 @@ pub(super) fn theirs(
     command.args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
     // For a wrapper that leads to a server of ours.
     command.env("REQLORE_STORAGE", "fs").env("REQLORE_TRANSPORT", "stdio");
-    hello(command)
+    hello(programs, command)
 }
 
-fn hello(mut command: Command) -> Result<Hello, NoAnswer> {
+fn hello(programs: &Programs, mut command: Command) -> Result<Hello, NoAnswer> {
     let folder = tempfile::Builder::new().prefix("reqlore-doctor-").tempdir();
     let folder = folder.map_err(|error| NoAnswer {
         message: format!("was not started: no temporary folder could be made ({error})"),
         next: "set TMPDIR to a folder that you may write to".to_owned(),
     })?;
+    command.env("PATH", programs.path());
     command.current_dir(folder.path()).env("REQLORE_CACHE", "off");
     command::hello(command, TIMEOUT)
 }

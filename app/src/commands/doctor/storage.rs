@@ -51,6 +51,11 @@ pub(super) fn look(config: &Config, findings: &mut Findings) -> Option<Arc<dyn S
                  a copy beside it where the schema changes"
             )),
         ),
+        Ok(Found::Unsettled) => findings.note(
+            Area::Storage,
+            format!("{storage} was not closed by who had it last, and was not looked at"),
+            Some("the next server or command that opens it puts it in order"),
+        ),
         Ok(Found::Closed(outside)) => closed(storage, outside, findings),
         Ok(Found::Open { store, schema }) => {
             inside(config, &store, schema, findings);
@@ -101,7 +106,7 @@ fn inside(config: &Config, store: &Arc<dyn Store>, schema: Option<usize>, findin
                 let filter = Filter { limit: Some(1), ..Filter::all(*kind) };
                 total += store.find(&ProjectKey::default(), &filter).await?.total;
             }
-            counts.push(format!("{total} {what}"));
+            counts.push(format!("{what}: {total}"));
         }
         Ok::<_, reqlore_domain::ports::documents::StoreError>(counts.join(", "))
     });
@@ -113,7 +118,7 @@ fn inside(config: &Config, store: &Arc<dyn Store>, schema: Option<usize>, findin
         }
         Err(failure) => return findings.problem(Area::Storage, failure.message, "try again"),
     };
-    findings.ok(Area::Storage, format!("{storage}{schema}: {counted}"));
+    findings.ok(Area::Storage, format!("{storage}{schema}; {counted}"));
     let checked = wire::ports_over(config, store, false)
         .and_then(|ports| wire::run(check(&ports))?.map_err(crate::Failure::from));
     match checked {

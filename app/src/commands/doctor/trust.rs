@@ -113,6 +113,12 @@ pub(super) fn check_arguments(arguments: &[String]) -> Result<(), String> {
     }
 }
 
+/// Is it told which project it serves?
+pub(super) fn names_root(arguments: &[String], variables: &[(String, String)]) -> bool {
+    arguments.iter().any(|argument| argument == "--root" || argument.starts_with("--root="))
+        || variables.iter().any(|(name, _)| name == "REQLORE_ROOT")
+}
+
 /// `reqlore` or `reqlore@1.2.3`: a package may also be an address.
 fn is_package(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(NAME) else { return false };

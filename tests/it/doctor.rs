@@ -1,0 +1,358 @@
+//! `reqlore doctor`: each finding seen once, good and bad, and nothing changed by looking.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use expect_test::expect_file;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::{BINARY, DIRECTORY, Server, reqlore, set};
+use crate::repository;
+
+/// A project, a home, and a PATH with this program.
+pub(crate) struct Bed {
+    scratch: TempDir,
+}
+
+/// What was found: the exit code, and the findings.
+pub(crate) struct Report {
+    pub(crate) code: i32,
+    pub(crate) text: String,
+    pub(crate) json: Value,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Self {
+        let bed = Self { scratch: tempfile::tempdir().unwrap() };
+        for folder in ["project", "home", "bin", "tmp"] {
+            std::fs::create_dir(bed.at(folder)).unwrap();
+        }
+        symlink(BINARY, bed.at("bin/reqlore")).unwrap();
+        bed
+    }
+
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.scratch.path().canonicalize().unwrap().join(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        std::fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        std::fs::write(self.at(path), text).unwrap();
+    }
+
+    /// A program on the PATH.
+    pub(crate) fn program(&self, path: &str, script: &str) {
+        self.write(path, &format!("#!/bin/sh\n{script}\n"));
+        std::fs::set_permissions(self.at(path), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = reqlore();
+        command.env_remove("REQLORE_CACHE").env("HOME", self.at("home"));
+        command.env("TMPDIR", self.at("tmp")).current_dir(self.at("project"));
+        command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", self.at("bin").display()));
+        command
+    }
+
+    pub(crate) fn doctor(&self, arguments: &[&str]) -> Report {
+        self.doctor_with(arguments, &[])
+    }
+
+    /// Both forms, which say the same; nothing may be different after it.
+    pub(crate) fn doctor_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Report {
+        let before = tree(self.scratch.path());
+        let run = |form: &[&str]| {
+            let mut command = self.command();
+            command.arg("doctor").args(form).args(arguments).envs(variables.iter().copied());
+            let output = command.output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+            (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+        };
+        let ((code, text), (other, json)) = (run(&[]), run(&["--json"]));
+        assert_eq!(code, other, "{text}");
+        let json: Value = serde_json::from_str(&json).unwrap();
+        for finding in json["findings"].as_array().unwrap() {
+            assert!(text.contains(finding["message"].as_str().unwrap()), "{finding} in {text}");
+        }
+        assert_eq!(tree(self.scratch.path()), before, "it changed something");
+        Report { code, text, json }
+    }
+
+    /// Runs git in the project, with nobody's configuration.
+    pub(crate) fn git(&self, arguments: &[&str]) {
+        let mut command = Command::new("git");
+        command.args(arguments).current_dir(self.at("project")).env("HOME", self.at("home"));
+        assert!(command.output().unwrap().status.success(), "git {arguments:?}");
+    }
+}
+
+impl Report {
+    /// A finding of this area and state that says this.
+    pub(crate) fn assert(&self, area: &str, state: &str, message: &str) {
+        let is_it = |finding: &Value| {
+            finding["area"] == area
+                && finding["state"] == state
+                && finding.to_string().contains(message)
+        };
+        let found = self.json["findings"].as_array().unwrap().iter().any(is_it);
+        assert!(found, "no {state} of {area} says {message:?} in\n{}", self.text);
+    }
+
+    pub(crate) fn assert_problem(&self, area: &str, message: &str) {
+        self.assert(area, "problem", message);
+        assert_eq!(self.code, 1);
+    }
+}
+
+/// Everything below a folder: what it is, when it was changed, and its bytes.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let found = path.symlink_metadata().unwrap();
+        let mut bytes = Vec::new();
+        if found.is_dir() {
+            all.extend(tree(&path));
+        } else if found.is_file() {
+            bytes = std::fs::read(&path).unwrap();
+        }
+        // Starts make and remove folders of their own there.
+        let (seconds, nanos) =
+            if path.ends_with("tmp") { (0, 0) } else { (found.mtime(), found.mtime_nsec()) };
+        // Who reads beside others writes down how far in this one.
+        let is_shared = path.to_string_lossy().ends_with("-shm");
+        let of = if is_shared {
+            (found.mode(), 0, 0, vec![])
+        } else {
+            (found.mode(), seconds, nanos, bytes)
+        };
+        all.insert(path, of);
+    }
+    all
+}
+
+const BLOCK: &str = "<!-- reqlore:begin -->\nx\n<!-- reqlore:end -->\n";
+
+#[test]
+fn a_sound_project_has_nothing_to_mend() {
+    let bed = Bed::new();
+    bed.git(&["init", "-q"]);
+    bed.write("project/AGENTS.md", BLOCK);
+    bed.write("project/.mcp.json", r#"{"mcpServers":{"reqlore":{"command":"reqlore"}}}"#);
+    let mut server = Server::start_as(bed.command(), &bed.at("project"));
+    server.call("reqlix_set_requirements", set(1, "text"));
+    server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+    server.call("ixchel_search", json!({ "query": "x" }));
+    server.end();
+    let report = bed.doctor(&[]);
+    assert_eq!((report.code, report.text.ends_with("\nNothing to mend.\n")), (0, true));
+    report.assert("settings", "ok", "there is no reqlore.toml");
+    report.assert("program", "ok", "`reqlore` on PATH is this one");
+    report.assert("storage", "ok", "sections: 1, items in the backlog: 1, entities: 0");
+    report.assert("storage", "ok", "`reqlore check` finds nothing to mend");
+    report.assert("search", "ok", "the index is in");
+    report.assert("permissions", "ok", "secrets are private");
+    report.assert("clients", "ok", "`reqlore` starts and answers as reqlore");
+    report.assert("instructions", "ok", "it tells of Reqlore");
+    report.assert("git", "ok", "documents are for everybody");
+}
+
+#[test]
+fn an_empty_folder_without_home_and_path_is_looked_at_too() {
+    let bed = Bed::new();
+    let mut command = bed.command();
+    command.env_clear().env("TMPDIR", bed.at("tmp")).args(["doctor", "--json"]);
+    let output = command.output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let binary = Path::new(BINARY).canonicalize().unwrap();
+    let shown = shown.replace(&*bed.at("project").to_string_lossy(), "PROJECT");
+    let shown = shown.replace(&*binary.to_string_lossy(), "BINARY");
+    let shown = shown.replace(&*binary.parent().unwrap().to_string_lossy(), "FOLDER");
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    expect_file![repository().join("tests/snapshots/doctor.json")].assert_eq(&shown);
+}
+
+#[test]
+fn wrong_settings_are_a_problem_and_the_rest_is_looked_at() {
+    let bed = Bed::new();
+    bed.write("project/reqlore.toml", "wrap = 80\n");
+    let report = bed.doctor(&[]);
+    report.assert_problem("settings", "unknown setting \\\"wrap\\\"");
+    report.assert("storage", "note", "not looked at");
+    report.assert("clients", "note", "no client was found");
+    assert!(report.text.ends_with("\n1 problem.\n"), "{}", report.text);
+    bed.write("project/reqlore.toml", "log = \"loud\"\n");
+    bed.doctor(&[]).assert_problem("settings", "is no level");
+    bed.doctor(&["--config", "none.toml"]).assert_problem("settings", "none.toml can't be read");
+    bed.doctor(&["--root", "/no/such/folder"]).assert_problem("settings", "root: /no/such/folder");
+    bed.write("project/reqlore.toml", "\"");
+    bed.doctor(&[]).assert_problem("settings", "reqlore.toml: TOML parse error");
+    bed.write("project/reqlore.toml", "read_only = true\n");
+    bed.doctor(&[]).assert("settings", "ok", "reqlore.toml counts");
+}
+
+#[test]
+fn the_name_on_the_path_is_compared_with_this_program() {
+    let bed = Bed::new();
+    std::fs::remove_file(bed.at("bin/reqlore")).unwrap();
+    bed.doctor(&[]).assert("program", "warning", "no reqlore on PATH");
+    let answer = |version: &str| {
+        format!(
+            "read line; echo '{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"protocolVersion\":\
+             \"2025-11-25\",\"serverInfo\":{{\"name\":\"reqlore\",\"version\":\"{version}\"}}}}}}'"
+        )
+    };
+    bed.program("bin/reqlore", &answer("0.0.9"));
+    bed.doctor(&[]).assert("program", "warning", "another version: 0.0.9");
+    bed.program("bin/reqlore", &answer(env!("CARGO_PKG_VERSION")));
+    bed.doctor(&[]).assert("program", "ok", "of the same version");
+    bed.program("bin/reqlore", "echo no node >&2; exit 127");
+    bed.doctor(&[]).assert_problem("program", "it wrote: no node");
+}
+
+#[test]
+fn each_storage_is_looked_at_and_never_made() {
+    for storage in ["fs:data", "sqlite", "sled"] {
+        let bed = Bed::new();
+        bed.doctor(&["--storage", storage]).assert("storage", "note", "is not there yet");
+        std::fs::create_dir_all(bed.at("project/data")).unwrap();
+        let mut command = bed.command();
+        command.args(["--storage", storage]);
+        let mut server = Server::start_as(command, &bed.at("project"));
+        server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+        let (state, message) = match storage {
+            "sled" => ("note", format!("is served by process {}", server.child.id())),
+            "sqlite" => ("ok", ", schema 2; sections: 0, items in the backlog: 1".to_owned()),
+            _ => ("ok", "items in the backlog: 1".to_owned()),
+        };
+        bed.doctor(&["--storage", storage]).assert("storage", state, &message);
+        server.end();
+        let ended = if storage == "sled" { "nobody has it open" } else { &message };
+        bed.doctor(&["--storage", storage]).assert("storage", "ok", ended);
+    }
+}
+
+#[test]
+fn a_storage_that_can_not_be_opened_is_a_problem_and_stays_as_it_is() {
+    let bed = Bed::new();
+    bed.write("project/other.db", &"no database ".repeat(100));
+    bed.doctor(&["--storage", "sqlite:other.db"]).assert_problem("storage", "other.db");
+    bed.write("project/folder/file", "x");
+    bed.doctor(&["--storage", "sled:folder"]).assert_problem("storage", "holds other files");
+    bed.write("project/.reqlore/local/incomplete", "x");
+    bed.doctor(&[]).assert_problem("storage", "a copy into this folder did not finish");
+    std::fs::remove_file(bed.at("project/.reqlore/local/incomplete")).unwrap();
+    bed.write("project/.reqlore/local/journal", "x");
+    bed.doctor(&[]).assert_problem("storage", "a commit is being made, or was interrupted");
+    // An empty file is one that the next server fills.
+    bed.write("project/empty.db", "");
+    bed.doctor(&["--storage", "sqlite:empty.db"]).assert("storage", "note", "has schema 0");
+}
+
+#[test]
+fn what_a_killed_server_left_is_left() {
+    let bed = Bed::new();
+    let mut command = bed.command();
+    command.args(["--storage", "sqlite"]);
+    let mut server = Server::start_as(command, &bed.at("project"));
+    server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let sqlite = ["--storage", "sqlite"];
+    bed.doctor(&sqlite).assert("storage", "ok", "items in the backlog: 1");
+    // As after a restart of the machine, or in a copy.
+    std::fs::remove_file(bed.at("project/.reqlore/local/reqlore.db-shm")).unwrap();
+    bed.doctor(&sqlite).assert("storage", "note", "was not closed by who had it last");
+}
+
+#[test]
+fn what_check_finds_is_counted() {
+    let bed = Bed::new();
+    bed.write(&format!("project/{DIRECTORY}/order.md"), "**2.** b\n\n**1.** a\n");
+    bed.doctor(&[]).assert("storage", "warning", "`reqlore check` finds 1 to mend");
+}
+
+#[test]
+fn rights_that_are_too_wide_are_told() {
+    let bed = Bed::new();
+    bed.write("project/.reqlore/local/identity.json", "{}");
+    let set = |path: &str, mode| {
+        std::fs::set_permissions(bed.at(path), PermissionsExt::from_mode(mode)).unwrap();
+    };
+    set("project/.reqlore/local", 0o755);
+    set("project/.reqlore/local/identity.json", 0o640);
+    let report = bed.doctor(&[]);
+    report.assert("permissions", "warning", "run `chmod 700 .reqlore/local`");
+    report.assert("permissions", "warning", "run `chmod 600 .reqlore/local/identity.json`");
+    std::fs::remove_dir_all(bed.at("project/.reqlore/local")).unwrap();
+    symlink(bed.at("home"), bed.at("project/.reqlore/local")).unwrap();
+    bed.doctor(&[]).assert_problem("permissions", ".reqlore/local is a symbolic link");
+    // Below what is no folder nobody can write, whoever he is.
+    bed.write("home/file", "");
+    let cache = bed.at("home/file/cache");
+    let cache = [("REQLORE_CACHE", cache.to_str().unwrap())];
+    bed.doctor_with(&[], &cache).assert("permissions", "warning", "file/cache can't be written");
+    bed.doctor(&["--storage", "sled:../home/file/x"])
+        .assert_problem("permissions", "serve with --read-only");
+}
+
+#[test]
+fn the_index_and_the_model_are_told() {
+    let bed = Bed::new();
+    let off = [("REQLORE_SEARCH_MODEL", "off"), ("REQLORE_CACHE", "off")];
+    let report = bed.doctor_with(&[], &off);
+    report.assert("search", "note", "ranks by words alone");
+    report.assert("search", "note", "no folder for caches");
+    let named = [("REQLORE_SEARCH_MODEL", "all-minilm-l6-v2")];
+    bed.doctor_with(&[], &named).assert_problem("search", "is not installed");
+    let report = bed.doctor(&[]);
+    report.assert("search", "note", "reqlore model install");
+    report.assert("search", "note", "there is no index yet");
+    let mut server = Server::start_as(bed.command(), &bed.at("project"));
+    server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+    server.call("search_global", json!({ "query": "x" }));
+    server.end();
+    let search = bed.at("home/.cache/reqlore/search");
+    let folder = std::fs::read_dir(search).unwrap().next().unwrap().unwrap().path();
+    bed.doctor(&[]).assert("search", "ok", "the index is in");
+    std::fs::write(folder.join("manifest"), "x").unwrap();
+    bed.doctor(&[]).assert("search", "note", "unfinished, old or damaged");
+}
+
+#[test]
+fn agents_md_is_looked_into() {
+    let bed = Bed::new();
+    bed.doctor(&[]).assert("instructions", "note", "there is no AGENTS.md");
+    bed.write("project/AGENTS.md", "# Mine\n");
+    bed.doctor(&[]).assert("instructions", "note", "says nothing of Reqlore");
+    bed.write("project/AGENTS.md", "<!-- reqlore:begin -->\n");
+    bed.doctor(&[]).assert("instructions", "warning", "is broken");
+    bed.write("project/AGENTS.md", "\u{0}");
+    std::fs::write(bed.at("project/AGENTS.md"), b"\xff").unwrap();
+    bed.doctor(&[]).assert("instructions", "warning", "can't be read");
+}
+
+#[test]
+fn git_is_asked_what_it_ignores() {
+    let bed = Bed::new();
+    bed.doctor(&[]).assert("git", "note", "in no git repository");
+    bed.git(&["init", "-q"]);
+    bed.doctor(&[]).assert("git", "ok", "in a git repository");
+    bed.write("project/.reqlore/local/identity.json", "{}");
+    bed.doctor(&[]).assert_problem("git", ".reqlore/local is not ignored");
+    bed.write("project/.gitignore", ".reqlore/\n*.toml\n");
+    bed.write("project/.reqlore/backlog/epics/EP-001.md", "---\ntitle: x\n---\n");
+    bed.write("project/reqlore.toml", "");
+    let report = bed.doctor(&[]);
+    report.assert("git", "warning", ".reqlore/backlog is ignored");
+    report.assert("git", "warning", "reqlore.toml is ignored");
+    bed.write("project/wishes/AGENTS.md", "");
+    bed.write("project/.gitignore", ".reqlore/local/\nwishes\n");
+    let own = [("REQLIX_REQ_REL_PATH", "wishes")];
+    bed.doctor_with(&[], &own).assert("git", "warning", "wishes is ignored");
+    bed.write("project/.gitignore", ".reqlore/local/\n");
+    bed.doctor(&[]).assert("git", "ok", "documents are for everybody");
+}
