@@ -15,8 +15,10 @@ use super::finding::{Area, Findings};
 use super::programs::Programs;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-const GUARDS: [&str; 7] = [
+const GUARDS: [&str; 9] = [
     "--no-pager",
+    "-c",
+    "core.quotePath=false",
     "-c",
     "core.fsmonitor=false",
     "-c",
