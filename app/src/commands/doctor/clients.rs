@@ -16,8 +16,9 @@ use super::programs::Programs;
 use super::trust::{self, Verdict};
 use super::{remote, shown, started};
 
-/// Some clients keep all that they ever did in the same file.
-const MOST: u64 = 256 << 20;
+/// A file is never longer, in bytes. Some clients keep all that they ever did in a person's.
+const MOST_OF_PROJECT: u64 = 4 << 20;
+const MOST_OF_USER: u64 = 256 << 20;
 
 /// One entry of one client.
 pub(super) struct Subject<'a> {
@@ -110,7 +111,8 @@ impl Clients<'_> {
         let scope = if is_inside { Scope::Project } else { scope };
         let named = shown(&file);
         let of = Subject { client, scope, file: &named, starts_in_project };
-        let text = match read(&file, MOST) {
+        let most = if is_inside { MOST_OF_PROJECT } else { MOST_OF_USER };
+        let text = match read(&file, most) {
             Ok(Some(text)) => text,
             Ok(None) => return false,
             Err(error) => {
