@@ -76,7 +76,6 @@ pub(crate) fn start(filter: &str, format: Format) -> Result<Telemetry, Failure> 
     })
 }
 
-/// What a filter lets through; refuses what is none.
 pub(crate) fn targets(filter: &str) -> Result<Targets, Failure> {
     // `Targets` would take a misspelt level for the name of a module.
     let is_known = |part: &str| part.contains('=') || part.parse::<LevelFilter>().is_ok();

@@ -1,8 +1,9 @@
 //! `reqlore doctor`: looks at everything that stands between a person and a working assistant.
 //!
-//! A finding says what to do next. The traps: it changes nothing, so no storage is opened as a server
-//! opens it, and what it has to start is started in an empty folder and ended. And a project may be
-//! somebody else's: what its files name is started or asked only as far as `trust` allows.
+//! A finding says what to do next. The traps: it changes nothing, so no storage is opened as a
+//! server opens it, and what it has to start is started in an empty folder and ended. And a project
+//! may be somebody else's: what its files name is started only as far as `trust` allows, and asked
+//! only as far as `remote` does.
 
 mod clients;
 mod entry;

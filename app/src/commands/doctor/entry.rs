@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Beginnings of a variable's name in a value, with its end: `${NAME}`, `${env:NAME}`, `{env:NAME}`.
+/// What stands around a variable's name in a value: `${NAME}`, `${env:NAME}`, `{env:NAME}`.
 const VARIABLES: [(&str, char); 3] = [("${env:", '}'), ("{env:", '}'), ("${", '}')];
 /// A variable that a client asks its person for.
 const ASKED: &str = "${input:";

@@ -1,7 +1,7 @@
 //! What was found, and how it is told.
 //!
-//! The trap: messages quote what others wrote (files, servers, programs), so every one is cleaned of
-//! control characters and secrets here, in the one place that all of them pass.
+//! The trap: messages quote what others wrote (files, servers, programs), so every one is cleaned
+//! of control characters and secrets here, in the one place that all of them pass.
 
 use std::fmt::Write as _;
 
@@ -143,10 +143,8 @@ impl Findings {
 
 /// One line without secrets, and without what a terminal would take for more than a text.
 fn clean(text: &str) -> String {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    let steers = |c: char| c.is_control() || turns.iter().any(|turns| turns.contains(&c));
     let words: String = text.chars().map(|c| if steers(c) { ' ' } else { c }).collect();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = redact(&words);

@@ -1,8 +1,9 @@
 //! An entry that names a server at an address.
 //!
 //! The rule: a token goes only where a person decided. A project's file decides nothing, so the
-//! server that it names is asked only if it is on this machine, or with `--with-token`; the variable
-//! has to be one of Reqlore's then, and what goes out has to be a token of Reqlore's in any case.
+//! server that it names is asked only if it is on this machine, or with `--with-token`; the
+//! variable has to be one of Reqlore's then, and what goes out has to be a token of Reqlore's in
+//! any case.
 //! Nothing goes unencrypted to another machine.
 
 use std::time::Duration;
