@@ -96,7 +96,7 @@ pub(crate) enum Found {
     Open { store: Arc<dyn Store>, schema: Option<usize> },
     /// Who opens it next will bring it up to date.
     Older { schema: usize, newest: usize },
-    /// Who had it last did not close it; who opens it next puts it in order.
+    /// A change is being made or was cut short; who opens it next puts it in order.
     Unsettled,
     /// It can't be opened without being changed.
     Closed(Outside),
@@ -111,10 +111,10 @@ pub(crate) fn look(config: &Config) -> Result<Found, Failure> {
         _ => {}
     }
     Ok(match storage {
-        Storage::Fs(place) => {
-            let store = FsStore::look(&files(config, place)).map_err(refused)?;
-            Found::Open { store: Arc::new(store), schema: None }
-        }
+        Storage::Fs(place) => match FsStore::look(&files(config, place)).map_err(refused)? {
+            Some(store) => Found::Open { store: Arc::new(store), schema: None },
+            None => Found::Unsettled,
+        },
         Storage::Sqlite(file) => {
             let config = reqlore_storage_sqlite::Config { file: file.clone() };
             match SqliteStore::look(&config).map_err(refused)? {

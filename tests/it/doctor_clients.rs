@@ -63,7 +63,11 @@ fn an_entry_that_does_not_work_says_why() {
         (USER, r#"{"command":"no-such-program"}"#, "there is no program"),
         (USER, r#"{"command":"sh","args":["-c","echo Ready; sleep 100"]}"#, "wrote \\\"Ready\\\""),
         (USER, r#"{"command":"sh","args":["-c","echo broken >&2; exit 1"]}"#, "it wrote: broken"),
-        (USER, r#"{"command":"true"}"#, "ended (exit status: 0) before it answered"),
+        (
+            USER,
+            r#"{"command":"sh","args":["-c",":"]}"#,
+            "ended (exit status: 0) before it answered",
+        ),
         (PROJECT, r#"{"url":"http://example.org/mcp"}"#, "is not encrypted"),
         (USER, r#"{"url":"http://127.0.0.1:1/mcp"}"#, "connection refused"),
     ] {

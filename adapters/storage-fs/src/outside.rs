@@ -9,21 +9,18 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use rustix::fs::Access;
 
-use crate::error::refused;
-use crate::local::LOCAL;
 use crate::{Config, FsStore, journal};
 
 impl FsStore {
-    /// Opens the files to read them. Refuses what opening would have to mend first.
-    pub fn look(config: &Config) -> StoreResult<Self> {
+    /// Opens the files to read them; `None` where a commit is being made or was interrupted, which
+    /// opening would finish.
+    pub fn look(config: &Config) -> StoreResult<Option<Self>> {
         let store = Self::new(config);
         if journal::is_there(store.shared.folders.base()) {
-            let reason = "says that a commit is being made, or was interrupted; the next server or \
-                          command that opens these files finishes it";
-            return Err(refused(&format!("{LOCAL}/journal"), reason));
+            return Ok(None);
         }
         store.shared.check_complete(&ProjectKey::default())?;
-        Ok(store)
+        Ok(Some(store))
     }
 }
 

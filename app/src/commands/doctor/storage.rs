@@ -53,7 +53,7 @@ pub(super) fn look(config: &Config, findings: &mut Findings) -> Option<Arc<dyn S
         ),
         Ok(Found::Unsettled) => findings.note(
             Area::Storage,
-            format!("{storage} was not closed by who had it last, and was not looked at"),
+            format!("{storage} was not looked at: a change is being made, or was cut short"),
             Some("the next server or command that opens it puts it in order"),
         ),
         Ok(Found::Closed(outside)) => closed(storage, outside, findings),
