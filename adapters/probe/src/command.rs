@@ -69,9 +69,9 @@ impl Client {
     pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, NoAnswer> {
         self.id += 1;
         let line = format!("{}\n", request(self.id, method, params));
-        let sent = self.process.input().map(|input| input.write_all(line.as_bytes()));
-        if !matches!(sent, Some(Ok(()))) {
-            return Err(self.gone());
+        if let Some(input) = self.process.input() {
+            // Who is gone already may have said why.
+            let _ = input.write_all(line.as_bytes());
         }
         loop {
             let line = match self.process.read() {

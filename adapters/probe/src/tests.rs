@@ -34,6 +34,11 @@ fn a_server_says_who_it_is_and_ends_with_its_input() {
 fn what_is_no_message_is_told_as_it_was_written() {
     let error = hello(&format!("echo Listening; read line; echo '{ANSWER}'")).unwrap_err();
     assert!(error.message.contains("wrote \"Listening\" to standard output"), "{error}");
+    // Also of one that is gone before it is asked.
+    let mut client = command::Client::start(shell("exec 0<&-; echo Listening"), PATIENCE).unwrap();
+    let asked = std::iter::repeat_with(|| client.initialize().unwrap_err()).take(2);
+    let told: Vec<String> = asked.map(|error| error.message).collect();
+    assert!(told[0].contains("wrote \"Listening\"") && told[1].contains("ended"), "{told:?}");
 }
 
 #[test]
