@@ -271,11 +271,14 @@ fn where_no_client_is_found_the_names_and_a_snippet_help() {
 fn one_client_that_cannot_be_done_does_not_stop_the_others() {
     let place = Place::new();
     let broken = place.write("project/.vscode/mcp.json", "{ \"servers\": { ");
-    let clients = ["--client", "vscode", "--client", "cursor", "--client", "claude-desktop"];
+    place.write("project/.zed/settings.json", [0xff, 0xfe, b'{', 0]);
+    let names = ["vscode", "cursor", "claude-desktop", "zed"];
+    let clients: Vec<&str> = names.iter().flat_map(|name| ["--client", name]).collect();
     let (code, shown, _) = place.init(&[&clients[..], &["--scope", "project", "--yes"]].concat());
     assert_eq!(code, 1, "{shown}");
     assert!(shown.contains("can't do .vscode/mcp.json (VS Code): "), "{shown}");
     assert!(shown.contains("can't do Claude Desktop: "), "{shown}");
+    assert!(shown.contains("(Zed): it is no UTF-8 text"), "{shown}");
     assert!(shown.contains("written: .cursor/mcp.json\n"), "{shown}");
     assert_eq!(fs::read_to_string(broken).unwrap(), "{ \"servers\": { ");
 }

@@ -148,3 +148,37 @@ fn many_at_once_lose_nothing() {
     place.ok(&["--remove"]);
     assert_eq!(place.tree(), before);
 }
+
+#[test]
+fn what_was_taken_out_by_hand_is_put_in_for_the_first_time() {
+    let place = Place::new();
+    let before = place.write("project/.cursor/mcp.json", "{ \"mcpServers\": {} }\n");
+    let before = (fs::read(&before).unwrap(), before);
+    place.ok(&["--client", "cursor", "--yes"]);
+    fs::write(&before.1, "{ \"mcpServers\": { } } // tidied\n").unwrap();
+    place.ok(&["--client", "cursor", "--yes", "--storage", "sqlite"]);
+    place.ok(&["--remove"]);
+    let after = fs::read_to_string(&before.1).unwrap();
+    assert_eq!(after, "{ \"mcpServers\": { } } // tidied\n");
+    assert!(!place.at("home/.local").is_dir() && !place.at("project/AGENTS.md").is_file());
+}
+
+#[test]
+fn one_client_and_one_project_go_without_the_others() {
+    let place = Place::new();
+    let before = place.tree();
+    place.ok(&["--client", "cursor", "--client", "zed", "--yes"]);
+    let other = place.at("project/other");
+    fs::create_dir(&other).unwrap();
+    let in_other = ["--client", "gemini", "--root", other.to_str().unwrap()];
+    place.ok(&[&in_other[..], &["--yes"]].concat());
+    place.ok(&["--client", "cursor", "--remove"]);
+    assert!(!place.at("project/.cursor").is_dir());
+    assert!(place.text("project/AGENTS.md").contains("reqlore"), "Zed still needs it");
+    place.ok(&["--remove"]);
+    assert!(!place.at("project/.zed").is_dir() && !place.at("project/AGENTS.md").is_file());
+    assert!(place.text("project/other/.gemini/settings.json").contains("reqlore"));
+    place.ok(&["--remove", "--root", other.to_str().unwrap()]);
+    fs::remove_dir(&other).unwrap();
+    assert_eq!(place.tree(), before);
+}

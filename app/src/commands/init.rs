@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// The variable of the client's environment that holds the token, for --transport http
     #[arg(long, value_name = "VARIABLE", default_value = "REQLORE_TOKEN")]
     token_variable: String,
-    /// Make files to begin with, where there are none: requirements, knowledge, ixchel
+    /// Make files to begin with, where there are none
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     create: Vec<Folder>,
     /// Leave AGENTS.md as it is
@@ -75,7 +75,7 @@ pub(crate) struct How {
     /// Say whether anything would change, by exit code 1
     #[arg(long)]
     check: bool,
-    /// Take out what was put in (--yes without asking is included)
+    /// Take out what was put in, without asking
     #[arg(long)]
     remove: bool,
 }

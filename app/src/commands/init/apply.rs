@@ -106,3 +106,49 @@ fn kept(change: &Change, after: &str, earlier: Option<&Kept>, project: &Path) ->
 fn holds_token(trace: &Trace) -> bool {
     serde_json::to_string(trace).map_or(true, |text| text.contains(PREFIX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Record, What};
+    use super::*;
+
+    fn change(folder: &Path, text: &str) -> Change {
+        let path = folder.join("AGENTS.md");
+        let mut change = Change::see(What::Block, "", Scope::Project, &path, folder);
+        change.become_text(Ok(text.to_owned()));
+        change
+    }
+
+    #[test]
+    fn what_was_saved_since_it_was_shown_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().canonicalize().unwrap();
+        let record = place.join("state/reqlore/init.json");
+        let shown = change(&place, "ours");
+        fs::write(&shown.path, "saved meanwhile").unwrap();
+        assert_eq!(put(&shown, &record, &place).unwrap_err(), CHANGED);
+        assert_eq!(fs::read_to_string(&shown.path).unwrap(), "saved meanwhile");
+        assert!(!place.join("state").is_dir());
+
+        put(&change(&place, "ours"), &record, &place).unwrap();
+        let shown = change(&place, "saved meanwhile");
+        let kept = Record::look(&record).unwrap().files.remove(&shown.target);
+        fs::write(&shown.path, "and again").unwrap();
+        assert_eq!(take(&shown, &record, kept.as_ref()).unwrap_err(), CHANGED);
+        assert_eq!(fs::read_to_string(&shown.path).unwrap(), "and again");
+        assert!(record.is_file(), "it is still to be undone");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_on_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().canonicalize().unwrap();
+        let record = place.join("state/reqlore/init.json");
+        let mut shown = change(&place, "ours");
+        fs::write(place.join("file"), "").unwrap();
+        shown.path = place.join("file/x/AGENTS.md");
+        shown.target.clone_from(&shown.path);
+        assert!(put(&shown, &record, &place).is_err());
+        assert!(!place.join("state").is_dir());
+    }
+}

@@ -126,3 +126,16 @@ fn scope(scope: Scope) -> &'static str {
         Scope::User => "user",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_file_speaks_to_the_terminal() {
+        assert_eq!(
+            plain("\u{feff}a\r\n\tb\x1b[2J\rc\u{9b}1m\n"),
+            "a\n\tb\u{fffd}[2J\u{fffd}c\u{fffd}1m\n"
+        );
+    }
+}
