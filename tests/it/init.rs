@@ -262,6 +262,9 @@ fn where_no_client_is_found_the_names_and_a_snippet_help() {
     for part in ["claude-code, claude-desktop, cursor", "\"mcpServers\": { \"reqlore\""] {
         assert!(errors.contains(part), "{errors}");
     }
+    let (code, shown, _) = place.init(&["--yes", "--json"]);
+    let read: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((code, &read["clients"], &read["files"]), (1, &json!([]), &json!([])));
     let (code, _, errors) = place.init(&["--client", "clippy"]);
     assert!(code == 2 && errors.contains("there are claude-code, "), "{errors}");
     assert_eq!(place.tree(), before);

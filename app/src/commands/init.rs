@@ -131,6 +131,9 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
         check_create(flags, options)?;
         check_project(options, &around)?;
         if clients.is_empty() && options.create.is_empty() {
+            if options.json {
+                print(&format!("{:#}\n", report::object(&Plan::default(), &[], &[], &around)))?;
+            }
             return Err(nobody());
         }
         plan::plan(&wanted, flags, options, &clients, &around)?
