@@ -1,7 +1,8 @@
 //! `reqlore init`: tells the assistants on this machine of this server, and takes it back.
 //!
-//! Trap: it edits files of others. Every change is shown before it is written, and written only with
-//! consent; what was put in is on record, so that `--remove` leaves the bytes that were there before.
+//! Trap: it edits files of others. Every change is shown before it is written, and written only
+//! with consent; what was put in is on record, so that `--remove` leaves the bytes that were there
+//! before.
 
 mod agents;
 mod apply;

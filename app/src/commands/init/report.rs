@@ -1,7 +1,7 @@
 //! What init says: differences and results for people, one object for programs.
 //!
-//! Trap: the files may come from a repository that somebody cloned, so nothing of them speaks to the
-//! terminal.
+//! Trap: the files may come from a repository that somebody cloned, so nothing of them speaks to
+//! the terminal.
 
 use std::fmt::Write as _;
 use std::path::Path;
