@@ -1,8 +1,9 @@
 //! Every criterion of the specifications that is served here is named by a test that proves it.
 //!
 //! A test names its criteria in a comment right above its attribute, `// S1: S.3.3, R.2`; a
-//! transcript in a note that begins with `S1`; a check of the npm packages like a test. The headings T.3, G.3, S.3 and D.3 of S1 only
-//! introduce the criteria below them; those of S3 are counted from 1 within their requirement.
+//! transcript in a note that begins with `S1`; a check of the npm packages like a test. The
+//! headings T.3, G.3, S.3 and D.3 of S1 only introduce the criteria below them; those of S3 are
+//! counted from 1 within their requirement.
 
 use std::collections::BTreeSet;
 use std::fs::read_to_string;

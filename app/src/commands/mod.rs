@@ -12,6 +12,7 @@ pub(crate) mod init;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 mod moving;
+mod others;
 pub(crate) mod restore;
 pub(crate) mod serve;
 mod table;

@@ -9,6 +9,7 @@ use reqlore_domain::identity::redact;
 use serde::Serialize;
 
 use crate::Failure;
+use crate::commands::others::steers;
 
 /// A quoted text is never longer, in characters.
 const MOST: usize = 800;
@@ -143,8 +144,6 @@ impl Findings {
 
 /// One line without secrets, and without what a terminal would take for more than a text.
 fn clean(text: &str) -> String {
-    let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
-    let steers = |c: char| c.is_control() || turns.iter().any(|turns| turns.contains(&c));
     let words: String = text.chars().map(|c| if steers(c) { ' ' } else { c }).collect();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = redact(&words);

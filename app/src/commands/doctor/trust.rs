@@ -2,8 +2,8 @@
 //!
 //! A project may be a repository that somebody just cloned, and its `.mcp.json` may say
 //! `"command": "sh"`. Clients ask a person before they start that; to look at it must not be the
-//! way around. So of a project's file only Reqlore itself is started: by its name as the PATH knows it,
-//! by the path of this program, or as `npx -y reqlore`; and without the file's variables, since
+//! way around. So of a project's file only Reqlore itself is started: by its name as the PATH knows
+//! it, by the path of this program, or as `npx -y reqlore`; and without the file's variables, since
 //! `NODE_OPTIONS` starts whatever it likes. A person's own file is believed, as every client does.
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! What init says: differences and results for people, one object for programs.
 //!
 //! Trap: the files may come from a repository that somebody cloned, so nothing of them speaks to
-//! the terminal.
+//! the terminal; and other servers' secrets may stand beside our entry.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,6 +12,7 @@ use similar::TextDiff;
 
 use super::plan::{Change, Outcome, Plan};
 use super::record::What;
+use crate::commands::others::{hide, steers};
 
 /// The path as a person would write it.
 pub(super) fn shown(path: &Path, around: &Surroundings) -> String {
@@ -57,13 +58,15 @@ fn diff(change: &Change, around: &Surroundings) -> String {
     }
     let diff = TextDiff::from_lines(before, after);
     let mut unified = diff.unified_diff();
-    plain(&unified.header(old, new).to_string())
+    // What stands in both is not what changes, and may be another server's secret.
+    let is_theirs = |string: &str| before.contains(string) && after.contains(string);
+    hide(&plain(&unified.header(old, new).to_string()), is_theirs)
 }
 
 /// Without what would speak to a terminal; line ends and a byte order mark are not for eyes.
 fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\u{feff}', "");
-    let is_quiet = |c: char| !c.is_control() || c == '\n' || c == '\t';
+    let is_quiet = |c: char| !steers(c) || c == '\n' || c == '\t';
     text.chars().map(|c| if is_quiet(c) { c } else { '\u{fffd}' }).collect()
 }
 

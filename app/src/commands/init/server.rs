@@ -65,7 +65,7 @@ impl Wanted {
             }
             ("http", None) => Err(Failure::usage(
                 "--transport http needs --url URL, where the server is, like \
-                 https://reqlore.example.org/mcp",
+                 https://reqlore.example.org/api/v1/mcp",
             )),
             ("http", Some(url)) => {
                 check_no_settings(flags)?;
@@ -227,7 +227,9 @@ fn check_no_settings(flags: &Flags) -> Result<(), Failure> {
 fn check_url(url: &str) -> Result<(), Failure> {
     let wrong = |what: &str| Err(Failure::usage(format!("--url {what}")));
     let Ok(parsed) = url.parse::<http::Uri>() else {
-        return wrong("must be the address of the server, like https://reqlore.example.org/mcp");
+        return wrong(
+            "must be the address of the server, like https://reqlore.example.org/api/v1/mcp",
+        );
     };
     let (Some(scheme), Some(authority)) = (parsed.scheme_str(), parsed.authority()) else {
         return wrong("must begin with https:// (or http:// for this machine) and name a host");
@@ -298,18 +300,18 @@ mod tests {
     #[test]
     fn an_address_holds_no_secret_and_sends_none_in_the_clear() {
         for url in [
-            "https://reqlore.example.org/mcp",
-            "https://reqlore.example.org:8443/mcp?project=shop",
-            "http://localhost:8080/mcp",
-            "http://127.0.0.1:8080/mcp",
+            "https://reqlore.example.org/api/v1/mcp",
+            "https://reqlore.example.org:8443/api/v1/mcp?project=shop",
+            "http://localhost:8080/api/v1/mcp",
+            "http://127.0.0.1:8080/api/v1/mcp",
             "http://127.9.9.9/mcp",
-            "http://[::1]:8080/mcp",
+            "http://[::1]:8080/api/v1/mcp",
         ] {
             assert_eq!(said(check_url(url)), "", "{url}");
         }
         for (url, reason) in [
             ("", "must be the address"),
-            ("reqlore.example.org/mcp", "must be"),
+            ("reqlore.example.org/api/v1/mcp", "must be"),
             ("/mcp", "must begin with https://"),
             ("ftp://example.org", "must begin with https://"),
             ("http://example.org/mcp", "in the clear"),
