@@ -28,17 +28,20 @@ async function toolsOf(binary) {
   const env = { PATH: process.env.PATH, HOME: folder, REQLORE_LOG: 'error' };
   const server = spawn(binary, [], { cwd: folder, env, stdio: ['pipe', 'pipe', 'inherit'] });
   const failed = new Promise((_, reject) => server.on('error', reject));
+  const ended = new Promise((resolve) => server.on('close', resolve));
   try {
     return await Promise.race([listed(server), failed]);
   } finally {
     server.stdin.end();
-    await new Promise((resolve) => (server.exitCode === null ? server.on('exit', resolve) : resolve()));
+    await ended;
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
 async function listed(server) {
-  const send = (message) => server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  const send = (message) => {
+    server.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  };
   const clientInfo = { name: 'reqlore-types', version: '1' };
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo };
   send({ id: 0, method: 'initialize', params });

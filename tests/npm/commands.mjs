@@ -115,7 +115,8 @@ async function passesArguments() {
   const env = { REQLORE_BINARY: stub('words', `printf '<%s>' "$@"; cat`) };
   for (const [file, args] of launchers()) {
     const words = ['--root', 'two words', '', '*', '--', '-x'];
-    same((await run(file, [...args, ...words], { env })).stdout, '<--root><two words><><*><--><-x>');
+    const { stdout } = await run(file, [...args, ...words], { env });
+    same(stdout, '<--root><two words><><*><--><-x>');
   }
 }
 

@@ -7,7 +7,7 @@ import * as packages from './packages.mjs';
 import * as programs from './programs.mjs';
 import { PLATFORM } from './place.mjs';
 
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 60_000;
 
 async function inTime(work) {
   let timer;

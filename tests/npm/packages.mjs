@@ -3,6 +3,7 @@
 import { deepStrictEqual as same, match, ok } from 'node:assert';
 import { createHash } from 'node:crypto';
 import { readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 
 import {
@@ -29,7 +30,8 @@ async function installsGlobally() {
   await installGlobally(tarballs);
   ok(isThere(command('reqlore')), 'no command reqlore');
   ok(isThere(command('agentic-knowledge-mcp')), 'no command agentic-knowledge-mcp');
-  const platform = JSON.parse(text(PREFIX, 'lib/node_modules', packageOf(PLATFORM), 'package.json'));
+  const beside = join(PREFIX, 'lib/node_modules', packageOf(PLATFORM));
+  const platform = JSON.parse(text(beside, 'package.json'));
   const { os, cpu, libc } = PLATFORMS[PLATFORM];
   same([platform.os, platform.cpu, platform.libc], [[os], [cpu], libc && [libc]]);
 }

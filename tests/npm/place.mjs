@@ -53,8 +53,8 @@ export function run(file, args, { env = {}, ...options } = {}) {
 /** What it prints; rejects unless it ends with exit code 0. */
 export async function printed(file, args, options) {
   const { code, stdout, stderr } = await run(file, args, options);
-  if (code !== 0) throw new Error(`${file} ${args.join(' ')}: exit code ${code}: ${stdout}${stderr}`);
-  return stdout;
+  if (code === 0) return stdout;
+  throw new Error(`${file} ${args.join(' ')}: exit code ${code}: ${stdout}${stderr}`);
 }
 
 /** The tarballs, that of the launcher last. */
@@ -80,7 +80,7 @@ export const command = (name) => join(PREFIX, 'bin', name);
 
 /** Starts a command under the official client, lets `work` use it, and closes. */
 export async function connected(file, args, { env, cwd = folder('empty') }, work) {
-  const client = new Client({ name: 'reqlore-npm-check', version: '1' });
+  const client = new Client(clientInfo);
   const launch = { command: file, args, cwd, env: { ...ENVIRONMENT, ...env }, stderr: 'ignore' };
   await client.connect(new StdioClientTransport(launch));
   try {
@@ -94,31 +94,34 @@ export async function toolsOf(client) {
   return (await client.listTools()).tools.map(({ name }) => name);
 }
 
+const clientInfo = { name: 'reqlore-npm-check', version: '1' };
 const HELLO = {
   jsonrpc: '2.0', id: 1, method: 'initialize',
-  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo },
 };
 
 /** A server that has answered once; `ended` gives its code and signal. */
-export async function serving(file, args, { env, input = 'pipe' } = {}) {
+export async function serving(file, args, { env, input } = {}) {
   const options = { cwd: folder('empty'), env: { ...ENVIRONMENT, ...env }, detached: true };
-  const child = spawn(file, args, { ...options, stdio: [input, 'pipe', 'ignore'] });
+  const child = spawn(file, args, { ...options, stdio: [input?.reader ?? 'pipe', 'pipe', 'ignore'] });
   // It closes when nobody holds its output any more, the server behind the launcher included.
   const ended = new Promise((resolve) => {
     child.on('close', (code, signal) => resolve({ code, signal }));
   });
   const line = `${JSON.stringify(HELLO)}\n`;
-  child.stdin ? child.stdin.write(line) : writeSync(input, line);
+  if (child.stdin) child.stdin.write(line);
+  else writeSync(input.writer, line);
   await new Promise((resolve) => child.stdout.once('data', resolve));
   return { child, ended };
 }
 
-/** An input that no death of a process ends, since this one holds both of its ends. */
+/** An input that ends with this process alone: whoever reads it has no end to write into. */
 export async function endless() {
   const fifo = join(FOLDER, 'endless');
   rmSync(fifo, { force: true });
   await printed('mkfifo', [fifo]);
-  return openSync(fifo, 'r+');
+  const writer = openSync(fifo, 'r+');
+  return { writer, reader: openSync(fifo, 'r') };
 }
 
 export const text = (...path) => readFileSync(join(...path), 'utf8');

@@ -75,7 +75,7 @@ async function saysThatTheClientIsMissing() {
   `;
   const words = ['--input-type', 'module', '--eval', source];
   const said = await printed(process.execPath, words, { cwd: project });
-  match(said, /^start\(\) needs the official client.*: npm install @modelcontextprotocol\/client@2$/m);
+  match(said, /^start\(\) needs the official client.*: npm install @modelcontextprotocol\/.*@2$/m);
 }
 
 async function readmeShowsTheSample() {

@@ -9,15 +9,15 @@ const { launch } = require('../lib/launch.cjs');
 // What the other server's command line did beside serving: it fetched documentation.
 const FETCHING = ['create', 'init', 'refresh', 'status'];
 
-const [first, ...rest] = process.argv.slice(2);
-if (FETCHING.includes(first)) {
+const args = process.argv.slice(2);
+if (FETCHING.includes(args[0])) {
   process.stderr.write(
-    `agentic-knowledge-mcp: \`${first}\` is no command here: Reqlore fetches no documentation. Put ` +
-    'the files into a folder and name it in .knowledge/config.yaml as the local_path of a docset ' +
+    `agentic-knowledge-mcp: \`${args[0]}\` is no command here: Reqlore fetches no documentation. ` +
+    'Put the files into a folder and name it in .knowledge/config.yaml as the local_path of a docset ' +
     '(`reqlore check` says what is wrong there). To set up a client, use `reqlore init`.\n',
   );
   process.exitCode = 2;
 } else {
-  const toolsets = process.env.REQLORE_TOOLSETS || 'docsets';
-  launch(first === undefined ? [] : [first, ...rest], { ...process.env, REQLORE_TOOLSETS: toolsets });
+  const REQLORE_TOOLSETS = process.env.REQLORE_TOOLSETS || 'docsets';
+  launch(args, { ...process.env, REQLORE_TOOLSETS });
 }

@@ -83,8 +83,9 @@ function explain({ machine, version, published, installed }) {
   const platform = platformOf(machine);
   if (platform && published.includes(platform)) return missing(platform, installed);
   const { os, cpu, libc } = machine;
+  const words = [os, cpu, libc].filter(Boolean).join(' ');
   const lines = [
-    `reqlore ${version ?? 'in a checkout'} has no binary for ${[os, cpu, libc].filter(Boolean).join(' ')}.`,
+    `reqlore ${version ?? 'in a checkout'} has no binary for ${words}.`,
     `There are binaries for: ${published.join(', ') || 'no platform'}.`,
   ];
   if (os === 'win32') {
@@ -109,8 +110,8 @@ function missing(platform, installed) {
   }
   return [
     `${name}, which holds the binary for this machine, is not installed. It is an optional ` +
-      'dependency: npm leaves it out with --omit=optional, with `omit` or `optional` in an .npmrc, ' +
-      'and by a lock file that was made without it.',
+      'dependency: npm leaves it out with --omit=optional, with `omit` or `optional` in an ' +
+      '.npmrc, and by a lock file that was made without it.',
     'Install again with it (and with -g, if it was so):',
     '  npm install --include=optional reqlore',
     'or name another binary in REQLORE_BINARY.',
