@@ -103,7 +103,8 @@ const HELLO = {
 /** A server that has answered once; `ended` gives its code and signal. */
 export async function serving(file, args, { env, input } = {}) {
   const options = { cwd: folder('empty'), env: { ...ENVIRONMENT, ...env }, detached: true };
-  const child = spawn(file, args, { ...options, stdio: [input?.reader ?? 'pipe', 'pipe', 'ignore'] });
+  const stdio = [input?.reader ?? 'pipe', 'pipe', 'ignore'];
+  const child = spawn(file, args, { ...options, stdio });
   // It closes when nobody holds its output any more, the server behind the launcher included.
   const ended = new Promise((resolve) => {
     child.on('close', (code, signal) => resolve({ code, signal }));
