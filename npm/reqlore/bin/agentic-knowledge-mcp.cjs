@@ -12,9 +12,10 @@ const FETCHING = ['create', 'init', 'refresh', 'status'];
 const args = process.argv.slice(2);
 if (FETCHING.includes(args[0])) {
   process.stderr.write(
-    `agentic-knowledge-mcp: \`${args[0]}\` is no command here: Reqlore fetches no documentation. ` +
-    'Put the files into a folder and name it in .knowledge/config.yaml as the local_path of a docset ' +
-    '(`reqlore check` says what is wrong there). To set up a client, use `reqlore init`.\n',
+    `agentic-knowledge-mcp: \`${args[0]}\` is no command here: Reqlore fetches no ` +
+    'documentation. Put the files into a folder and name it in .knowledge/config.yaml as the ' +
+    'local_path of a docset (`reqlore check` says what is wrong there). To set up a client, use ' +
+    '`reqlore init`.\n',
   );
   process.exitCode = 2;
 } else {
