@@ -140,6 +140,16 @@ impl Config {
         })
     }
 
+    /// The flags of this command line that say of which store it speaks, for one that comes next.
+    pub(crate) fn store_flags(&self) -> String {
+        let of_store = |value: &&Value| {
+            value.source.starts_with("flag") && ["root", "storage"].contains(&value.setting.key)
+        };
+        let given = self.values.0.iter().filter(of_store);
+        let flag = |value: &Value| Some(format!("{} {} ", value.setting.flag?, value.text));
+        given.filter_map(flag).collect()
+    }
+
     /// Every setting with its value and where that came from, in the form of `reqlore.toml`.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();

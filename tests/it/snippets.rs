@@ -19,7 +19,13 @@ Generated from what `reqlore init` writes; a test keeps it true.
 Each file is shown as it becomes where there was none, on Linux, for somebody who has the program in `~/.cargo/bin` and the
 project in `~/shop`. Where there is a file, the entry goes into it and everything else stays as it was, comments and order too.
 `--dry-run` shows the change, `--remove` takes it back. A file of the project is for everybody who works on it and may be
-committed; one in your home folder is for you, in all your projects.
+committed; one in your home folder is for you, in all your projects, save where it names the project (`--root`): such a client
+starts a server elsewhere, and knows this one project.
+
+Clients ask before they start a server that is new to them: Claude Code and Cursor want it approved, VS Code and Zed want the
+folder trusted, Codex, Gemini CLI and Copilot CLI read a project's file in trusted folders only. Claude Code reads CLAUDE.md
+instead of AGENTS.md where there is one; a line `@AGENTS.md` in it brings the other in. Gemini CLI reads GEMINI.md unless
+`context.fileName` names AGENTS.md.
 
 Any other MCP client: its command is `reqlore`, without arguments, started in the project's folder (or with `--root DIR`).
 ";

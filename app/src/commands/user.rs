@@ -65,8 +65,9 @@ async fn answer(config: &Config, is_first: bool, command: &Command) -> Result<u8
         Command::Add { name, role } => {
             let User { name, role, .. } = users::add(&of, name.clone(), role.role).await?;
             print(&format!(
-                "{name} is added as {role}. Make a token for them with\n  reqlore token create \
-                 --user {name}\n"
+                "{name} is added as {role}. Make a token for them with\n  reqlore {}token create \
+                 --user {name}\n",
+                config.store_flags()
             ))
         }
         Command::List { json } => {
