@@ -8,7 +8,26 @@ use std::process::Stdio;
 use reqlore_client_config::Client;
 use serde_json::{Value, json};
 
-use crate::init::Place;
+use crate::init::{Place, output};
+
+/// What decides whether a file is read is told, and left to the person.
+#[test]
+fn who_would_not_read_what_is_written_is_named() {
+    let place = Place::new();
+    let claude = ["--dry-run", "--client", "claude-code"];
+    let (_, _, errors) = place.init(&claude);
+    assert_eq!(errors, "");
+    place.write("project/CLAUDE.md", "Be brief.\n");
+    place.write("project/.git", "gitdir: elsewhere\n");
+    let (_, _, errors) = place.init(&claude);
+    assert!(errors.contains("a line `@AGENTS.md` in it brings the other in"), "{errors}");
+    place.write("project/CLAUDE.md", "@AGENTS.md\n");
+    assert_eq!(place.init(&claude).2, "");
+    fs::create_dir(place.at("project/part")).unwrap();
+    let part = place.at("project/part");
+    let (_, _, errors) = output(place.command().current_dir(part).arg("init").args(claude));
+    assert!(errors.contains("the git repository begins further up"), "{errors}");
+}
 
 #[test]
 fn what_is_read_only_stays() {

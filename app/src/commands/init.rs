@@ -10,6 +10,7 @@ mod beginning;
 mod consent;
 mod files;
 mod plan;
+mod reading;
 mod record;
 mod remove;
 mod report;
@@ -137,7 +138,9 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
             }
             return Err(nobody());
         }
-        plan::plan(&wanted, flags, options, &clients, &around)?
+        let mut plan = plan::plan(&wanted, flags, options, &clients, &around)?;
+        plan.warnings.extend(reading::warnings(&plan.changes, &around));
+        plan
     };
     let mut run =
         Run { options, around: &around, record: &record, path: &path, plan, done: vec![] };

@@ -1,0 +1,47 @@
+//! Whether assistants will come to read what init writes: it is said, and not mended, since the
+//! files and folders that decide it are the person's own.
+
+use std::path::Path;
+
+use reqlore_client_config::{Client, Scope, Surroundings};
+
+use super::plan::Change;
+use super::{agents, files};
+
+/// What Claude Code reads; AGENTS.md only where there is no such file.
+const OF_CLAUDE: &str = "CLAUDE.md";
+
+/// What to look at before the project's files are of use.
+pub(super) fn warnings(changes: &[Change], around: &Surroundings) -> Vec<String> {
+    let is_of_project = |change: &&Change| change.scope == Scope::Project && change.is_write();
+    let written: Vec<&Change> = changes.iter().filter(is_of_project).collect();
+    if written.is_empty() {
+        return Vec::new();
+    }
+    let is_for_claude = written.iter().any(|change| change.clients.contains(&Client::ClaudeCode));
+    let claude = is_for_claude.then(|| of_claude(&around.project)).flatten();
+    [claude, of_repository(&around.project)].into_iter().flatten().collect()
+}
+
+fn of_claude(project: &Path) -> Option<String> {
+    let seen = files::see(&project.join(OF_CLAUDE), Some(project)).ok()?;
+    let leads_on = seen.text?.contains(agents::FILE);
+    (!leads_on).then(|| {
+        format!(
+            "Claude Code reads {OF_CLAUDE} here and not {file}; a line `@{file}` in it brings the \
+             other in",
+            file = agents::FILE
+        )
+    })
+}
+
+/// Clients look for a project's files where they are opened, mostly at the top of a repository.
+fn of_repository(project: &Path) -> Option<String> {
+    let is_top = |folder: &Path| folder.join(".git").symlink_metadata().is_ok();
+    let top = project.ancestors().find(|folder| is_top(folder)).filter(|top| *top != project)?;
+    Some(format!(
+        "the git repository begins further up, at {}; where assistants are opened there, use \
+         --root with it",
+        top.display()
+    ))
+}
