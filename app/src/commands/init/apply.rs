@@ -24,19 +24,16 @@ pub(super) fn put(change: &Change, record: &Path, project: &Path) -> Result<(), 
 }
 
 fn put_in(book: &mut Book, change: &Change, after: &str, project: &Path) -> Result<(), String> {
+    let target = &*change.target;
     check_unchanged(change)?;
-    let earlier = book.record.files.get(&change.target).cloned();
+    let earlier = book.record.files.get(target).cloned();
     let kept = kept(change, after, earlier.as_ref(), project);
-    book.record.files.insert(change.target.clone(), kept);
-    book.save()?;
-    let written = book.make_folders(&change.target).and_then(|()| write(change, after));
-    if written.is_err() {
-        match earlier {
-            Some(earlier) => book.record.files.insert(change.target.clone(), earlier),
-            None => book.record.files.remove(&change.target),
-        };
-    }
-    written
+    let done = book
+        .begin(target, kept, earlier)
+        .and_then(|()| book.make_folders(target))
+        .and_then(|()| write(change, after));
+    book.end(target, done.is_err());
+    done
 }
 
 /// Writes what `--remove` changes, and forgets it.
@@ -46,15 +43,18 @@ pub(super) fn take(change: &Change, record: &Path, expected: Option<&Kept>) -> R
         return take_out(change);
     }
     let mut book = Book::open(record)?;
-    let done = if book.record.files.get(&change.target) == expected {
-        take_out(change)
-    } else {
-        Err("another init changed it meanwhile; run this again".to_owned())
-    };
-    if done.is_ok() {
-        book.record.files.remove(&change.target);
-    }
+    let done = take_from(&mut book, change, expected);
     book.close().and(done)
+}
+
+fn take_from(book: &mut Book, change: &Change, expected: Option<&Kept>) -> Result<(), String> {
+    if book.record.files.get(&change.target) != expected {
+        return Err("another init changed it meanwhile; run this again".to_owned());
+    }
+    let Some(expected) = expected else { return take_out(change) };
+    let done = book.begin(&change.target, expected.clone(), None).and_then(|()| take_out(change));
+    book.end(&change.target, done.is_ok());
+    done
 }
 
 fn take_out(change: &Change) -> Result<(), String> {
@@ -87,7 +87,7 @@ fn kept(change: &Change, after: &str, earlier: Option<&Kept>, project: &Path) ->
     // Where somebody took our part out by hand, this is the first time.
     let earlier = earlier.filter(|_| change.is_known);
     let original = match earlier {
-        Some(earlier) => earlier.trace.as_ref().and_then(|trace| trace.undo(before)),
+        Some(earlier) => earlier.undo(before),
         None => Some(before.to_owned()),
     };
     let trace = original.map(|original| Trace::between(&original, after));
@@ -150,5 +150,50 @@ mod tests {
         shown.target.clone_from(&shown.path);
         assert!(put(&shown, &record, &place).is_err());
         assert!(!place.join("state").is_dir());
+    }
+
+    /// Everything up to the moment before the file is written, or to the one after.
+    fn crash(change: &Change, record: &Path, is_put: bool, is_written: bool) {
+        let mut book = Book::open(record).unwrap();
+        let earlier = book.record.files.get(&change.target).cloned();
+        let Outcome::Write { after: Some(after), .. } = &change.outcome else { panic!() };
+        let place = change.path.parent().unwrap();
+        let (kept, before) = match &earlier {
+            Some(earlier) if !is_put => (earlier.clone(), None),
+            _ => (kept(change, after, earlier.as_ref(), place), earlier),
+        };
+        book.begin(&change.target, kept, before).unwrap();
+        if is_written {
+            write(change, after).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_crash_at_any_moment_leaves_a_way_back_to_the_byte() {
+        for (is_second, is_put, is_written) in [
+            (false, true, false),
+            (false, true, true),
+            (true, true, false),
+            (true, true, true),
+            (true, false, false),
+            (true, false, true),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let place = folder.path().canonicalize().unwrap();
+            let record = place.join("state/reqlore/init.json");
+            let path = place.join("AGENTS.md");
+            fs::write(&path, "one theirs three").unwrap();
+            let known = |text: &str| Change { is_known: true, ..change(&place, text) };
+            if is_second {
+                put(&known("one ours three"), &record, &place).unwrap();
+            }
+            let next = if is_put { "one ours, newer three" } else { "one theirs three" };
+            crash(&known(next), &record, is_put, is_written);
+            let kept = Record::look(&record).unwrap().files.remove(&path);
+            let text = fs::read_to_string(&path).unwrap();
+            let undone = kept.map_or(Some(text.clone()), |kept| kept.undo(&text));
+            let case = format!("second {is_second}, put {is_put}, written {is_written}");
+            assert_eq!(undone.as_deref(), Some("one theirs three"), "{case}");
+        }
     }
 }

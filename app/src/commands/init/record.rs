@@ -1,7 +1,7 @@
 //! What was put into which file, so that `--remove` can give the bytes back that were there before.
 //!
-//! It never holds what others wrote into their files. It is written before the file that it speaks
-//! of, so after a crash it may tell of an edit that never came, and never the other way round.
+//! It is written before the file that it speaks of, so after a crash it may tell of an edit that
+//! never came: `before` says what was true until then, and the file itself which of both it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -23,6 +23,9 @@ pub(super) struct Record {
     version: u32,
     /// By the file that was written, where links lead.
     pub(super) files: BTreeMap<PathBuf, Kept>,
+    /// What was on record of a file that is just being written; only a crash leaves it here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    before: BTreeMap<PathBuf, Option<Kept>>,
     /// The folders that were made.
     folders: BTreeSet<PathBuf>,
 }
@@ -69,7 +72,39 @@ impl Record {
         if head.version > VERSION {
             return Err(refused(path, "a newer version of reqlore wrote it; use that one"));
         }
-        serde_json::from_str(&text).map_err(|error| refused(path, &error.to_string()))
+        let mut record: Self =
+            serde_json::from_str(&text).map_err(|error| refused(path, &error.to_string()))?;
+        record.settle();
+        Ok(record)
+    }
+
+    /// Whether a write came before the crash, its file tells.
+    fn settle(&mut self) {
+        for (path, before) in std::mem::take(&mut self.before) {
+            let text = files::read(&path).ok().flatten();
+            let is_written = self.files.get(&path).is_some_and(|kept| match text {
+                Some(_) if kept.is_new && before.is_none() => true,
+                Some(text) => kept.undo(&text).is_some(),
+                None => false,
+            });
+            if !is_written {
+                self.set(&path, before);
+            }
+        }
+    }
+
+    fn set(&mut self, file: &Path, kept: Option<Kept>) {
+        match kept {
+            Some(kept) => self.files.insert(file.to_owned(), kept),
+            None => self.files.remove(file),
+        };
+    }
+}
+
+impl Kept {
+    /// The text before, if what was put in still stands in this one.
+    pub(super) fn undo(&self, text: &str) -> Option<String> {
+        self.trace.as_ref().and_then(|trace| trace.undo(text))
     }
 }
 
@@ -115,6 +150,26 @@ impl Book {
         Err(refused(path, "its folder is removed again and again"))
     }
 
+    /// Puts on record that a file is being written: what is true of it then, and what if not.
+    pub(super) fn begin(
+        &mut self,
+        file: &Path,
+        kept: Kept,
+        before: Option<Kept>,
+    ) -> Result<(), String> {
+        self.record.set(file, Some(kept));
+        self.record.before.insert(file.to_owned(), before);
+        self.save()
+    }
+
+    /// The write came or failed, so one of both is true.
+    pub(super) fn end(&mut self, file: &Path, is_as_before: bool) {
+        let before = self.record.before.remove(file).flatten();
+        if is_as_before {
+            self.record.set(file, before);
+        }
+    }
+
     /// Makes the folders that a file needs, and remembers them before.
     pub(super) fn make_folders(&mut self, file: &Path) -> Result<(), String> {
         let missing = files::missing_folders(file);
@@ -129,8 +184,9 @@ impl Book {
     pub(super) fn save(&mut self) -> Result<(), String> {
         let failed = |error: io::Error| refused(&self.path, &error.to_string());
         if !self.record.files.is_empty() {
-            let text = serde_json::to_string_pretty(&self.record).unwrap_or_default() + "\n";
-            return files::replace(&self.path, &text, true).map_err(failed);
+            let text = serde_json::to_string_pretty(&self.record)
+                .map_err(|error| refused(&self.path, &error.to_string()))?;
+            return files::replace(&self.path, &(text + "\n"), true).map_err(failed);
         }
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),

@@ -93,7 +93,7 @@ fn recorded(path: &Path, kept: &Kept, around: &Surroundings) -> Change {
     let clients: Vec<Client> = kept.clients.iter().filter_map(|name| Client::named(name)).collect();
     let mut change = see(kept.what, &clients, scope, path, around);
     let Some(text) = change.before.clone() else { return change };
-    match (kept.trace.as_ref().and_then(|trace| trace.undo(&text)), kept.what) {
+    match (kept.undo(&text), kept.what) {
         (Some(undone), _) => change.become_text(Ok(undone)),
         (None, What::Entry) => {
             let places = clients.iter().filter_map(|client| client.place(scope, around).ok());
