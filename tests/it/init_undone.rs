@@ -103,6 +103,50 @@ fn without_a_record_only_what_is_ours_goes() {
 }
 
 #[test]
+fn what_others_committed_stays_when_our_own_is_undone() {
+    let place = Place::new();
+    place.ok(&["--client", "claude-code", "--yes"]);
+    // As in a clone: the files are there, and nothing is on record.
+    fs::remove_dir_all(place.at("home/.local")).unwrap();
+    let before = place.tree();
+    for own in [&["--client", "zed"][..], &["--client", "claude-code"], &[]] {
+        place.ok(&[own, &["--yes"]].concat());
+        place.ok(&["--remove"]);
+        assert_eq!(place.tree(), before, "{own:?}");
+    }
+    place.ok(&["--client", "zed", "--yes"]);
+    place.ok(&["--client", "zed", "--remove"]);
+    assert_eq!(place.tree(), before);
+    let (_, _, warning) = place.init(&["--remove"]);
+    assert!(warning.contains(".mcp.json has an entry that is not on record"), "{warning}");
+    let (_, way_out) = warning.split_once("reqlore init ").unwrap();
+    place.ok(&way_out.split_whitespace().collect::<Vec<_>>());
+    assert!(!place.text("project/.mcp.json").contains("reqlore"));
+    // An unreadable file without our name is not ours to complain of.
+    place.write("project/.mcp.json", "{");
+    place.ok(&["--client", "claude-code", "--remove"]);
+}
+
+#[test]
+fn a_name_that_is_no_text_is_refused_and_the_record_stays() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new();
+    place.ok(&["--client", "cursor", "--yes"]);
+    let odd = place.at("project").join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::create_dir(&odd).unwrap();
+    fs::create_dir(place.at("home/.cursor")).unwrap();
+    symlink(odd.join("cursor.json"), place.at("home/.cursor/mcp.json")).unwrap();
+    let before = place.tree();
+    let mut command = place.command();
+    command.current_dir(&odd).args(["init", "--client", "zed", "--yes", "--json"]);
+    let (code, _, errors) = output(&mut command);
+    assert!(code == 1 && errors.contains("is no UTF-8"), "{errors}");
+    let (code, shown, _) = place.init(&["--client", "cursor", "--scope", "user", "--yes"]);
+    assert!(code == 1 && shown.contains("(Cursor): it is a link to a file whose name"), "{shown}");
+    assert_eq!(place.tree(), before);
+}
+
+#[test]
 fn a_record_that_cannot_be_read_stops_everything() {
     for (record, reason) in [("{", "init.json: "), ("{\"version\": 9}", "a newer version")] {
         let place = Place::new();
@@ -153,19 +197,22 @@ fn new_files_in_a_private_folder_are_private() {
 
 #[test]
 fn many_at_once_lose_nothing() {
-    let place = Place::new();
-    let before = place.tree();
-    let start = |client: Client| {
-        let mut command = place.command();
-        command.args(["init", "--client", client.name(), "--scope", "user", "--yes"]);
-        command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap()
-    };
-    let running: Vec<_> = Client::ALL.map(start).into_iter().collect();
-    for mut child in running {
-        assert!(child.wait().unwrap().success());
+    // In the project all of them write AGENTS.md, too.
+    for scope in [&["--scope", "user"][..], &[]] {
+        let place = Place::new();
+        let before = place.tree();
+        let start = |client: Client| {
+            let mut command = place.command();
+            command.args(["init", "--client", client.name(), "--yes"]).args(scope);
+            command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap()
+        };
+        let running: Vec<_> = Client::ALL.map(start).into_iter().collect();
+        for mut child in running {
+            assert!(child.wait().unwrap().success());
+        }
+        place.ok(&["--remove"]);
+        assert_eq!(place.tree(), before);
     }
-    place.ok(&["--remove"]);
-    assert_eq!(place.tree(), before);
 }
 
 #[test]

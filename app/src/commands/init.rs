@@ -114,6 +114,7 @@ impl Options {
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     let around = surroundings(flags)?;
+    check_name(&around)?;
     let is_present = |client: &Client| client.is_present(&around);
     let present: Vec<Client> = Client::ALL.into_iter().filter(is_present).collect();
     let clients = match &*options.client {
@@ -145,6 +146,17 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     let mut run =
         Run { options, around: &around, record: &record, path: &path, plan, done: vec![] };
     run.all(&present)
+}
+
+/// Neither the record nor a client's file can hold other names.
+fn check_name(around: &Surroundings) -> Result<(), Failure> {
+    if around.project.to_str().is_some() {
+        return Ok(());
+    }
+    Err(Failure::refused(format!(
+        "the name of {} is no UTF-8, which clients' files can't hold; rename the folder",
+        around.project.display()
+    )))
 }
 
 /// A home folder is no project: what stands in it is for all of them.
@@ -308,7 +320,7 @@ impl Run<'_> {
         }
         match self.next() {
             Some(next) => text + "\n" + &next,
-            None if text.is_empty() => "Nothing of Reqlore is here.\n".to_owned(),
+            None if text.is_empty() => "Nothing that init wrote is here.\n".to_owned(),
             None => text,
         }
     }
@@ -320,8 +332,11 @@ impl Run<'_> {
         let changed = self.plan.changes.iter().filter(written).filter(is_entry);
         let titles: Vec<&str> = changed.map(|change| change.title.as_str()).collect();
         let titles = titles.join(", ");
-        let undo = if self.options.how.remove { "" } else { " To undo it: reqlore init --remove" };
-        let next = format!("Restart {titles} to see it there.{undo}\n");
+        let next = if self.options.how.remove {
+            format!("Restart {titles} to see it gone.\n")
+        } else {
+            format!("Restart {titles} to see it there. To undo it: reqlore init --remove\n")
+        };
         (!titles.is_empty()).then_some(next)
     }
 

@@ -34,6 +34,9 @@ pub(super) fn see(path: &Path, within: Option<&Path>) -> Result<Seen, String> {
             "it is a link that leads out of the project, to {target}; make it a file of the project"
         ));
     }
+    if target.to_str().is_none() {
+        return Err("it is a link to a file whose name is no UTF-8; rename that".into());
+    }
     let text = read(&target)?;
     Ok(Seen { target, text })
 }

@@ -1,5 +1,5 @@
-//! What `--remove` would change: everything that the record tells of, and what a record that is
-//! lost would have told of.
+//! What `--remove` would change: everything that the record tells of. What it does not tell of may
+//! be others' who committed it, so that goes only where the client is named.
 //!
 //! Where what was put in still stands as it was, the bytes come back that were there before.
 //! Otherwise only the entry or the block is cut out, and the person is told.
@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use reqlore_client_config::edit::{self, Slot, block};
-use reqlore_client_config::{Client, Scope, Surroundings};
+use reqlore_client_config::{Client, Place, Scope, Surroundings};
 use serde_json::{Map, Value};
 
 use super::plan::{self, Change, Outcome, Plan};
 use super::record::{Kept, Record, What};
-use super::{Options, agents, files};
+use super::{Options, agents, files, report};
 
 const EDITED: &str = "it was edited since: only what is Reqlore's goes, the rest stays";
 const UNRECORDED: &str =
@@ -21,7 +21,7 @@ const UNRECORDED: &str =
 
 pub(super) fn plan(
     options: &Options,
-    present: &[Client],
+    clients: &[Client],
     record: &Record,
     around: &Surroundings,
 ) -> Plan {
@@ -30,19 +30,42 @@ pub(super) fn plan(
     for (path, kept) in record.files.iter().filter(|(_, kept)| is_asked(kept)) {
         plan.changes.push(recorded(path, kept, around));
     }
-    for client in present {
+    for client in clients {
         // What has no place here was not put anywhere either.
-        let Ok((scope, place)) = plan::place(*client, options.scope(), around) else { continue };
-        let seen = files::see(&place.file, None);
-        if seen.is_ok_and(|seen| record.files.contains_key(&seen.target)) {
-            continue;
+        let named = plan::place(*client, options.scope(), around).ok();
+        let named = named.filter(|_| !options.client.is_empty()).map(|(scope, _)| scope);
+        for scope in [Scope::Project, Scope::User] {
+            let Ok(place) = client.place(scope, around) else { continue };
+            let seen = files::see(&place.file, None);
+            if seen.as_ref().is_ok_and(|seen| record.files.contains_key(&seen.target)) {
+                continue;
+            }
+            if named == Some(scope) {
+                let change = plan.change(*client, scope, &place, around);
+                take(change, |text| take_entry(text, &[place.slot]), UNRECORDED);
+            } else if options.scope().is_none_or(|asked| asked == scope) && has_entry(&place) {
+                plan.warnings.push(unrecorded(*client, scope, &place, around));
+            }
         }
-        let change = plan.change(*client, scope, &place, around);
-        take(change, |text| take_entry(text, &[place.slot]), UNRECORDED);
     }
     add_agents_md(&mut plan, options, record, around);
     plan.changes.sort_by_key(|change| change.what != What::Entry);
     plan
+}
+
+/// Others may have put it there and committed it, so it stays until somebody names the client.
+fn unrecorded(client: Client, scope: Scope, place: &Place, around: &Surroundings) -> String {
+    format!(
+        "{} has an entry that is not on record as init's; to take it out: reqlore init --remove \
+         --client {client} --scope {}",
+        report::shown(&place.file, around),
+        report::scope(scope)
+    )
+}
+
+fn has_entry(place: &Place) -> bool {
+    let text = files::see(&place.file, None).ok().and_then(|seen| seen.text);
+    text.is_some_and(|text| matches!(edit::find(&text, place.slot), Ok(Some(_))))
 }
 
 fn is_asked(kept: &Kept, options: &Options, around: &Surroundings) -> bool {
@@ -54,25 +77,32 @@ fn is_asked(kept: &Kept, options: &Options, around: &Surroundings) -> bool {
     kept.what != What::Block && is_here && is_in_scope && is_of_client
 }
 
-/// AGENTS.md is for all clients of the project, so it stays while one of them has its entry.
+/// AGENTS.md is for all clients of the project, so it stays while one of them has its entry,
+/// whoever put it there.
 fn add_agents_md(plan: &mut Plan, options: &Options, record: &Record, around: &Surroundings) {
-    let going: BTreeSet<&Path> = plan.changes.iter().map(|change| &*change.target).collect();
-    let is_of_project = |kept: &Kept| kept.project.as_ref() == Some(&around.project);
-    let mut entries = record.files.iter().filter(|(_, kept)| kept.what == What::Entry);
-    let is_needed =
-        entries.any(|(path, kept)| is_of_project(kept) && !going.contains(path.as_path()));
+    let going = plan.changes.iter().filter(|change| !change.is_refused());
+    let going: BTreeSet<&Path> = going.map(|change| &*change.target).collect();
+    let is_needed = Client::ALL.into_iter().any(|client| {
+        let place = client.place(Scope::Project, around);
+        place.is_ok_and(|place| {
+            let seen = files::see(&place.file, None);
+            seen.is_ok_and(|seen| !going.contains(&*seen.target)) && has_entry(&place)
+        })
+    });
     if options.no_agents_md || is_needed || options.scope() == Some(Scope::User) {
         return;
     }
-    let mut blocks = record.files.iter().filter(|(_, kept)| kept.what == What::Block);
-    if let Some((path, kept)) = blocks.find(|(_, kept)| is_of_project(kept)) {
+    let of_project = |kept: &Kept| kept.project.as_ref() == Some(&around.project);
+    let mut kept_here = record.files.iter().filter(|(_, kept)| of_project(kept)).peekable();
+    let is_lost = kept_here.peek().is_none();
+    if let Some((path, kept)) = kept_here.find(|(_, kept)| kept.what == What::Block) {
         plan.changes.push(recorded(path, kept, around));
-        return;
+    } else if is_lost && !options.client.is_empty() {
+        let path = around.project.join(agents::FILE);
+        let mut change = see(What::Block, &[], Scope::Project, &path, around);
+        take(&mut change, take_block, UNRECORDED);
+        plan.changes.push(change);
     }
-    let path = around.project.join(agents::FILE);
-    let mut change = see(What::Block, &[], Scope::Project, &path, around);
-    take(&mut change, take_block, UNRECORDED);
-    plan.changes.push(change);
 }
 
 fn see(what: What, clients: &[Client], scope: Scope, path: &Path, a: &Surroundings) -> Change {
@@ -125,7 +155,9 @@ fn take(change: &mut Change, cut: impl Fn(&str) -> Result<String, String>, why: 
 
 fn take_entry(text: &str, slots: &[Slot]) -> Result<String, String> {
     let mut text = text.to_owned();
-    for slot in slots {
+    // What can't be read holds nothing of ours where our name is not in it.
+    let is_named = text.contains(edit::NAME);
+    for slot in slots.iter().filter(|_| is_named) {
         text = edit::take(&text, *slot).map_err(|error| error.to_string())?;
     }
     Ok(text)

@@ -123,7 +123,7 @@ pub(super) fn object(
     })
 }
 
-fn scope(scope: Scope) -> &'static str {
+pub(super) fn scope(scope: Scope) -> &'static str {
     match scope {
         Scope::Project => "project",
         Scope::User => "user",
