@@ -117,6 +117,12 @@ fn what_others_committed_stays_when_our_own_is_undone() {
     place.ok(&["--client", "zed", "--yes"]);
     place.ok(&["--client", "zed", "--remove"]);
     assert_eq!(place.tree(), before);
+    // The block is ours where theirs had none.
+    fs::rename(place.at("project/AGENTS.md"), place.at("home/AGENTS.md")).unwrap();
+    place.ok(&["--client", "zed", "--yes"]);
+    place.ok(&["--remove"]);
+    assert!(!place.at("project/AGENTS.md").exists());
+    fs::rename(place.at("home/AGENTS.md"), place.at("project/AGENTS.md")).unwrap();
     let (_, _, warning) = place.init(&["--remove"]);
     assert!(warning.contains(".mcp.json has an entry that is not on record"), "{warning}");
     let (_, way_out) = warning.split_once("reqlore init ").unwrap();

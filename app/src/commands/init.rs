@@ -123,7 +123,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     };
     let path = state(&around.home).join(RECORD);
     let record = if options.is_to_write() {
-        Record::look(&path).map_err(Failure::refused)?
+        Record::read(&path).map_err(Failure::refused)?
     } else {
         Record::default()
     };

@@ -193,7 +193,10 @@ mod tests {
             }
             let next = if is_put { "one ours, newer three" } else { "one theirs three" };
             crash(&known(next), &record, is_put, is_written);
-            let kept = Record::look(&record).unwrap().files.remove(&path);
+            fs::write(place.join(".reqlore-AGENTS.md"), "half of").unwrap();
+            let kept = Record::read(&record).unwrap().files.remove(&path);
+            assert!(!place.join(".reqlore-AGENTS.md").exists());
+            assert_eq!(kept.is_some(), record.is_file());
             let text = fs::read_to_string(&path).unwrap();
             let undone = kept.map_or(Some(text.clone()), |kept| kept.undo(&text));
             let case = format!("second {is_second}, put {is_put}, written {is_written}");

@@ -3,11 +3,13 @@
 //! Trap: a repository that somebody cloned may hold links. A file of the project is only written
 //! where it lies in the project.
 
-use crate::storage::resolved;
+use std::ffi::OsString;
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Component, Path, PathBuf};
+
+use crate::storage::resolved;
 
 /// No configuration is longer.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -117,8 +119,10 @@ pub(super) fn replace(target: &Path, text: &str, is_private: bool) -> io::Result
     let folder = target.parent().unwrap_or(Path::new("/"));
     let before = fs::metadata(target).ok();
     let mode = if is_private || before.is_some() { 0o600 } else { 0o666 };
+    clear(target);
     let mut file = tempfile::Builder::new()
-        .prefix(".reqlore-")
+        .prefix(&unfinished(target))
+        .rand_bytes(0)
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
@@ -128,6 +132,18 @@ pub(super) fn replace(target: &Path, text: &str, is_private: bool) -> io::Result
     file.as_file().sync_all()?;
     file.persist(target)?;
     Ok(())
+}
+
+/// Removes what a write that was interrupted left beside the file.
+pub(super) fn clear(target: &Path) {
+    let _ = fs::remove_file(target.with_file_name(unfinished(target)));
+}
+
+/// The name of the new text until it is whole: always the same, so that it is found after a crash.
+fn unfinished(target: &Path) -> OsString {
+    let mut name = OsString::from(".reqlore-");
+    name.push(target.file_name().unwrap_or_default());
+    name
 }
 
 fn keep(before: &Metadata, file: &fs::File) -> io::Result<()> {

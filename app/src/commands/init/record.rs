@@ -72,15 +72,23 @@ impl Record {
         if head.version > VERSION {
             return Err(refused(path, "a newer version of reqlore wrote it; use that one"));
         }
-        let mut record: Self =
-            serde_json::from_str(&text).map_err(|error| refused(path, &error.to_string()))?;
-        record.settle();
-        Ok(record)
+        serde_json::from_str(&text).map_err(|error| refused(path, &error.to_string()))
+    }
+
+    /// Reads it, and brings it to an end where an init was interrupted.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let record = Self::look(path)?;
+        if record.before.is_empty() {
+            return Ok(record);
+        }
+        Book::open(path)?.close()?;
+        Self::look(path)
     }
 
     /// Whether a write came before the crash, its file tells.
     fn settle(&mut self) {
         for (path, before) in std::mem::take(&mut self.before) {
+            files::clear(&path);
             let text = files::read(&path).ok().flatten();
             let is_written = self.files.get(&path).is_some_and(|kept| match text {
                 Some(_) if kept.is_new && before.is_none() => true,
@@ -143,6 +151,7 @@ impl Book {
                 continue;
             }
             let mut record = Record::look(path)?;
+            record.settle();
             record.version = VERSION;
             record.folders.extend(made);
             return Ok(Self { path: path.to_owned(), record, _folder: handle });
@@ -188,6 +197,7 @@ impl Book {
                 .map_err(|error| refused(&self.path, &error.to_string()))?;
             return files::replace(&self.path, &(text + "\n"), true).map_err(failed);
         }
+        files::clear(&self.path);
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
             _ => Ok(()),

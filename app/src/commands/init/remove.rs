@@ -5,7 +5,7 @@
 //! Otherwise only the entry or the block is cut out, and the person is told.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, Slot, block};
 use reqlore_client_config::{Client, Place, Scope, Surroundings};
@@ -77,11 +77,25 @@ fn is_asked(kept: &Kept, options: &Options, around: &Surroundings) -> bool {
     kept.what != What::Block && is_here && is_in_scope && is_of_client
 }
 
-/// AGENTS.md is for all clients of the project, so it stays while one of them has its entry,
-/// whoever put it there.
+/// AGENTS.md is for all clients of the project, so it stays while one of them has its entry: one
+/// of ours, or, where nothing is on record, anybody's.
 fn add_agents_md(plan: &mut Plan, options: &Options, record: &Record, around: &Surroundings) {
+    if options.no_agents_md || options.scope() == Some(Scope::User) {
+        return;
+    }
     let going = plan.changes.iter().filter(|change| !change.is_refused());
     let going: BTreeSet<&Path> = going.map(|change| &*change.target).collect();
+    let is_here = |kept: &Kept| kept.project.as_ref() == Some(&around.project);
+    let here: Vec<_> = record.files.iter().filter(|(_, kept)| is_here(kept)).collect();
+    let stays = |(path, kept): &&(&PathBuf, &Kept)| {
+        kept.what == What::Entry && !going.contains(path.as_path())
+    };
+    if let Some((path, kept)) = here.iter().find(|(_, kept)| kept.what == What::Block) {
+        if !here.iter().any(|kept| stays(&kept)) {
+            plan.changes.push(recorded(path, kept, around));
+        }
+        return;
+    }
     let is_needed = Client::ALL.into_iter().any(|client| {
         let place = client.place(Scope::Project, around);
         place.is_ok_and(|place| {
@@ -89,15 +103,7 @@ fn add_agents_md(plan: &mut Plan, options: &Options, record: &Record, around: &S
             seen.is_ok_and(|seen| !going.contains(&*seen.target)) && has_entry(&place)
         })
     });
-    if options.no_agents_md || is_needed || options.scope() == Some(Scope::User) {
-        return;
-    }
-    let of_project = |kept: &Kept| kept.project.as_ref() == Some(&around.project);
-    let mut kept_here = record.files.iter().filter(|(_, kept)| of_project(kept)).peekable();
-    let is_lost = kept_here.peek().is_none();
-    if let Some((path, kept)) = kept_here.find(|(_, kept)| kept.what == What::Block) {
-        plan.changes.push(recorded(path, kept, around));
-    } else if is_lost && !options.client.is_empty() {
+    if here.is_empty() && !options.client.is_empty() && !is_needed {
         let path = around.project.join(agents::FILE);
         let mut change = see(What::Block, &[], Scope::Project, &path, around);
         take(&mut change, take_block, UNRECORDED);
