@@ -94,6 +94,24 @@ fn the_program_is_named_so_that_it_is_found() {
 }
 
 #[test]
+fn what_a_team_starts_through_npx_stays_so() {
+    for (client, command) in [
+        ("cursor", r#""command": "npx", "args": ["-y", "reqlore@1.2"]"#),
+        ("opencode", r#""type": "local", "command": ["npx", "-y", "reqlore@1.2"]"#),
+    ] {
+        let place = Place::new();
+        let client = Client::named(client).unwrap();
+        let map = if client == Client::Cursor { "mcpServers" } else { "mcp" };
+        let file = if client == Client::Cursor { ".cursor/mcp.json" } else { "opencode.json" };
+        let text = format!("{{ \"{map}\": {{ \"reqlore\": {{ {command} }} }} }}");
+        place.write(&format!("project/{file}"), text);
+        place.ok(&["--client", client.name(), "--yes", "--read-only"]);
+        let words = entry(client, Scope::Project, &place).join(" ");
+        assert!(words.starts_with("npx -y reqlore@1.2 --read-only"), "{words}");
+    }
+}
+
+#[test]
 fn a_home_folder_is_no_project() {
     let place = Place::new();
     let before = place.tree();

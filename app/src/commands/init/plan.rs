@@ -170,7 +170,9 @@ impl Plan {
         around: &Surroundings,
     ) -> Result<(), String> {
         let (scope, place) = place(client, scope, around)?;
-        let (server, warning) = wanted.of(client, scope, &place, around);
+        let known = files::see(&place.file, None).ok().and_then(|seen| seen.text);
+        let known = known.and_then(|text| edit::find(&text, place.slot).ok()).flatten();
+        let (server, warning) = wanted.of(client, scope, &place, known.as_ref(), around);
         let entry = client.entry(&server).map_err(|reason| reason.to_string())?;
         let change = self.change(client, scope, &place, around);
         if change.is_refused() {
@@ -178,8 +180,7 @@ impl Plan {
         }
         let is_first = change.before.is_none() && !change.is_write();
         let text = if is_first { client.new_file() } else { change.text() }.to_owned();
-        let found = edit::find(&text, place.slot);
-        change.is_known |= change.clients.len() == 1 && found.is_ok_and(|found| found.is_some());
+        change.is_known |= known.is_some();
         change.become_text(edit::put(&text, place.slot, &entry).map_err(|e| e.to_string()));
         if change.is_write() {
             self.warnings.extend(warning);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{Client, Place, Scope, Server, Surroundings};
 use reqlore_domain::identity::redact;
+use serde_json::Value;
 
 use super::Options;
 use crate::Failure;
@@ -19,6 +20,7 @@ use crate::telemetry;
 /// What the launcher of the npm package says of itself.
 const LAUNCHER_VARIABLE: &str = "REQLORE_LAUNCHER";
 const PROGRAM: &str = "reqlore";
+const NPX: &str = "npx";
 /// Longer names of variables are mistakes.
 const MAX_NAME: usize = 64;
 /// So long a value in a query is more than a choice.
@@ -80,12 +82,14 @@ impl Wanted {
         }
     }
 
-    /// The same for one client's file, and what a person should know of it.
+    /// The same for one client's file, where `known` stands so far, and what a person should know
+    /// of it.
     pub(super) fn of(
         &self,
         client: Client,
         scope: Scope,
         place: &Place,
+        known: Option<&Value>,
         around: &Surroundings,
     ) -> (Server, Option<String>) {
         let (is_npx, settings) = match self {
@@ -95,10 +99,10 @@ impl Wanted {
             }
             Self::Command { is_npx, settings } => (*is_npx, settings),
         };
-        let (program, mut arguments) = if is_npx {
-            ("npx".to_owned(), vec!["-y".to_owned(), PROGRAM.to_owned()])
-        } else {
-            (program(scope, around), Vec::new())
+        let launched = known.filter(|_| scope == Scope::Project).and_then(package);
+        let (program, mut arguments) = match launched.or(is_npx.then(|| PROGRAM.to_owned())) {
+            Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package]),
+            None => (program(scope, around), Vec::new()),
         };
         let is_relative = scope == Scope::Project && place.starts_in_project;
         let project = is_relative.then_some(&*around.project);
@@ -133,6 +137,22 @@ impl Argument {
                 }
             }
         }
+    }
+}
+
+/// Which package, maybe of a version, an entry gives to npx. It starts for everybody, so who has
+/// the program does not take it from the others.
+fn package(entry: &Value) -> Option<String> {
+    let words = ["command", "args"].into_iter().filter_map(|key| entry.get(key));
+    let words = words.flat_map(|words| match words {
+        Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
+        word => Vec::from_iter(word.as_str()),
+    });
+    match *words.take(3).collect::<Vec<_>>() {
+        [NPX, "-y", package] if package.split('@').next() == Some(PROGRAM) => {
+            Some(package.to_owned())
+        }
+        _ => None,
     }
 }
 
