@@ -112,6 +112,26 @@ fn what_a_team_starts_through_npx_stays_so() {
 }
 
 #[test]
+fn settings_that_would_go_are_named() {
+    let place = Place::new();
+    let desktop = ["--client", "claude-desktop", "--yes"];
+    let cursor = ["--client", "cursor", "--yes"];
+    place.ok(&[&cursor[..], &["--storage", "sqlite", "--read-only"]].concat());
+    place.ok(&desktop);
+    let (_, _, errors) = place.init(&[&cursor[..], &["--read-only"]].concat());
+    let warning = "warning: `--storage sqlite` goes from the entry in .cursor/mcp.json; give it";
+    assert!(errors.contains(warning), "{errors}");
+    // It knows one project, and that was another.
+    let other = place.at("home/other");
+    std::fs::create_dir(&other).unwrap();
+    let (_, _, errors) = place.init(&[&desktop[..], &["--root", other.to_str().unwrap()]].concat());
+    let warning = format!("warning: `{}` goes from", place.at("project").display());
+    assert!(errors.contains(&warning), "{errors}");
+    let (_, _, errors) = place.init(&[&cursor[..], &["--read-only"]].concat());
+    assert_eq!(errors, "");
+}
+
+#[test]
 fn a_home_folder_is_no_project() {
     let place = Place::new();
     let before = place.tree();

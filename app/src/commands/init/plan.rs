@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, block};
 use reqlore_client_config::{Client, Place, Scope, Surroundings};
+use serde_json::Value;
 
 use super::record::What;
-use super::server::Wanted;
-use super::{Options, agents, files};
+use super::server::{self, Wanted};
+use super::{Options, agents, files, report};
 use crate::Failure;
 use crate::config::toolsets;
 use crate::settings::Flags;
@@ -184,6 +185,12 @@ impl Plan {
         change.become_text(edit::put(&text, place.slot, &entry).map_err(|e| e.to_string()));
         if change.is_write() {
             self.warnings.extend(warning);
+            let lost = known.map(|known| server::lost(&known, &Value::Object(entry.set)));
+            let lost = lost.filter(|lost| !lost.is_empty()).map(|lost| {
+                let (path, lost) = (report::shown(&place.file, around), report::plain(&lost));
+                format!("`{lost}` goes from the entry in {path}; give it with init to keep it")
+            });
+            self.warnings.extend(lost);
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ fn diff(change: &Change, around: &Surroundings) -> String {
 }
 
 /// Without what would speak to a terminal; line ends and a byte order mark are not for eyes.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\u{feff}', "");
     let is_quiet = |c: char| !steers(c) || c == '\n' || c == '\t';
     text.chars().map(|c| if is_quiet(c) { c } else { '\u{fffd}' }).collect()

@@ -143,17 +143,32 @@ impl Argument {
 /// Which package, maybe of a version, an entry gives to npx. It starts for everybody, so who has
 /// the program does not take it from the others.
 fn package(entry: &Value) -> Option<String> {
+    match *words(entry) {
+        [NPX, "-y", package, ..] if is_package(package) => Some(package.to_owned()),
+        _ => None,
+    }
+}
+
+fn is_package(word: &str) -> bool {
+    word.split('@').next() == Some(PROGRAM)
+}
+
+/// The program that an entry starts, and its arguments.
+fn words(entry: &Value) -> Vec<&str> {
     let words = ["command", "args"].into_iter().filter_map(|key| entry.get(key));
     let words = words.flat_map(|words| match words {
         Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
         word => Vec::from_iter(word.as_str()),
     });
-    match *words.take(3).collect::<Vec<_>>() {
-        [NPX, "-y", package] if package.split('@').next() == Some(PROGRAM) => {
-            Some(package.to_owned())
-        }
-        _ => None,
-    }
+    words.collect()
+}
+
+/// The settings of an entry that another one lacks; of how it is started nothing.
+pub(super) fn lost(known: &Value, entry: &Value) -> String {
+    let kept = words(entry);
+    let is_lost = |word: &&str| !kept.contains(word) && *word != "-y" && !is_package(word);
+    let lost = words(known).into_iter().skip(1).filter(is_lost);
+    if kept.is_empty() { String::new() } else { lost.collect::<Vec<_>>().join(" ") }
 }
 
 /// What starts the server where the launcher doesn't. A file for everybody names no path, and a
