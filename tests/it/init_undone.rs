@@ -121,7 +121,7 @@ fn what_others_committed_stays_when_our_own_is_undone() {
     fs::rename(place.at("project/AGENTS.md"), place.at("home/AGENTS.md")).unwrap();
     place.ok(&["--client", "zed", "--yes"]);
     place.ok(&["--remove"]);
-    assert!(!place.at("project/AGENTS.md").exists());
+    assert!(!place.at("project/AGENTS.md").is_file());
     fs::rename(place.at("home/AGENTS.md"), place.at("project/AGENTS.md")).unwrap();
     let (_, _, warning) = place.init(&["--remove"]);
     assert!(warning.contains(".mcp.json has an entry that is not on record"), "{warning}");

@@ -107,8 +107,8 @@ pub(crate) fn check_command(
     for text in std::iter::once(program).chain(given) {
         if let Some(variable) = facts.replaces.find(text) {
             return Err(NoPlace(format!(
-                "{title} takes `{variable}` in `{text}` for the beginning of a variable; use a \
-                 path without it, a symbolic link for instance"
+                "{title} takes `{variable}` in `{text}` for the beginning of a variable; give it \
+                 another name"
             )));
         }
     }

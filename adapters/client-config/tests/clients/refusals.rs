@@ -26,8 +26,8 @@ fn a_path_that_a_client_would_take_for_a_variable_is_refused() {
     assert_eq!(refusing("/home/ann/5$ \"'\\ {x} %x% ü/a b$"), [""; 0]);
     assert_eq!(
         refusal(Client::Gemini, &at("/home/ann/$x")).unwrap(),
-        "Gemini CLI takes `$` in `/home/ann/$x` for the beginning of a variable; use a path \
-         without it, a symbolic link for instance"
+        "Gemini CLI takes `$` in `/home/ann/$x` for the beginning of a variable; give it \
+         another name"
     );
 }
 

@@ -195,7 +195,7 @@ mod tests {
             crash(&known(next), &record, is_put, is_written);
             fs::write(place.join(".reqlore-AGENTS.md"), "half of").unwrap();
             let kept = Record::read(&record).unwrap().files.remove(&path);
-            assert!(!place.join(".reqlore-AGENTS.md").exists());
+            assert!(!place.join(".reqlore-AGENTS.md").is_file());
             assert_eq!(kept.is_some(), record.is_file());
             let text = fs::read_to_string(&path).unwrap();
             let undone = kept.map_or(Some(text.clone()), |kept| kept.undo(&text));
