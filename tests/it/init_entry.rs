@@ -46,8 +46,10 @@ fn a_token_gets_into_no_file() {
         assert!(errors.contains(reason), "{errors}");
         assert!(!errors.contains("0123456789abcdef"), "{errors}");
     }
-    for arguments in [&["--transport", "http"][..], &["--url", url]] {
-        assert_eq!(place.init(arguments).0, 2);
+    for arguments in
+        [&["--transport", "http"][..], &["--url", url], &["--token-variable", "TEAM_TOKEN"]]
+    {
+        assert_eq!(place.init(arguments).0, 2, "{arguments:?}");
     }
     assert_eq!(place.tree(), before);
 }

@@ -12,6 +12,7 @@ mod files;
 mod plan;
 mod reading;
 mod record;
+mod remote;
 mod remove;
 mod report;
 mod server;
@@ -48,7 +49,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// The variable of the client's environment that holds the token, for --transport http
-    #[arg(long, value_name = "VARIABLE", default_value = "REQLORE_TOKEN")]
+    #[arg(long, value_name = "VARIABLE", default_value = "REQLORE_TOKEN", requires = "url")]
     token_variable: String,
     /// Make files to begin with, where there are none
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -245,10 +246,7 @@ impl Run<'_> {
                 Outcome::Same => {}
             }
         }
-        for (client, reason) in &plan.unplaced {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "can't do {}: {reason}", client.title());
-        }
+        text += &report::unplaced(plan);
         if text.is_empty() {
             text.push_str("Everything is as it shall be.\n");
         }
@@ -315,9 +313,7 @@ impl Run<'_> {
                 Outcome::Same => writeln!(text, "already so: {path} ({})", change.title),
             };
         }
-        for (client, reason) in &self.plan.unplaced {
-            let _ = writeln!(text, "can't do {}: {reason}", client.title());
-        }
+        text += &report::unplaced(&self.plan);
         match self.next() {
             Some(next) => text + "\n" + &next,
             None if text.is_empty() => "Nothing that init wrote is here.\n".to_owned(),

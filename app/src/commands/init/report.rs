@@ -85,6 +85,15 @@ pub(super) fn refusal(change: &Change, reason: &str, around: &Surroundings) -> S
     format!("can't do {} ({}): {reason}\n", shown(&change.path, around), change.title)
 }
 
+/// The clients that can't be told, a line each.
+pub(super) fn unplaced(plan: &Plan) -> String {
+    let lines = plan.unplaced.iter().map(|(client, reason)| {
+        let title = client.title();
+        format!("can't do {title}: {reason}\n")
+    });
+    lines.collect()
+}
+
 /// Everything as one object.
 pub(super) fn object(
     plan: &Plan,
