@@ -7,7 +7,8 @@ import * as packages from './packages.mjs';
 import * as programs from './programs.mjs';
 import { PLATFORM } from './place.mjs';
 
-const PATIENCE_MS = 60_000;
+// Against what never ends, on the slowest machine.
+const PATIENCE_MS = 600_000;
 
 async function inTime(work) {
   let timer;
