@@ -133,12 +133,15 @@ def package(path: Path) -> None:
     with tarfile.open(path) as tar:
         content = json.load(tar.extractfile("package/package.json"))
         expect(content["version"] == VERSION, f"{path.name} is of another version")
+        entry = json.loads(path.with_name("server.json").read_text())
+        place = content["repository"]["url"].removeprefix("git+").removesuffix(".git")
+        expect(place == entry["repository"]["url"], f"{path.name} is of {place}")
         if content["name"] != "reqlore":
             program = tar.extractfile("package/bin/reqlore").read()
             expect(program in binaries(path.parent), f"{path.name} holds another binary")
+            tar.getmember("package/THIRD-PARTY-LICENSES")
             return
-    wanted = json.loads(path.with_name("server.json").read_text())["name"]
-    told = content.get("mcpName")
+    told, wanted = content.get("mcpName"), entry["name"]
     expect(told == wanted, f"{path.name}: mcpName is {told}, and {wanted} in server.json")
     platforms = {
         f"{name.replace('@', '').replace('/', '-')}-{VERSION}.tgz"

@@ -1,5 +1,7 @@
 """The licences of everything that is linked into the binary, as those licences ask for.
 
+Usage: licences.py   (prints them)
+
 They are taken from the sources of the crates, which Cargo has fetched or fetches.
 Crates with the same text share it. One whose package holds no text stands with the name of its
 licence and its authors.
@@ -8,6 +10,7 @@ licence and its authors.
 import json
 import re
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -48,3 +51,7 @@ def licences() -> str:
     return HEAD + "".join(
         f"\n{rule}\n{', '.join(names)}\n{line}\n{text}\n" for names, text in blocks
     )
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(licences().encode())

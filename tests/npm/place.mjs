@@ -62,7 +62,9 @@ export async function pack(name) {
   const out = join(OUT, name);
   rmSync(out, { recursive: true, force: true });
   const given = `${PLATFORMS[PLATFORM].target}=${BINARY}`;
-  const said = await printed(join(ROOT, 'npm/pack'), ['--binary', given, '--out', out]);
+  // Cargo, which knows whose licences to pack, keeps its crates in the real home.
+  const options = { env: { HOME: process.env.HOME } };
+  const said = await printed(join(ROOT, 'npm/pack'), ['--binary', given, '--out', out], options);
   return said.trim().split('\n');
 }
 

@@ -52,6 +52,16 @@ async function wrongOnesDoNotCompile() {
   }
 }
 
+/** Each answer as a constant of its type: the compiler misses a field, and sees one too many. */
+async function answersHaveTheirTypes() {
+  const answers = await run(process.execPath, ['answers.mjs', folder('answers')], { cwd: CHECK });
+  same([answers.code, answers.stderr], [0, '']);
+  writeFileSync(join(CHECK, 'answers.ts'), answers.stdout);
+  const { code, stdout } = await compile('answers.ts', '--noEmit');
+  same([code, stdout], [0, '']);
+  ok(!/unknown/.test(text(ROOT, 'npm/reqlore/tools.d.ts')), 'a type is not known');
+}
+
 async function canBeRequired() {
   const project = folder('required');
   const source = `
@@ -87,6 +97,7 @@ export const CHECKS = [
   ['the definitions are what the tools\' schemas say', typesAreTrue],
   ['the TypeScript sample compiles with strict, and runs', sampleCompilesAndRuns],
   ['wrong arguments, names and results do not compile', wrongOnesDoNotCompile],
+  ['what the server answers has the types that are told', answersHaveTheirTypes],
   ['the module can be required', canBeRequired],
   ['without the official client start() says what to install', saysThatTheClientIsMissing],
   ['the README shows the sample', readmeShowsTheSample],

@@ -1,0 +1,40 @@
+// Prints a program in TypeScript that holds the answers of a server as constants of their types.
+//
+// Usage: answers.mjs FOLDER   (an empty one; see programs.mjs)
+
+import { start } from 'reqlore';
+
+const [, , root] = process.argv;
+const client = await start({ root, log: 'off' });
+const rows = [];
+
+async function call(name, args) {
+  const { structuredContent } = await client.callTool({ name, arguments: args });
+  const words = JSON.stringify(structuredContent, null, 2);
+  rows.push(`export const _${rows.length}: Tools['${name}']['result'] = ${words};`);
+  return structuredContent.reference_id;
+}
+
+try {
+  const epic = await call('create_epic', { title: 'Sign in', priority: 1, tags: ['login'] });
+  const story = { epic, title: 'With a key', priority: 2, description: `As ${epic} says.` };
+  const user_story = await call('create_user_story', story);
+  const description = `Given ${epic} and REQ-999.`;
+  await call('create_acceptance_criteria', { user_story, description });
+  const requirement = { user_story, title: 'Keys', priority: 3, type: 'Functional', description };
+  const source = await call('create_requirement', requirement);
+  const target = await call('create_requirement', { ...requirement, title: 'Their end' });
+  await call('create_relationship', { source, target, type: 'depends_on' });
+  for (const reference of [epic, user_story, source, target]) await call('get_item', { reference });
+  await call('epic_hierarchy', { epic });
+  await call('get_user_story_requirements', { user_story });
+  await call('list_epics', {});
+  await call('search_requirements', { query: 'keys' });
+  await call('search_global', { query: 'sign in' });
+  await call('update_epic', { epic, status: 'Done' });
+  await call('delete_item', { reference: epic, cascade: true });
+  await call('list_docsets', {});
+} finally {
+  await client.close();
+}
+console.log(["import type { Tools } from 'reqlore';", ...rows].join('\n\n'));
