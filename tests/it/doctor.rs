@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use expect_test::expect_file;
 use serde_json::{Value, json};
@@ -192,9 +192,36 @@ fn wrong_settings_are_a_problem_and_the_rest_is_looked_at() {
     bed.doctor(&["--config", "none.toml"]).assert_problem("settings", "none.toml can't be read");
     bed.doctor(&["--root", "/no/such/folder"]).assert_problem("settings", "root: /no/such/folder");
     bed.write("project/reqlore.toml", "\"");
-    bed.doctor(&[]).assert_problem("settings", "reqlore.toml: TOML parse error");
+    bed.doctor(&[]).assert_problem("settings", "reqlore.toml: line 1, column");
     bed.write("project/reqlore.toml", "read_only = true\n");
     bed.doctor(&[]).assert("settings", "ok", "reqlore.toml counts");
+}
+
+#[test]
+fn settings_that_lead_elsewhere_are_neither_waited_for_nor_quoted() {
+    let bed = Bed::new();
+    let file = bed.at("project/reqlore.toml");
+    symlink("/dev/zero", &file).unwrap();
+    bed.doctor(&[]).assert_problem("settings", "it is no regular file");
+    std::fs::remove_file(&file).unwrap();
+    bed.write("project/reqlore.toml", &"#".repeat(2 << 20));
+    bed.doctor(&[]).assert_problem("settings", "it is too long");
+    bed.write("home/.netrc", "login a\npassword of-another\n");
+    std::fs::remove_file(&file).unwrap();
+    symlink(bed.at("home/.netrc"), &file).unwrap();
+    let report = bed.doctor(&[]);
+    report.assert_problem("settings", "reqlore.toml: line 1, column 7");
+    assert!(!report.text.contains("login a"), "{}", report.text);
+    // Somebody may hand them over by a pipe, as a shell's `<(…)` does.
+    std::fs::remove_file(&file).unwrap();
+    let mut command = bed.command();
+    command.args(["--config", "/dev/stdin", "--print-config"]);
+    let mut echo = Command::new("echo");
+    let mut echo = echo.arg("read_only = true").stdout(Stdio::piped()).spawn().unwrap();
+    let output = command.stdin(echo.stdout.take().unwrap()).output().unwrap();
+    echo.wait().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && told.contains("read_only = true"), "{told}");
 }
 
 #[test]

@@ -82,6 +82,87 @@ fn an_entry_that_does_not_work_says_why() {
     bed.doctor(&[]).assert("clients", "warning", "does not say which project it serves");
 }
 
+#[test]
+fn what_an_entry_says_of_settings_is_looked_at() {
+    let bed = Bed::new();
+    for (entry, message) in [
+        (r#""args":["--storage","mongodb"]"#, "mongodb"),
+        (r#""args":["--toolsets","none"]"#, "none"),
+        (r#""args":["--config","no.toml"]"#, "--config no.toml is no file"),
+        (r#""args":["--config","/dev/zero"]"#, "--config /dev/zero is no file"),
+        (r#""env":{"REQLORE_STORAGE":"mongodb"}"#, "mongodb"),
+    ] {
+        bed.write(PROJECT, &servers(&format!(r#"{{"command":"reqlore",{entry}}}"#)));
+        bed.doctor(&[]).assert_problem("clients", message);
+    }
+    let args = r#"{"command":"reqlore","args":["--storage","sqlite:a b.db","--log","warn"]}"#;
+    bed.write(PROJECT, &servers(args));
+    let next = "`reqlore doctor --storage 'sqlite:a b.db'` looks at it";
+    bed.doctor(&[]).assert("clients", "note", next);
+    let report = bed.doctor(&["--storage", "sqlite:a b.db"]);
+    assert!(!report.text.contains("looks at it"), "{}", report.text);
+    let root = r#"{"command":"reqlore","args":["--root","${workspaceFolder}"]}"#;
+    bed.write(PROJECT, &servers(root));
+    let report = bed.doctor(&[]);
+    assert!(!report.text.contains("looks at it"), "{}", report.text);
+}
+
+#[test]
+fn an_entry_that_its_client_reads_otherwise_is_told() {
+    for (file, entry, message) in [
+        (PROJECT, r#"{"command":["reqlore"]}"#, "`command` has to be a string"),
+        (PROJECT, r#"{"command":"reqlore","args":"--read-only"}"#, "`args` has to be a list"),
+    ] {
+        with(file, entry).doctor(&[]).assert_problem("clients", message);
+    }
+    let bed = Bed::new();
+    bed.write("project/opencode.json", r#"{"mcp":{"reqlore":{"command":["reqlore"]}}}"#);
+    bed.doctor(&[]).assert("clients", "note", "has no `type`");
+}
+
+#[test]
+fn what_only_the_client_knows_is_not_guessed() {
+    let entry = r#"{"command":"sh","args":["-c","reqlore --root ${workspaceFolder}"]}"#;
+    let report = with(USER, entry).doctor(&[]);
+    report.assert("clients", "note", "only the client knows what ${…} is");
+    let bed = Bed::new();
+    let mark = bed.at("home/bin");
+    bed.program("home/bin/own", &format!("exec {BINARY}"));
+    let path = format!("{}:/usr/bin:/bin", mark.display());
+    let entry = format!(r#"{{"command":"sh","args":["-c","own"],"env":{{"PATH":"{path}"}}}}"#);
+    bed.write(USER, &servers(&entry));
+    bed.doctor(&[]).assert("clients", "ok", "starts and answers");
+}
+
+/// npm takes a package from any folder above, and everybody may write into a shared one.
+#[test]
+fn what_is_started_finds_nothing_above_it() {
+    let bed = Bed::new();
+    let checks = "test \"$(pwd -P)$1$2\" = /-yreqlore || exit 1";
+    bed.program("bin/npx", &format!("{checks}; shift 2; exec reqlore \"$@\""));
+    bed.write(PROJECT, &servers(r#"{"command":"npx","args":["-y","reqlore"]}"#));
+    bed.doctor(&[]).assert("clients", "ok", "`npx` starts and answers as reqlore");
+    std::fs::remove_file(bed.at(PROJECT)).unwrap();
+    bed.write(USER, &servers(r#"{"command":"npx","args":["-y","reqlore","--log=warn"]}"#));
+    bed.doctor(&[]).assert("clients", "ok", "`npx` starts and answers as reqlore");
+}
+
+#[test]
+fn a_persons_file_that_leads_into_the_project_is_the_projects() {
+    let bed = with("project/claude.json", r#"{"command":"sh","args":["-c","echo x > ~/started"]}"#);
+    std::os::unix::fs::symlink(bed.at("project/claude.json"), bed.at(USER)).unwrap();
+    bed.doctor(&[]).assert("clients", "warning", "was not started");
+    assert!(!bed.at("home/started").is_file());
+}
+
+#[test]
+fn what_an_address_carries_is_not_shown() {
+    let bed = with(USER, r#"{"url":"http://127.0.0.1:1/mcp?key=of-another"}"#);
+    let report = bed.doctor(&[]);
+    report.assert_problem("clients", "http://127.0.0.1:1/mcp?… nobody listens there");
+    assert!(!report.text.contains("of-another"), "{}", report.text);
+}
+
 /// Each of these would leave a file behind.
 #[test]
 fn what_a_cloned_project_names_is_not_started() {
@@ -145,9 +226,10 @@ fn a_projects_arguments_and_variables_reach_nobody() {
     assert!(shown.contains("it sets EVIL, NODE_OPTIONS for what it starts"), "{shown}");
     let started = std::fs::read_to_string(mark).unwrap();
     let (folder, words) = started.split_once(' ').unwrap();
-    assert!(folder.starts_with(&*bed.at("tmp").to_string_lossy()), "{started}");
+    let (words, root) = words.split_once(" --root ").unwrap();
+    assert_eq!((folder, root.contains("reqlore-doctor-")), ("/", true), "{started}");
     let expected = "-y reqlore@1.2.3 serve --storage fs --transport stdio --log error";
-    assert_eq!(words.trim(), expected);
+    assert_eq!(words, expected);
     assert_eq!(std::fs::read_dir(bed.at("project")).unwrap().count(), before);
     assert_eq!(std::fs::read_dir(bed.at("tmp")).unwrap().count(), 0);
 }
@@ -170,6 +252,36 @@ fn a_repositorys_git_configuration_starts_nothing() {
     bed.write("project/.ixchel/decisions/dec-000000.md", "x");
     bed.doctor(&[]).assert("git", "ok", "documents are for everybody");
     assert!(!mark.is_file());
+}
+
+#[test]
+fn what_git_was_told_to_keep_all_the_same_is_a_problem() {
+    let bed = Bed::new();
+    bed.git(&["init", "-q"]);
+    bed.write("project/.reqlore/local/identity.json", "{}");
+    bed.write("project/.reqlore/local/.gitignore", "*\n");
+    bed.git(&["add", "--force", ".reqlore/local/identity.json"]);
+    bed.doctor(&[]).assert_problem("git", "`git rm -r --cached .reqlore/local`");
+    bed.git(&["rm", "-q", "-r", "--cached", ".reqlore/local"]);
+    // As within a hook, which is told of another repository.
+    let within = [("GIT_DIR", "/no/such/folder"), ("GIT_INDEX_FILE", "/no/such/file")];
+    bed.doctor_with(&[], &within).assert("git", "ok", "documents are for everybody");
+}
+
+/// Whoever stands in a part of a repository has its other folders on the PATH as well.
+#[test]
+fn a_program_of_the_repository_around_the_project_is_not_started() {
+    let bed = Bed::new();
+    bed.git(&["init", "-q"]);
+    let mark = bed.at("home/started");
+    bed.program("project/bin/git", &format!("echo x > '{}'", mark.display()));
+    std::fs::create_dir(bed.at("project/part")).unwrap();
+    let path = format!("{}:{}", bed.at("project/bin").display(), bed.at("bin").display());
+    let mut command = bed.command();
+    command.env("PATH", path).current_dir(bed.at("project/part")).arg("doctor");
+    let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(shown.contains("ok the project is in a git repository"), "{shown}");
+    assert!(!mark.is_file(), "{shown}");
 }
 
 const BEARER: &str = r#""headers":{"Authorization":"Bearer ${REQLORE_TOKEN}"}"#;

@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::settings::Flags;
 use crate::surroundings::surroundings;
 use crate::{Failure, OK, REFUSED};
+use clients::Known;
 use finding::{Area, Findings};
 use programs::Programs;
 
@@ -52,6 +53,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     let root = config.as_ref().map(|config| config.root.clone());
     let root = root.or_else(|| around.as_ref().ok().map(|around| around.project.clone()));
     let requirements = config.as_ref().and_then(|config| config.requirements_directory.clone());
+    let storage = config.as_ref().map(|config| config.storage.clone());
     let programs = Programs::find(root.as_deref());
     program::look(&programs, &mut findings);
     if let Some(config) = config {
@@ -62,7 +64,10 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
         }
     }
     match around {
-        Ok(around) => clients::look(&around, &programs, options.with_token, &mut findings),
+        Ok(around) => {
+            let known = Known { around: &around, programs: &programs, storage };
+            clients::look(&known, options.with_token, &mut findings);
+        }
         Err(failure) => {
             findings.warning(Area::Clients, "not looked at", &failure.message);
         }

@@ -4,6 +4,7 @@
 //! not choose everything; who reads a setting asks [`File::named`].
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::project::ProjectKey;
@@ -14,6 +15,8 @@ use crate::settings::{self, FILE, FILE_VARIABLE, Flags};
 
 /// The table of further projects.
 const PROJECTS: &str = "projects";
+/// A file is never longer, in bytes.
+const MOST: u64 = 1 << 20;
 
 /// The configuration file; empty when there is none.
 pub(super) struct File {
@@ -28,9 +31,9 @@ impl File {
         let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
         let path = named.clone().unwrap_or_else(|| root.join(FILE));
         let path = std::path::absolute(&path).unwrap_or(path);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match text(&path, named.is_some()) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
                 String::new()
             }
             Err(error) => {
@@ -40,7 +43,9 @@ impl File {
         };
         match text.parse() {
             Ok(table) => Ok(Self { path, named: named.is_some(), table }),
-            Err(error) => Err(Failure::usage(format!("{}: {error}", path.display()))),
+            Err(error) => {
+                Err(Failure::usage(format!("{}: {}", path.display(), wrong(&error, &text))))
+            }
         }
     }
 
@@ -121,6 +126,30 @@ impl File {
             names.join(", ")
         )))
     }
+}
+
+/// What stands in the file. One that nobody named may be a link or a pipe that a repository came
+/// with, which nobody shall wait for.
+fn text(path: &Path, named: bool) -> io::Result<String> {
+    if !named && !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST).read_to_string(&mut text)?;
+    if text.len() as u64 == MOST {
+        return Err(io::Error::other("it is too long"));
+    }
+    Ok(text)
+}
+
+/// Where it is no TOML, and why. The line itself is not told: a link may have led to a secret.
+fn wrong(error: &toml::de::Error, text: &str) -> String {
+    let at = error.span().map_or(0, |span| span.start);
+    let before = text.get(..at).unwrap_or_default();
+    let (line, begin) =
+        (before.matches('\n').count() + 1, before.rfind('\n').map_or(0, |at| at + 1));
+    let column = before[begin..].chars().count() + 1;
+    format!("line {line}, column {column}: {}", error.message())
 }
 
 /// The settings of a table and those in it, by their whole names.

@@ -67,6 +67,21 @@ pub(super) fn is_disabled(value: &Value) -> bool {
     value["disabled"] == true || value["enabled"] == false
 }
 
+/// What a client can't read, since it wants it to be of another type.
+pub(super) fn misread(value: &Value, wanted: &Map<String, Value>) -> Option<String> {
+    let looked_at = ["command", "args", "url", "httpUrl", "headers"];
+    let kind = |value: &Value| match value {
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+        _ => "something else",
+    };
+    looked_at.into_iter().find_map(|key| {
+        let (found, wanted) = (kind(value.get(key)?), kind(wanted.get(key)?));
+        (found != wanted).then(|| format!("`{key}` has to be {wanted}, and is {found}"))
+    })
+}
+
 /// Every text in a value.
 pub(super) fn all_texts(value: &Value) -> Vec<&str> {
     match value {

@@ -1,8 +1,8 @@
 //! Git: what must not get into the repository, and what has to.
 //!
-//! The trap: git runs programs that a repository's own configuration names. So only the rules of
-//! ignoring are asked, without the index, without hooks, without fetching, and not in a repository
-//! that lies inside of another folder by surprise.
+//! The trap: git runs programs that a repository's own configuration names. So it is only asked
+//! what is ignored and what is kept, without looking at files, without hooks, without fetching, and
+//! not in a repository that lies inside of another folder by surprise.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,6 +33,10 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("GIT_ALLOW_PROTOCOL", ""),
     ("LC_ALL", "C"),
 ];
+
+/// What a hook gives to what it starts: they name another repository than that of the project.
+const OTHERS: [&str; 5] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"];
 
 /// What is this machine's alone, by an example.
 const LOCAL: (&str, &str) = (".reqlore/local", ".reqlore/local/identity.json");
@@ -71,6 +75,9 @@ pub(super) fn look(
         }
         Err(error) => return unasked(&error, findings),
     };
+    if local.is_some() {
+        tracked(&git, programs, root, findings);
+    }
     let is_ignored = |example: &str| ignored.lines().any(|line| line == example);
     let hidden = shared.iter().filter(|(_, example)| is_ignored(example));
     let hidden: Vec<&str> = hidden.map(|(place, _)| *place).collect();
@@ -100,12 +107,30 @@ fn repository(root: &Path, programs: &Programs, findings: &mut Findings) -> Opti
     None
 }
 
+/// What was added once is kept, whatever is ignored.
+fn tracked(git: &Path, programs: &Programs, root: &Path, findings: &mut Findings) {
+    match run(git, programs, root, &["ls-files", "--", LOCAL.0]) {
+        Ok(Output { code: Some(0), text, .. }) if text.is_empty() => {}
+        Ok(Output { code: Some(0), .. }) => findings.problem(
+            Area::Git,
+            format!("git keeps files of {}, which may hold users, tokens and the audit", LOCAL.0),
+            "take them out with `git rm -r --cached .reqlore/local`, and revoke tokens where \
+             others may have got the repository",
+        ),
+        Ok(Output { errors, .. }) => {
+            let next = "mend what git says";
+            findings.warning(Area::Git, format!("git can't tell: {errors}"), next);
+        }
+        Err(error) => unasked(&error, findings),
+    }
+}
+
 fn judge(hides_local: bool, hidden: &[&str], findings: &mut Findings) {
     if !hides_local {
         findings.problem(
             Area::Git,
             format!("{} is not ignored, and may hold users, tokens and the audit", LOCAL.0),
-            "put `*` into .reqlore/local/.gitignore, and take out of git what got in",
+            "put `*` into .reqlore/local/.gitignore",
         );
     }
     for place in hidden {
@@ -118,7 +143,7 @@ fn judge(hides_local: bool, hidden: &[&str], findings: &mut Findings) {
             ),
         );
     }
-    if hides_local && hidden.is_empty() {
+    if findings.count_of(Area::Git) == 0 {
         let message = "documents are for everybody, and .reqlore/local for this machine alone";
         findings.ok(Area::Git, message);
     }
@@ -137,5 +162,15 @@ fn run(
     let mut command = Command::new(git);
     command.env("PATH", programs.path());
     command.args(GUARDS).args(arguments).envs(ENVIRONMENT).current_dir(root);
-    command::output(command, TIMEOUT)
+    for variable in OTHERS {
+        command.env_remove(variable);
+    }
+    let output = command::output(command, TIMEOUT)?;
+    if output.code.is_none() {
+        return Err(NoAnswer {
+            message: format!("did not end by itself within {TIMEOUT:?}"),
+            next: "run `git status` in the project, and mend what keeps it waiting".to_owned(),
+        });
+    }
+    Ok(output)
 }

@@ -28,24 +28,27 @@ pub(super) fn look(
     with_token: bool,
     findings: &mut Findings,
 ) {
+    // What follows may be a key.
+    let named = url.split_once('?').map_or_else(|| url.to_owned(), |(url, _)| format!("{url}?…"));
     let here = url::is_loopback(url);
     if !here && !url::is_encrypted(url) {
         return findings.problem(
             Area::Clients,
-            format!("{of}: {url} is not encrypted; a token would be read by all between"),
+            format!("{of}: {named} is not encrypted; a token would be read by all between"),
             "put a proxy with TLS before the server, and name its https:// address",
         );
     }
     if of.scope == Scope::Project && !here && !with_token {
         return findings.note(
             Area::Clients,
-            format!("{of}: {url} was not asked, since the project chose it and not you"),
+            format!("{of}: {named} was not asked, since the project chose it and not you"),
             Some("if you know that server, `reqlore doctor --with-token` asks it"),
         );
     }
     let name = match token {
         Token::Asked => {
-            let message = format!("{of}: {url} was not asked, since the client asks for the token");
+            let message =
+                format!("{of}: {named} was not asked, since the client asks for the token");
             return findings.note(Area::Clients, message, None);
         }
         Token::None => None,
@@ -54,14 +57,14 @@ pub(super) fn look(
     let token = match name.map(|name| from_environment(of, name)).transpose() {
         Ok(token) => token,
         Err((message, next)) => {
-            let message = format!("{of}: {url} was not asked: {message}");
+            let message = format!("{of}: {named} was not asked: {message}");
             return findings.warning(Area::Clients, message, &next);
         }
     };
     match url::hello(url, token.as_deref(), TIMEOUT) {
-        Ok(hello) => of.judge(&format!("{url} answers"), &hello, findings),
+        Ok(hello) => of.judge(&format!("{named} answers"), &hello, findings),
         Err(error) => {
-            let message = format!("{of}: {url} {}", error.message);
+            let message = format!("{of}: {named} {}", error.message);
             findings.problem(Area::Clients, message, &error.next);
         }
     }

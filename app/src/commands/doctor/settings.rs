@@ -1,9 +1,12 @@
 //! The settings: do they say something that a server can run by?
 
+use std::path::Path;
+
 use super::finding::{Area, Findings};
 use super::shown;
 use crate::config::{Config, variable};
 use crate::settings::{FILE, FILE_VARIABLE, Flags};
+use crate::storage::Storage;
 use crate::{Failure, telemetry, wire};
 
 /// Everything that needs the settings is left out where they are wrong.
@@ -26,6 +29,21 @@ pub(super) fn look(flags: &Flags, findings: &mut Findings) -> Option<Config> {
     );
     findings.ok(Area::Settings, format!("the root is {}; {from}", shown(&config.root)));
     Some(config)
+}
+
+/// The storage of a server with an entry's settings, which its client starts in the project.
+pub(super) fn storage_of(mut flags: Flags, project: &Path) -> Result<Storage, String> {
+    // What a client writes in the place of a variable is the project, as far as is known here.
+    let root = flags.root.take().filter(|root| !root.to_string_lossy().contains("${"));
+    flags.root = Some(root.map_or_else(|| project.to_owned(), |root| project.join(root)));
+    if let Some(file) = &mut flags.config {
+        let named = project.join(&*file);
+        if !named.is_file() {
+            return Err(format!("--config {} is no file", file.display()));
+        }
+        *file = named;
+    }
+    Ok(resolve(&flags).map_err(|failure| failure.message)?.storage)
 }
 
 /// All that a server looks at before it starts.

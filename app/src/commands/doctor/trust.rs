@@ -14,6 +14,7 @@ use reqlore_client_config::Scope;
 use super::program::NAME;
 use super::programs::{Programs, is_program};
 use crate::commands::{Cli, Command, Configured};
+use crate::settings::{self, FILE_VARIABLE, Flags};
 
 /// The words with which npm's own starter fetches and starts this package.
 const NPX: [&str; 2] = ["npx", "npx.cmd"];
@@ -89,9 +90,14 @@ pub(super) fn foreign(variables: &[(String, String)]) -> Vec<&str> {
     variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_ours(name)).collect()
 }
 
-/// Do the arguments serve a client over standard input and output? Else what is wrong with them.
-pub(super) fn check_arguments(arguments: &[String]) -> Result<(), String> {
-    let words = std::iter::once(NAME).chain(arguments.iter().map(String::as_str));
+/// The settings of an entry, if they serve a client over standard input and output. Else what is
+/// wrong with them.
+pub(super) fn settings_of(
+    arguments: &[String],
+    variables: &[(String, String)],
+) -> Result<Flags, String> {
+    let words = [NAME.to_owned()].into_iter().chain(arguments.iter().cloned());
+    let words = words.chain(as_flags(arguments, variables));
     let cli = Cli::try_parse_from(words).map_err(|error| {
         let text = error.to_string();
         text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
@@ -102,15 +108,32 @@ pub(super) fn check_arguments(arguments: &[String]) -> Result<(), String> {
     if !matches!(cli.command, None | Some(Command::Configured(Configured::Serve))) {
         return Err("they are another command than `serve`".to_owned());
     }
-    if cli.settings.transport.is_some_and(|transport| transport != "stdio") {
+    if cli.settings.transport.as_deref().is_some_and(|transport| transport != "stdio") {
         return Err("a client that starts a server speaks to it over --transport stdio".to_owned());
     }
-    match cli.settings.root {
+    match &cli.settings.root {
         Some(root) if !root.to_string_lossy().contains("${") && !root.is_dir() => {
             Err(format!("--root {} is no folder", root.display()))
         }
-        _ => Ok(()),
+        _ => Ok(cli.settings),
     }
+}
+
+/// Variables of settings as flags, but for those that a flag beats.
+fn as_flags(arguments: &[String], variables: &[(String, String)]) -> Vec<String> {
+    let flag = |name: &str| {
+        if name == FILE_VARIABLE {
+            return Some("--config");
+        }
+        let of = settings::all().find(|setting| setting.variable == Some(name));
+        // One that takes no value leads nowhere.
+        of?.flag.filter(|flag| *flag != "--read-only")
+    };
+    let is_beaten = |flag: &str| arguments.iter().any(|argument| argument.starts_with(flag));
+    let as_flag = |(name, value): &(String, String)| {
+        flag(name).filter(|flag| !is_beaten(flag)).map(|flag| format!("{flag}={value}"))
+    };
+    variables.iter().filter_map(as_flag).collect()
 }
 
 /// Is it told which project it serves?
@@ -164,7 +187,8 @@ mod tests {
     #[test]
     fn arguments_that_serve_nothing_are_told() {
         let check = |text: &str| {
-            check_arguments(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+            let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            settings_of(&words, &[]).map(|_| ())
         };
         for good in ["", "serve", "--root ${workspaceFolder}", "--storage sqlite --read-only"] {
             assert_eq!(check(good), Ok(()), "{good}");
