@@ -379,10 +379,14 @@ fn git_is_asked_what_it_ignores() {
     let report = bed.doctor(&[]);
     report.assert("git", "warning", ".reqlore/backlog is ignored");
     report.assert("git", "warning", "reqlore.toml is ignored");
+    let rule = "`git check-ignore --no-index -v .reqlore/backlog/requirements/REQ-001-000000.md`";
+    report.assert("git", "warning", rule);
     bed.write("project/wishes/AGENTS.md", "");
     bed.write("project/.gitignore", ".reqlore/local/\nwishes\n");
     let own = [("REQLIX_REQ_REL_PATH", "wishes")];
     bed.doctor_with(&[], &own).assert("git", "warning", "wishes is ignored");
     bed.write("project/.gitignore", ".reqlore/local/\n");
+    // What lies elsewhere is not this repository's, and hides nothing of it.
+    symlink(bed.at("home"), bed.at("project/.ixchel")).unwrap();
     bed.doctor(&[]).assert("git", "ok", "documents are for everybody");
 }

@@ -57,7 +57,11 @@ pub(super) fn look(
     findings: &mut Findings,
 ) {
     let Some(git) = repository(root, programs, findings) else { return };
-    let is_there = |(place, _): &(&str, &str)| root.join(place).symlink_metadata().is_ok();
+    // git refuses to tell of what lies behind a link, and it is not this repository's.
+    let is_there = |(place, _): &(&str, &str)| {
+        let place = root.join(place);
+        place.canonicalize().is_ok_and(|real| real == place)
+    };
     let example = requirements.map(|folder| format!("{folder}/AGENTS.md"));
     let own = requirements.zip(example.as_deref());
     let local = Some(LOCAL).filter(is_there);
@@ -80,7 +84,7 @@ pub(super) fn look(
     }
     let is_ignored = |example: &str| ignored.lines().any(|line| line == example);
     let hidden = shared.iter().filter(|(_, example)| is_ignored(example));
-    let hidden: Vec<&str> = hidden.map(|(place, _)| *place).collect();
+    let hidden: Vec<(&str, &str)> = hidden.copied().collect();
     judge(local.is_none_or(|(_, example)| is_ignored(example)), &hidden, findings);
 }
 
@@ -125,7 +129,7 @@ fn tracked(git: &Path, programs: &Programs, root: &Path, findings: &mut Findings
     }
 }
 
-fn judge(hides_local: bool, hidden: &[&str], findings: &mut Findings) {
+fn judge(hides_local: bool, hidden: &[(&str, &str)], findings: &mut Findings) {
     if !hides_local {
         findings.problem(
             Area::Git,
@@ -133,13 +137,13 @@ fn judge(hides_local: bool, hidden: &[&str], findings: &mut Findings) {
             "put `*` into .reqlore/local/.gitignore",
         );
     }
-    for place in hidden {
+    for (place, example) in hidden {
         findings.warning(
             Area::Git,
             format!("{place} is ignored, so what is written there stays on this machine"),
             &format!(
-                "`git check-ignore -v {place}` shows the rule; take it out, or make an \
-                      exception with `!{place}`"
+                "`git check-ignore --no-index -v {example}` shows the rule; take it out, or make \
+                 it less wide"
             ),
         );
     }

@@ -1,8 +1,8 @@
 //! Programs by their names, as far as what they are called can be believed.
 //!
 //! The trap: a project may hold a `git` or a `reqlore` of its own, and a path may lead there by a
-//! relative folder or by `direnv`. What lies in the project is never started, unless it is the very
-//! program that the person started.
+//! relative folder, by `direnv` or by npm. What lies in the project, or in the repository around
+//! it, is never started, unless it is the very program that the person started.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ pub(super) struct Programs {
 impl Programs {
     pub(super) fn find(project: Option<&Path>) -> Self {
         let folders = std::env::split_paths(&variable("PATH").unwrap_or_default()).collect();
-        Self { folders, project: project.map(Path::to_owned), own: own() }
+        Self { folders, project: project.map(around), own: own() }
     }
 
     /// The program that a shell would start by this name.
@@ -43,9 +43,7 @@ impl Programs {
     /// Does it lie outside of the project, or is it this one?
     pub(super) fn is_safe(&self, path: &Path) -> bool {
         let Ok(resolved) = path.canonicalize() else { return false };
-        let is_inside =
-            |place: &Path| self.project.as_ref().is_some_and(|project| place.starts_with(project));
-        self.is_own(&resolved) || !is_inside(&resolved) && !is_inside(path)
+        self.is_own(&resolved) || !self.holds(&resolved) && !self.holds(path)
     }
 
     fn holds(&self, place: &Path) -> bool {
@@ -56,6 +54,16 @@ impl Programs {
     pub(super) fn is_own(&self, path: &Path) -> bool {
         path.canonicalize().is_ok_and(|path| Some(path) == self.own)
     }
+}
+
+/// The repository that holds the project. A home that is one as well holds everything of a person,
+/// and counts for none.
+fn around(project: &Path) -> PathBuf {
+    let home = variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+    let is_below_home = |folder: &&Path| home.as_deref() != Some(*folder);
+    let mut folders = project.ancestors().take_while(is_below_home);
+    let repository = folders.find(|folder| folder.join(".git").symlink_metadata().is_ok());
+    repository.unwrap_or(project).to_owned()
 }
 
 pub(super) fn is_program(path: &Path) -> bool {
