@@ -98,9 +98,16 @@ fn what_an_entry_says_of_settings_is_looked_at() {
     let args = r#"{"command":"reqlore","args":["--storage","sqlite:a b.db","--log","warn"]}"#;
     bed.write(PROJECT, &servers(args));
     let next = "`reqlore doctor --storage 'sqlite:a b.db'` looks at it";
+    let others = args.replace("[", r#"["--root","${workspaceFolder}","#);
+    bed.write("project/.cursor/mcp.json", &servers(&others));
+    let report = bed.doctor(&[]);
+    report.assert("clients", "note", next);
+    assert_eq!(report.text.matches("looks at it").count(), 1, "{}", report.text);
+    bed.write(PROJECT, "{}");
     bed.doctor(&[]).assert("clients", "note", next);
     let report = bed.doctor(&["--storage", "sqlite:a b.db"]);
     assert!(!report.text.contains("looks at it"), "{}", report.text);
+    bed.write("project/.cursor/mcp.json", "{}");
     let root = r#"{"command":"reqlore","args":["--root","${workspaceFolder}"]}"#;
     bed.write(PROJECT, &servers(root));
     let report = bed.doctor(&[]);

@@ -1,6 +1,6 @@
 //! The clients: do they know this server, and does what they know work?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -72,7 +72,13 @@ pub(super) struct Known<'a> {
 }
 
 pub(super) fn look(known: &Known<'_>, with_token: bool, findings: &mut Findings) {
-    let mut clients = Clients { known, with_token, findings, answers: BTreeMap::default() };
+    let mut clients = Clients {
+        known,
+        with_token,
+        findings,
+        answers: BTreeMap::default(),
+        told: BTreeSet::default(),
+    };
     let mut is_any = false;
     for client in Client::ALL {
         let configured = [Scope::Project, Scope::User].map(|scope| clients.look(client, scope));
@@ -102,6 +108,8 @@ struct Clients<'a> {
     findings: &'a mut Findings,
     /// What was started once is not started again.
     answers: BTreeMap<Started, Result<Hello, NoAnswer>>,
+    /// Storages that some client's server keeps documents in, and that were not looked at.
+    told: BTreeSet<String>,
 }
 
 impl Clients<'_> {
@@ -213,7 +221,8 @@ impl Clients<'_> {
         let Some(looked_at) = &self.known.storage else { return Ok(()) };
         let words = words(&flags);
         let storage = settings::storage_of(flags, &self.known.around.project)?;
-        if storage != *looked_at {
+        // Clients mostly agree; once is enough.
+        if storage != *looked_at && self.told.insert(storage.to_string()) {
             let message = format!("{of}: it serves {storage}, which was not looked at here");
             let next = format!("`reqlore doctor{words}` looks at it");
             self.findings.note(Area::Clients, message, Some(&next));
@@ -314,7 +323,8 @@ fn is_open(arguments: &[String], variables: &[(String, String)]) -> bool {
     texts.any(|text| text.contains("${"))
 }
 
-/// The flags that say where documents are kept, as a shell reads them.
+/// The flags that say where documents are kept, as a shell reads them. What only the client knows
+/// is the project, where they are used.
 fn words(flags: &Flags) -> String {
     let path = |path: &Option<PathBuf>| path.as_deref().map(shown);
     let all = [
@@ -327,5 +337,8 @@ fn words(flags: &Flags) -> String {
         plain if is_plain(&plain) => Some(format!(" {flag} {plain}")),
         other => Some(format!(" {flag} '{}'", other.replace('\'', r"'\''"))),
     };
-    all.into_iter().filter_map(word).collect()
+    let is_known = |(_, value): &(&str, Option<String>)| {
+        value.as_ref().is_some_and(|value| !value.contains("${"))
+    };
+    all.into_iter().filter(is_known).filter_map(word).collect()
 }
