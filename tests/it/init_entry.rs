@@ -80,6 +80,12 @@ fn the_program_is_named_so_that_it_is_found() {
     let (words, errors) = program(&nowhere, SCOPES[0]);
     assert_eq!(words, BINARY);
     assert!(errors.contains("is a path of this machine"), "{errors}");
+    // As in a clone on a machine that has it elsewhere.
+    let place = Place::new();
+    place.ok(&["--client", "claude-code", "--yes"]);
+    let mut command = place.command();
+    command.args(["init", "--client", "claude-code", "--check"]).env_remove("PATH");
+    assert_eq!(output(&mut command).0, 0);
     // Places are named from the project in what is for everybody, and as they are elsewhere.
     let file = |place: &Place, command: &mut Command| {
         place.write("project/team.toml", "");

@@ -91,9 +91,13 @@ impl Wanted {
             }
             Self::Command { is_npx, settings } => (*is_npx, settings),
         };
-        let launched = known.filter(|_| scope == Scope::Project).and_then(package);
-        let (program, mut arguments) = match launched.or(is_npx.then(|| PROGRAM.to_owned())) {
+        // What a project's file starts already starts elsewhere too, whatever is on this machine.
+        let known = known.filter(|_| scope == Scope::Project);
+        let is_on_path = known.is_some_and(|known| words(known).first() == Some(&PROGRAM));
+        let package = known.and_then(package).or(is_npx.then(|| PROGRAM.to_owned()));
+        let (program, mut arguments) = match package {
             Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package]),
+            None if is_on_path => (PROGRAM.to_owned(), Vec::new()),
             None => (program(scope, around), Vec::new()),
         };
         let is_relative = scope == Scope::Project && place.starts_in_project;
