@@ -193,9 +193,10 @@ mod tests {
             }
             let next = if is_put { "one ours, newer three" } else { "one theirs three" };
             crash(&known(next), &record, is_put, is_written);
-            fs::write(place.join(".reqlore-AGENTS.md"), "half of").unwrap();
+            let unfinished = place.join(".reqlore-AGENTS.md-x1Y2z3");
+            fs::write(&unfinished, "half of").unwrap();
             let kept = Record::read(&record).unwrap().files.remove(&path);
-            assert!(!place.join(".reqlore-AGENTS.md").is_file());
+            assert!(!unfinished.is_file());
             assert_eq!(kept.is_some(), record.is_file());
             let text = fs::read_to_string(&path).unwrap();
             let undone = kept.map_or(Some(text.clone()), |kept| kept.undo(&text));

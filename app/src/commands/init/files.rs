@@ -119,10 +119,8 @@ pub(super) fn replace(target: &Path, text: &str, is_private: bool) -> io::Result
     let folder = target.parent().unwrap_or(Path::new("/"));
     let before = fs::metadata(target).ok();
     let mode = if is_private || before.is_some() { 0o600 } else { 0o666 };
-    clear(target);
     let mut file = tempfile::Builder::new()
         .prefix(&unfinished(target))
-        .rand_bytes(0)
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(folder)?;
     file.write_all(text.as_bytes())?;
@@ -136,13 +134,20 @@ pub(super) fn replace(target: &Path, text: &str, is_private: bool) -> io::Result
 
 /// Removes what a write that was interrupted left beside the file.
 pub(super) fn clear(target: &Path) {
-    let _ = fs::remove_file(target.with_file_name(unfinished(target)));
+    let unfinished = unfinished(target);
+    let folder = target.parent().and_then(|folder| fs::read_dir(folder).ok());
+    for entry in folder.into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(unfinished.as_encoded_bytes()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
-/// The name of the new text until it is whole: always the same, so that it is found after a crash.
+/// How the name of a new text begins until it is whole, so that it is found after a crash.
 fn unfinished(target: &Path) -> OsString {
     let mut name = OsString::from(".reqlore-");
     name.push(target.file_name().unwrap_or_default());
+    name.push("-");
     name
 }
 
