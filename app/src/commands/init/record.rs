@@ -119,8 +119,8 @@ impl Kept {
 fn refused(path: &Path, reason: &str) -> String {
     format!(
         "the record of what init did, {}: {reason}. Nothing was written. If it is of no use any \
-         more, move it away: then --remove --client NAME takes out an entry, but can't restore what \
-         stood in its place",
+         more, move it away: then --remove --client NAME takes out an entry, but can't restore \
+         what stood in its place",
         path.display()
     )
 }
