@@ -10,6 +10,21 @@ use serde_json::{Value, json};
 
 use crate::init::{Place, output};
 
+#[test]
+fn what_was_written_below_the_block_stays_a_line_of_its_own() {
+    let place = Place::new();
+    let agents = place.write("project/AGENTS.md", "no line end");
+    place.ok(&["--yes", "--client", "cursor"]);
+    let text = fs::read_to_string(&agents).unwrap() + "## Later\n";
+    fs::write(&agents, text).unwrap();
+    place.ok(&["--remove"]);
+    let left = fs::read_to_string(&agents).unwrap();
+    assert_eq!(
+        left.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(),
+        ["no line end", "## Later"]
+    );
+}
+
 /// What decides whether a file is read is told, and left to the person.
 #[test]
 fn who_would_not_read_what_is_written_is_named() {

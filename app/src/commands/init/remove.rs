@@ -129,7 +129,9 @@ fn recorded(path: &Path, kept: &Kept, around: &Surroundings) -> Change {
     let clients: Vec<Client> = kept.clients.iter().filter_map(|name| Client::named(name)).collect();
     let mut change = see(kept.what, &clients, scope, path, around);
     let Some(text) = change.before.clone() else { return change };
-    match (kept.undo(&text), kept.what) {
+    let undone =
+        kept.undo(&text).filter(|undone| kept.what != What::Block || is_whole(undone, &text));
+    match (undone, kept.what) {
         (Some(undone), _) => change.become_text(Ok(undone)),
         (None, What::Entry) => {
             let places = clients.iter().filter_map(|client| client.place(scope, around).ok());
@@ -171,6 +173,15 @@ fn take_entry(text: &str, slots: &[Slot]) -> Result<String, String> {
 
 fn take_block(text: &str) -> Result<String, String> {
     block::take(text).map_err(|error| error.to_string())
+}
+
+/// Has it every line that stood around the block? The file may have ended without a line end when
+/// the block came in, and something may follow by now.
+fn is_whole(undone: &str, text: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
+    };
+    block::take(text).is_ok_and(|cut| words(&cut) == words(undone))
 }
 
 /// Is a file that init made as good as empty, with only what it began with and what surrounded an
