@@ -269,7 +269,8 @@ fn each_storage_is_looked_at_and_never_made() {
 fn a_storage_that_can_not_be_opened_is_a_problem_and_stays_as_it_is() {
     let bed = Bed::new();
     bed.write("project/other.db", &"no database ".repeat(100));
-    bed.doctor(&["--storage", "sqlite:other.db"]).assert_problem("storage", "other.db");
+    let report = bed.doctor(&["--storage", "sqlite:other.db"]);
+    report.assert_problem("storage", "other.db: is no SQLite database");
     bed.write("project/folder/file", "x");
     bed.doctor(&["--storage", "sled:folder"]).assert_problem("storage", "holds other files");
     bed.write("project/.reqlore/local/incomplete", "x");

@@ -1,7 +1,8 @@
 //! `reqlore doctor`: looks at everything that stands between a person and a working assistant.
 //!
 //! A finding says what to do next. The traps: it changes nothing, so no storage is opened as a
-//! server opens it, and what it has to start is started in an empty folder and ended. And a project
+//! server opens it, and what it has to start gets an empty folder as its project and is ended. A
+//! wrapper of a person's own is started as it was written, and may do what it likes. And a project
 //! may be somebody else's: what its files name is started only as far as `trust` allows, and asked
 //! only as far as `remote` does.
 

@@ -26,14 +26,11 @@ pub(super) fn look(config: &Config, findings: &mut Findings) -> Option<Arc<dyn S
     let storage = &config.storage;
     match wire::look(config) {
         Err(failure) => {
-            let next = match storage {
-                Storage::Fs(_) => "mend that, or name another place with --storage",
-                _ => {
-                    "mend that, name another place with --storage, or get it back from a backup \
-                      with `reqlore restore`"
-                }
-            };
-            findings.problem(Area::Storage, format!("{storage}: {}", failure.message), next);
+            // What says where it is, and what to do, needs no more than another way.
+            let place = format!("{}: ", storage.place().display());
+            let message = failure.message.strip_prefix(&place).unwrap_or(&failure.message);
+            let next = "until then no server can use it; --storage names another place";
+            findings.problem(Area::Storage, format!("{storage}: {message}"), next);
         }
         Ok(Found::Absent) => findings.note(
             Area::Storage,
