@@ -98,7 +98,7 @@ fn what_an_entry_says_of_settings_is_looked_at() {
     let args = r#"{"command":"reqlore","args":["--storage","sqlite:a b.db","--log","warn"]}"#;
     bed.write(PROJECT, &servers(args));
     let next = "`reqlore doctor --storage 'sqlite:a b.db'` looks at it";
-    let others = args.replace("[", r#"["--root","${workspaceFolder}","#);
+    let others = args.replace('[', r#"["--root","${workspaceFolder}","#);
     bed.write("project/.cursor/mcp.json", &servers(&others));
     let report = bed.doctor(&[]);
     report.assert("clients", "note", next);
