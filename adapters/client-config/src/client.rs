@@ -3,10 +3,10 @@
 //! A client's facts are in one file of `clients/`, named after it; here is what they share.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use crate::clients::{self, Facts, Starts};
-use crate::edit::{Entry, Slot};
+use crate::edit::Entry;
+use crate::place::{NoPlace, Place, Scope, Server};
 use crate::surroundings::{Surroundings, is_there};
 
 /// A program that speaks MCP to servers which its configuration names.
@@ -116,18 +116,18 @@ impl Client {
         let facts = self.facts();
         match server {
             Server::Command { program, arguments } => {
-                clients::check_command(self, program, arguments)?;
+                facts.check_command(self.title(), program, arguments)?;
                 Ok((facts.command)(program, arguments))
             }
             Server::Url { url, token_variable } => {
                 let remote = facts.remote.map_err(NoPlace::because)?;
-                clients::check_url(self, url, token_variable)?;
+                facts.check_url(self.title(), url, token_variable)?;
                 Ok(remote(url, token_variable))
             }
         }
     }
 
-    pub(crate) fn facts(self) -> &'static Facts {
+    fn facts(self) -> &'static Facts {
         match self {
             Self::ClaudeCode => &clients::claude_code::FACTS,
             Self::ClaudeDesktop => &clients::claude_desktop::FACTS,
@@ -146,43 +146,5 @@ impl Client {
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// For whom a server is configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// For everybody who works on the project: a file in it, for git.
-    Project,
-    /// For this person, in all projects: a file in the home folder.
-    User,
-}
-
-/// The server as a client has to know it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Server {
-    /// It is started, and spoken to over standard input and output.
-    Command { program: String, arguments: Vec<String> },
-    /// It runs elsewhere. The token is in a variable of the client's environment, never in a file.
-    Url { url: String, token_variable: String },
-}
-
-/// Where a client's entry stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    pub file: PathBuf,
-    pub slot: Slot,
-    /// Is the server started in the project's folder? Else the entry has to name it (`--root`).
-    pub starts_in_project: bool,
-}
-
-/// Why a client can't be configured so, and what to do instead; a whole sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoPlace(pub String);
-
-impl NoPlace {
-    pub(crate) fn because(reason: &str) -> Self {
-        Self(reason.to_owned())
     }
 }

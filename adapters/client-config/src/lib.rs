@@ -8,10 +8,12 @@
 pub mod client;
 mod clients;
 pub mod edit;
+mod place;
 mod surroundings;
 pub mod trace;
 
-pub use client::{Client, NoPlace, Place, Scope, Server};
+pub use client::Client;
 pub use edit::{Entry, Format, Slot, Unreadable};
+pub use place::{NoPlace, Place, Scope, Server};
 pub use surroundings::{Platform, Surroundings};
 pub use trace::Trace;

@@ -20,6 +20,7 @@ mod search;
 mod settings;
 mod started;
 mod storage;
+mod subject;
 mod trust;
 
 use std::io::IsTerminal;

@@ -19,8 +19,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use crate::client::{Client, NoPlace};
 use crate::edit::{Entry, Format, Slot};
+use crate::place::NoPlace;
 use crate::surroundings::Surroundings;
 
 /// Everything about one client. Where it lacks something, a sentence says so, and what to do.
@@ -46,6 +46,56 @@ pub(crate) struct Facts {
     pub command: fn(&str, &[String]) -> Entry,
     /// The entry of a server that runs elsewhere: its URL, and the variable that holds the token.
     pub remote: Result<fn(&str, &str) -> Entry, &'static str>,
+}
+
+impl Facts {
+    /// Refuses a command that this client would read as something else than what was meant.
+    pub(crate) fn check_command(
+        &self,
+        title: &str,
+        program: &str,
+        arguments: &[String],
+    ) -> Result<(), NoPlace> {
+        if self.replaces == Replaces::Shell && arguments.is_empty() && !is_one_word(program) {
+            return Err(NoPlace(format!(
+                "{title} gives `{program}` to a shell, which reads more than a name in it; put the \
+             program on the path, and name it without spaces and signs"
+            )));
+        }
+        let given = arguments.iter().map(String::as_str);
+        let given = given.filter(|argument| Some(*argument) != self.project_variable);
+        for text in std::iter::once(program).chain(given) {
+            if let Some(variable) = self.replaces.find(text) {
+                return Err(NoPlace(format!(
+                    "{title} takes `{variable}` in `{text}` for the beginning of a variable; give it \
+                 another name"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a server elsewhere. A URL may hold a secret, and what is no name of a variable may
+    /// be the token, so neither is shown.
+    pub(crate) fn check_url(
+        &self,
+        title: &str,
+        url: &str,
+        token_variable: &str,
+    ) -> Result<(), NoPlace> {
+        if let Some(variable) = self.replaces.find(url) {
+            return Err(NoPlace(format!(
+                "{title} takes `{variable}` in the URL for the beginning of a variable; give one without it"
+            )));
+        }
+        if !is_name(token_variable) {
+            return Err(NoPlace::because(
+                "the token's variable is no name that an environment can have; give the name of a \
+             variable like REQLORE_TOKEN, and set it to the token where the client is started",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// In which folder a client starts servers.
@@ -87,50 +137,6 @@ impl Replaces {
             Self::Curly => has("{env:").or_else(|| has("{file:")),
         }
     }
-}
-
-/// Refuses a command that this client would read as something else than what was meant.
-pub(crate) fn check_command(
-    client: Client,
-    program: &str,
-    arguments: &[String],
-) -> Result<(), NoPlace> {
-    let (title, facts) = (client.title(), client.facts());
-    if facts.replaces == Replaces::Shell && arguments.is_empty() && !is_one_word(program) {
-        return Err(NoPlace(format!(
-            "{title} gives `{program}` to a shell, which reads more than a name in it; put the \
-             program on the path, and name it without spaces and signs"
-        )));
-    }
-    let given = arguments.iter().map(String::as_str);
-    let given = given.filter(|argument| Some(*argument) != facts.project_variable);
-    for text in std::iter::once(program).chain(given) {
-        if let Some(variable) = facts.replaces.find(text) {
-            return Err(NoPlace(format!(
-                "{title} takes `{variable}` in `{text}` for the beginning of a variable; give it \
-                 another name"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// The same for a server elsewhere. A URL may hold a secret, and what is no name of a variable may
-/// be the token, so neither is shown.
-pub(crate) fn check_url(client: Client, url: &str, token_variable: &str) -> Result<(), NoPlace> {
-    if let Some(variable) = client.facts().replaces.find(url) {
-        return Err(NoPlace(format!(
-            "{} takes `{variable}` in the URL for the beginning of a variable; give one without it",
-            client.title()
-        )));
-    }
-    if !is_name(token_variable) {
-        return Err(NoPlace::because(
-            "the token's variable is no name that an environment can have; give the name of a \
-             variable like REQLORE_TOKEN, and set it to the token where the client is started",
-        ));
-    }
-    Ok(())
 }
 
 /// Does every shell take it for one word and nothing else?

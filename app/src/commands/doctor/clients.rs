@@ -1,7 +1,6 @@
 //! The clients: do they know this server, and does what they know work?
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::PathBuf;
 
 use reqlore_client_config::{Client, Place, Scope, Server, Surroundings, edit};
@@ -12,8 +11,8 @@ use serde_json::Value;
 use super::entry::{Entry, Token, all_texts, is_disabled, misread};
 use super::finding::{Area, Findings};
 use super::instructions::read;
-use super::program::{NAME, VERSION};
 use super::programs::Programs;
+use super::subject::Subject;
 use super::trust::{self, Verdict};
 use super::{remote, settings, shown, started};
 use crate::settings::Flags;
@@ -22,46 +21,6 @@ use crate::storage::Storage;
 /// A file is never longer, in bytes. Some clients keep all that they ever did in a person's.
 const MOST_OF_PROJECT: u64 = 4 << 20;
 const MOST_OF_USER: u64 = 256 << 20;
-
-/// One entry of one client.
-pub(super) struct Subject<'a> {
-    client: Client,
-    pub(super) scope: Scope,
-    pub(super) file: &'a str,
-    starts_in_project: bool,
-}
-
-impl fmt::Display for Subject<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.client.title(), self.file)
-    }
-}
-
-impl Subject<'_> {
-    /// What a server said of itself.
-    pub(super) fn judge(&self, how: &str, hello: &Hello, findings: &mut Findings) {
-        let Hello { name, version, .. } = hello;
-        let message = format!("{self}: {how} as {name} {version}");
-        if name != NAME {
-            let next = "look whether this entry is meant to start something else";
-            findings.warning(Area::Clients, message, next);
-        } else if version != VERSION {
-            let message = format!("{message}, and this is {VERSION}");
-            findings.warning(Area::Clients, message, "update the older one");
-        } else {
-            findings.ok(Area::Clients, message);
-        }
-    }
-
-    /// The command that makes it right.
-    fn init(&self) -> String {
-        let scope = match self.scope {
-            Scope::Project => "project",
-            Scope::User => "user",
-        };
-        format!("`reqlore init --client {} --scope {scope}`", self.client)
-    }
-}
 
 /// What is known before a client is looked at.
 pub(super) struct Known<'a> {

@@ -12,9 +12,9 @@ use reqlore_client_config::Scope;
 use reqlore_domain::identity::Presented;
 use reqlore_probe::url;
 
-use super::clients::Subject;
 use super::entry::Token;
 use super::finding::{Area, Findings};
+use super::subject::Subject;
 use crate::config::variable;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
