@@ -7,6 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { isDeepStrictEqual } from 'node:util';
 
 import { compile } from 'json-schema-to-typescript';
 
@@ -55,13 +56,53 @@ async function listed(server) {
   throw new Error('the server ended without a list of its tools');
 }
 
-/** An object of which the schema says nothing more may hold anything. */
-function opened(schema) {
-  if (Array.isArray(schema)) return schema.map(opened);
+/** What several tools answer with, and where a schema describes it. */
+const shapesOf = ({ get_item, list_epics }) => ({
+  Item: get_item.properties.item,
+  ItemBrief: list_epics.properties.epics.items,
+  Relationship: get_item.properties.relationships.properties.outgoing.items,
+  Link: {
+    type: 'object',
+    description: 'The other end of a link.',
+    properties: {
+      relation: { type: 'string', description: '"mentions", or what an entity calls it.' },
+      id: { type: 'string', description: 'A reference, or an entity\'s id.' },
+      kind: { type: 'string', description: 'Such as "requirement" or "decision".' },
+      title: { type: 'string', description: 'Absent where there is nothing of that name.' },
+    },
+    required: ['relation', 'id', 'kind'],
+  },
+});
+
+/** Where schemas say no more than "object", to be short for models; a test compares answers. */
+const NOT_SAID = {
+  'epic_hierarchy.epic': 'ItemBrief',
+  'epic_hierarchy.user_stories.requirements': 'ItemBrief',
+  'epic_hierarchy.user_stories.acceptance_criteria': 'ItemBrief',
+  'get_item.children': 'ItemBrief',
+  'get_item.relationships.incoming': 'Relationship',
+  'get_item.links.outgoing': 'Link',
+  'get_item.links.incoming': 'Link',
+};
+
+/** A result's schema with the shapes' names, and without null where a key is left out instead. */
+function named(schema, place, shapes) {
   if (typeof schema !== 'object' || schema === null) return schema;
-  const entries = Object.entries(schema).map(([key, value]) => [key, opened(value)]);
+  if (Array.isArray(schema)) return schema.map((part) => named(part, place, shapes));
   const isBare = schema.type === 'object' && !schema.properties;
-  return { ...Object.fromEntries(entries), ...(isBare && { additionalProperties: true }) };
+  if (isBare && !NOT_SAID[place]) throw new Error(`say in generate.mjs what ${place} holds`);
+  const same = (name) => isDeepStrictEqual(shapes[name], schema);
+  const tsType = isBare ? NOT_SAID[place] : Object.keys(shapes).find(same);
+  if (tsType) return { tsType };
+  const { properties, required = [], ...rest } = schema;
+  const inner = Object.entries(properties ?? {}).map(([key, value]) => {
+    const isLeftOut = !required.includes(key) && Array.isArray(value.type);
+    const type = isLeftOut ? value.type.filter((type) => type !== 'null') : value.type;
+    return [key, named(type ? { ...value, type } : value, `${place}.${key}`, shapes)];
+  });
+  const items = rest.items && { items: named(rest.items, place, shapes) };
+  const told = properties && { properties: Object.fromEntries(inner), required };
+  return { ...rest, ...items, ...told };
 }
 
 /** Aliases, since no interface passes where any object does, such as in the official `callTool`. */
@@ -71,15 +112,16 @@ function aliased(types) {
 
 const pascal = (name) => name.replace(/(^|_)(.)/g, (_, __, letter) => letter.toUpperCase());
 
-async function typesOf({ name, title, inputSchema, outputSchema }) {
-  const type = (schema, suffix, words) => {
-    const described = { ...opened(schema), description: schema.description ?? words };
-    return compile(described, `${pascal(name)}${suffix}`, OPTIONS).then(aliased);
-  };
-  return [
-    await type(inputSchema, 'Arguments', `${title}: the arguments of \`${name}\`.`),
-    await type(outputSchema, 'Result', `${title}: the structured content of \`${name}\`.`),
-  ].join('\n');
+const typeOf = (schema, name) => compile(schema, name, OPTIONS).then(aliased);
+
+function typesOf({ name, title, inputSchema, outputSchema }, shapes) {
+  const asked = `${title}: the arguments of \`${name}\`.`;
+  const answered = `${title}: the structured content of \`${name}\`.`;
+  const result = named(outputSchema, name, shapes);
+  return Promise.all([
+    typeOf({ description: asked, ...inputSchema }, `${pascal(name)}Arguments`),
+    typeOf({ description: answered, ...result }, `${pascal(name)}Result`),
+  ]);
 }
 
 function table(tools) {
@@ -100,8 +142,12 @@ function table(tools) {
 const [binary, file, check] = process.argv.slice(2);
 try {
   const tools = await toolsOf(binary);
-  const types = await Promise.all(tools.map(typesOf));
-  const text = [HEAD, table(tools), ...types].join('\n');
+  const shapes = shapesOf(Object.fromEntries(tools.map((tool) => [tool.name, tool.outputSchema])));
+  const types = await Promise.all([
+    ...Object.entries(shapes).map(([name, shape]) => typeOf(named({ ...shape }, name, {}), name)),
+    ...tools.map((tool) => typesOf(tool, shapes)),
+  ]);
+  const text = [HEAD, table(tools), ...types.flat()].join('\n');
   if (!check) {
     writeFileSync(file, text);
   } else if (readFileSync(file, 'utf8') !== text) {

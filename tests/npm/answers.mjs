@@ -33,7 +33,6 @@ try {
   await call('search_global', { query: 'sign in' });
   await call('update_epic', { epic, status: 'Done' });
   await call('delete_item', { reference: epic, cascade: true });
-  await call('list_docsets', {});
 } finally {
   await client.close();
 }
