@@ -112,15 +112,23 @@ function aliased(types) {
 
 const pascal = (name) => name.replace(/(^|_)(.)/g, (_, __, letter) => letter.toUpperCase());
 
+/** Tools that write answer with the whole item, of which their schemas tell three keys. */
+const isWriter = ({ properties }) => (
+  Object.keys(properties).sort().join() === 'project,reference_id,version'
+);
+
 const typeOf = (schema, name) => compile(schema, name, OPTIONS).then(aliased);
 
 function typesOf({ name, title, inputSchema, outputSchema }, shapes) {
   const asked = `${title}: the arguments of \`${name}\`.`;
   const answered = `${title}: the structured content of \`${name}\`.`;
+  const written = `/**\n * ${answered}\n */\nexport type ${pascal(name)}Result = Item;\n`;
   const result = named(outputSchema, name, shapes);
   return Promise.all([
     typeOf({ description: asked, ...inputSchema }, `${pascal(name)}Arguments`),
-    typeOf({ description: answered, ...result }, `${pascal(name)}Result`),
+    isWriter(outputSchema)
+      ? written
+      : typeOf({ description: answered, ...result }, `${pascal(name)}Result`),
   ]);
 }
 

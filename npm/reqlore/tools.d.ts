@@ -176,11 +176,7 @@ export type CreateAcceptanceCriteriaArguments = {
 /**
  * Create acceptance criteria: the structured content of `create_acceptance_criteria`.
  */
-export type CreateAcceptanceCriteriaResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type CreateAcceptanceCriteriaResult = Item;
 
 /**
  * Create an epic: the arguments of `create_epic`.
@@ -209,11 +205,7 @@ export type CreateEpicArguments = {
 /**
  * Create an epic: the structured content of `create_epic`.
  */
-export type CreateEpicResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type CreateEpicResult = Item;
 
 /**
  * Relate two requirements: the arguments of `create_relationship`.
@@ -231,11 +223,7 @@ export type CreateRelationshipArguments = {
 /**
  * Relate two requirements: the structured content of `create_relationship`.
  */
-export type CreateRelationshipResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type CreateRelationshipResult = Item;
 
 /**
  * Create a requirement: the arguments of `create_requirement`.
@@ -266,11 +254,7 @@ export type CreateRequirementArguments = {
 /**
  * Create a requirement: the structured content of `create_requirement`.
  */
-export type CreateRequirementResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type CreateRequirementResult = Item;
 
 /**
  * Create a user story: the arguments of `create_user_story`.
@@ -300,11 +284,7 @@ export type CreateUserStoryArguments = {
 /**
  * Create a user story: the structured content of `create_user_story`.
  */
-export type CreateUserStoryResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type CreateUserStoryResult = Item;
 
 /**
  * Delete an item: the arguments of `delete_item`.
@@ -361,11 +341,7 @@ export type DeleteRelationshipArguments = {
 /**
  * End a relationship: the structured content of `delete_relationship`.
  */
-export type DeleteRelationshipResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type DeleteRelationshipResult = Item;
 
 /**
  * See all of an epic: the arguments of `epic_hierarchy`.
@@ -1278,11 +1254,7 @@ export type UpdateAcceptanceCriteriaArguments = {
 /**
  * Update acceptance criteria: the structured content of `update_acceptance_criteria`.
  */
-export type UpdateAcceptanceCriteriaResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type UpdateAcceptanceCriteriaResult = Item;
 
 /**
  * Update an epic: the arguments of `update_epic`.
@@ -1318,11 +1290,7 @@ export type UpdateEpicArguments = {
 /**
  * Update an epic: the structured content of `update_epic`.
  */
-export type UpdateEpicResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type UpdateEpicResult = Item;
 
 /**
  * Update a requirement: the arguments of `update_requirement`.
@@ -1363,11 +1331,7 @@ export type UpdateRequirementArguments = {
 /**
  * Update a requirement: the structured content of `update_requirement`.
  */
-export type UpdateRequirementResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type UpdateRequirementResult = Item;
 
 /**
  * Update a user story: the arguments of `update_user_story`.
@@ -1407,8 +1371,4 @@ export type UpdateUserStoryArguments = {
 /**
  * Update a user story: the structured content of `update_user_story`.
  */
-export type UpdateUserStoryResult = {
-  project: string;
-  reference_id: string;
-  version: string;
-};
+export type UpdateUserStoryResult = Item;

@@ -20,7 +20,8 @@ try {
   const story = { epic, title: 'With a key', priority: 2, description: `As ${epic} says.` };
   const user_story = await call('create_user_story', story);
   const description = `Given ${epic} and REQ-999.`;
-  await call('create_acceptance_criteria', { user_story, description });
+  const acceptance_criteria =
+    await call('create_acceptance_criteria', { user_story, description });
   const requirement = { user_story, title: 'Keys', priority: 3, type: 'Functional', description };
   const source = await call('create_requirement', requirement);
   const target = await call('create_requirement', { ...requirement, title: 'Their end' });
@@ -32,6 +33,10 @@ try {
   await call('search_requirements', { query: 'keys' });
   await call('search_global', { query: 'sign in' });
   await call('update_epic', { epic, status: 'Done' });
+  await call('update_user_story', { user_story, status: 'Done' });
+  await call('update_requirement', { requirement: source, status: 'Active' });
+  await call('update_acceptance_criteria', { acceptance_criteria, description: 'Then so.' });
+  await call('delete_relationship', { source, target, type: 'depends_on' });
   await call('delete_item', { reference: epic, cascade: true });
 } finally {
   await client.close();
