@@ -1,51 +1,102 @@
-"""Makes a bill of materials say what is in the product, and nothing of the machine it was made on.
+"""Makes the bill of materials: every crate that is linked for some target, as CycloneDX.
 
-Usage: bill.py BILL FOLDER   (FOLDER: the copy of the project that cargo-cyclonedx ran in)
+Usage: bill.py   (prints the bill; how it is called, and with which environment: .ci/release)
 
-That tool lists what any member of the workspace may need, tests too; Cargo's tree tells what is
-linked. Prints the bill.
+What is known of a crate comes from Cargo's metadata, its checksum from Cargo.lock. Cargo's graph
+holds what any member of the workspace may need, tests too; its tree tells what is linked.
 """
 
 import functools
 import json
-import re
+import os
 import subprocess
-import sys
+import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parent.parent
+METADATA = ["cargo", "metadata", "--locked", "--format-version", "1"]
 TREE = ["cargo", "tree", "--locked", "--package", "reqlore", "--target", "all"]
 TREE += ["--edges", "normal", "--prefix", "none", "--format", "{p}"]
 
 
 @functools.cache
-def linked(folder: Path) -> set[tuple[str, str]]:
+def metadata() -> dict[str, Any]:
+    return json.loads(subprocess.check_output(METADATA, text=True, cwd=ROOT))
+
+
+@functools.cache
+def linked() -> set[tuple[str, str]]:
     """Name and version of every crate that some target's binary is made of."""
-    lines = subprocess.check_output(TREE, text=True, cwd=folder).splitlines()
+    lines = subprocess.check_output(TREE, text=True, cwd=ROOT).splitlines()
     pairs = (line.split()[:2] for line in lines if line)
     return {(name, version.removeprefix("v")) for name, version in pairs}
 
 
-def pruned(bill: dict[str, Any], parts: set[tuple[str, str]]) -> dict[str, Any]:
-    bill["components"] = [
-        part for part in bill["components"] if (part["name"], part["version"]) in parts
-    ]
-    kept = {part["bom-ref"] for part in [*bill["components"], bill["metadata"]["component"]]}
-    bill["dependencies"] = [
-        entry | {"dependsOn": [ref for ref in entry.get("dependsOn", []) if ref in kept]}
-        for entry in bill["dependencies"]
-        if entry["ref"] in kept
-    ]
-    return bill
+def purl(package: dict[str, Any]) -> str:
+    # A version may hold a plus, which is a blank in addresses.
+    return f"pkg:cargo/{package['name']}@{package['version'].replace('+', '%2B')}"
 
 
-def main(path: Path, folder: Path) -> None:
-    text = path.read_text().replace(f"path+file://{folder}/", "path+file:///")
-    # Where a crate of ours lies beside another is no address for anyone.
-    text = re.sub(r"\?download_url=file:[^\"#]*", "", text)
-    bill = pruned(json.loads(text), linked(folder))
-    print(json.dumps(bill, indent=2, ensure_ascii=False))
+def component(package: dict[str, Any], checksums: dict[tuple[str, str], str]) -> dict[str, Any]:
+    about = {
+        "type": "application" if package["name"] == "reqlore" else "library",
+        "bom-ref": purl(package),
+        "name": package["name"],
+        "version": package["version"],
+        "description": package["description"] or "",
+        # Before there were expressions, a slash stood for "or".
+        "licenses": [{"expression": (package["license"] or "").replace("/", " OR ")}],
+        "purl": purl(package),
+    }
+    if not package["license"]:
+        about["licenses"] = [{"license": {"name": "See the file in the package"}}]
+    if checksum := checksums.get((package["name"], package["version"])):
+        about["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+    if package["repository"]:
+        about["externalReferences"] = [{"type": "vcs", "url": package["repository"]}]
+    return about
+
+
+def edges(packages: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What each package is linked with; what only builds or tests it is left out."""
+    found = []
+    for node in metadata()["resolve"]["nodes"]:
+        if node["id"] in packages:
+            normal = {
+                purl(packages[other["pkg"]])
+                for other in node["deps"]
+                if other["pkg"] in packages
+                and any(kind["kind"] is None for kind in other["dep_kinds"])
+            }
+            found.append({"ref": purl(packages[node["id"]]), "dependsOn": sorted(normal)})
+    return sorted(found, key=lambda edge: edge["ref"])
+
+
+def bill() -> dict[str, Any]:
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    checksums = {(part["name"], part["version"]): part.get("checksum", "") for part in lock}
+    packages = {
+        package["id"]: package
+        for package in metadata()["packages"]
+        if (package["name"], package["version"]) in linked()
+    }
+    parts = [component(package, checksums) for package in packages.values()]
+    parts.sort(key=lambda part: (part["name"], part["version"]))
+    time = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "component": next(part for part in parts if part["name"] == "reqlore"),
+        },
+        "components": [part for part in parts if part["name"] != "reqlore"],
+        "dependencies": edges(packages),
+    }
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    print(json.dumps(bill(), indent=2, ensure_ascii=False))

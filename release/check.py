@@ -77,7 +77,7 @@ def archive(path: Path) -> None:
         same = content[name] == (ROOT / name).read_bytes()
         expect(same, f"{path.name} has another {name}")
     foreign = content["THIRD-PARTY-LICENSES"].decode()
-    for name, version in linked(ROOT):
+    for name, version in linked():
         named = name.startswith("reqlore") or f"{name} {version}" in foreign
         expect(named, f"{path.name} lacks the licence of {name}")
     if stem.endswith(HOST):
@@ -194,7 +194,7 @@ def bill(path: Path) -> None:
     about, parts = content["metadata"]["component"], content["components"]
     expect((about["name"], about["version"]) == ("reqlore", VERSION), f"the bill is of {about}")
     told = {(part["name"], part["version"]) for part in [about, *parts]}
-    expect(told == linked(ROOT), f"bill and Cargo differ in {sorted(told ^ linked(ROOT))}")
+    expect(told == linked(), f"bill and Cargo differ in {sorted(told ^ linked())}")
     for part in parts:
         expect(part.get("licenses"), f"the bill has no licence of {part['name']}")
 

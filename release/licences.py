@@ -7,19 +7,15 @@ Crates with the same text share it. One whose package holds no text stands with 
 licence and its authors.
 """
 
-import json
 import re
-import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from bill import linked
+from bill import linked, metadata
 
-ROOT = Path(__file__).resolve().parent.parent
 TEXTS = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)", re.IGNORECASE)
-METADATA = ["cargo", "metadata", "--locked", "--format-version", "1"]
 HEAD = """\
 Reqlore is made of its own parts and of the crates below, each with its licence. SQLite, which the
 crate libsqlite3-sys brings, is in the public domain.
@@ -37,13 +33,15 @@ def texts_of(package: dict[str, Any]) -> list[str]:
     return [f"{package['license'] or 'See the package'}, with no text in the package{authors}"]
 
 
+def by_version(package: dict[str, Any]) -> tuple[str, str]:
+    return package["name"], package["version"]
+
+
 def licences() -> str:
-    parts = linked(ROOT)
-    packages = json.loads(subprocess.check_output(METADATA, text=True, cwd=ROOT))["packages"]
     texts = defaultdict(list)
-    for package in sorted(packages, key=lambda package: (package["name"], package["version"])):
+    for package in sorted(metadata()["packages"], key=by_version):
         foreign = package["source"] is not None
-        if foreign and (package["name"], package["version"]) in parts:
+        if foreign and by_version(package) in linked():
             for text in texts_of(package):
                 texts[text].append(f"{package['name']} {package['version']}")
     rule, line = "=" * 80, "-" * 80
