@@ -16,6 +16,7 @@ mod remote;
 mod remove;
 mod report;
 mod server;
+mod words;
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -294,7 +295,7 @@ impl Run<'_> {
     fn results(&self) -> String {
         let mut text = String::new();
         for change in &self.plan.changes {
-            let path = report::shown(&change.path, self.around);
+            let path = words::shown(&change.path, self.around);
             // Writing to a string does not fail.
             let _ = match &change.outcome {
                 Outcome::Refused(reason) => {

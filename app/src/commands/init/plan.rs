@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::record::What;
 use super::server::{self, Wanted};
-use super::{Options, agents, files, report};
+use super::{Options, agents, files, words};
 use crate::Failure;
 use crate::config::toolsets;
 use crate::settings::Flags;
@@ -187,7 +187,7 @@ impl Plan {
             self.warnings.extend(warning);
             let lost = known.map(|known| server::lost(&known, &Value::Object(entry.set)));
             let lost = lost.filter(|lost| !lost.is_empty()).map(|lost| {
-                let (path, lost) = (report::shown(&place.file, around), report::plain(&lost));
+                let (path, lost) = (words::shown(&place.file, around), words::plain(&lost));
                 format!("`{lost}` goes from the entry in {path}; give it with init to keep it")
             });
             self.warnings.extend(lost);

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::plan::{self, Change, Outcome, Plan};
 use super::record::{Kept, Record, What};
-use super::{Options, agents, files, report};
+use super::{Options, agents, files, words};
 
 const EDITED: &str = "it was edited since: only what is Reqlore's goes, the rest stays";
 const UNRECORDED: &str =
@@ -58,8 +58,8 @@ fn unrecorded(client: Client, scope: Scope, place: &Place, around: &Surroundings
     format!(
         "{} has an entry that is not on record as init's; to take it out: reqlore init --remove \
          --client {client} --scope {}",
-        report::shown(&place.file, around),
-        report::scope(scope)
+        words::shown(&place.file, around),
+        words::scope(scope)
     )
 }
 

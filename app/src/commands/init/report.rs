@@ -12,17 +12,8 @@ use similar::TextDiff;
 
 use super::plan::{Change, Outcome, Plan};
 use super::record::What;
-use crate::commands::others::{hide, steers};
-
-/// The path as a person would write it.
-pub(super) fn shown(path: &Path, around: &Surroundings) -> String {
-    let shown = match (path.strip_prefix(&around.project), path.strip_prefix(&around.home)) {
-        (Ok(inside), _) => inside.display().to_string(),
-        (_, Ok(inside)) => format!("~/{}", inside.display()),
-        _ => path.display().to_string(),
-    };
-    plain(&shown)
-}
+use super::words::{plain, scope, shown};
+use crate::commands::others::hide;
 
 /// What a person is asked about.
 pub(super) fn question(change: &Change, around: &Surroundings) -> String {
@@ -61,13 +52,6 @@ fn diff(change: &Change, around: &Surroundings) -> String {
     // What stands in both is not what changes, and may be another server's secret.
     let is_theirs = |string: &str| before.contains(string) && after.contains(string);
     hide(&plain(&unified.header(old, new).to_string()), is_theirs)
-}
-
-/// Without what would speak to a terminal; line ends and a byte order mark are not for eyes.
-pub(super) fn plain(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace('\u{feff}', "");
-    let is_quiet = |c: char| !steers(c) || c == '\n' || c == '\t';
-    text.chars().map(|c| if is_quiet(c) { c } else { '\u{fffd}' }).collect()
 }
 
 /// What `--check` says of one file; nothing where all is well.
@@ -130,24 +114,4 @@ pub(super) fn object(
         "files": files.chain(refused).collect::<Vec<_>>(),
         "warnings": plan.warnings,
     })
-}
-
-pub(super) fn scope(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Project => "project",
-        Scope::User => "user",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_of_a_file_speaks_to_the_terminal() {
-        assert_eq!(
-            plain("\u{feff}a\r\n\tb\x1b[2J\rc\u{9b}1m\n"),
-            "a\n\tb\u{fffd}[2J\u{fffd}c\u{fffd}1m\n"
-        );
-    }
 }
