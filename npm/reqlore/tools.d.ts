@@ -36,7 +36,7 @@ export interface Tools {
   /** Lists all tags of the knowledge graph with how often each is used, in alphabetical order; with untagged the entities that have none. */
   ixchel_tags: { arguments: IxchelTagsArguments; result: IxchelTagsResult };
   /** Lists the documentation sets of this project: name, version, aliases and folder of each.
-Call it to learn which docset search_docs can be asked for. The list is empty when none is configured. */
+Call it to learn which docset search_docs can be asked for. The list is empty when the configuration names none. */
   list_docsets: { arguments: ListDocsetsArguments; result: ListDocsetsResult };
   /** Lists the epics of the backlog. */
   list_epics: { arguments: ListEpicsArguments; result: ListEpicsResult };

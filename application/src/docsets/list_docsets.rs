@@ -53,8 +53,8 @@ impl Tool for ListDocsets {
             title: "List the docsets",
             description: "\
 Lists the documentation sets of this project: name, version, aliases and folder of each.
-Call it to learn which docset search_docs can be asked for. The list is empty when none is \
-configured.",
+Call it to learn which docset search_docs can be asked for. The list is empty when the \
+configuration names none.",
             input_schema: schema::<Arguments>(),
             output_schema: answer_schema::<Answer<'_>>(),
             access: Access::Read,

@@ -67,16 +67,16 @@ impl Facts {
         for text in std::iter::once(program).chain(given) {
             if let Some(variable) = self.replaces.find(text) {
                 return Err(NoPlace(format!(
-                    "{title} takes `{variable}` in `{text}` for the beginning of a variable; give it \
-                 another name"
+                    "{title} takes `{variable}` in `{text}` for the beginning of a variable; give \
+                     it another name"
                 )));
             }
         }
         Ok(())
     }
 
-    /// The same for a server elsewhere. A URL may hold a secret, and what is no name of a variable may
-    /// be the token, so neither is shown.
+    /// The same for a server elsewhere. A URL may hold a secret, and what is no name of a variable
+    /// may be the token, so neither is shown.
     pub(crate) fn check_url(
         &self,
         title: &str,
@@ -85,7 +85,8 @@ impl Facts {
     ) -> Result<(), NoPlace> {
         if let Some(variable) = self.replaces.find(url) {
             return Err(NoPlace(format!(
-                "{title} takes `{variable}` in the URL for the beginning of a variable; give one without it"
+                "{title} takes `{variable}` in the URL for the beginning of a variable; give one \
+                 without it"
             )));
         }
         if !is_name(token_variable) {
