@@ -1,5 +1,5 @@
-"""Probes that others wrote judge the real binary: the official inspector, a prober that calls every
-tool, and an audit of the recorded list of tools.
+"""Probes that others wrote judge the real binary: the official inspector, also by the files that
+`reqlore init` writes, a prober that calls every tool, and an audit of the recorded list of tools.
 
 Usage: judge.py NODE INSPECTOR OBSERVE BINARY (see ../run). One line per check; exit code 1 if any
 failed. Each check has a server and a project of its own, with a small backlog in it.
@@ -8,6 +8,7 @@ failed. Each check has a server and a project of its own, with a small backlog i
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,15 @@ QUESTIONS = [
     ["--method", "resources/read", "--uri", "epic://EP-001/hierarchy"],
     ["--method", "prompts/get", "--prompt-name", "decompose_epic", "--prompt-args", "epic=EP-001"],
 ]
+# Clients whose files the inspector reads as they are. The others have another map of servers, or a
+# variable that only they replace.
+CONFIGURED = {
+    "claude-code": ".mcp.json",
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "gemini": ".gemini/settings.json",
+    "copilot": ".github/mcp.json",
+    "kiro": ".kiro/settings/mcp.json",
+}
 # What the project has besides its backlog.
 FILES = json.loads((HERE / "files.json").read_text("utf-8"))
 
@@ -52,12 +62,25 @@ class Project:
             file.write_text(text, "utf-8")
         self.run([sys.executable, str(LOADER), str(HERE / "backlog.json"), "--", *self.server])
 
-    def run(self, command: list[str], given: str = "") -> str:
-        """What the command prints, if it and the server that it started end well."""
+    def install(self) -> Path:
+        """A folder for the PATH, in which `reqlore` is the observed binary."""
+        folder = self.folder / "bin"
+        folder.mkdir()
+        program = folder / "reqlore"
+        words = shlex.join(self.server[:3])
+        program.write_text(f'#!/bin/sh\nexec {words} "$@"\n', "utf-8")
+        program.chmod(0o755)
+        return folder
+
+    def run(self, command: list[str], given: str = "", path: Path | None = None) -> str:
+        """What the command prints, if it and the server that it started end well. With a folder
+        for the PATH it runs in the project."""
+        search = f"{path}{os.pathsep}{os.environ['PATH']}" if path else os.environ["PATH"]
         done = subprocess.run(
             command,
             input=given,
-            env={**os.environ, "HOME": str(self.folder)},
+            cwd=self.root if path else None,
+            env={**os.environ, "HOME": str(self.folder), "PATH": search},
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -81,6 +104,22 @@ def inspector(node: str, program: str, era: str, question: list[str]) -> Check:
     def check(project: Project) -> None:
         options = ["--format", "json", "--protocol-era", era, *question]
         project.run([node, program, "--cli", *options, "--", *project.server])
+
+    return check
+
+
+def configured(node: str, program: str, client: str) -> Check:
+    """What init writes for a client starts a server that knows the project."""
+
+    def check(project: Project) -> None:
+        path = project.install()
+        project.run(["reqlore", "init", "--yes", "--client", client], path=path)
+        file = CONFIGURED[client]
+        place = project.folder if file.startswith(".config/") else project.root
+        config = ["--config", str(place / file), "--server", "reqlore"]
+        question = ["--method", "tools/call", "--tool-name", "get_item"]
+        question += ["--tool-arg", "reference=REQ-001"]
+        project.run([node, program, "--cli", "--format", "json", *config, *question], path=path)
 
     return check
 
@@ -136,6 +175,9 @@ def checks(node: str, program: str) -> list[tuple[str, Check]]:
         (f"inspector {era}: {words(question)}", inspector(node, program, era, question))
         for era in eras
         for question in QUESTIONS
+    ] + [
+        (f"inspector: as init configures {client}", configured(node, program, client))
+        for client in CONFIGURED
     ] + [
         ("prober: every tool does what it is for, as its schemas say", fitting_calls),
         ("prober: whatever fits the schemas is answered", generated_calls),
