@@ -305,7 +305,7 @@ fn a_server_over_http_is_asked_with_the_token_that_nobody_sees() {
     for file in [PROJECT, USER] {
         let bed = with(file, &entry);
         let told = |token: &str| {
-            let report = bed.doctor_with(&[], &[("REQLORE_TOKEN", token)]);
+            let report = bed.doctor_with(&["--with-token"], &[("REQLORE_TOKEN", token)]);
             let secret = token.split('_').nth(3).unwrap_or("reqlore_pat");
             assert!(!report.text.contains(secret) && !report.json.to_string().contains(secret));
             report
@@ -314,7 +314,8 @@ fn a_server_over_http_is_asked_with_the_token_that_nobody_sees() {
         told(&other)
             .assert_problem("clients", "answered with status 401: the token does not count");
         told("x").assert("clients", "warning", "is no token of Reqlore's");
-        bed.doctor(&[]).assert("clients", "warning", "REQLORE_TOKEN is not set here");
+        let report = bed.doctor(&["--with-token"]);
+        report.assert("clients", "warning", "REQLORE_TOKEN is not set here");
         bed.write(file, &servers(&entry.replace("v1/mcp", "v1/other")));
         told(&token).assert_problem("clients", "ends with /api/v1/mcp");
     }
@@ -340,7 +341,13 @@ fn a_projects_address_gets_no_secret() {
         "none of Reqlore's",
     );
     bed.write(PROJECT, &servers(&entry.replace("CLOUD_KEY", "REQLORE_TOKEN")));
-    bed.doctor_with(&[], &variables).assert("clients", "warning", "is no token of Reqlore's");
+    bed.doctor_with(&["--with-token"], &variables).assert(
+        "clients",
+        "warning",
+        "is no token of Reqlore's",
+    );
+    let here = [("REQLORE_TOKEN", &*token)];
+    bed.doctor_with(&[], &here).assert("clients", "note", "since the project chose it and not you");
     assert!(listener.accept().is_err(), "it was asked");
     for away in ["https://reqlore.invalid/mcp", "https://127.0.0.1.reqlore.invalid/mcp"] {
         bed.write(PROJECT, &servers(&format!(r#"{{"url":"{away}",{BEARER}}}"#)));

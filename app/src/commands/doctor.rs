@@ -40,10 +40,10 @@ pub(crate) struct Options {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-    /// Also ask servers elsewhere that the project's own files name, with the token
+    /// Also ask servers at addresses that the project's own files name, with the token
     ///
-    /// A repository may name any server. Without this only those on this machine are asked, and
-    /// those that your own files name.
+    /// A repository may name any server. Without this only those are asked that your own files
+    /// name.
     #[arg(long)]
     with_token: bool,
 }

@@ -1,10 +1,10 @@
 //! An entry that names a server at an address.
 //!
 //! The rule: a token goes only where a person decided. A project's file decides nothing, so the
-//! server that it names is asked only if it is on this machine, or with `--with-token`; the
-//! variable has to be one of Reqlore's then, and what goes out has to be a token of Reqlore's in
-//! any case.
-//! Nothing goes unencrypted to another machine.
+//! server that it names is asked only with `--with-token`, one on this machine too: on a port here
+//! anybody who works on the machine may listen. The variable has to be one of Reqlore's then, and
+//! what goes out has to be a token of Reqlore's in any case. Nothing goes unencrypted to another
+//! machine.
 
 use std::time::Duration;
 
@@ -30,15 +30,14 @@ pub(super) fn look(
 ) {
     // What follows may be a key.
     let named = url.split_once('?').map_or_else(|| url.to_owned(), |(url, _)| format!("{url}?…"));
-    let here = url::is_loopback(url);
-    if !here && !url::is_encrypted(url) {
+    if !url::is_loopback(url) && !url::is_encrypted(url) {
         return findings.problem(
             Area::Clients,
             format!("{of}: {named} is not encrypted; a token would be read by all between"),
             "put a proxy with TLS before the server, and name its https:// address",
         );
     }
-    if of.scope == Scope::Project && !here && !with_token {
+    if of.scope == Scope::Project && !with_token {
         return findings.note(
             Area::Clients,
             format!("{of}: {named} was not asked, since the project chose it and not you"),

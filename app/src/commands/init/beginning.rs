@@ -23,7 +23,7 @@ const KEEP: &str = ".gitkeep";
 const DOCSETS: &str = "\
 # Where the documentation of the libraries that this project uses lies, for search_docs.
 docsets:
-  # An example; its files are looked for in .knowledge/docs/react/18.2/.
+  # An example; its files are looked for in .knowledge/docs/react-18.2/.
   react:
     version: \"18.2\"
     aliases: [reactjs]
@@ -69,6 +69,8 @@ mod tests {
     fn the_configuration_to_begin_with_is_a_valid_one() {
         let read = Configuration::read(DOCSETS, "/project").unwrap();
         assert_eq!(read.hints, []);
+        let place = read.docsets[0].local_path.trim_start_matches("/project/");
+        assert!(DOCSETS.contains(&format!("looked for in {place}.")), "{place}");
         let elsewhere = DOCSETS.replace("# local_path", "local_path");
         assert_eq!(Configuration::read(&elsewhere, "/project").unwrap().hints, []);
     }
