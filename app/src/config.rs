@@ -140,6 +140,16 @@ impl Config {
         })
     }
 
+    /// A database at its usual place, while nobody said which storage is meant and the files are.
+    pub(crate) fn overlooked(&self) -> Option<Storage> {
+        let of_storage = |value: &&Value| value.setting.key == "storage";
+        let value = self.values.0.iter().find(of_storage)?;
+        let usual = |name| Storage::read(name, &self.root, &self.root).ok();
+        let is_there = |storage: &Storage| storage.place().symlink_metadata().is_ok();
+        let mut databases = ["sqlite", "sled"].into_iter().filter_map(usual);
+        databases.find(is_there).filter(|_| value.source == "default")
+    }
+
     /// The flags of this command line that say of which store it speaks, for one that comes next.
     pub(crate) fn store_flags(&self) -> String {
         let of_store = |value: &&Value| {

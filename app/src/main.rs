@@ -98,6 +98,15 @@ fn configured(
 }
 
 fn run_configured(config: &Config, command: &Configured) -> Result<u8, Failure> {
+    if command.is_of_one_storage()
+        && let Some(other) = config.overlooked()
+    {
+        let name = other.name();
+        eprintln!(
+            "warning: this is about the project's files; there is a database too, and --storage \
+             {name} or REQLORE_STORAGE={name} means that one"
+        );
+    }
     match command {
         Configured::Serve => commands::serve::run(config),
         Configured::Check(options) => commands::check::run(config, options),

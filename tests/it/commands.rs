@@ -46,6 +46,24 @@ fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
     assert_eq!((code, json["findings"].as_array().unwrap().len()), (1, found.lines().count()));
 }
 
+#[test]
+fn a_database_that_is_not_meant_is_named() {
+    let project = project();
+    let run = |words: &[&str]| {
+        output(reqlore().args(words).current_dir(project.path()).env_remove("REQLORE_STORAGE"))
+    };
+    let files = ["user", "list"];
+    assert_eq!(run(&files).2, "");
+    assert_eq!(run(&["--storage", "sqlite", "user", "add", "ann", "--role", "user"]).0, 0);
+    for command in [&files[..], &["audit", "verify"], &["backup", "x.dump"], &["check"]] {
+        let errors = run(command).2;
+        assert!(errors.contains("REQLORE_STORAGE=sqlite means that one"), "{command:?}: {errors}");
+    }
+    for storage in ["sqlite", "fs"] {
+        assert_eq!(run(&["--storage", storage, "user", "list"]).2, "", "{storage}");
+    }
+}
+
 // Rulings 1: writing says why, to the log
 #[test]
 fn the_reason_of_a_change_goes_to_the_log() {

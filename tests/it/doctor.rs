@@ -364,6 +364,12 @@ fn agents_md_is_looked_into() {
     bed.write("project/AGENTS.md", "\u{0}");
     std::fs::write(bed.at("project/AGENTS.md"), b"\xff").unwrap();
     bed.doctor(&[]).assert("instructions", "warning", "can't be read");
+    // Of no use to who reads another file.
+    bed.write("project/AGENTS.md", BLOCK);
+    bed.write("project/.claude/settings.json", "{}");
+    bed.doctor(&[]).assert("instructions", "ok", "it tells of Reqlore");
+    bed.write("project/CLAUDE.md", "Be brief.\n");
+    bed.doctor(&[]).assert("instructions", "warning", "`@AGENTS.md`");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn who_would_not_read_what_is_written_is_named() {
     place.write("project/CLAUDE.md", "Be brief.\n");
     place.write("project/.git", "gitdir: elsewhere\n");
     let (_, _, errors) = place.init(&claude);
-    assert!(errors.contains("a line `@AGENTS.md` in it brings the other in"), "{errors}");
+    assert!(errors.contains("a line `@AGENTS.md` in CLAUDE.md brings"), "{errors}");
     place.write("project/CLAUDE.md", "@AGENTS.md\n");
     assert_eq!(place.init(&claude).2, "");
     fs::create_dir(place.at("project/part")).unwrap();

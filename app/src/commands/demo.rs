@@ -80,7 +80,8 @@ fn play(folder: &Path) -> io::Result<()> {
     let with_path =
         SNIPPET.replace("\"command\": \"reqlore\"", &format!("\"command\": {}", json!(binary)));
     say(&format!(
-        "To give it to your assistant, put this into its MCP configuration:\n\n  {with_path}\n\n\
+        "To give it to your assistants, run `reqlore init` in a project of yours; what it writes \
+         for most of them is this:\n\n  {with_path}\n\n\
          The project stays in {}; remove it when you have seen enough.",
         folder.display()
     ));

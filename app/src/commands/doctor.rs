@@ -26,6 +26,8 @@ mod trust;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use reqlore_client_config::Client;
+
 use super::print;
 use crate::config::Config;
 use crate::settings::Flags;
@@ -65,6 +67,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
             findings.note(area, "not looked at, since the settings are wrong", None);
         }
     }
+    let is_claude_here = around.as_ref().is_ok_and(|around| Client::ClaudeCode.is_present(around));
     match around {
         Ok(around) => {
             let known = Known { around: &around, programs: &programs, storage };
@@ -76,7 +79,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     }
     if let Some(root) = root {
         git::look(&root, requirements.as_deref(), &programs, &mut findings);
-        instructions::look(&root, &mut findings);
+        instructions::look(&root, is_claude_here, &mut findings);
     }
     let shown = if options.json {
         findings.as_json()?
@@ -95,6 +98,11 @@ fn configured(mut config: Config, findings: &mut Findings) {
     config.cache = None;
     "off".clone_into(&mut config.model);
     let store = storage::look(&config, findings);
+    if let Some(other) = config.overlooked() {
+        let next = format!("`reqlore doctor --storage {}` looks at that one", other.name());
+        let message = format!("{other} is there too, and nothing reads it by default");
+        findings.note(Area::Storage, message, Some(&next));
+    }
     http::look(&config, store.as_ref(), findings);
 }
 

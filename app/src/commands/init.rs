@@ -210,12 +210,14 @@ struct Run<'a> {
 impl Run<'_> {
     fn all(&mut self, present: &[Client]) -> Result<u8, Failure> {
         let how = &self.options.how;
-        for warning in &self.plan.warnings {
-            eprintln!("warning: {warning}");
+        let is_asked = !how.yes && !how.remove && self.options.is_to_write();
+        let is_asked = is_asked && !self.options.json && io::stdin().is_terminal();
+        if is_asked {
+            self.warn();
         }
         if how.yes || how.remove {
             self.write(|_, _| true)?;
-        } else if self.options.is_to_write() && !self.options.json && io::stdin().is_terminal() {
+        } else if is_asked {
             let mut consent = Consent::new(io::stdin().lock());
             self.write(|change, around| consent.is_given(&report::question(change, around)))?;
         } else if !self.options.json {
@@ -226,7 +228,17 @@ impl Run<'_> {
             let object = report::object(&self.plan, present, &done, self.around);
             print(&format!("{object:#}\n"))?;
         }
+        if !is_asked {
+            self.warn();
+        }
         Ok(self.end())
+    }
+
+    /// Before a question, else last, where it is not above all differences.
+    fn warn(&self) {
+        for warning in &self.plan.warnings {
+            eprintln!("warning: {warning}");
+        }
     }
 
     fn say(&self, text: &str) -> Result<u8, Failure> {

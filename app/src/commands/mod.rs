@@ -93,6 +93,19 @@ pub(crate) enum Configured {
     Model(model::Command),
 }
 
+impl Configured {
+    /// Does its answer speak of what one storage holds, and mislead about another one?
+    pub(crate) fn is_of_one_storage(&self) -> bool {
+        match self {
+            Self::Check(_) | Self::Backup(_) => true,
+            Self::User(_) | Self::Token(_) | Self::Audit(_) => true,
+            #[cfg(feature = "semantic")]
+            Self::Model(_) => false,
+            Self::Serve | Self::Copy(_) | Self::Restore(_) | Self::Docsets(_) => false,
+        }
+    }
+}
+
 /// Prints a command's result. A reader that went away early is no failure of ours.
 pub(crate) fn print(text: &str) -> Result<u8, Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {

@@ -3,6 +3,40 @@
 //! Trap: it may come from a repository that somebody cloned, and it may hold secrets of servers
 //! that are not ours.
 
+use std::io::{self, Read};
+use std::path::Path;
+
+/// A file as text, if it is one and no longer than this; a pipe or a device is none.
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<String>> {
+    let found = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?.take(most).read_to_string(&mut text)?;
+    if read as u64 == most {
+        return Err(io::Error::other("it is too long"));
+    }
+    Ok(Some(text))
+}
+
+/// What Claude Code reads; AGENTS.md only where there is no such file.
+const OF_CLAUDE: &str = "CLAUDE.md";
+/// Instructions are never longer, in bytes.
+const MOST_OF_INSTRUCTIONS: u64 = 4 << 20;
+
+/// Why Claude Code would not come to read a project's AGENTS.md, and what brings it there.
+pub(crate) fn instructions_of_claude(project: &Path) -> Option<(&'static str, &'static str)> {
+    let text = read(&project.join(OF_CLAUDE), MOST_OF_INSTRUCTIONS).ok()??;
+    (!text.contains("AGENTS.md")).then_some((
+        "Claude Code reads CLAUDE.md here and not AGENTS.md",
+        "a line `@AGENTS.md` in CLAUDE.md brings the other in",
+    ))
+}
+
 /// Would a terminal take it for more than a text?
 pub(crate) fn steers(c: char) -> bool {
     let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];

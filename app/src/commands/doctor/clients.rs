@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::entry::{Entry, Token, all_texts, is_disabled, misread};
 use super::finding::{Area, Findings};
-use super::instructions::read;
 use super::programs::Programs;
 use super::subject::Subject;
 use super::trust::{self, Verdict};
 use super::{remote, settings, shown, started};
+use crate::commands::others::read;
 use crate::settings::Flags;
 use crate::storage::Storage;
 

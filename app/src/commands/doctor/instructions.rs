@@ -1,17 +1,17 @@
 //! AGENTS.md: is an assistant told of the server?
 
-use std::io::{self, Read};
 use std::path::Path;
 
 use reqlore_client_config::edit::block;
 
 use super::finding::{Area, Findings};
+use crate::commands::others::{instructions_of_claude, read};
 
 const FILE: &str = "AGENTS.md";
 /// A file of instructions is never longer, in bytes.
 const MOST: u64 = 4 << 20;
 
-pub(super) fn look(root: &Path, findings: &mut Findings) {
+pub(super) fn look(root: &Path, is_claude_here: bool, findings: &mut Findings) {
     let next = "`reqlore init` puts a few lines into it that tell an assistant when to call the \
                 server";
     let text = match read(&root.join(FILE), MOST) {
@@ -27,7 +27,13 @@ pub(super) fn look(root: &Path, findings: &mut Findings) {
         }
     };
     match block::find(&text) {
-        Ok(Some(_)) => findings.ok(Area::Instructions, "it tells of Reqlore"),
+        Ok(Some(_)) => {
+            findings.ok(Area::Instructions, "it tells of Reqlore");
+            let elsewhere = is_claude_here.then(|| instructions_of_claude(root)).flatten();
+            if let Some((message, next)) = elsewhere {
+                findings.warning(Area::Instructions, message, next);
+            }
+        }
         Ok(None) => {
             findings.note(Area::Instructions, "it says nothing of Reqlore", Some(next));
         }
@@ -37,21 +43,4 @@ pub(super) fn look(root: &Path, findings: &mut Findings) {
             "mend the markers by hand, then run `reqlore init`",
         ),
     }
-}
-
-/// A file as text, if it is one and no longer than this; a pipe or a device is none.
-pub(super) fn read(path: &Path, most: u64) -> io::Result<Option<String>> {
-    let found = match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        found => found?,
-    };
-    if !found.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    let mut text = String::new();
-    let read = std::fs::File::open(path)?.take(most).read_to_string(&mut text)?;
-    if read as u64 == most {
-        return Err(io::Error::other("it is too long"));
-    }
-    Ok(Some(text))
 }

@@ -6,10 +6,7 @@ use std::path::Path;
 use reqlore_client_config::{Client, Scope, Surroundings};
 
 use super::plan::Change;
-use super::{agents, files};
-
-/// What Claude Code reads; AGENTS.md only where there is no such file.
-const OF_CLAUDE: &str = "CLAUDE.md";
+use crate::commands::others::instructions_of_claude;
 
 /// What to look at before the project's files are of use.
 pub(super) fn warnings(changes: &[Change], around: &Surroundings) -> Vec<String> {
@@ -24,15 +21,8 @@ pub(super) fn warnings(changes: &[Change], around: &Surroundings) -> Vec<String>
 }
 
 fn of_claude(project: &Path) -> Option<String> {
-    let seen = files::see(&project.join(OF_CLAUDE), Some(project)).ok()?;
-    let leads_on = seen.text?.contains(agents::FILE);
-    (!leads_on).then(|| {
-        format!(
-            "Claude Code reads {OF_CLAUDE} here and not {file}; a line `@{file}` in it brings the \
-             other in",
-            file = agents::FILE
-        )
-    })
+    let (what, next) = instructions_of_claude(project)?;
+    Some(format!("{what}; {next}"))
 }
 
 /// Clients look for a project's files where they are opened, mostly at the top of a repository.
