@@ -11,6 +11,15 @@ use serde_json::{Value, json};
 use crate::init::{Place, output};
 
 #[test]
+fn a_client_with_two_files_is_restarted_once() {
+    let place = Place::new();
+    place.ok(&["--yes", "--client", "cursor"]);
+    place.ok(&["--yes", "--client", "cursor", "--scope", "user"]);
+    let shown = place.ok(&["--remove"]);
+    assert!(shown.contains("\nRestart Cursor to see it gone."), "{shown}");
+}
+
+#[test]
 fn what_was_written_below_the_block_stays_a_line_of_its_own() {
     let place = Place::new();
     let agents = place.write("project/AGENTS.md", "no line end");

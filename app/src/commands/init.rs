@@ -18,6 +18,7 @@ mod report;
 mod server;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -339,8 +340,9 @@ impl Run<'_> {
         let written = |change: &&Change| self.done.contains(&change.path);
         let is_entry = |change: &&Change| change.what == What::Entry;
         let changed = self.plan.changes.iter().filter(written).filter(is_entry);
-        let titles: Vec<&str> = changed.map(|change| change.title.as_str()).collect();
-        let titles = titles.join(", ");
+        // A client may have a file of the project and one of the person.
+        let clients: BTreeSet<Client> = changed.flat_map(|change| change.clients.clone()).collect();
+        let titles = clients.into_iter().map(Client::title).collect::<Vec<_>>().join(", ");
         let next = if self.options.how.remove {
             format!("Restart {titles} to see it gone.\n")
         } else {
