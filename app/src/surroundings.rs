@@ -1,9 +1,10 @@
-//! What decides where clients' files lie, for the commands that look at them.
+//! What decides where clients' files and programs lie, for the commands that look at them.
 //!
 //! It needs none of the settings but the root: these commands are for those whose settings may be
 //! wrong, so no configuration file is read here.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{Platform, Surroundings};
 
@@ -38,4 +39,19 @@ fn platform() -> Platform {
     } else {
         Platform::Linux
     }
+}
+
+/// May the file be started?
+pub(crate) fn is_program(path: &Path) -> bool {
+    let found = std::fs::metadata(path);
+    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The top of the repository that holds a folder. A home that is one as well holds everything of a
+/// person, and counts for none.
+pub(crate) fn repository_around(folder: &Path) -> Option<PathBuf> {
+    let home = variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+    let mut folders = folder.ancestors().take_while(|folder| home.as_deref() != Some(*folder));
+    let is_top = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+    folders.find(is_top).map(Path::to_owned)
 }

@@ -51,6 +51,12 @@ fn who_would_not_read_what_is_written_is_named() {
     let part = place.at("project/part");
     let (_, _, errors) = output(place.command().current_dir(part).arg("init").args(claude));
     assert!(errors.contains("the git repository begins further up"), "{errors}");
+    // A home that is a repository is none of the projects in it.
+    place.write("home/.git", "gitdir: elsewhere\n");
+    fs::create_dir(place.at("home/shop")).unwrap();
+    let shop = place.at("home/shop");
+    let (_, _, errors) = output(place.command().current_dir(shop).arg("init").args(claude));
+    assert_eq!(errors, "");
 }
 
 #[test]

@@ -5,11 +5,11 @@
 //! it, is never started, unless it is the very program that the person started.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::own;
 use crate::config::variable;
+use crate::surroundings::{is_program, repository_around};
 
 /// Where programs are looked for.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Programs {
 impl Programs {
     pub(super) fn find(project: Option<&Path>) -> Self {
         let folders = std::env::split_paths(&variable("PATH").unwrap_or_default()).collect();
+        let around =
+            |project: &Path| repository_around(project).unwrap_or_else(|| project.to_owned());
         Self { folders, project: project.map(around), own: own() }
     }
 
@@ -54,19 +56,4 @@ impl Programs {
     pub(super) fn is_own(&self, path: &Path) -> bool {
         path.canonicalize().is_ok_and(|path| Some(path) == self.own)
     }
-}
-
-/// The repository that holds the project. A home that is one as well holds everything of a person,
-/// and counts for none.
-fn around(project: &Path) -> PathBuf {
-    let home = variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
-    let is_below_home = |folder: &&Path| home.as_deref() != Some(*folder);
-    let mut folders = project.ancestors().take_while(is_below_home);
-    let repository = folders.find(|folder| folder.join(".git").symlink_metadata().is_ok());
-    repository.unwrap_or(project).to_owned()
-}
-
-pub(super) fn is_program(path: &Path) -> bool {
-    let found = std::fs::metadata(path);
-    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

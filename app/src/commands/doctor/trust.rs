@@ -12,9 +12,10 @@ use clap::Parser;
 use reqlore_client_config::Scope;
 
 use super::program::NAME;
-use super::programs::{Programs, is_program};
+use super::programs::Programs;
 use crate::commands::{Cli, Command, Configured};
 use crate::settings::{self, FILE_VARIABLE, Flags};
+use crate::surroundings::is_program;
 
 /// The words with which npm's own starter fetches and starts this package.
 const NPX: [&str; 2] = ["npx", "npx.cmd"];

@@ -7,6 +7,7 @@ use reqlore_client_config::{Client, Scope, Surroundings};
 
 use super::plan::Change;
 use crate::commands::others::instructions_of_claude;
+use crate::surroundings::repository_around;
 
 /// What to look at before the project's files are of use.
 pub(super) fn warnings(changes: &[Change], around: &Surroundings) -> Vec<String> {
@@ -27,8 +28,7 @@ fn of_claude(project: &Path) -> Option<String> {
 
 /// Clients look for a project's files where they are opened, mostly at the top of a repository.
 fn of_repository(project: &Path) -> Option<String> {
-    let is_top = |folder: &Path| folder.join(".git").symlink_metadata().is_ok();
-    let top = project.ancestors().find(|folder| is_top(folder)).filter(|top| *top != project)?;
+    let top = repository_around(project).filter(|top| top != project)?;
     Some(format!(
         "the git repository begins further up, at {}; where assistants are opened there, use \
          --root with it",

@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::config::{toolsets, variable};
 use crate::settings::Flags;
 use crate::storage::{Storage, resolved};
+use crate::surroundings::is_program;
 use crate::telemetry;
 
 /// What the launcher of the npm package says of itself.
@@ -182,12 +183,6 @@ fn program(scope: Scope, around: &Surroundings) -> String {
             own.unwrap_or_else(|_| PROGRAM.to_owned())
         }
     }
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = std::fs::metadata(path);
-    metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// The settings given as flags, as arguments of the command.
