@@ -3,9 +3,8 @@
 //! Trap: both get into files, so neither may hold the token, and what was mistaken for one of them
 //! is not repeated in a message.
 
-use std::net::Ipv4Addr;
-
 use reqlore_domain::identity::redact;
+use reqlore_probe::url::is_loopback;
 
 use crate::Failure;
 
@@ -40,7 +39,7 @@ pub(super) fn check_url(url: &str) -> Result<(), Failure> {
     }
     match scheme {
         "https" => Ok(()),
-        "http" if is_loopback(parsed.host().unwrap_or_default()) => Ok(()),
+        "http" if is_loopback(url) => Ok(()),
         "http" => wrong(
             "must begin with https://, because the token would travel in the clear; http:// is \
              for localhost and 127.0.0.1 alone",
@@ -55,13 +54,6 @@ fn has_secret(query: &str) -> bool {
         let name = name.to_lowercase();
         value.len() >= LONG_VALUE || SECRET_NAMES.iter().any(|secret| name.contains(secret))
     })
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.parse::<Ipv4Addr>();
-    host.eq_ignore_ascii_case("localhost")
-        || host == "[::1]"
-        || address.is_ok_and(|address| address.is_loopback())
 }
 
 pub(super) fn check_variable(name: &str) -> Result<(), Failure> {
