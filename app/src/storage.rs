@@ -14,7 +14,7 @@ pub(crate) enum Storage {
 }
 
 /// The folder of what belongs to this machine alone, below the root.
-const LOCAL: &str = ".reqlore/local";
+pub(crate) const LOCAL: &str = ".reqlore/local";
 /// How the files end that SQLite makes and removes beside a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 

@@ -13,6 +13,7 @@ use reqlore_probe::command::{self, Output};
 
 use super::finding::{Area, Findings};
 use super::programs::Programs;
+use crate::storage::LOCAL;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const GUARDS: [&str; 9] = [
@@ -39,7 +40,7 @@ const OTHERS: [&str; 5] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"];
 
 /// What is this machine's alone, by an example.
-const LOCAL: (&str, &str) = (".reqlore/local", ".reqlore/local/identity.json");
+const PRIVATE: (&str, &str) = (LOCAL, ".reqlore/local/identity.json");
 /// What is everybody's: the folder, and an example of what lies in it.
 const SHARED: [(&str, &str); 6] = [
     (".reqlore/backlog", ".reqlore/backlog/requirements/REQ-001-000000.md"),
@@ -64,7 +65,7 @@ pub(super) fn look(
     };
     let example = requirements.map(|folder| format!("{folder}/AGENTS.md"));
     let own = requirements.zip(example.as_deref());
-    let local = Some(LOCAL).filter(is_there);
+    let local = Some(PRIVATE).filter(is_there);
     let shared: Vec<_> = SHARED.into_iter().chain(own).filter(is_there).collect();
     let mut asked = vec!["check-ignore", "--no-index", "--"];
     asked.extend(local.iter().chain(&shared).map(|(_, example)| *example));
@@ -113,11 +114,11 @@ fn repository(root: &Path, programs: &Programs, findings: &mut Findings) -> Opti
 
 /// What was added once is kept, whatever is ignored.
 fn tracked(git: &Path, programs: &Programs, root: &Path, findings: &mut Findings) {
-    match run(git, programs, root, &["ls-files", "--", LOCAL.0]) {
+    match run(git, programs, root, &["ls-files", "--", LOCAL]) {
         Ok(Output { code: Some(0), text, .. }) if text.is_empty() => {}
         Ok(Output { code: Some(0), .. }) => findings.problem(
             Area::Git,
-            format!("git keeps files of {}, which may hold users, tokens and the audit", LOCAL.0),
+            format!("git keeps files of {LOCAL}, which may hold users, tokens and the audit"),
             "take them out with `git rm -r --cached .reqlore/local`, and revoke tokens where \
              others may have got the repository",
         ),
@@ -133,7 +134,7 @@ fn judge(hides_local: bool, hidden: &[(&str, &str)], findings: &mut Findings) {
     if !hides_local {
         findings.problem(
             Area::Git,
-            format!("{} is not ignored, and may hold users, tokens and the audit", LOCAL.0),
+            format!("{LOCAL} is not ignored, and may hold users, tokens and the audit"),
             "put `*` into .reqlore/local/.gitignore",
         );
     }

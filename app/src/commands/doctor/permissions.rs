@@ -10,10 +10,9 @@ use reqlore_storage_fs::check_writable;
 use super::finding::{Area, Findings};
 use super::shown;
 use crate::config::Config;
-use crate::storage::Storage;
+use crate::storage::{LOCAL, Storage};
 
-/// The folder of what is this machine's alone, and what in it is secret.
-const LOCAL: &str = ".reqlore/local";
+/// What is secret in the folder of what is this machine's alone.
 const SECRET: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
 const OTHERS: u32 = 0o077;
 
