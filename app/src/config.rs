@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::ports::projects::Slice;
 use reqlore_domain::project::ProjectKey;
 
-use crate::Failure;
+use crate::exit::CommandError;
 use crate::limits;
 use crate::setting::Setting;
 use crate::settings::{self, Flags};
@@ -83,16 +83,20 @@ impl Values {
         self.text(key).split([',', '\n']).map(str::trim).filter(|item| !item.is_empty())
     }
 
-    fn parse<T: std::str::FromStr>(&self, key: &str, wanted: &str) -> Result<Option<T>, Failure> {
+    fn parse<T: std::str::FromStr>(
+        &self,
+        key: &str,
+        wanted: &str,
+    ) -> Result<Option<T>, CommandError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.text.parse().map(Some).map_err(|_| value.must_be(wanted))
     }
 }
 
 impl Config {
-    pub(crate) fn resolve(flags: &Flags) -> Result<Self, Failure> {
+    pub(crate) fn resolve(flags: &Flags) -> Result<Self, CommandError> {
         let working_directory = std::env::current_dir().map_err(|error| {
-            Failure::refused(format!(
+            CommandError::refused(format!(
                 "the working directory can't be used: {error}; name one with --root"
             ))
         })?;
@@ -200,9 +204,9 @@ impl Value {
         self.source.starts_with("file") && !is_named
     }
 
-    fn must_be(&self, wanted: &str) -> Failure {
+    fn must_be(&self, wanted: &str) -> CommandError {
         let (key, source) = (self.setting.key, &self.source);
-        Failure::usage(format!("{key}: {:?} ({source}) must be {wanted}", self.text))
+        CommandError::usage(format!("{key}: {:?} ({source}) must be {wanted}", self.text))
     }
 
     fn resolve(setting: Setting, flags: &Flags, file: &File) -> Self {
@@ -221,9 +225,9 @@ impl Value {
     }
 }
 
-pub(crate) fn existing(root: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn existing(root: &Path) -> Result<PathBuf, CommandError> {
     root.canonicalize().map_err(|error| {
-        Failure::refused(format!(
+        CommandError::refused(format!(
             "root: {} can't be used: {error}; name an existing folder",
             root.display()
         ))
@@ -235,7 +239,7 @@ fn storage(
     file: &File,
     root: &Path,
     base: &Path,
-) -> Result<Storage, Failure> {
+) -> Result<Storage, CommandError> {
     match value {
         None => Ok(Storage::Fs(root.to_owned())),
         Some(value) if value.is_of_project(file.named) => {
@@ -249,7 +253,7 @@ fn storage(
 }
 
 /// `None` is for the transport to decide.
-fn audit(value: Option<&Value>) -> Result<Option<bool>, Failure> {
+fn audit(value: Option<&Value>) -> Result<Option<bool>, CommandError> {
     match value.map(|value| (value, &*value.text)) {
         None | Some((_, "auto")) => Ok(None),
         Some((_, "on")) => Ok(Some(true)),
@@ -259,10 +263,10 @@ fn audit(value: Option<&Value>) -> Result<Option<bool>, Failure> {
 }
 
 /// The folders that projects are fenced in by: better none than a hole.
-fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, Failure> {
+fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, CommandError> {
     let check = |root: &str| match Path::new(root) {
         path if path.is_absolute() && path.is_dir() => Ok(path.to_owned()),
-        _ => Err(Failure::usage(format!(
+        _ => Err(CommandError::usage(format!(
             "roots: {root:?} ({source}) must be the absolute path of an existing folder"
         ))),
     };
@@ -273,13 +277,13 @@ fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The toolsets of a list.
-pub(crate) fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
+pub(crate) fn toolsets(text: &str) -> Result<Vec<Slice>, CommandError> {
     let known = |name: &str| Slice::ALL.into_iter().find(|slice| slice.name() == name);
     let names = text.split([',', '\n']).map(str::trim).filter(|name| !name.is_empty());
     let toolset = |name: &str| {
         known(name).ok_or_else(|| {
             let names = Slice::ALL.map(Slice::name).join(", ");
-            Failure::usage(format!("toolsets: {name:?} is none; there are {names}"))
+            CommandError::usage(format!("toolsets: {name:?} is none; there are {names}"))
         })
     };
     names.map(toolset).collect()
@@ -287,12 +291,12 @@ pub(crate) fn toolsets(text: &str) -> Result<Vec<Slice>, Failure> {
 
 /// The folder for caches. A repository that somebody cloned must not choose where models and
 /// indexes come from, so a file that nobody named does not count.
-fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathBuf>, Failure> {
+fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathBuf>, CommandError> {
     match value {
         None => Ok(user_cache()),
         Some(value) if value.is_of_project(named) => {
             let Value { text, source, .. } = value;
-            Err(Failure::usage(format!(
+            Err(CommandError::usage(format!(
                 "cache: {text:?} ({source}) may not be set by a project's own file; use \
                  REQLORE_CACHE, or name the file with --config"
             )))

@@ -3,7 +3,9 @@
 mod beside;
 mod clock;
 mod commands;
+mod composition;
 mod config;
+mod exit;
 mod ids;
 mod limits;
 mod models;
@@ -13,21 +15,15 @@ mod settings;
 mod storage;
 mod surroundings;
 mod telemetry;
-mod wire;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use reqlore_domain::error::{Error, ErrorKind};
 
 use commands::{Cli, Command, Configured};
 use config::Config;
+use exit::{CommandError, OK, USAGE};
 use settings::Flags;
-
-/// Exit codes: done, found or refused something, used wrongly.
-const OK: u8 = 0;
-const REFUSED: u8 = 1;
-const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -45,33 +41,7 @@ fn main() -> ExitCode {
     }))
 }
 
-/// Why the command ended without doing its work.
-struct Failure {
-    code: u8,
-    message: String,
-}
-
-impl Failure {
-    fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE, message: message.into() }
-    }
-
-    fn refused(message: impl Into<String>) -> Self {
-        Self { code: REFUSED, message: message.into() }
-    }
-}
-
-/// A person at the command line is told what any caller would be.
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error.kind {
-            ErrorKind::InvalidArgument => Self::usage(error.message),
-            _ => Self::refused(error.message),
-        }
-    }
-}
-
-fn run(cli: &Cli) -> Result<u8, Failure> {
+fn run(cli: &Cli) -> Result<u8, CommandError> {
     match &cli.command {
         _ if cli.print_config => {
             configured(&cli.settings, |config| commands::print(&config.describe()))
@@ -90,14 +60,14 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
 /// Reads the settings and listens to the log, for as long as the work takes.
 fn configured(
     flags: &Flags,
-    work: impl FnOnce(&Config) -> Result<u8, Failure>,
-) -> Result<u8, Failure> {
+    work: impl FnOnce(&Config) -> Result<u8, CommandError>,
+) -> Result<u8, CommandError> {
     let config = Config::resolve(flags)?;
     let _telemetry = telemetry::start(&config.log, config.log_format)?;
     work(&config)
 }
 
-fn run_configured(config: &Config, command: &Configured) -> Result<u8, Failure> {
+fn run_configured(config: &Config, command: &Configured) -> Result<u8, CommandError> {
     if command.is_of_one_storage()
         && let Some(other) = config.overlooked()
     {

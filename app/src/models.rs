@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use reqlore_domain::ports::embedder::Embedder;
 
-use crate::Failure;
 use crate::config::Config;
+use crate::exit::CommandError;
 
 #[cfg(feature = "semantic")]
 pub(crate) use with::{open, store};
 
 #[cfg(feature = "semantic")]
 mod with {
-    use super::{Arc, Config, Embedder, Failure};
+    use super::{Arc, CommandError, Config, Embedder};
     use reqlore_embed_minilm::lazy::LazyModel;
     use reqlore_models::{Store, known};
 
     /// The user's models.
-    pub(crate) fn store(config: &Config) -> Result<Store, Failure> {
+    pub(crate) fn store(config: &Config) -> Result<Store, CommandError> {
         let cache = config.cache.as_ref().ok_or_else(|| {
-            Failure::refused("there is no folder for models; name one with REQLORE_CACHE")
+            CommandError::refused("there is no folder for models; name one with REQLORE_CACHE")
         })?;
         Ok(Store::new(&known::MODELS, cache.join("models")))
     }
 
     /// The model that ranks: the one that is named, or the best that is installed. Many languages
     /// are better than one: who wants English alone installs nothing else.
-    pub(crate) fn open(config: &Config) -> Result<Option<Arc<dyn Embedder>>, Failure> {
+    pub(crate) fn open(config: &Config) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
         let named = Some(config.model.as_str()).filter(|name| *name != "best");
         let Ok(store) = store(config) else {
             return named.map_or(Ok(None), |name| Err(absent(name)));
@@ -37,12 +37,14 @@ mod with {
         };
         let Some((name, folder)) = found else { return Ok(None) };
         let model = LazyModel::new(name, folder);
-        model.map(|model| Some(Arc::new(model) as _)).map_err(|e| Failure::refused(e.to_string()))
+        model
+            .map(|model| Some(Arc::new(model) as _))
+            .map_err(|e| CommandError::refused(e.to_string()))
     }
 
-    fn absent(name: &str) -> Failure {
+    fn absent(name: &str) -> CommandError {
         let names = known::MODELS.each_ref().map(|model| model.name).join(", ");
-        Failure::usage(format!(
+        CommandError::usage(format!(
             "search.model: {name:?} is not installed; `reqlore model install {}` installs it, if \
              it is one of {names}. `best`, `static` and `off` need none",
             name.escape_debug()
@@ -52,10 +54,10 @@ mod with {
 
 /// Without the feature there are no such models.
 #[cfg(not(feature = "semantic"))]
-pub(crate) fn open(config: &Config) -> Result<Option<Arc<dyn Embedder>>, Failure> {
+pub(crate) fn open(config: &Config) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
     match config.model.as_str() {
         "best" => Ok(None),
-        name => Err(Failure::usage(format!(
+        name => Err(CommandError::usage(format!(
             "search.model: {name:?}: this program was built without the feature `semantic`; use \
              best, static or off"
         ))),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::Failure;
+use crate::exit::CommandError;
 
 /// A storage and its place, absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 impl Storage {
     /// Reads what a setting or an argument says. A relative place begins at `base`; without one it
     /// is the usual place below the root.
-    pub(crate) fn read(text: &str, root: &Path, base: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
         let (name, place) = text.split_once(':').unwrap_or((text, ""));
         let place = |usual: &str| {
             let place = if place.is_empty() { root.join(usual) } else { base.join(place) };
@@ -31,7 +31,7 @@ impl Storage {
             // One name for one place, so that caches are found again.
             "fs" => Self::Fs(place(".")),
             "sqlite" if BESIDE.iter().any(|end| text.ends_with(end)) => {
-                return Err(Failure::usage(format!(
+                return Err(CommandError::usage(format!(
                     "storage: {text:?} has the name of a file that SQLite keeps beside a \
                      database; name another one"
                 )));
@@ -39,7 +39,7 @@ impl Storage {
             "sqlite" => Self::Sqlite(place(&format!("{LOCAL}/reqlore.db"))),
             "sled" => Self::Sled(place(&format!("{LOCAL}/sled"))),
             other => {
-                return Err(Failure::usage(format!(
+                return Err(CommandError::usage(format!(
                     "storage: {other:?} is not built into this version; use fs[:DIR], \
                      sqlite[:FILE] or sled[:DIR]"
                 )));
@@ -49,7 +49,7 @@ impl Storage {
 
     /// The same from a file that nobody named: a repository that somebody cloned must not choose a
     /// place outside of itself.
-    pub(crate) fn of_project(text: &str, root: &Path, source: &str) -> Result<Self, Failure> {
+    pub(crate) fn of_project(text: &str, root: &Path, source: &str) -> Result<Self, CommandError> {
         let place = Path::new(text.split_once(':').map_or("", |(_, place)| place));
         let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         let storage = Self::read(text, root, root)?;
@@ -57,7 +57,7 @@ impl Storage {
         if place.components().all(stays) && storage.place().starts_with(root) {
             return Ok(storage);
         }
-        Err(Failure::usage(format!(
+        Err(CommandError::usage(format!(
             "storage: {text:?} ({source}) must be inside the project; use --storage or \
              REQLORE_STORAGE, or name the file with --config"
         )))

@@ -8,17 +8,19 @@ use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{Platform, Surroundings};
 
-use crate::Failure;
 use crate::config::{existing, variable};
+use crate::exit::CommandError;
 use crate::settings::Flags;
 
 /// The project is the root that a server started here would have.
-pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, Failure> {
+pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, CommandError> {
     let root = flags.root.clone().or_else(|| variable("REQLORE_ROOT").map(PathBuf::from));
     let project = existing(&root.unwrap_or_else(|| PathBuf::from(".")))?;
     let home = variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from);
     let home = home.filter(|home| home.is_absolute()).ok_or_else(|| {
-        Failure::refused("HOME names no folder; set it to yours, clients' files are found from it")
+        CommandError::refused(
+            "HOME names no folder; set it to yours, clients' files are found from it",
+        )
     })?;
     let path = variable("PATH").unwrap_or_default();
     let value = |name: &str| Some((name.to_owned(), variable(name)?));

@@ -18,8 +18,8 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
-use crate::Failure;
 use crate::clock::SystemClock;
+use crate::exit::CommandError;
 use lines::Lines;
 
 /// rmcp tells about every message; only its errors are of interest unless somebody asks.
@@ -54,7 +54,7 @@ pub(crate) struct Telemetry {
 }
 
 /// Logs from here on, and turns panics into log lines. Once in a process.
-pub(crate) fn start(filter: &str, format: Format) -> Result<Telemetry, Failure> {
+pub(crate) fn start(filter: &str, format: Format) -> Result<Telemetry, CommandError> {
     let targets = targets(filter)?;
     let write = |line: &str| {
         // Nobody is left to tell when even this can't be written.
@@ -76,12 +76,12 @@ pub(crate) fn start(filter: &str, format: Format) -> Result<Telemetry, Failure> 
     })
 }
 
-pub(crate) fn targets(filter: &str) -> Result<Targets, Failure> {
+pub(crate) fn targets(filter: &str) -> Result<Targets, CommandError> {
     // `Targets` would take a misspelt level for the name of a module.
     let is_known = |part: &str| part.contains('=') || part.parse::<LevelFilter>().is_ok();
     let parsed = filter.split(',').all(is_known).then(|| filter.parse::<Targets>().ok()).flatten();
     let mut targets = parsed.ok_or_else(|| {
-        Failure::usage(format!(
+        CommandError::usage(format!(
             "log: {filter:?} is no level; use error, warn, info, debug, trace or off"
         ))
     })?;

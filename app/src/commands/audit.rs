@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::print;
 use super::table::table;
+use crate::composition;
 use crate::config::Config;
-use crate::{Failure, REFUSED, wire};
+use crate::exit::{CommandError, REFUSED};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -53,12 +54,12 @@ fn head(text: &str) -> Result<Head, String> {
     })
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
-    wire::run(answer(config, command))?
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
+    composition::run(answer(config, command))?
 }
 
-async fn answer(config: &Config, command: &Command) -> Result<u8, Failure> {
-    let log = wire::existing(config)?;
+async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> {
+    let log = composition::existing(config)?;
     match command {
         Command::List { last, user, action, json } => {
             let wanted =

@@ -11,8 +11,9 @@ use reqlore_domain::ports::archive::Archive;
 use reqlore_dump::Dump;
 
 use super::moving::{self, Report};
+use crate::composition;
 use crate::config::Config;
-use crate::{Failure, wire};
+use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -25,22 +26,24 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
-    wire::run(back_up(config, options))?
+pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError> {
+    composition::run(back_up(config, options))?
 }
 
-async fn back_up(config: &Config, options: &Options) -> Result<u8, Failure> {
+async fn back_up(config: &Config, options: &Options) -> Result<u8, CommandError> {
     let (dump, file) = (Dump::new(&options.file), options.file.display());
     let source = moving::source(config, &config.storage)?;
     let reading = moving::read(&*source).await?;
     let copied = moving::copy(reading, &dump).await?;
     let read = dump.read().await.map_err(|error| {
-        Failure::refused(format!("the backup can't be read back, so don't rely on it: {error}"))
+        CommandError::refused(format!(
+            "the backup can't be read back, so don't rely on it: {error}"
+        ))
     })?;
     let same = read.total().unwrap_or_default() as u64;
     if same != copied.documents {
         let message = format!("{file} was changed by somebody while it was read back");
-        return Err(Failure::refused(message));
+        return Err(CommandError::refused(message));
     }
     let verified = Some(Verified { same, ..Verified::default() });
     let (from, to) = (config.storage.to_string(), file.to_string());

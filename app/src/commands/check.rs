@@ -5,8 +5,9 @@ use reqlore_application::check::{check, fix};
 use reqlore_application::finding::Finding;
 use reqlore_domain::error::Error;
 
+use crate::composition;
 use crate::config::Config;
-use crate::{Failure, OK, REFUSED, wire};
+use crate::exit::{CommandError, OK, REFUSED};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -18,13 +19,13 @@ pub(crate) struct Options {
     fix: bool,
 }
 
-pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
-    let ports = wire::ports(config)?;
+pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError> {
+    let ports = composition::ports(config)?;
     if options.fix && config.read_only {
-        return Err(Failure::refused("--fix writes, and this is --read-only".to_owned()));
+        return Err(CommandError::refused("--fix writes, and this is --read-only".to_owned()));
     }
-    let caller = wire::caller(config);
-    let done = wire::run(async {
+    let caller = composition::caller(config);
+    let done = composition::run(async {
         let mended = if options.fix { fix(&ports, caller).await? } else { Mended::default() };
         // What was done is told, whatever comes after it.
         Ok((mended, check(&ports).await))
@@ -40,8 +41,8 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
     Ok(if is_fine { OK } else { REFUSED })
 }
 
-fn refused(error: Error) -> Failure {
-    Failure::refused(error.message)
+fn refused(error: Error) -> CommandError {
+    CommandError::refused(error.message)
 }
 
 fn lines(mended: &Mended, findings: &[Finding], is_fine: bool) -> String {
@@ -69,11 +70,11 @@ fn lines(mended: &Mended, findings: &[Finding], is_fine: bool) -> String {
     done + &mended.refused.iter().chain(findings).map(line).collect::<String>()
 }
 
-fn json(mended: &Mended, findings: &[Finding]) -> Result<String, Failure> {
+fn json(mended: &Mended, findings: &[Finding]) -> Result<String, CommandError> {
     let Mended { relinked, renumbered, refused } = mended;
     let all = serde_json::json!({
         "fixed": renumbered, "relinked": relinked, "refused": refused, "findings": findings,
     });
     let json = serde_json::to_string_pretty(&all);
-    json.map(|json| json + "\n").map_err(|error| Failure::refused(error.to_string()))
+    json.map(|json| json + "\n").map_err(|error| CommandError::refused(error.to_string()))
 }

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::{Cli, print};
-use crate::Failure;
+use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -12,7 +12,7 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
+pub(crate) fn run(options: &Options) -> Result<u8, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "reqlore", &mut script);
     print(&String::from_utf8_lossy(&script))

@@ -4,9 +4,10 @@
 //! comparison afterwards another one.
 
 use super::moving::{self, Report};
+use crate::composition;
 use crate::config::Config;
+use crate::exit::CommandError;
 use crate::storage::Storage;
-use crate::{Failure, wire};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -30,28 +31,28 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
-    wire::run(copy(config, options))?
+pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError> {
+    composition::run(copy(config, options))?
 }
 
-async fn copy(config: &Config, options: &Options) -> Result<u8, Failure> {
+async fn copy(config: &Config, options: &Options) -> Result<u8, CommandError> {
     let storage = |text| Storage::read(text, &config.root, &config.working_directory);
     let (from, to) = (storage(&options.from)?, storage(&options.to)?);
     if from == to {
         let message = format!("--from and --to are both {from}; name two storages");
-        return Err(Failure::refused(message));
+        return Err(CommandError::refused(message));
     }
     if let (Storage::Fs(_), Storage::Fs(_), Some(project)) =
         (&from, &to, config.projects.keys().next())
     {
-        return Err(Failure::refused(format!(
+        return Err(CommandError::refused(format!(
             "the project {project} has its configured folder on both sides, so it can't be copied \
              from there to there; name a file without [projects] with --config"
         )));
     }
     let source = moving::source(config, &from)?;
     let reading = moving::read(&*source).await?;
-    let target = wire::store(config, &to)?;
+    let target = composition::store(config, &to)?;
     let copied = moving::copy(reading, &*target).await?;
     let mut verified = None;
     if options.verify {

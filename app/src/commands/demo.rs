@@ -10,8 +10,8 @@ use reqlore_probe::command::Client as Pipe;
 use serde_json::{Value, json};
 
 use super::print;
+use crate::exit::{CommandError, OK};
 use crate::settings::{self, FILE_VARIABLE};
-use crate::{Failure, OK};
 
 /// Nothing that is shown takes this long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,8 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// What an MCP client's configuration needs.
 pub(crate) const SNIPPET: &str = r#"{ "mcpServers": { "reqlore": { "command": "reqlore" } } }"#;
 
-pub(crate) fn run() -> Result<u8, Failure> {
-    let failed = |error: io::Error| Failure::refused(format!("the demo broke off: {error}"));
+pub(crate) fn run() -> Result<u8, CommandError> {
+    let failed = |error: io::Error| CommandError::refused(format!("the demo broke off: {error}"));
     let folder = tempfile::Builder::new().prefix("reqlore-demo-").tempdir().map_err(failed)?;
     // It stays, so that its files can be looked at.
     let folder = folder.keep();

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use reqlore_application::docsets::import::{Imported, import};
 use serde_json::json;
 
+use crate::composition;
 use crate::config::Config;
-use crate::{Failure, wire};
+use crate::exit::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -26,13 +27,14 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
     let Command::Import(Options { file, json }) = command;
-    let failed = |error| Failure::refused(format!("{} can't be read: {error}", file.display()));
+    let failed =
+        |error| CommandError::refused(format!("{} can't be read: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(failed)?;
-    let ports = wire::ports(config)?;
-    let imported = wire::run(import(&ports, text, wire::caller(config)))?;
-    let imported = imported.map_err(|error| Failure::refused(error.message))?;
+    let ports = composition::ports(config)?;
+    let imported = composition::run(import(&ports, text, composition::caller(config)))?;
+    let imported = imported.map_err(|error| CommandError::refused(error.message))?;
     super::print(&if *json { as_json(&imported) } else { sentence(&imported) })
 }
 

@@ -30,9 +30,9 @@ use reqlore_client_config::Client;
 
 use super::print;
 use crate::config::Config;
+use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::Flags;
 use crate::surroundings::surroundings;
-use crate::{Failure, OK, REFUSED};
 use clients::Known;
 use finding::{Area, Findings};
 use programs::Programs;
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     with_token: bool,
 }
 
-pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
+pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
     let mut findings = Findings::default();
     let around = surroundings(flags);
     let config = settings::look(flags, &mut findings);

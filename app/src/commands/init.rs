@@ -29,9 +29,9 @@ use reqlore_client_config::{Client, Scope, Surroundings};
 use super::demo::SNIPPET;
 use super::print;
 use crate::config::state;
+use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::Flags;
 use crate::surroundings::surroundings;
-use crate::{Failure, OK, REFUSED};
 use beginning::Folder;
 use consent::Consent;
 use plan::{Change, Outcome, Plan};
@@ -115,7 +115,7 @@ impl Options {
     }
 }
 
-pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
+pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
     let around = surroundings(flags)?;
     check_name(&around)?;
     let is_present = |client: &Client| client.is_present(&around);
@@ -126,7 +126,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
     };
     let path = state(&around.home).join(RECORD);
     let record = if options.is_to_write() {
-        Record::read(&path).map_err(Failure::refused)?
+        Record::read(&path).map_err(CommandError::refused)?
     } else {
         Record::default()
     };
@@ -152,45 +152,45 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, Failure> {
 }
 
 /// Neither the record nor a client's file can hold other names.
-fn check_name(around: &Surroundings) -> Result<(), Failure> {
+fn check_name(around: &Surroundings) -> Result<(), CommandError> {
     if around.project.to_str().is_some() {
         return Ok(());
     }
-    Err(Failure::refused(format!(
+    Err(CommandError::refused(format!(
         "the name of {} is no UTF-8, which clients' files can't hold; rename the folder",
         around.project.display()
     )))
 }
 
 /// A home folder is no project: what stands in it is for all of them.
-fn check_project(options: &Options, around: &Surroundings) -> Result<(), Failure> {
+fn check_project(options: &Options, around: &Surroundings) -> Result<(), CommandError> {
     let home = around.home.canonicalize().unwrap_or_else(|_| around.home.clone());
     let is_project = around.project != home && around.project.parent().is_some();
     if is_project || options.scope() == Some(Scope::User) && options.create.is_empty() {
         return Ok(());
     }
-    Err(Failure::refused(format!(
+    Err(CommandError::refused(format!(
         "{} is no project; go into one, name it with --root, or use --scope user",
         around.project.display()
     )))
 }
 
 /// What is made to begin with are files of the project, which a server elsewhere does not see.
-fn check_create(flags: &Flags, options: &Options) -> Result<(), Failure> {
+fn check_create(flags: &Flags, options: &Options) -> Result<(), CommandError> {
     let is_files = flags.storage.as_deref().is_none_or(|storage| storage == "fs");
     let is_here = flags.transport.as_deref().is_none_or(|transport| transport == "stdio");
     if options.create.is_empty() || is_files && is_here {
         return Ok(());
     }
-    Err(Failure::usage(
+    Err(CommandError::usage(
         "--create makes files in the project, for --storage fs; with another storage or over http \
          the documents are kept there, so leave it out",
     ))
 }
 
-fn nobody() -> Failure {
+fn nobody() -> CommandError {
     let names: Vec<&str> = Client::ALL.into_iter().map(Client::name).collect();
-    Failure::refused(format!(
+    CommandError::refused(format!(
         "none of the clients that init knows is here. Name one with --client: {}.\n\nAny other MCP \
          client needs this in its configuration:\n\n  {SNIPPET}\n",
         names.join(", ")
@@ -209,7 +209,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn all(&mut self, present: &[Client]) -> Result<u8, Failure> {
+    fn all(&mut self, present: &[Client]) -> Result<u8, CommandError> {
         let how = &self.options.how;
         let is_asked = !how.yes && !how.remove && self.options.is_to_write();
         let is_asked = is_asked && !self.options.json && io::stdin().is_terminal();
@@ -242,12 +242,12 @@ impl Run<'_> {
         }
     }
 
-    fn say(&self, text: &str) -> Result<u8, Failure> {
+    fn say(&self, text: &str) -> Result<u8, CommandError> {
         if self.options.json { Ok(OK) } else { print(text) }
     }
 
     /// What would change, and no more.
-    fn show(&self) -> Result<u8, Failure> {
+    fn show(&self) -> Result<u8, CommandError> {
         let Self { options, around, plan, .. } = self;
         let mut text = String::new();
         for change in &plan.changes {
@@ -271,7 +271,7 @@ impl Run<'_> {
     fn write(
         &mut self,
         mut is_wanted: impl FnMut(&Change, &Surroundings) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         let mut changes = std::mem::take(&mut self.plan.changes);
         for change in &mut changes {
             let is_write = change.is_write();

@@ -23,8 +23,8 @@ use std::io::{self, Write};
 
 use clap::{Parser, Subcommand};
 
+use crate::exit::{CommandError, OK};
 use crate::settings::Flags;
-use crate::{Failure, OK};
 
 /// The single source of truth for a project's requirements, as an MCP server.
 ///
@@ -107,10 +107,10 @@ impl Configured {
 }
 
 /// Prints a command's result. A reader that went away early is no failure of ours.
-pub(crate) fn print(text: &str) -> Result<u8, Failure> {
+pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::refused(format!("standard output: {error}")))
+            Err(CommandError::refused(format!("standard output: {error}")))
         }
         _ => Ok(OK),
     }

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::print;
 use crate::config::Config;
-use crate::{Failure, models};
+use crate::exit::CommandError;
+use crate::models;
 
 /// What is installed when nothing is named.
 const DEFAULT: &str = "all-minilm-l6-v2";
@@ -34,7 +35,7 @@ pub(crate) enum Command {
     Remove { name: String },
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
     match command {
         Command::Install { name, from } => install(config, name, from.as_deref()),
         Command::List { json } => list(config, *json),
@@ -42,11 +43,11 @@ pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
     }
 }
 
-fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Failure> {
+fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, CommandError> {
     if let Some((scheme, _)) = from.and_then(|from| from.split_once("://"))
         && !matches!(scheme, "http" | "https")
     {
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "--from: addresses begin with https:// or http://, not {scheme}://; or name a file or \
              folder"
         )));
@@ -65,7 +66,7 @@ fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Failur
     if shows {
         eprintln!();
     }
-    let installed = installed.map_err(|error| Failure::refused(error.to_string()))?;
+    let installed = installed.map_err(|error| CommandError::refused(error.to_string()))?;
     let place = installed.path.display();
     print(&if installed.already {
         format!("{name} is installed already, in {place}.\n")
@@ -74,7 +75,7 @@ fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Failur
     })
 }
 
-fn list(config: &Config, as_json: bool) -> Result<u8, Failure> {
+fn list(config: &Config, as_json: bool) -> Result<u8, CommandError> {
     let listed = models::store(config)?.list();
     if as_json {
         let model = |model: &reqlore_models::Listed| {
@@ -88,7 +89,7 @@ fn list(config: &Config, as_json: bool) -> Result<u8, Failure> {
         };
         let models: Vec<_> = listed.iter().map(model).collect();
         let text = serde_json::to_string_pretty(&json!({ "models": models }));
-        return print(&(text.map_err(|error| Failure::refused(error.to_string()))? + "\n"));
+        return print(&(text.map_err(|error| CommandError::refused(error.to_string()))? + "\n"));
     }
     let mut text = String::new();
     for model in listed {
@@ -111,12 +112,12 @@ fn list(config: &Config, as_json: bool) -> Result<u8, Failure> {
     print(&text)
 }
 
-fn remove(config: &Config, name: &str) -> Result<u8, Failure> {
+fn remove(config: &Config, name: &str) -> Result<u8, CommandError> {
     let removed = models::store(config)?.remove(name);
-    if removed.map_err(|error| Failure::refused(error.to_string()))? {
+    if removed.map_err(|error| CommandError::refused(error.to_string()))? {
         return print(&format!("{name} is removed.\n"));
     }
-    Err(Failure::refused(format!("{name} is not installed; nothing was removed")))
+    Err(CommandError::refused(format!("{name} is not installed; nothing was removed")))
 }
 
 fn mib(bytes: u64) -> u64 {

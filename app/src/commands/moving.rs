@@ -13,40 +13,44 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::{Archive, Source};
 use serde::Serialize;
 
+use crate::composition;
 use crate::config::Config;
+use crate::exit::{CommandError, REFUSED};
 use crate::storage::Storage;
-use crate::{Failure, REFUSED, wire};
 
 /// What was done, and what a comparison of both sides found.
 pub(super) const COPIED: [&str; 2] = ["Copied", "both sides are the same"];
 
 /// A storage that is there.
-pub(super) fn source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
+pub(super) fn source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
     let found = std::fs::metadata(storage.place())
-        .map_err(|error| Failure::refused(format!("{storage} can't be read: {error}")))?;
+        .map_err(|error| CommandError::refused(format!("{storage} can't be read: {error}")))?;
     if found.is_file() && found.len() == 0 {
         let message = format!("{storage} is an empty file and no database; name another one");
-        return Err(Failure::refused(message));
+        return Err(CommandError::refused(message));
     }
-    wire::store(config, storage)
+    composition::store(config, storage)
 }
 
 /// Begins to read everything; what can't be read whole is refused here.
-pub(super) async fn read(from: &dyn Archive) -> Result<Box<dyn Source>, Failure> {
-    from.read().await.map_err(|error| Failure::refused(Error::from(error).message))
+pub(super) async fn read(from: &dyn Archive) -> Result<Box<dyn Source>, CommandError> {
+    from.read().await.map_err(|error| CommandError::refused(Error::from(error).message))
 }
 
 /// Takes what was begun to be read into a target.
-pub(super) async fn copy(source: Box<dyn Source>, to: &dyn Archive) -> Result<Copied, Failure> {
+pub(super) async fn copy(
+    source: Box<dyn Source>,
+    to: &dyn Archive,
+) -> Result<Copied, CommandError> {
     let bar = bar("Copying");
     let copied = transfer::copy(source, to, &|done, total| show(&bar, done, total)).await;
-    copied.map_err(|error| Failure::refused(error.message))
+    copied.map_err(|error| CommandError::refused(error.message))
 }
 
-pub(super) async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<Verified, Failure> {
+pub(super) async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<Verified, CommandError> {
     let bar = bar("Comparing");
     let verified = transfer::verify(from, to, &|done, total| show(&bar, done, total)).await;
-    verified.map_err(|error| Failure::refused(error.message))
+    verified.map_err(|error| CommandError::refused(error.message))
 }
 
 /// On stderr, where that is a terminal; it goes when it is dropped.
@@ -78,16 +82,16 @@ pub(super) struct Report {
 impl Report {
     /// Prints it, in words what was done and what is the same. The exit code says whether it is,
     /// as far as that was asked.
-    pub(super) fn print(&self, words: [&str; 2], as_json: bool) -> Result<u8, Failure> {
+    pub(super) fn print(&self, words: [&str; 2], as_json: bool) -> Result<u8, CommandError> {
         let text = if as_json { self.json()? } else { self.sentence(words) };
         let printed = super::print(&text)?;
         let differs = self.verified.as_ref().is_some_and(|verified| verified.different > 0);
         Ok(if differs { REFUSED } else { printed })
     }
 
-    fn json(&self) -> Result<String, Failure> {
+    fn json(&self) -> Result<String, CommandError> {
         let json = serde_json::to_string_pretty(self);
-        json.map(|json| json + "\n").map_err(|error| Failure::refused(error.to_string()))
+        json.map(|json| json + "\n").map_err(|error| CommandError::refused(error.to_string()))
     }
 
     fn sentence(&self, [done, same]: [&str; 2]) -> String {

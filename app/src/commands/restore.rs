@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use reqlore_dump::Dump;
 
 use super::moving::{self, Report};
+use crate::composition;
 use crate::config::Config;
-use crate::{Failure, wire};
+use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -22,14 +23,14 @@ pub(crate) struct Options {
     json: bool,
 }
 
-pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, Failure> {
-    wire::run(restore(config, options))?
+pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError> {
+    composition::run(restore(config, options))?
 }
 
-async fn restore(config: &Config, options: &Options) -> Result<u8, Failure> {
+async fn restore(config: &Config, options: &Options) -> Result<u8, CommandError> {
     let dump = Dump::new(&options.file);
     let reading = moving::read(&dump).await?;
-    let target = wire::store(config, &config.storage)?;
+    let target = composition::store(config, &config.storage)?;
     let copied = moving::copy(reading, &*target).await?;
     let verified = Some(moving::verify(&dump, &*target).await?);
     let (from, to) = (options.file.display().to_string(), config.storage.to_string());

@@ -14,9 +14,10 @@ use tokio::sync::watch;
 
 use crate::beside::Beside;
 use crate::clock::SystemClock;
+use crate::composition;
 use crate::config::{self, Config};
+use crate::exit::{CommandError, OK};
 use crate::telemetry::Format;
-use crate::{Failure, OK, wire};
 
 /// Of 21 limits, so that a line fits a terminal.
 const LIMITS_A_LINE: usize = 3;
@@ -24,26 +25,26 @@ const FIRST_USER: &str = "Nobody can call it yet. On this host, with the same --
                           and --config:\n  reqlore user add NAME --role administrator\n  \
                           reqlore token create --user NAME";
 
-pub(crate) fn run(config: &Config) -> Result<u8, Failure> {
+pub(crate) fn run(config: &Config) -> Result<u8, CommandError> {
     match &config.http {
         None => over_stdio(config),
         Some(http) => over_http(config, http),
     }
 }
 
-fn over_stdio(config: &Config) -> Result<u8, Failure> {
+fn over_stdio(config: &Config) -> Result<u8, CommandError> {
     let is_audited = config.audit == Some(true);
-    let store = wire::store(config, &config.storage)?;
-    let application = Application::new(wire::ports_over(config, &store, is_audited)?);
+    let store = composition::store(config, &config.storage)?;
+    let application = Application::new(composition::ports_over(config, &store, is_audited)?);
     // Who has no audit has nothing to keep up, and is not woken every second.
     let upkeep = is_audited.then(|| application.upkeep(None, config.audit_keep_days));
     if std::io::stdin().is_terminal() {
         explain(config);
     }
-    let runtime = wire::runtime()?;
+    let runtime = composition::runtime()?;
     let served = runtime.block_on(async {
         let beside = upkeep.map(|upkeep| Beside::start(upkeep, None));
-        let served = wire::stdio(config).serve(Arc::new(application)).await;
+        let served = composition::stdio(config).serve(Arc::new(application)).await;
         if let Some(beside) = beside {
             beside.finish().await;
         }
@@ -53,32 +54,32 @@ fn over_stdio(config: &Config) -> Result<u8, Failure> {
     runtime.shutdown_background();
     served
         .map(|()| OK)
-        .map_err(|error| Failure::refused(format!("standard input and output: {error}")))
+        .map_err(|error| CommandError::refused(format!("standard input and output: {error}")))
 }
 
-fn over_http(config: &Config, http: &config::Http) -> Result<u8, Failure> {
+fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let is_audited = config.audit != Some(false);
-    let store = wire::store(config, &config.storage)?;
+    let store = composition::store(config, &config.storage)?;
     let counters = Arc::<Counters>::default();
     let counted = Arc::clone(&counters);
     let traffic = Arc::new(move || traffic(&counted));
     let version = env!("CARGO_PKG_VERSION");
     let metrics = Arc::new(Metrics::watching(version, SystemClock.now(), traffic));
-    let mut ports = wire::ports_over(config, &store, is_audited)?;
+    let mut ports = composition::ports_over(config, &store, is_audited)?;
     ports.documents = Arc::new(metrics.store(ports.documents));
     ports.answers = Arc::new(metrics.store(ports.answers));
     ports.audit = ports.audit.map(|audit| Arc::new(metrics.store(audit)) as _);
     let identities: Arc<dyn IdentityRepository> = Arc::clone(&store) as _;
     let identities = Arc::new(metrics.store(identities));
     let application = Application::new(ports);
-    let authenticator = application.authenticator(identities, wire::most(config));
+    let authenticator = application.authenticator(identities, composition::most(config));
     let authenticator = Arc::new(authenticator);
     let upkeep = application.upkeep(Some(Arc::clone(&authenticator)), config.audit_keep_days);
     let (is_ready, looked) = watch::channel(true);
-    let runtime = wire::threads()?;
+    let runtime = composition::threads()?;
     let served = runtime.block_on(async {
         let transport = bind(http, authenticator, looked, &metrics, counters)?;
-        let failed = |error| Failure::refused(format!("http: {error}"));
+        let failed = |error| CommandError::refused(format!("http: {error}"));
         // Before anybody is told that it runs.
         let ending = Ending::by_signals().map_err(failed)?;
         welcome(config, http, &transport, &*store).await?;
@@ -98,7 +99,7 @@ fn bind(
     is_ready: watch::Receiver<bool>,
     metrics: &Arc<Metrics>,
     counters: Arc<Counters>,
-) -> Result<Http, Failure> {
+) -> Result<Http, CommandError> {
     let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::Config {
         listen: http.listen,
@@ -111,7 +112,7 @@ fn bind(
         metrics: Arc::new(move || metrics.render()),
         counters,
     };
-    Http::bind(config).map_err(|error| Failure::refused(format!("http: {error}")))
+    Http::bind(config).map_err(|error| CommandError::refused(format!("http: {error}")))
 }
 
 /// What the transport counted, as figures for operators.
@@ -145,11 +146,11 @@ async fn welcome(
     http: &config::Http,
     transport: &Http,
     store: &dyn Store,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let address =
-        transport.address().map_err(|error| Failure::refused(format!("http: {error}")))?;
+        transport.address().map_err(|error| CommandError::refused(format!("http: {error}")))?;
     let failed = |error: reqlore_domain::ports::documents::StoreError| {
-        Failure::from(reqlore_domain::error::Error::from(error))
+        CommandError::from(reqlore_domain::error::Error::from(error))
     };
     let users = store.users().await.map_err(failed)?;
     let tokens = store.tokens().await.map_err(failed)?;

@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 
 use super::print;
 use super::table::table;
+use crate::composition;
 use crate::config::Config;
-use crate::{Failure, OK, wire};
+use crate::exit::{CommandError, OK};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -76,12 +77,12 @@ fn scope(text: &str) -> Result<Access, String> {
     found.ok_or_else(|| "the scopes are read and write".to_owned())
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
-    wire::run(answer(config, command))?
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
+    composition::run(answer(config, command))?
 }
 
-async fn answer(config: &Config, command: &Command) -> Result<u8, Failure> {
-    let of = wire::administration(config, false)?;
+async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> {
+    let of = composition::administration(config, false)?;
     match command {
         Command::Create(Create { user, scope, projects, expires, json }) => {
             let projects = projects.iter().map(|key| ProjectKey::new(key.trim())).collect();
@@ -119,9 +120,9 @@ async fn answer(config: &Config, command: &Command) -> Result<u8, Failure> {
     }
 }
 
-fn read(id: &str) -> Result<TokenId, Failure> {
+fn read(id: &str) -> Result<TokenId, CommandError> {
     TokenId::parse(id).ok_or_else(|| {
-        Failure::usage(
+        CommandError::usage(
             "ID: an id has 12 letters and digits, which stand behind reqlore_pat_ in the token; \
              `reqlore token list` shows all",
         )
@@ -129,7 +130,7 @@ fn read(id: &str) -> Result<TokenId, Failure> {
 }
 
 /// To standard output, and nothing else with it.
-fn give(issued: &Issued, as_json: bool) -> Result<(), Failure> {
+fn give(issued: &Issued, as_json: bool) -> Result<(), CommandError> {
     let Issued { presented, token, .. } = issued;
     let text = if as_json {
         let mut told = told(token);
@@ -140,7 +141,7 @@ fn give(issued: &Issued, as_json: bool) -> Result<(), Failure> {
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
-        Failure::refused(format!(
+        CommandError::refused(format!(
             "the token could not be printed, so nobody has it: {error}; remove it with `reqlore \
              token revoke {}` and make another one",
             token.id

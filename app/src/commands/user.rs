@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::print;
 use super::table::table;
+use crate::composition;
 use crate::config::Config;
-use crate::{Failure, wire};
+use crate::exit::CommandError;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -54,13 +55,13 @@ fn role(text: &str) -> Result<Role, String> {
     })
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, Failure> {
+pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
     let is_first = matches!(command, Command::Add { .. });
-    wire::run(answer(config, is_first, command))?
+    composition::run(answer(config, is_first, command))?
 }
 
-async fn answer(config: &Config, is_first: bool, command: &Command) -> Result<u8, Failure> {
-    let of = wire::administration(config, is_first)?;
+async fn answer(config: &Config, is_first: bool, command: &Command) -> Result<u8, CommandError> {
+    let of = composition::administration(config, is_first)?;
     match command {
         Command::Add { name, role } => {
             let User { name, role, .. } = users::add(&of, name.clone(), role.role).await?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::project::ProjectKey;
 
 use super::variable;
-use crate::Failure;
+use crate::exit::CommandError;
 use crate::settings::{self, FILE, FILE_VARIABLE, Flags};
 
 /// The table of further projects.
@@ -27,7 +27,7 @@ pub(super) struct File {
 }
 
 impl File {
-    pub(super) fn read(flags: &Flags, root: &Path) -> Result<Self, Failure> {
+    pub(super) fn read(flags: &Flags, root: &Path) -> Result<Self, CommandError> {
         let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
         let path = named.clone().unwrap_or_else(|| root.join(FILE));
         let path = std::path::absolute(&path).unwrap_or(path);
@@ -38,13 +38,13 @@ impl File {
             }
             Err(error) => {
                 let path = path.display();
-                return Err(Failure::refused(format!("{path} can't be read: {error}")));
+                return Err(CommandError::refused(format!("{path} can't be read: {error}")));
             }
         };
         match text.parse() {
             Ok(table) => Ok(Self { path, named: named.is_some(), table }),
             Err(error) => {
-                Err(Failure::usage(format!("{}: {}", path.display(), wrong(&error, &text))))
+                Err(CommandError::usage(format!("{}: {}", path.display(), wrong(&error, &text))))
             }
         }
     }
@@ -78,10 +78,13 @@ impl File {
     }
 
     /// The projects beside the root: `[projects.KEY] root = "…"`, relative to the file.
-    pub(super) fn projects(&self, root: &Path) -> Result<BTreeMap<ProjectKey, PathBuf>, Failure> {
+    pub(super) fn projects(
+        &self,
+        root: &Path,
+    ) -> Result<BTreeMap<ProjectKey, PathBuf>, CommandError> {
         let Some(projects) = self.table.get(PROJECTS) else { return Ok(BTreeMap::new()) };
         let path = self.path.display();
-        let wrong = |what: String| Failure::usage(format!("{path}: {what}"));
+        let wrong = |what: String| CommandError::usage(format!("{path}: {what}"));
         let usage = || wrong(format!("write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""));
         let base = self.folder();
         let mut found: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
@@ -114,14 +117,14 @@ impl File {
     }
 
     /// A misspelt setting is an error, not a surprise.
-    pub(super) fn check_keys(&self) -> Result<(), Failure> {
+    pub(super) fn check_keys(&self) -> Result<(), CommandError> {
         let others = self.table.iter().filter(|(key, _)| *key != PROJECTS);
         let keys = others.flat_map(|(key, value)| keys(key.clone(), value));
         let unknown = |key: &String| !settings::all().any(|setting| setting.key == key);
         let Some(unknown) = keys.into_iter().find(unknown) else { return Ok(()) };
         let names: Vec<&str> = settings::all().map(|setting| setting.key).collect();
         let path = self.path.display();
-        Err(Failure::usage(format!(
+        Err(CommandError::usage(format!(
             "{path}: unknown setting {unknown:?}; known are {}",
             names.join(", ")
         )))

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use reqlore_transport_http::{ForwardedBy, Limits, ProxyTrust};
 
 use super::{File, Value, Values};
-use crate::{Failure, limits};
+use crate::exit::CommandError;
+use crate::limits;
 
 /// How a server over HTTP is reached, and how much it gives.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct Http {
 const OF_OPERATORS: [&str; 6] = ["root", "http.", "audit", "audit_keep_days", "log", "log_format"];
 
 /// All of them are checked, whatever the transport; `None` is standard input and output.
-pub(super) fn read(values: &Values, file: &File) -> Result<Option<Http>, Failure> {
+pub(super) fn read(values: &Values, file: &File) -> Result<Option<Http>, CommandError> {
     let listen = values.parse("http.listen", "an address and a port, like 127.0.0.1:8080")?;
     let list = |key| values.list(key).map(str::to_owned).collect();
     let limits = limits::read(|name, least, most| limit(values, name, least, most))?;
@@ -55,7 +56,7 @@ pub(super) fn read(values: &Values, file: &File) -> Result<Option<Http>, Failure
 }
 
 /// Refuses what a project's own file says of a server.
-fn of_operator(values: &Values, file: &File) -> Result<(), Failure> {
+fn of_operator(values: &Values, file: &File) -> Result<(), CommandError> {
     let is_of_operators = |key: &str| {
         OF_OPERATORS.iter().any(|of| key == *of || of.ends_with('.') && key.starts_with(of))
     };
@@ -68,7 +69,7 @@ fn of_operator(values: &Values, file: &File) -> Result<(), Failure> {
     if file.named || !file.has_projects() {
         return Ok(());
     }
-    Err(Failure::usage(format!(
+    Err(CommandError::usage(format!(
         "projects (file {}) may not be set by a project's own file over http; name the file with \
          --config",
         file.path.display()
@@ -76,30 +77,30 @@ fn of_operator(values: &Values, file: &File) -> Result<(), Failure> {
 }
 
 /// The way out is whatever the setting can be set by.
-fn not_of_project(value: &Value, when: &str) -> Failure {
+fn not_of_project(value: &Value, when: &str) -> CommandError {
     let Value { setting, text, source } = value;
     let named = |name: Option<&'static str>| name.map(|name| format!("use {name}, or "));
     let other = named(setting.variable).or_else(|| named(setting.flag)).unwrap_or_default();
-    Failure::usage(format!(
+    CommandError::usage(format!(
         "{}: {text:?} ({source}) may not be set by a project's own file{when}; {other}name the \
          file with --config",
         setting.key
     ))
 }
 
-fn limit(values: &Values, name: &str, least: u32, most: u32) -> Result<u32, Failure> {
+fn limit(values: &Values, name: &str, least: u32, most: u32) -> Result<u32, CommandError> {
     let key = format!("{}{name}", limits::PREFIX);
     let wanted = format!("a number from {least} to {most}");
     let number = values.parse(&key, &wanted)?;
     match (number.filter(|number| (least..=most).contains(number)), values.get(&key)) {
         (Some(number), _) => Ok(number),
         (None, Some(value)) => Err(value.must_be(&wanted)),
-        (None, None) => Err(Failure::usage(format!("{key} must be {wanted}"))),
+        (None, None) => Err(CommandError::usage(format!("{key} must be {wanted}"))),
     }
 }
 
 /// `true` is a proxy on this machine; anything else names the proxies.
-fn behind_proxy(values: &Values) -> Result<Option<ProxyTrust>, Failure> {
+fn behind_proxy(values: &Values) -> Result<Option<ProxyTrust>, CommandError> {
     let header = match values.get("http.forwarded_by") {
         None => ForwardedBy::default(),
         Some(value) => match &*value.text {

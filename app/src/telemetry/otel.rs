@@ -22,7 +22,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::Failure;
+use crate::exit::CommandError;
 
 const NAME: &str = "reqlore";
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
@@ -35,7 +35,7 @@ pub(super) struct Exporter(SdkTracerProvider);
 impl Exporter {
     /// `None` where no collector is named.
     #[expect(clippy::disallowed_methods, reason = "the library reads these variables itself")]
-    pub(super) fn start() -> Result<Option<Self>, Failure> {
+    pub(super) fn start() -> Result<Option<Self>, CommandError> {
         let is_named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         if !ENDPOINTS.into_iter().any(is_named) {
             return Ok(None);
@@ -43,7 +43,7 @@ impl Exporter {
         let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
         let exporter = builder.with_protocol(Protocol::HttpBinary).build().map_err(|error| {
             let [traces, all] = ENDPOINTS;
-            Failure::usage(format!("OpenTelemetry: {error}; mend {traces} or {all}"))
+            CommandError::usage(format!("OpenTelemetry: {error}; mend {traces} or {all}"))
         })?;
         Ok(Some(Self::to(exporter)))
     }

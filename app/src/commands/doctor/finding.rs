@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use reqlore_domain::identity::redact;
 use serde::Serialize;
 
-use crate::Failure;
 use crate::commands::others::steers;
+use crate::exit::CommandError;
 
 /// A quoted text is never longer, in characters.
 const MOST: usize = 800;
@@ -80,7 +80,7 @@ impl Findings {
         self.0.iter().filter(|finding| finding.area == area).count()
     }
 
-    pub(super) fn as_json(&self) -> Result<String, Failure> {
+    pub(super) fn as_json(&self) -> Result<String, CommandError> {
         #[derive(Serialize)]
         struct Report<'a> {
             findings: Vec<&'a Finding>,
@@ -90,7 +90,7 @@ impl Findings {
         let (problems, warnings) = (self.count(State::Problem), self.count(State::Warning));
         let findings = self.sorted();
         let text = serde_json::to_string_pretty(&Report { findings, problems, warnings });
-        Ok(text.map_err(|error| Failure::refused(error.to_string()))? + "\n")
+        Ok(text.map_err(|error| CommandError::refused(error.to_string()))? + "\n")
     }
 
     /// Grouped by area, a line each, with the next step beneath it.

@@ -10,8 +10,8 @@ use reqlore_domain::time::Timestamp;
 
 use super::finding::{Area, Findings};
 use crate::clock::SystemClock;
+use crate::composition;
 use crate::config::Config;
-use crate::wire;
 
 const FIRST: &str = "add one with `reqlore user add NAME --role administrator`";
 
@@ -26,8 +26,9 @@ pub(super) fn look(config: &Config, store: Option<&Arc<dyn Store>>, findings: &m
         let next = format!("`reqlore user list` lists them; where there is none, {FIRST}");
         return findings.note(Area::Http, "users were not looked at", Some(&next));
     };
-    let asked =
-        wire::run(async { Ok::<_, StoreError>((store.users().await?, store.tokens().await?)) });
+    let asked = composition::run(async {
+        Ok::<_, StoreError>((store.users().await?, store.tokens().await?))
+    });
     match asked {
         Ok(Ok((users, tokens))) => judge(&users, &tokens, SystemClock.now(), findings),
         Ok(Err(error)) => {

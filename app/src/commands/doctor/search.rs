@@ -5,8 +5,9 @@ use reqlore_search::outside::{self, Kept};
 
 use super::finding::{Area, Findings};
 use super::shown;
+use crate::composition;
 use crate::config::Config;
-use crate::{models, wire};
+use crate::models;
 
 /// A model that a person may want.
 const INSTALL: &str =
@@ -21,7 +22,7 @@ pub(super) fn look(config: &Config, findings: &mut Findings) {
             Some("set HOME, or name a folder with REQLORE_CACHE"),
         );
     };
-    let store = wire::index_name(&config.storage);
+    let store = composition::index_name(&config.storage);
     match outside::look(&cache.join("search"), &store, &ProjectKey::default()) {
         Ok(None) => findings.note(
             Area::Search,

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use super::finding::{Area, Findings};
 use super::shown;
+use crate::composition;
 use crate::config::{Config, variable};
+use crate::exit::CommandError;
 use crate::settings::{FILE, FILE_VARIABLE, Flags};
 use crate::storage::Storage;
-use crate::{Failure, telemetry, wire};
+use crate::telemetry;
 
 /// Everything that needs the settings is left out where they are wrong.
 pub(super) fn look(flags: &Flags, findings: &mut Findings) -> Option<Config> {
@@ -47,9 +49,9 @@ pub(super) fn storage_of(mut flags: Flags, project: &Path) -> Result<Storage, St
 }
 
 /// All that a server looks at before it starts.
-fn resolve(flags: &Flags) -> Result<Config, Failure> {
+fn resolve(flags: &Flags) -> Result<Config, CommandError> {
     let config = Config::resolve(flags)?;
     telemetry::targets(&config.log)?;
-    wire::check_files(&config)?;
+    composition::check_files(&config)?;
     Ok(config)
 }

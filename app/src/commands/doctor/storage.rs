@@ -10,9 +10,9 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_storage_sled::outside::Outside;
 
 use super::finding::{Area, Findings};
+use crate::composition::{self, Found};
 use crate::config::Config;
 use crate::storage::Storage;
-use crate::wire::{self, Found};
 
 const COUNTED: [(&str, &[Kind]); 4] = [
     ("sections", &[Kind::Section]),
@@ -24,7 +24,7 @@ const COUNTED: [(&str, &[Kind]); 4] = [
 /// The storage, if it could be opened to be read.
 pub(super) fn look(config: &Config, findings: &mut Findings) -> Option<Arc<dyn Store>> {
     let storage = &config.storage;
-    match wire::look(config) {
+    match composition::look(config) {
         Err(failure) => {
             // What says where it is, and what to do, needs no more than another way.
             let place = format!("{}: ", storage.place().display());
@@ -95,7 +95,7 @@ fn closed(storage: &Storage, outside: Outside, findings: &mut Findings) {
 fn inside(config: &Config, store: &Arc<dyn Store>, schema: Option<usize>, findings: &mut Findings) {
     let storage = &config.storage;
     let schema = schema.map_or_else(String::new, |schema| format!(", schema {schema}"));
-    let looked = wire::run(async {
+    let looked = composition::run(async {
         let mut counts = Vec::new();
         for (what, kinds) in COUNTED {
             let mut total = 0;
@@ -116,8 +116,9 @@ fn inside(config: &Config, store: &Arc<dyn Store>, schema: Option<usize>, findin
         Err(failure) => return findings.problem(Area::Storage, failure.message, "try again"),
     };
     findings.ok(Area::Storage, format!("{storage}{schema}; {counted}"));
-    let checked = wire::ports_over(config, store, false)
-        .and_then(|ports| wire::run(check(&ports))?.map_err(crate::Failure::from));
+    let checked = composition::ports_over(config, store, false).and_then(|ports| {
+        composition::run(check(&ports))?.map_err(crate::exit::CommandError::from)
+    });
     match checked {
         Ok(found) if found.is_empty() => {
             findings.ok(Area::Storage, "`reqlore check` finds nothing to mend");

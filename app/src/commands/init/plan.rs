@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::record::What;
 use super::server::{self, Wanted};
 use super::{Options, agents, files, words};
-use crate::Failure;
 use crate::config::toolsets;
+use crate::exit::CommandError;
 use crate::settings::Flags;
 
 /// All that shall be done.
@@ -123,7 +123,7 @@ pub(super) fn plan(
     options: &Options,
     clients: &[Client],
     around: &Surroundings,
-) -> Result<Plan, Failure> {
+) -> Result<Plan, CommandError> {
     let mut plan = Plan::default();
     for client in clients {
         if let Err(reason) = plan.add(*client, options.scope(), wanted, around) {

@@ -6,7 +6,7 @@
 use reqlore_domain::identity::redact;
 use reqlore_probe::url::is_loopback;
 
-use crate::Failure;
+use crate::exit::CommandError;
 
 /// Longer names of variables are mistakes.
 const MAX_NAME: usize = 64;
@@ -15,8 +15,8 @@ const LONG_VALUE: usize = 16;
 const SECRET_NAMES: [&str; 6] = ["token", "key", "secret", "auth", "pass", "sig"];
 
 /// What is wrong with the address is said without the address, which may hold a secret.
-pub(super) fn check_url(url: &str) -> Result<(), Failure> {
-    let wrong = |what: &str| Err(Failure::usage(format!("--url {what}")));
+pub(super) fn check_url(url: &str) -> Result<(), CommandError> {
+    let wrong = |what: &str| Err(CommandError::usage(format!("--url {what}")));
     let Ok(parsed) = url.parse::<http::Uri>() else {
         return wrong(
             "must be the address of the server, like https://reqlore.example.org/api/v1/mcp",
@@ -56,7 +56,7 @@ fn has_secret(query: &str) -> bool {
     })
 }
 
-pub(super) fn check_variable(name: &str) -> Result<(), Failure> {
+pub(super) fn check_variable(name: &str) -> Result<(), CommandError> {
     let fits =
         |letter: u8| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == b'_';
     let is_name = !name.is_empty()
@@ -66,7 +66,7 @@ pub(super) fn check_variable(name: &str) -> Result<(), Failure> {
     if is_name {
         return Ok(());
     }
-    Err(Failure::usage(
+    Err(CommandError::usage(
         "--token-variable must be the name of a variable, in capitals, digits and underscores, \
          like REQLORE_TOKEN. What was given is not repeated here: if it is the token itself, put \
          it into that variable, and it stays out of every file",
@@ -77,7 +77,7 @@ pub(super) fn check_variable(name: &str) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    fn said(checked: Result<(), Failure>) -> String {
+    fn said(checked: Result<(), CommandError>) -> String {
         checked.err().map(|failure| failure.message).unwrap_or_default()
     }
 

@@ -8,8 +8,8 @@ use reqlore_client_config::{Client, Place, Scope, Server, Surroundings};
 use serde_json::Value;
 
 use super::{Options, remote};
-use crate::Failure;
 use crate::config::{toolsets, variable};
+use crate::exit::CommandError;
 use crate::settings::Flags;
 use crate::storage::{Storage, resolved};
 use crate::surroundings::is_program;
@@ -43,9 +43,9 @@ impl Wanted {
         flags: &Flags,
         options: &Options,
         around: &Surroundings,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         if flags.listen.is_some() || flags.behind_proxy.is_some() {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "--listen and --behind-proxy are for the server itself; clients are told of one \
                  over http with --transport http --url URL",
             ));
@@ -56,9 +56,9 @@ impl Wanted {
                 settings: settings(flags, around)?,
             }),
             ("stdio", Some(_)) => {
-                Err(Failure::usage("--url is for a server over http; add --transport http"))
+                Err(CommandError::usage("--url is for a server over http; add --transport http"))
             }
-            ("http", None) => Err(Failure::usage(
+            ("http", None) => Err(CommandError::usage(
                 "--transport http needs --url URL, where the server is, like \
                  https://reqlore.example.org/api/v1/mcp",
             )),
@@ -70,7 +70,7 @@ impl Wanted {
                 Ok(Self::Url { url: url.to_owned(), token_variable })
             }
             (other, _) => {
-                Err(Failure::usage(format!("transport: {other:?} must be stdio or http")))
+                Err(CommandError::usage(format!("transport: {other:?} must be stdio or http")))
             }
         }
     }
@@ -186,7 +186,7 @@ fn program(scope: Scope, around: &Surroundings) -> String {
 }
 
 /// The settings given as flags, as arguments of the command.
-fn settings(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, Failure> {
+fn settings(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, CommandError> {
     let mut arguments = Vec::new();
     let mut add = |flag: &str, value: Argument| {
         arguments.extend([Argument::Word(flag.to_owned()), value]);
@@ -212,7 +212,7 @@ fn settings(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, Failu
         let path = absolute(file)?;
         if !path.is_file() {
             let path = path.display();
-            return Err(Failure::refused(format!("--config: {path} is no file; name one")));
+            return Err(CommandError::refused(format!("--config: {path} is no file; name one")));
         }
         add("--config", Argument::Place { before: String::new(), path });
     }
@@ -226,14 +226,14 @@ fn settings(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, Failu
     Ok(arguments)
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
     let absolute = std::path::absolute(path).map_err(|error| {
-        Failure::refused(format!("the working directory can't be used: {error}"))
+        CommandError::refused(format!("the working directory can't be used: {error}"))
     })?;
     Ok(resolved(&absolute))
 }
 
-fn check_no_settings(flags: &Flags) -> Result<(), Failure> {
+fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
     let given = [
         ("--storage", flags.storage.is_some()),
         ("--toolsets", flags.toolsets.is_some()),
@@ -242,7 +242,7 @@ fn check_no_settings(flags: &Flags) -> Result<(), Failure> {
         ("--read-only", flags.read_only),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Failure::usage(format!(
+        Some((flag, _)) => Err(CommandError::usage(format!(
             "{flag} is for a server that the client starts; one over http has its own settings"
         ))),
         None => Ok(()),

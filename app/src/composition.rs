@@ -23,14 +23,15 @@ use reqlore_transport_stdio::{Limits, Stdio};
 
 use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::exit::CommandError;
 use crate::ids::RandomIds;
+use crate::models;
 use crate::person::{self, Sources};
 use crate::storage::Storage;
-use crate::{Failure, models};
 
 /// The storage that the configuration names, as the ports of commands that call no tools: what they
 /// do is not recorded.
-pub(crate) fn ports(config: &Config) -> Result<Ports, Failure> {
+pub(crate) fn ports(config: &Config) -> Result<Ports, CommandError> {
     ports_over(config, &store(config, &config.storage)?, false)
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn ports_over(
     config: &Config,
     store: &Arc<dyn Store>,
     is_audited: bool,
-) -> Result<Ports, Failure> {
+) -> Result<Ports, CommandError> {
     let is_files = matches!(config.storage, Storage::Fs(_));
     let files = files(config, if is_files { config.storage.place() } else { &config.root });
     let projects: Arc<dyn Projects> = if is_files {
@@ -62,7 +63,10 @@ pub(crate) fn ports_over(
 
 /// What users and tokens are administered with. The first user may come before the storage;
 /// whatever else is asked of one that is not there is asked of the wrong one.
-pub(crate) fn administration(config: &Config, is_first: bool) -> Result<Administration, Failure> {
+pub(crate) fn administration(
+    config: &Config,
+    is_first: bool,
+) -> Result<Administration, CommandError> {
     let store = if is_first { store(config, &config.storage)? } else { existing(config)? };
     let keys = config.projects.keys().cloned();
     Ok(Administration {
@@ -76,11 +80,11 @@ pub(crate) fn administration(config: &Config, is_first: bool) -> Result<Administ
 }
 
 /// The storage that the configuration names, if it is there.
-pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
     let found = std::fs::symlink_metadata(storage.place());
     if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        return Err(Failure::refused(format!(
+        return Err(CommandError::refused(format!(
             "{storage} is not there; name the server's own with --storage, or begin with `reqlore \
              user add NAME --role administrator`"
         )));
@@ -103,9 +107,9 @@ pub(crate) enum Found {
 }
 
 /// Looks at the storage that the configuration names.
-pub(crate) fn look(config: &Config) -> Result<Found, Failure> {
+pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
     let storage = &config.storage;
-    let refused = |error: StoreError| Failure::refused(error.to_string());
+    let refused = |error: StoreError| CommandError::refused(error.to_string());
     match std::fs::metadata(storage.place()) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Absent),
         _ => {}
@@ -133,21 +137,21 @@ pub(crate) fn look(config: &Config) -> Result<Found, Failure> {
 }
 
 /// What can't be served as the files are configured.
-pub(crate) fn check_files(config: &Config) -> Result<(), Failure> {
-    files(config, &config.root).check().map_err(Failure::usage)
+pub(crate) fn check_files(config: &Config) -> Result<(), CommandError> {
+    files(config, &config.root).check().map_err(CommandError::usage)
 }
 
 /// A storage, opened.
-pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
     let refused =
-        |error: StoreError| Failure::refused(format!("storage {}: {error}", storage.name()));
+        |error: StoreError| CommandError::refused(format!("storage {}: {error}", storage.name()));
     if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
         create_local(&config.root).map_err(refused)?;
     }
     let store: Arc<dyn Store> = match storage {
         Storage::Fs(place) => {
             let files = files(config, place);
-            files.check().map_err(Failure::usage)?;
+            files.check().map_err(CommandError::usage)?;
             Arc::new(FsStore::open(&files).map_err(refused)?)
         }
         Storage::Sqlite(file) => {
@@ -175,7 +179,7 @@ fn files(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
 }
 
 /// The index and the models that rank in it, the worst first.
-fn search(config: &Config) -> Result<reqlore_search::Config, Failure> {
+fn search(config: &Config) -> Result<reqlore_search::Config, CommandError> {
     let mut embedders: Vec<Arc<dyn Embedder>> = Vec::new();
     if config.model != "off" {
         embedders.push(Arc::new(StaticEmbedder::new()));
@@ -220,7 +224,7 @@ pub(crate) fn most(config: &Config) -> Access {
 }
 
 /// Runs a command's work. What still waits for a lock in the background is left behind.
-pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
     let runtime = runtime()?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
@@ -229,13 +233,13 @@ pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 
 /// A single thread answers; file work has threads of its own. One client needs no more, and every
 /// message that changes threads would cost more than its answer.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::refused(format!("the runtime did not start: {error}")))
+    runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
 }
 
 /// Many clients are answered by as many threads as the machine runs at once.
-pub(crate) fn threads() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn threads() -> Result<tokio::runtime::Runtime, CommandError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| Failure::refused(format!("the runtime did not start: {error}")))
+    runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
 }

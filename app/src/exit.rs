@@ -1,0 +1,36 @@
+//! Exit codes, and the error that ends a command with one.
+
+use reqlore_domain::error::{Error, ErrorKind};
+
+/// The command did its work.
+pub(crate) const OK: u8 = 0;
+/// A request was refused, or a check found something.
+pub(crate) const REFUSED: u8 = 1;
+/// The command line or a setting is invalid.
+pub(crate) const USAGE: u8 = 2;
+
+/// Ends the command: `message` goes to stderr, `code` to the caller.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl CommandError {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
+    }
+
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self { code: REFUSED, message: message.into() }
+    }
+}
+
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        match error.kind {
+            ErrorKind::InvalidArgument => Self::usage(error.message),
+            _ => Self::refused(error.message),
+        }
+    }
+}
