@@ -94,8 +94,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("mockall", &["reqlore-domain"]),
 ];
 
-/// A file that is longer should have been two.
-const MAX_LINES: usize = 400;
+/// Split a longer file. Merge files that are always read together.
+const MAX_LINES: usize = 600;
 /// rustfmt keeps code within it; this is for strings and comments. Tests may quote longer lines.
 const MAX_COLUMNS: usize = 100;
 
