@@ -1,7 +1,7 @@
 //! What a client waits for with the backlog: the real command over a real pipe, on real files that
 //! are written for it.
 //!
-//! `cargo bench -p reqlore --profile release --bench backlog -- [--storages] [--data FILE]
+//! `cargo bench -p reqlore --profile dist --bench backlog -- [--storages] [--data FILE]
 //! [--folder DIR]`; the profile is the one that is shipped. FILE holds epics with their stories and
 //! requirements as JSON, which are loaded by tool calls; without it others of the same number are
 //! made up. With `--storages` 100,000 requirements are measured in each storage, and nothing else.

@@ -1,7 +1,7 @@
 //! What a client waits for with docsets, the knowledge graph and search: the real command over a
 //! real pipe, on real files that are written for it.
 //!
-//! `cargo bench -p reqlore --profile release --bench knowledge -- [--large] [--storages]
+//! `cargo bench -p reqlore --profile dist --bench knowledge -- [--large] [--storages]
 //! [--folder DIR]`; the profile is the one that is shipped. With `--storages` the same 100,000
 //! entities are measured in each storage, and nothing else. With `--large` also 100,000 entities
 //! are measured, and 10,000 with a sentence model, which takes a quarter of an hour. A sentence
@@ -107,8 +107,8 @@ fn run() -> Result<()> {
     meaning::measure(&place, if is_large { &[1_000, 10_000] } else { &[1_000] })
 }
 
-/// The program's size. Without sentence models (`cargo build --release -p reqlore
-/// --no-default-features`) the bar is 20 MB; that is another build, so it is not looked at here.
+/// The size of this build. Without sentence models (`cargo build --profile dist -p reqlore
+/// --no-default-features`) the bar is 20 MB; that is another build and is not measured here.
 fn program() -> Result<Row> {
     let bytes = fs::metadata(client::program())?.len();
     let verdict = if bytes <= SIZE_BAR { "met" } else { "MISSED" };

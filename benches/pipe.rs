@@ -1,6 +1,6 @@
 //! What a client waits for: the real command over a real pipe, on real files.
 //!
-//! `cargo bench --profile release --bench pipe [-- --folder DIR]`; the profile is the one that is
+//! `cargo bench --profile dist --bench pipe [-- --folder DIR]`; the profile is the one that is
 //! shipped. DIR, by default the folder for temporary files, decides what is measured: writes are
 //! durable, so on a disk they cost what its `fsync` costs. Therefore the same bytes are written
 //! durably beside each of them, and the difference is ours.

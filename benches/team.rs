@@ -1,6 +1,6 @@
 //! What a team waits for: the real command over HTTP, with tokens, limits and the audit.
 //!
-//! `cargo bench -p reqlore --profile release --bench team -- [--million] [--only PART] [--folder
+//! `cargo bench -p reqlore --profile dist --bench team -- [--million] [--only PART] [--folder
 //! DIR]`; the profile is the one that is shipped. PART is one of cost, rate, abuse, tokens and
 //! million. The client and what the costs are held against are this program itself: it starts
 //! itself again as a handler that does nothing but answer.
