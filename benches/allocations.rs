@@ -14,9 +14,9 @@ use std::sync::Arc;
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, Reads};
-use reqlore_domain::ports::endpoint::{Call, Endpoint, Unobserved};
+use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, ReadSet};
+use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 
 fn call(tool: &str, arguments: &Value) -> Call {
     Call {
-        observer: Arc::new(Unobserved),
+        observer: Arc::new(NoProgress),
         caller: caller(),
         correlation_id: "0123456789abcdef".to_owned(),
         name: tool.to_owned(),
@@ -86,7 +86,7 @@ async fn application(size: usize) -> Application {
     let store = MemoryStore::default();
     let id = DocumentId::docsets();
     let put = Change::put(id.clone(), text);
-    let act = Act {
+    let act = WriteContext {
         caller: caller(),
         tool: "bench",
         reason: String::new(),
@@ -95,13 +95,13 @@ async fn application(size: usize) -> Application {
         audited: None,
         once: None,
     };
-    let reads = Reads::of(vec![id]);
+    let reads = ReadSet::of(vec![id]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
     Application::new(Ports {
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(Timestamp::default()),
-        ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
+        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
         answers: Arc::new(MemoryStore::default()),
         audit: None,
         documents: Arc::new(store),

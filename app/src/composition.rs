@@ -10,7 +10,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
-use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_domain::project::ProjectKey;
 use reqlore_embed_static::StaticEmbedder;
@@ -43,7 +43,7 @@ pub(crate) fn ports_over(
 ) -> Result<Ports, CommandError> {
     let is_files = matches!(config.storage, Storage::Fs(_));
     let files = files(config, if is_files { config.storage.place() } else { &config.root });
-    let projects: Arc<dyn Projects> = if is_files {
+    let projects: Arc<dyn ProjectResolver> = if is_files {
         Arc::new(FsProjects::new(&files))
     } else {
         Arc::new(ConfiguredProjects::new(&files))

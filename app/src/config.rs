@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project::ProjectKey;
 
 use crate::exit::CommandError;
@@ -41,7 +41,7 @@ pub(crate) struct Config {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) requirements_directory: Option<String>,
     pub(crate) wrap_columns: usize,
-    pub(crate) toolsets: Vec<Slice>,
+    pub(crate) toolsets: Vec<Toolset>,
     /// For indexes and models; `None` where the user has no place for such things.
     pub(crate) cache: Option<PathBuf>,
     pub(crate) model: String,
@@ -277,12 +277,12 @@ fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, CommandError> {
 }
 
 /// The toolsets of a list.
-pub(crate) fn toolsets(text: &str) -> Result<Vec<Slice>, CommandError> {
-    let known = |name: &str| Slice::ALL.into_iter().find(|slice| slice.name() == name);
+pub(crate) fn toolsets(text: &str) -> Result<Vec<Toolset>, CommandError> {
+    let known = |name: &str| Toolset::ALL.into_iter().find(|slice| slice.name() == name);
     let names = text.split([',', '\n']).map(str::trim).filter(|name| !name.is_empty());
     let toolset = |name: &str| {
         known(name).ok_or_else(|| {
-            let names = Slice::ALL.map(Slice::name).join(", ");
+            let names = Toolset::ALL.map(Toolset::name).join(", ");
             CommandError::usage(format!("toolsets: {name:?} is none; there are {names}"))
         })
     };

@@ -2,7 +2,7 @@
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::token::LETTERS;
-use reqlore_domain::ports::ids::Ids;
+use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::time::Timestamp;
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ const FAIR: u8 = 62 * 4;
 #[derive(Debug)]
 pub(crate) struct RandomIds;
 
-impl Ids for RandomIds {
+impl IdGenerator for RandomIds {
     fn uid(&self, at: Timestamp) -> String {
         // A clock before 1970 is set wrong; random bits are enough to tell its items apart.
         let seconds = u64::try_from(at.seconds()).unwrap_or_default();

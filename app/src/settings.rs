@@ -243,16 +243,16 @@ impl Flags {
 
 #[cfg(test)]
 mod tests {
-    use reqlore_domain::ports::projects::Slice;
+    use reqlore_domain::ports::project_resolver::Toolset;
 
     use super::*;
 
     #[test]
     fn the_meaning_of_toolsets_names_each_of_them() {
         let toolsets = all().find(|setting| setting.key == "toolsets").unwrap();
-        let name = |slice: Slice| slice.name().to_owned();
-        assert_eq!(toolsets.default, Slice::ALL.map(name).join(","));
-        let names = Slice::ALL.map(|slice| format!("`{}`", slice.name())).join(", ");
+        let name = |slice: Toolset| slice.name().to_owned();
+        assert_eq!(toolsets.default, Toolset::ALL.map(name).join(","));
+        let names = Toolset::ALL.map(|slice| format!("`{}`", slice.name())).join(", ");
         assert!(toolsets.meaning.ends_with(&format!(": {names}.")), "{}", toolsets.meaning);
     }
 }

@@ -4,7 +4,7 @@
 //! that the error names everything that is wrong and not just the first.
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::ToolSpec;
+use reqlore_domain::ports::service::ToolSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};

@@ -6,13 +6,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use reqlore_domain::audit::{Entry, OK, Target};
+use reqlore_domain::audit::{AuditEvent, OK, Target};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::act::Audited;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::write_context::AuditScope;
 use serde_json::{Map, Value};
 
 /// So many rows are written at once without waiting for the next round.
@@ -45,7 +45,7 @@ const REPEATED: &str = "repeated";
 pub(crate) struct Recorder {
     log: Option<Arc<dyn AuditLog>>,
     clock: Arc<dyn Clock>,
-    waiting: Mutex<Vec<Entry>>,
+    waiting: Mutex<Vec<AuditEvent>>,
     /// One batch at a time, so that rows keep their order.
     writing: tokio::sync::Mutex<()>,
 }
@@ -68,15 +68,15 @@ impl Recorder {
     }
 
     /// The beginning of a call, where somebody wants to know of it.
-    pub(crate) fn begin(&self) -> Option<Audited> {
-        self.log.as_ref().map(|_| Audited::begin(Arc::clone(&self.clock)))
+    pub(crate) fn begin(&self) -> Option<AuditScope> {
+        self.log.as_ref().map(|_| AuditScope::begin(Arc::clone(&self.clock)))
     }
 
     /// The end of a call. A row that was written with a change is enough, unless it went wrong
     /// after that.
     pub(crate) async fn end<'a, T>(
         &self,
-        audited: Option<&Audited>,
+        audited: Option<&AuditScope>,
         noted: impl FnOnce() -> Noted<'a>,
         outcome: Result<T>,
     ) -> Result<T> {
@@ -93,7 +93,7 @@ impl Recorder {
     }
 
     /// Takes a row for the next batch.
-    pub(crate) async fn add(&self, entry: Entry) -> Result<()> {
+    pub(crate) async fn add(&self, entry: AuditEvent) -> Result<()> {
         if self.log.is_none() {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl Recorder {
     }
 
     /// Takes the row if there is room; tells how many wait.
-    fn push(&self, entry: &mut Option<Entry>) -> usize {
+    fn push(&self, entry: &mut Option<AuditEvent>) -> usize {
         let mut waiting = self.lock();
         if waiting.len() < MOST {
             waiting.extend(entry.take());
@@ -139,12 +139,12 @@ impl Recorder {
         written
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<AuditEvent>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn entry(audited: &Audited, noted: Noted<'_>, error: Option<ErrorKind>) -> Entry {
+fn entry(audited: &AuditScope, noted: Noted<'_>, error: Option<ErrorKind>) -> AuditEvent {
     let Noted { caller, correlation_id, action, targets } = noted;
     // Which project a call means that names one is known to the tool alone; what was named is told.
     let names_one = |target: &Target| {
@@ -152,7 +152,7 @@ fn entry(audited: &Audited, noted: Noted<'_>, error: Option<ErrorKind>) -> Entry
         named.is_some_and(|(key, _)| [PROJECT, REPOSITORY].contains(&key))
     };
     let project = (!targets.iter().any(names_one)).then(|| caller.project.clone());
-    Entry {
+    AuditEvent {
         at: audited.started(),
         user: caller.name.clone(),
         token: caller.token.clone(),
@@ -162,7 +162,7 @@ fn entry(audited: &Audited, noted: Noted<'_>, error: Option<ErrorKind>) -> Entry
         result: error.map_or(OK, ErrorKind::name).to_owned(),
         micros: audited.micros(),
         correlation_id: correlation_id.to_owned(),
-        reason: if audited.is_repeated() { REPEATED } else { "" }.to_owned(),
+        reason: if audited.is_replayed() { REPEATED } else { "" }.to_owned(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::write_context::WriteContext;
 
 use crate::backlog::check::Names;
 use crate::backlog::find::Backlog;
@@ -19,10 +19,10 @@ use crate::{Ports, backlog, docsets, knowledge, sections};
 pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
     let caller = Caller::local("check", Access::Read);
     let project = async |slice| ports.projects.resolve(&caller, None, slice).await;
-    let mut findings = sections::check::check(ports, &project(Slice::Sections).await?).await?;
-    findings.extend(backlog::check::check(ports, &project(Slice::Backlog).await?).await?);
-    findings.extend(docsets::check::check(ports, &project(Slice::Docsets).await?).await?);
-    findings.extend(knowledge::check::check(ports, &project(Slice::Knowledge).await?).await?);
+    let mut findings = sections::check::check(ports, &project(Toolset::Sections).await?).await?;
+    findings.extend(backlog::check::check(ports, &project(Toolset::Backlog).await?).await?);
+    findings.extend(docsets::check::check(ports, &project(Toolset::Docsets).await?).await?);
+    findings.extend(knowledge::check::check(ports, &project(Toolset::Knowledge).await?).await?);
     Ok(findings)
 }
 
@@ -30,8 +30,8 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
 /// behind follow it, and of equal references the younger item gets a new one (rulings 3). An error
 /// means that nothing was begun.
 pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
-    let project = ports.projects.resolve(&caller, None, Slice::Backlog).await?;
-    let act = Act {
+    let project = ports.projects.resolve(&caller, None, Toolset::Backlog).await?;
+    let act = WriteContext {
         caller: Arc::new(caller),
         tool: "check --fix",
         reason: "two items had one reference".to_owned(),

@@ -3,16 +3,21 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Commit, Committed, Reads, Snapshot};
-use reqlore_domain::ports::endpoint::{Call, ToolSpec};
+use reqlore_domain::ports::documents::{Change, Commit, Committed, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{Call, ToolSpec};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
 
 /// Everything that happens in one call happens in its name, and at one time.
-pub(crate) fn act(ports: &Ports, call: &Call, spec: &ToolSpec, reason: impl Into<String>) -> Act {
-    Act {
+pub(crate) fn act(
+    ports: &Ports,
+    call: &Call,
+    spec: &ToolSpec,
+    reason: impl Into<String>,
+) -> WriteContext {
+    WriteContext {
         caller: call.caller.clone(),
         tool: spec.name,
         reason: reason.into(),
@@ -30,8 +35,8 @@ pub(crate) fn act(ports: &Ports, call: &Call, spec: &ToolSpec, reason: impl Into
 pub(crate) async fn edit<T: Send + 'static>(
     ports: &Ports,
     project: &ProjectKey,
-    reads: Reads,
-    act: Act,
+    reads: ReadSet,
+    act: WriteContext,
     mut decide: impl FnMut(&Snapshot) -> Result<(Vec<Change>, T)> + Send + 'static,
 ) -> Result<(T, Committed)> {
     let outcome: Arc<Mutex<Option<(T, String)>>> = Arc::default();
@@ -52,9 +57,9 @@ pub(crate) async fn edit<T: Send + 'static>(
         return Err(Error::new(ErrorKind::Internal, "The storage committed without a decision."));
     };
     if !committed.versions.is_empty() {
-        let Act { caller, reason, audited, .. } = &act;
+        let WriteContext { caller, reason, audited, .. } = &act;
         if let Some(audited) = audited {
-            audited.wrote();
+            audited.mark_written();
         }
         tracing::info!(caller = caller.name, %project, changed, reason, "committed");
     }

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use reqlore_domain::audit::Target;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{
-    Asked, Begun, Call, Completion, Content, Endpoint, Prompt, PromptSpec, Reply, Resources,
-    TemplateSpec, ToolSpec,
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
+    ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
-use reqlore_domain::ports::projects::Slice;
 use tracing::Instrument;
 
 use crate::audit::{self, Noted};
@@ -49,7 +49,7 @@ impl Application {
         };
         let _turn = turns.wait(&once.key).await;
         if let Some(reply) = once::again(&*ports.answers, &once, ports.clock.now()).await? {
-            call.audited.as_ref().inspect(|audited| audited.repeats());
+            call.audited.as_ref().inspect(|audited| audited.mark_replayed());
             return Ok(reply);
         }
         call.once = Some(once.clone());
@@ -72,22 +72,22 @@ impl Application {
 
     /// Resources and prompts are the backlog's.
     fn has_backlog(&self) -> bool {
-        self.context.ports.settings.toolsets.contains(&Slice::Backlog)
+        self.context.ports.settings.toolsets.contains(&Toolset::Backlog)
     }
 }
 
 const READ: &str = "resources/read";
 const PROMPT: &str = "prompts/get";
 
-fn noted<'a>(asked: &'a Asked, action: &'a str) -> Noted<'a> {
-    let Asked { caller, correlation_id, name, arguments, .. } = asked;
+fn noted<'a>(asked: &'a ResourceRequest, action: &'a str) -> Noted<'a> {
+    let ResourceRequest { caller, correlation_id, name, arguments, .. } = asked;
     let mut targets = vec![Target::read(audit::short(name))];
     targets.extend(audit::targets(arguments));
     Noted { caller, correlation_id, action, targets }
 }
 
 #[async_trait]
-impl Endpoint for Application {
+impl ApplicationService for Application {
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         let specs = self.tools.iter().map(|(spec, _)| spec);
         specs.filter(|spec| caller.may(spec.access)).collect()
@@ -131,10 +131,10 @@ impl Endpoint for Application {
         }
     }
 
-    async fn read(&self, asked: Asked) -> Result<Content> {
+    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
         let recorder = &self.context.recorder;
         // Who asked once is on record.
-        let audited = if asked.again { None } else { recorder.begin() };
+        let audited = if asked.is_poll { None } else { recorder.begin() };
         let span = tracing::error_span!("read", uri = asked.name, id = %asked.correlation_id);
         let reading = async {
             self.admit(&asked.caller, READ)?;
@@ -148,7 +148,7 @@ impl Endpoint for Application {
         if self.has_backlog() { prompts::ALL.iter().map(|p| &p.spec).collect() } else { Vec::new() }
     }
 
-    async fn prompt(&self, asked: Asked) -> Result<Prompt> {
+    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt> {
         let recorder = &self.context.recorder;
         let audited = recorder.begin();
         let span = tracing::error_span!("prompt", name = asked.name, id = %asked.correlation_id);
@@ -160,7 +160,12 @@ impl Endpoint for Application {
         recorder.end(audited.as_ref(), || noted(&asked, PROMPT), outcome).await
     }
 
-    async fn complete(&self, caller: &Arc<Caller>, _: &str, begun: Begun) -> Result<Completion> {
+    async fn complete(
+        &self,
+        caller: &Arc<Caller>,
+        _: &str,
+        begun: CompletionRequest,
+    ) -> Result<Completion> {
         self.admit(caller, "completion/complete")?;
         if !self.has_backlog() {
             return Ok(Completion::default());

@@ -5,12 +5,12 @@
 //! within the caller's reach; who reaches none at all gets no further than this.
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Access, Caller, Reach, Role};
-use reqlore_domain::ports::projects::Projects;
+use reqlore_domain::identity::{Access, Caller, ProjectScope, Role};
+use reqlore_domain::ports::project_resolver::ProjectResolver;
 
 /// May this caller do `what`, which needs `access`?
 pub(crate) fn admit(
-    projects: &dyn Projects,
+    projects: &dyn ProjectResolver,
     caller: &Caller,
     access: Access,
     what: &str,
@@ -26,7 +26,7 @@ pub(crate) fn admit(
         };
         return forbidden(format!("{what} writes, and {} may only read: {way_out}.", caller.name));
     }
-    if caller.reach == Reach::Anywhere {
+    if caller.reach == ProjectScope::Anywhere {
         return Ok(());
     }
     let project = &caller.project;

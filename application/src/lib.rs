@@ -31,15 +31,15 @@ mod upkeep;
 use std::sync::Arc;
 
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::answers::Answers;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentRepository;
-use reqlore_domain::ports::endpoint::ToolSpec;
+use reqlore_domain::ports::id_generator::IdGenerator;
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::ports::ids::Ids;
-use reqlore_domain::ports::projects::{Projects, Slice};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::ports::service::ToolSpec;
 
 use audit::Recorder;
 use backlog::changed::Changed;
@@ -57,12 +57,12 @@ pub struct Ports {
     /// The files of the server's root, where documents are kept elsewhere: `ixchel_sync` takes them
     /// over (S4; rulings 5).
     pub tree: Option<Arc<dyn DocumentRepository>>,
-    pub projects: Arc<dyn Projects>,
+    pub projects: Arc<dyn ProjectResolver>,
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn IdGenerator>,
     /// The answers of writes that may be sent twice.
-    pub answers: Arc<dyn Answers>,
+    pub answers: Arc<dyn IdempotencyStore>,
     /// Where every call is recorded, if it is.
     pub audit: Option<Arc<dyn AuditLog>>,
     pub settings: Settings,
@@ -72,7 +72,7 @@ pub struct Ports {
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Which slices' tools there are.
-    pub toolsets: Vec<Slice>,
+    pub toolsets: Vec<Toolset>,
     /// Where the lines of requirements are wrapped, in characters; 0 is off (S1 R.2).
     pub wrap_columns: usize,
 }
@@ -80,7 +80,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            toolsets: Slice::ALL.to_vec(),
+            toolsets: Toolset::ALL.to_vec(),
             wrap_columns: reqlore_domain::sections::wrap::COLUMNS,
         }
     }

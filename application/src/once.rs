@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, Reach};
-use reqlore_domain::ports::answers::{Answers, Earlier, Once};
-use reqlore_domain::ports::endpoint::{Call, Reply};
+use reqlore_domain::identity::{Caller, ProjectScope};
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::service::{Call, Reply};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -44,31 +44,31 @@ struct Kept {
 }
 
 /// The name of a call that carries a key.
-pub(crate) fn of(call: &Call) -> Option<Once> {
+pub(crate) fn of(call: &Call) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
     let Caller { name, reach, project, .. } = &*call.caller;
     // Another token of the same user must not learn what its projects do not include.
     let reach = match reach {
-        Reach::Anywhere | Reach::Configured => String::new(),
-        Reach::Only(projects) => {
+        ProjectScope::Anywhere | ProjectScope::Configured => String::new(),
+        ProjectScope::Only(projects) => {
             projects.iter().map(ProjectKey::as_str).collect::<Vec<_>>().join(",")
         }
     };
     let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
-    Some(Once::new(&[name, &reach, key], &[project.as_str(), &call.name, &arguments]))
+    Some(IdempotencyKey::new(&[name, &reach, key], &[project.as_str(), &call.name, &arguments]))
 }
 
 /// What was answered under this key, if something was.
 pub(crate) async fn again(
-    answers: &dyn Answers,
-    once: &Once,
+    answers: &dyn IdempotencyStore,
+    once: &IdempotencyKey,
     now: Timestamp,
 ) -> Result<Option<Reply>> {
-    let earlier = answers.earlier(&once.key).await?.filter(|earlier| earlier.counts_at(now));
+    let earlier = answers.find_record(&once.key).await?.filter(|earlier| earlier.is_valid_at(now));
     earlier.map(|earlier| replay(once, &earlier, now)).transpose()
 }
 
-fn replay(once: &Once, earlier: &Earlier, now: Timestamp) -> Result<Reply> {
+fn replay(once: &IdempotencyKey, earlier: &IdempotencyRecord, now: Timestamp) -> Result<Reply> {
     let refused = |message| Err(Error::new(ErrorKind::Conflict, message));
     if earlier.request != once.request {
         return refused(
@@ -95,10 +95,10 @@ fn replay(once: &Once, earlier: &Earlier, now: Timestamp) -> Result<Reply> {
 }
 
 /// Keeps what was answered. It is done whatever comes of this, so a failure is for the log.
-pub(crate) async fn keep(answers: &dyn Answers, once: &Once, reply: &Reply) {
+pub(crate) async fn keep(answers: &dyn IdempotencyStore, once: &IdempotencyKey, reply: &Reply) {
     let kept = Kept { text: reply.text.clone(), data: Arc::clone(&reply.data) };
     let Ok(kept) = serde_json::to_string(&kept) else { return };
-    if let Err(error) = answers.keep(&once.key, kept).await {
+    if let Err(error) = answers.save_response(&once.key, kept).await {
         tracing::warn!(%error, "the answer of a write was not kept for a repetition");
     }
 }

@@ -4,15 +4,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use reqlore_domain::audit::{Entry, Verifier};
+use reqlore_domain::audit::{AuditEvent, Verifier};
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::{Access, Caller, Presented, Role, Token, TokenId, User, UserName};
-use reqlore_domain::ports::act::Act;
+use reqlore_domain::identity::{
+    Access, Caller, PresentedToken, Role, Token, TokenId, User, UserName,
+};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::endpoint::{Asked, Call, Endpoint, Reply, Unobserved};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, NoProgress, Reply, ResourceRequest,
+};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
@@ -71,7 +75,7 @@ impl Team {
             users: Vec::new(),
             tokens: Vec::new(),
             decide: Box::new(move |_, _| Ok(vec![change.clone()])),
-            act: Act {
+            act: WriteContext {
                 caller: Arc::new(Caller::local("admin", Access::Write)),
                 tool: "test",
                 reason: String::new(),
@@ -137,7 +141,7 @@ impl Team {
             correlation_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
-            observer: Arc::new(Unobserved),
+            observer: Arc::new(NoProgress),
             idempotency_key: key.map(str::to_owned),
             audited: None,
             once: None,
@@ -151,7 +155,7 @@ impl Team {
     }
 
     /// The rows so far, of a chain that is whole.
-    pub(crate) async fn rows(&self) -> Vec<Entry> {
+    pub(crate) async fn rows(&self) -> Vec<AuditEvent> {
         self.application.context.recorder.flush().await.unwrap();
         let rows = self.store.rows(1, usize::MAX).await.unwrap();
         let mut verifier = Verifier::default();
@@ -160,20 +164,20 @@ impl Team {
     }
 }
 
-pub(crate) fn presented(letter: char) -> Presented {
-    Presented::new(&letter.to_string().repeat(12), SECRET).unwrap()
+pub(crate) fn presented(letter: char) -> PresentedToken {
+    PresentedToken::new(&letter.to_string().repeat(12), SECRET).unwrap()
 }
 
 pub(crate) fn id(letter: char) -> TokenId {
     presented(letter).id
 }
 
-pub(crate) fn asked(caller: &Arc<Caller>, name: &str) -> Asked {
-    Asked {
+pub(crate) fn asked(caller: &Arc<Caller>, name: &str) -> ResourceRequest {
+    ResourceRequest {
         caller: Arc::clone(caller),
         correlation_id: "asked-1".to_owned(),
         name: name.to_owned(),
         arguments: json!({ "epic": "EP-001" }).as_object().cloned().unwrap(),
-        again: false,
+        is_poll: false,
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, Result};
-use reqlore_domain::identity::{Access, Caller, Reach};
-use reqlore_domain::ports::act::Act;
+use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, MockDocumentRepository, Reads,
+    Change, Commit, DocumentRepository, MockDocumentRepository, ReadSet,
 };
-use reqlore_domain::ports::endpoint::{
-    ArgumentOf, Asked, Begun, Call, Completion, Content, Endpoint, Prompt, Reply, Resources,
-    Unobserved,
-};
-use reqlore_domain::ports::ids::{CountedIds, Ids};
+use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
 use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, CompletionTarget, Content, NoProgress,
+    Prompt, Reply, ResourceRequest, Resources,
+};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
@@ -29,11 +29,11 @@ pub(crate) struct Testing {
     pub(crate) store: Arc<dyn DocumentRepository>,
     pub(crate) tree: Option<Arc<dyn DocumentRepository>>,
     pub(crate) search: Arc<dyn SearchIndex>,
-    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) access: Access,
     /// Those that are configured beside the default one.
     pub(crate) projects: Vec<ProjectKey>,
-    pub(crate) reach: Reach,
+    pub(crate) reach: ProjectScope,
     /// The caller's.
     pub(crate) project: ProjectKey,
 }
@@ -47,7 +47,7 @@ impl Testing {
             ids: Arc::new(CountedIds::default()),
             access: Access::Write,
             projects: Vec::new(),
-            reach: Reach::Anywhere,
+            reach: ProjectScope::Anywhere,
             project: ProjectKey::default(),
         }
     }
@@ -96,7 +96,7 @@ impl Testing {
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),
-            observer: Arc::new(Unobserved),
+            observer: Arc::new(NoProgress),
             idempotency_key: None,
             audited: None,
             once: None,
@@ -133,7 +133,7 @@ impl Testing {
     }
 
     async fn change(&self, change: Change) {
-        let act = Act {
+        let act = WriteContext {
             caller: Arc::new(Caller::local("editor", Access::Write)),
             tool: "editor",
             reason: String::new(),
@@ -142,7 +142,7 @@ impl Testing {
             audited: None,
             once: None,
         };
-        let reads = Reads::of(vec![change.id().clone()]);
+        let reads = ReadSet::of(vec![change.id().clone()]);
         let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act };
         self.store.commit(&self.project, commit).await.unwrap();
     }
@@ -158,13 +158,13 @@ impl Testing {
         Arc::new(Caller { reach, project, ..Caller::local("tester", self.access) })
     }
 
-    fn asked(&self, name: &str, arguments: &Value) -> Asked {
-        Asked {
+    fn asked(&self, name: &str, arguments: &Value) -> ResourceRequest {
+        ResourceRequest {
             caller: self.caller(),
             correlation_id: "test".to_owned(),
             name: name.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
-            again: false,
+            is_poll: false,
         }
     }
 
@@ -182,11 +182,12 @@ impl Testing {
 
     pub(crate) async fn complete(
         &self,
-        of: ArgumentOf,
+        of: CompletionTarget,
         argument: &str,
         value: &str,
     ) -> Result<Completion> {
-        let begun = Begun { of, argument: argument.to_owned(), value: value.to_owned() };
+        let begun =
+            CompletionRequest { of, argument: argument.to_owned(), value: value.to_owned() };
         self.application().complete(&self.caller(), "test", begun).await
     }
 }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use reqlore_domain::ports::answers::{Answers, Earlier};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::time::Timestamp;
 
 use crate::audit::Recorder;
@@ -19,7 +19,7 @@ const DAY: i64 = 24 * HOUR;
 /// Keeps a server that runs for months in order.
 pub struct Upkeep {
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) answers: Arc<dyn Answers>,
+    pub(crate) answers: Arc<dyn IdempotencyStore>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) authenticator: Option<Arc<TokenAuthenticator>>,
     /// How many days rows of the audit are kept.
@@ -92,7 +92,9 @@ impl Upkeep {
     }
 
     async fn forget(&self, now: Timestamp) -> StoreResult<()> {
-        self.answers.forget(Timestamp::new(now.seconds() - Earlier::SECONDS, 0)).await
+        self.answers
+            .expire_records(Timestamp::new(now.seconds() - IdempotencyRecord::SECONDS, 0))
+            .await
     }
 
     async fn prune(&self, now: Timestamp) -> StoreResult<()> {

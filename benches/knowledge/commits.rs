@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, Reads};
+use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, ReadSet};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_sled::SledStore;
@@ -61,9 +61,9 @@ async fn write(store: Arc<dyn DocumentRepository>, caller: usize) -> Result<Vec<
         let id = DocumentId::section(format!("caller-{caller}"));
         let put = Change::put(id.clone(), format!("**1.** commit {number}\n"));
         let commit = Commit {
-            reads: Reads::of(vec![id]),
+            reads: ReadSet::of(vec![id]),
             decide: Box::new(move |_| Ok(vec![put.clone()])),
-            act: Act {
+            act: WriteContext {
                 caller: Arc::new(Caller::local("bench", Access::Write)),
                 tool: "bench",
                 reason: String::new(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use reqlore_domain::identity::Presented;
+use reqlore_domain::identity::PresentedToken;
 
 use crate::Result;
 use crate::connection::{Connection, head, request};
@@ -96,7 +96,7 @@ fn guess(address: SocketAddr, number: u8, done: &AtomicUsize) -> Result<()> {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     while done.fetch_add(1, Ordering::Relaxed) < BAD_LOGINS {
         let id = format!("{number:04}{:08}", done.load(Ordering::Relaxed));
-        let token = Presented::new(&id, &"s".repeat(32)).ok_or("no token")?.reveal();
+        let token = PresentedToken::new(&id, &"s".repeat(32)).ok_or("no token")?.reveal();
         let status = connection.ask(&request(address, &token, body))?.status;
         if status != 401 && status != 429 {
             return Err(format!("a bad login was answered with {status}").into());

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use reqlore_application::identity::authenticate::TokenAuthenticator;
 use reqlore_application::{Application, Ports, Settings};
-use reqlore_domain::identity::{Access, Caller, Presented, Role, Token, User, UserName};
+use reqlore_domain::identity::{Access, Caller, PresentedToken, Role, Token, User, UserName};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_fs::FsStore;
 use reqlore_storage_memory::{MemoryIndex, NamedProjects};
@@ -45,7 +45,7 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
 async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
     let authenticator = authenticator(store);
     let shown = (0..SHOWN).map(|number| presented(number * 19)).collect::<Result<Vec<_>>>()?;
-    let texts: Vec<String> = shown.iter().map(Presented::reveal).collect();
+    let texts: Vec<String> = shown.iter().map(PresentedToken::reveal).collect();
     let clock = Instant::now();
     for _ in 0..SHOWN {
         store.epoch().await?;
@@ -107,7 +107,7 @@ fn authenticator(store: &Arc<dyn Store>) -> TokenAuthenticator {
         projects: Arc::new(NamedProjects(Vec::new())),
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(NOW),
-        ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
+        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
         answers: Arc::clone(store) as _,
         audit: None,
         settings: Settings::default(),
@@ -140,7 +140,7 @@ async fn put(store: &dyn Store) -> Result<()> {
             users: Vec::new(),
             tokens: Vec::new(),
             decide: Box::new(move |_, _| Ok(changes.clone())),
-            act: Act {
+            act: WriteContext {
                 caller: Arc::new(Caller::local("bench", Access::Write)),
                 tool: "bench",
                 reason: String::new(),
@@ -155,7 +155,7 @@ async fn put(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-fn presented(number: usize) -> Result<Presented> {
+fn presented(number: usize) -> Result<PresentedToken> {
     let id = format!("bench{number:07}");
-    Ok(Presented::new(&id, &format!("{number:032}")).ok_or("no token")?)
+    Ok(PresentedToken::new(&id, &format!("{number:032}")).ok_or("no token")?)
 }

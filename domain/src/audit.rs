@@ -26,9 +26,9 @@ pub const UNCONFIRMED: &str = "audit/unconfirmed";
 /// Longer texts of callers are cut; an audit is no second copy of what they wrote.
 const MOST: usize = 500;
 
-/// One act, as the audit keeps it. Secrets are taken out by [`Row::after`].
+/// One act, as the audit keeps it. Secrets are taken out by [`AuditRow::after`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct AuditEvent {
     pub at: Timestamp,
     /// The user's name; empty where nobody was recognised.
     pub user: String,
@@ -116,12 +116,12 @@ impl From<Hash> for String {
 
 /// The newest row, as far as the next one needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct ChainHead {
     pub number: u64,
     pub hash: Hash,
 }
 
-impl Default for Head {
+impl Default for ChainHead {
     /// Before the first row.
     fn default() -> Self {
         Self { number: 0, hash: Hash::FIRST }
@@ -130,28 +130,28 @@ impl Default for Head {
 
 /// A sealed row. Storages keep and copy it as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct AuditRow {
     /// Counted from 1, without gaps.
     pub number: u64,
     pub hash: Hash,
-    /// The [`Entry`] in JSON, word for word what was sealed.
+    /// The [`AuditEvent`] in JSON, word for word what was sealed.
     pub text: Arc<str>,
 }
 
-impl Row {
+impl AuditRow {
     /// Seals an entry behind the newest row.
-    pub fn after(head: Head, entry: Entry) -> Self {
+    pub fn after(head: ChainHead, entry: AuditEvent) -> Self {
         let text = serde_json::to_string(&entry.clean()).unwrap_or_default();
         let number = head.number + 1;
         Self { number, hash: seal(head.hash, number, &text), text: text.into() }
     }
 
-    pub fn head(&self) -> Head {
-        Head { number: self.number, hash: self.hash }
+    pub fn head(&self) -> ChainHead {
+        ChainHead { number: self.number, hash: self.hash }
     }
 
     /// `None` when a later version wrote what this one can't read.
-    pub fn entry(&self) -> Option<Entry> {
+    pub fn entry(&self) -> Option<AuditEvent> {
         serde_json::from_str(&self.text).ok()
     }
 
@@ -161,7 +161,7 @@ impl Row {
     }
 }
 
-impl Entry {
+impl AuditEvent {
     /// It has nobody's name on it.
     fn of_nobody(action: &str, reason: String, at: Timestamp) -> Self {
         Self {
@@ -229,7 +229,7 @@ fn seal(previous: Hash, number: u64, text: &str) -> Hash {
 #[derive(Debug, Default)]
 pub struct Verifier {
     /// The newest row so far.
-    newest: Option<Head>,
+    newest: Option<ChainHead>,
     /// The row before the first one, of which only its seal is left.
     cut: Option<u64>,
     /// Some row said that those up to this number were too old.
@@ -239,20 +239,20 @@ pub struct Verifier {
 
 impl Verifier {
     /// Takes the next rows in. An error names the first row that is wrong.
-    pub fn next(&mut self, rows: &[Row]) -> Result<(), Broken> {
+    pub fn next(&mut self, rows: &[AuditRow]) -> Result<(), ChainError> {
         for row in rows {
             match self.newest {
                 Some(newest) => {
                     let expected = newest.number + 1;
                     if row.number != expected {
-                        return Err(Broken::Missing { number: expected });
+                        return Err(ChainError::Missing { number: expected });
                     }
                     if !row.follows(newest.hash) {
-                        return Err(Broken::Changed { number: row.number });
+                        return Err(ChainError::Changed { number: row.number });
                     }
                 }
                 None if row.number == 1 && !row.follows(Hash::FIRST) => {
-                    return Err(Broken::Changed { number: 1 });
+                    return Err(ChainError::Changed { number: 1 });
                 }
                 // What stood before it is gone, and with it what it was sealed behind.
                 None if row.number > 1 => self.cut = Some(row.number - 1),
@@ -268,9 +268,9 @@ impl Verifier {
     }
 
     /// How many rows there were and which was the newest, when all of them were there.
-    pub fn finish(self) -> Result<(u64, Head), Broken> {
+    pub fn finish(self) -> Result<(u64, ChainHead), ChainError> {
         match self.cut {
-            Some(cut) if self.pruned < cut => Err(Broken::Missing { number: cut }),
+            Some(cut) if self.pruned < cut => Err(ChainError::Missing { number: cut }),
             _ => Ok((self.rows, self.newest.unwrap_or_default())),
         }
     }
@@ -278,14 +278,14 @@ impl Verifier {
 
 /// What is wrong with a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Broken {
+pub enum ChainError {
     /// This row was changed, or the one before it.
     Changed { number: u64 },
     /// This row is not there, and no row says that it was too old.
     Missing { number: u64 },
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ChainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Changed { number } => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use reqlore_domain::identity::Presented;
+use reqlore_domain::identity::PresentedToken;
 use serde_json::Value;
 
 use crate::client::{project, reqlore};
@@ -25,10 +25,10 @@ fn json(folder: &Path, command: &str) -> Value {
 }
 
 /// A new token, as a shell would take it.
-fn token(folder: &Path, command: &str) -> Presented {
+fn token(folder: &Path, command: &str) -> PresentedToken {
     let (code, shown, told) = both(folder, command);
     assert_eq!(code, 0, "{command}: {told}");
-    let token = Presented::parse(shown.strip_suffix('\n').unwrap());
+    let token = PresentedToken::parse(shown.strip_suffix('\n').unwrap());
     let token = token.unwrap_or_else(|| panic!("{shown}"));
     assert!(told.contains(token.id.as_str()) && !told.contains(&token.reveal()), "{told}");
     token

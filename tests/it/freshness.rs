@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{Call, Endpoint, Unobserved};
+use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress};
 use reqlore_search::{Config, Index};
 use reqlore_storage_fs::{FsProjects, FsStore};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn application(root: PathBuf, cache: Option<PathBuf>) -> Application {
         projects: Arc::new(FsProjects::new(&config)),
         search: Arc::new(Index::new(Config::default())),
         clock: Arc::new(reqlore_domain::time::Timestamp::default()),
-        ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
+        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
         tree: None,
         settings: Settings::default(),
     })
@@ -128,7 +128,7 @@ async fn call(application: &Application, tool: &str, arguments: Value) -> Result
         correlation_id: "test".to_owned(),
         name: tool.to_owned(),
         arguments: arguments.as_object().unwrap().clone(),
-        observer: Arc::new(Unobserved),
+        observer: Arc::new(NoProgress),
         idempotency_key: None,
         audited: None,
         once: None,

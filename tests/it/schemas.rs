@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{Call, Endpoint, ToolSpec, Unobserved};
+use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress, ToolSpec};
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Map, Value, json};
 
@@ -41,7 +41,7 @@ fn application() -> Application {
         projects: Arc::new(NamedProjects::default()),
         search: Arc::new(MemoryIndex::default()),
         clock: Arc::new(reqlore_domain::time::Timestamp::default()),
-        ids: Arc::new(reqlore_domain::ports::ids::CountedIds::default()),
+        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
         answers: Arc::new(MemoryStore::default()),
         audit: None,
         tree: None,
@@ -220,7 +220,7 @@ proptest! {
                 idempotency_key: None,
                 audited: None,
                 once: None,
-                observer: Arc::new(Unobserved),
+                observer: Arc::new(NoProgress),
                 correlation_id: String::new(),
                 name: spec.name.to_owned(),
                 arguments: arguments.clone(),
@@ -252,7 +252,7 @@ fn every_broken_constraint_is_named_at_once() {
         idempotency_key: None,
         audited: None,
         once: None,
-        observer: Arc::new(Unobserved),
+        observer: Arc::new(NoProgress),
         correlation_id: String::new(),
         name: "reqlix_set_requirements".to_owned(),
         arguments: arguments.as_object().unwrap().clone(),
@@ -288,7 +288,7 @@ fn every_tool_answers_the_arguments_that_fit() {
             idempotency_key: None,
             audited: None,
             once: None,
-            observer: Arc::new(Unobserved),
+            observer: Arc::new(NoProgress),
             correlation_id: String::new(),
             name: spec.name.to_owned(),
             arguments,

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_domain::document::{BACKLOG, DocumentId, Kind, folder_of};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, Reads};
+use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, ReadSet};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 use reqlore_application::{Application, Ports, Settings};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::embedder::Embedder;
-use reqlore_domain::ports::ids::CountedIds;
+use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{Config, Index};
@@ -315,7 +315,7 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
         }
     };
     let put = Change::put(id.clone(), text.to_owned());
-    let act = Act {
+    let act = WriteContext {
         caller: Arc::new(Caller::local("editor", Access::Write)),
         tool: "editor",
         reason: String::new(),
@@ -324,7 +324,7 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
         audited: None,
         once: None,
     };
-    let reads = Reads::of(vec![id]);
+    let reads = ReadSet::of(vec![id]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind, MAX_BYTES, Version};
 use reqlore_domain::identity::{Token, User};
@@ -124,7 +124,7 @@ pub(crate) enum Line {
     Mark(Mark),
     User(User),
     Token(Token),
-    Row(Row),
+    AuditRow(AuditRow),
 }
 
 impl Line {
@@ -137,7 +137,7 @@ impl Line {
         } else if line.starts_with(b"{\"token\":") {
             team::decode_token(line).map(Self::Token)
         } else if line.starts_with(b"{\"audit\":") {
-            team::decode_row(line).map(Self::Row)
+            team::decode_row(line).map(Self::AuditRow)
         } else {
             decode(line).map(Self::Record)
         }

@@ -50,5 +50,5 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
     let outcome = tokio::task::spawn_blocking(work).await;
-    outcome.unwrap_or_else(|error| Err(StoreError::Fault(error.to_string())))
+    outcome.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
 }

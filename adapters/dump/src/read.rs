@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::ports::archive::{Identities, Mark, Record, Source};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sha2::{Digest, Sha256};
@@ -68,7 +68,7 @@ impl Source for Records {
         Ok(std::mem::take(&mut self.behind()?.identities))
     }
 
-    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
         self.behind()?;
         self.read(Reader::rows).await
     }
@@ -80,7 +80,7 @@ impl Records {
         read: impl FnOnce(&mut Reader) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let Some(mut reader) = self.reader.take() else {
-            return Err(StoreError::Fault("a dump is read on after an error".to_owned()));
+            return Err(StoreError::Internal("a dump is read on after an error".to_owned()));
         };
         let (reader, found) = blocking(move || {
             let found = read(&mut reader)?;
@@ -93,7 +93,8 @@ impl Records {
 
     /// Behind all records.
     fn behind(&mut self) -> StoreResult<&mut Reader> {
-        let early = || StoreError::Fault("the rest of a dump stands behind its records".to_owned());
+        let early =
+            || StoreError::Internal("the rest of a dump stands behind its records".to_owned());
         self.reader.as_mut().filter(|reader| reader.behind).ok_or_else(early)
     }
 }
@@ -109,7 +110,7 @@ struct Reader {
     /// These are read when the records end, and with them the first row of the audit.
     marks: Vec<Mark>,
     identities: Identities,
-    row: Option<Row>,
+    row: Option<AuditRow>,
     /// All of these were read.
     behind: bool,
     ended: bool,
@@ -173,7 +174,7 @@ impl Reader {
                 Some(Line::Mark(mark)) => self.marks.push(mark),
                 Some(Line::User(user)) => self.identities.users.push(user),
                 Some(Line::Token(token)) => self.identities.tokens.push(token),
-                Some(Line::Row(row)) => (self.row, self.behind) = (Some(row), true),
+                Some(Line::AuditRow(row)) => (self.row, self.behind) = (Some(row), true),
                 None => self.behind = true,
             }
         }
@@ -181,16 +182,16 @@ impl Reader {
     }
 
     /// Of the audit; empty at the end.
-    fn rows(&mut self) -> StoreResult<Vec<Row>> {
+    fn rows(&mut self) -> StoreResult<Vec<AuditRow>> {
         let mut rows = Vec::new();
         let mut bytes = 0;
         while bytes < BATCH_BYTES {
             let line = match self.row.take() {
-                Some(row) => Some(Line::Row(row)),
+                Some(row) => Some(Line::AuditRow(row)),
                 None => self.next()?,
             };
             // Nothing else stands behind a row.
-            let Some(Line::Row(row)) = line else { break };
+            let Some(Line::AuditRow(row)) = line else { break };
             bytes += row.text.len() + BESIDE_BYTES;
             rows.push(row);
         }

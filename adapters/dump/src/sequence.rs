@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::document::{Document, DocumentId, MAX_BYTES, Version};
@@ -55,7 +55,7 @@ impl Sequence {
             Line::Mark(mark) => self.add_mark(mark),
             Line::User(user) => self.add_user(user),
             Line::Token(token) => self.add_token(token),
-            Line::Row(row) => self.add_row(row),
+            Line::AuditRow(row) => self.add_row(row),
         }
     }
 
@@ -139,7 +139,7 @@ impl Sequence {
         Ok(())
     }
 
-    pub(crate) fn add_row(&mut self, row: &Row) -> Result<(), String> {
+    pub(crate) fn add_row(&mut self, row: &AuditRow) -> Result<(), String> {
         let number = row.number;
         self.enter(Part::Audit, || format!("row {number} of the audit"))?;
         if number <= self.last_row {

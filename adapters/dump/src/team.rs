@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use reqlore_domain::audit::{Hash, Row};
+use reqlore_domain::audit::{AuditRow, Hash};
 use reqlore_domain::identity::{Access, Digest, Role, Token, TokenId, User, UserName};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -107,16 +107,16 @@ struct RowLine<'a> {
     text: Cow<'a, str>,
 }
 
-pub(crate) fn encode_row(row: &Row, line: &mut Vec<u8>) -> Result<(), String> {
-    let Row { number, hash, text } = row;
+pub(crate) fn encode_row(row: &AuditRow, line: &mut Vec<u8>) -> Result<(), String> {
+    let AuditRow { number, hash, text } = row;
     let written = RowLine { audit: *number, hash: hash.to_string().into(), text: (&**text).into() };
     write_line(&written, line)
 }
 
-pub(crate) fn decode_row(line: &[u8]) -> Result<Row, String> {
+pub(crate) fn decode_row(line: &[u8]) -> Result<AuditRow, String> {
     let RowLine { audit: number, hash, text } = parsed(line)?;
     let hash = Hash::try_from(hash.into_owned())?;
-    Ok(Row { number, hash, text: text.into() })
+    Ok(AuditRow { number, hash, text: text.into() })
 }
 
 fn token_id(text: &str) -> Result<TokenId, String> {

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::ports::archive::{Identities, Mark, Record, Sink};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use serde::Serialize;
@@ -47,7 +47,7 @@ impl Filling {
     }
 
     fn writer(&mut self) -> StoreResult<Writer> {
-        let gone = || StoreError::Fault("a dump is written on after an error".to_owned());
+        let gone = || StoreError::Internal("a dump is written on after an error".to_owned());
         self.writer.take().ok_or_else(gone)
     }
 
@@ -90,7 +90,7 @@ impl Sink for Filling {
         .await
     }
 
-    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
         self.write(move |writer| {
             rows.iter().try_for_each(|row| writer.add(row, Sequence::add_row, encode_row))
         })
@@ -121,20 +121,20 @@ impl Writer {
     ) -> StoreResult<()> {
         self.line.clear();
         let added = add(&mut self.sequence, what).and_then(|()| encode(what, &mut self.line));
-        added.map_err(StoreError::Fault)?;
+        added.map_err(StoreError::Internal)?;
         self.write()
     }
 
     fn line(&mut self, line: &impl Serialize) -> StoreResult<()> {
         self.line.clear();
-        write_line(line, &mut self.line).map_err(StoreError::Fault)?;
+        write_line(line, &mut self.line).map_err(StoreError::Internal)?;
         self.write()
     }
 
     fn write(&mut self) -> StoreResult<()> {
         self.line.push(b'\n');
         if self.line.len() > LINE_BYTES {
-            return Err(StoreError::Fault(format!("a line is longer than {LINE_BYTES} bytes")));
+            return Err(StoreError::Internal(format!("a line is longer than {LINE_BYTES} bytes")));
         }
         self.hash.update(&self.line);
         self.file.write_all(&self.line).map_err(|error| unavailable(&self.path, error))

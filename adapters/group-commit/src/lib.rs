@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use reqlore_domain::ports::documents::{Commit, Decided, Snapshot, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{Commit, Decision, Snapshot, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use tokio::sync::oneshot;
 
@@ -63,14 +63,14 @@ where
             let outcome = match ended {
                 Ok(()) => outcome,
                 // Also who was refused: it was refused in view of what is not there.
-                Err(error) => Err(error.again()),
+                Err(error) => Err(error.clone_for_group()),
             };
             tell(answer, outcome);
         })
     }
 
     fn refuse(self: Box<Self>, error: &StoreError) {
-        tell(self.answer, Err(error.again()));
+        tell(self.answer, Err(error.clone_for_group()));
     }
 }
 
@@ -91,10 +91,10 @@ impl<E: Engine> Writer<E> {
     ) -> StoreResult<T> {
         let (answer, answered) = oneshot::channel();
         let job = Box::new(Waiting { work, answer });
-        let ended = || StoreError::Fault("the writer has ended; nothing was written".to_owned());
+        let ended = || StoreError::Internal("the writer has ended; nothing was written".to_owned());
         self.queue.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())?;
         let unknown = "the writer broke off; whether this was written is not known: read it again";
-        answered.await.map_err(|_| StoreError::Fault(unknown.to_owned()))?
+        answered.await.map_err(|_| StoreError::Internal(unknown.to_owned()))?
     }
 }
 
@@ -109,18 +109,18 @@ impl<E> Drop for Writer<E> {
 }
 
 /// The decision of a commit. A panic in it is a fault of this commit alone.
-pub fn decided(
+pub fn decide(
     commit: &mut Commit,
     project: &ProjectKey,
     snapshot: &Snapshot,
-) -> StoreResult<Decided> {
-    unbroken(|| commit.decided(project, snapshot))
+) -> StoreResult<Decision> {
+    unbroken(|| commit.decide(project, snapshot))
 }
 
 /// The same for a decision about something else.
 pub fn unbroken<T>(decide: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
     let decided = catch_unwind(AssertUnwindSafe(decide));
-    decided.unwrap_or_else(|_| Err(StoreError::Fault("the decision panicked".to_owned())))
+    decided.unwrap_or_else(|_| Err(StoreError::Internal("the decision panicked".to_owned())))
 }
 
 fn work<E: Engine>(engine: &mut E, jobs: &Receiver<Box<dyn Job<E>>>) {

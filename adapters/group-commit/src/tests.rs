@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::Reads;
+use reqlore_domain::ports::documents::ReadSet;
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
 
 use super::*;
@@ -38,7 +38,7 @@ impl Engine for Counting {
 
 impl Counting {
     fn apply(&mut self, mut commit: Commit) -> StoreResult<()> {
-        decided(&mut commit, &ProjectKey::default(), &Snapshot::default())?;
+        decide(&mut commit, &ProjectKey::default(), &Snapshot::default())?;
         self.log.lock().unwrap().push("apply");
         Ok(())
     }
@@ -47,12 +47,12 @@ impl Counting {
 fn commit(decide: impl FnMut() + Send + 'static) -> Commit {
     let mut decide = decide;
     Commit {
-        reads: Reads::of(vec![DocumentId::section("a")]),
+        reads: ReadSet::of(vec![DocumentId::section("a")]),
         decide: Box::new(move |_| {
             decide();
             Ok(Vec::new())
         }),
-        act: Act {
+        act: WriteContext {
             caller: Arc::new(Caller::local("tester", Access::Write)),
             tool: "group-commit",
             reason: String::new(),
@@ -113,7 +113,7 @@ fn a_panic_in_a_decision_harms_no_other() {
     let (writer, _, open) = start(|| Ok(()));
     let commits = vec![commit(|| ()), commit(|| panic!("on purpose")), commit(|| ())];
     let outcomes = run_all(&writer, &open, commits);
-    assert!(matches!(outcomes[1], Err(StoreError::Fault(_))), "{outcomes:?}");
+    assert!(matches!(outcomes[1], Err(StoreError::Internal(_))), "{outcomes:?}");
     assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
 }
 
@@ -130,7 +130,7 @@ fn a_group_that_is_not_durable_is_acknowledged_to_nobody() {
 fn a_panic_of_the_engine_is_told_and_the_next_group_runs() {
     let (writer, log, open) = start(|| panic!("on purpose"));
     let outcomes = run_all(&writer, &open, vec![commit(|| ())]);
-    assert!(matches!(outcomes[0], Err(StoreError::Fault(_))), "{outcomes:?}");
+    assert!(matches!(outcomes[0], Err(StoreError::Internal(_))), "{outcomes:?}");
     drop(open);
     drop(writer);
     assert_eq!(log.lock().unwrap().last(), Some(&"abort"));

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::{
-    Asked, Begun, Call, Completion, Content, Endpoint, Observer, Prompt, Reply, Resources,
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, Content, ProgressSink, Prompt, Reply,
+    ResourceRequest, Resources,
 };
 use serde_json::{Map, Value};
 
@@ -16,7 +17,7 @@ use crate::asker::Asker;
 /// Asks on behalf of one caller. Cloning shares the endpoint.
 #[derive(Clone)]
 pub(crate) struct Guarded {
-    pub(crate) endpoint: Arc<dyn Endpoint>,
+    pub(crate) endpoint: Arc<dyn ApplicationService>,
     pub(crate) asker: Asker,
 }
 
@@ -26,7 +27,7 @@ impl Guarded {
         name: String,
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn ProgressSink>,
     ) -> Result<Reply> {
         let call = Call {
             caller: Arc::clone(&self.asker.caller),
@@ -63,7 +64,7 @@ impl Guarded {
         guard(self.endpoint.prompt(self.asked(name, arguments, false))).await
     }
 
-    pub(crate) async fn complete(&self, begun: Begun) -> Result<Completion> {
+    pub(crate) async fn complete(&self, begun: CompletionRequest) -> Result<Completion> {
         let Asker { caller, request_id, .. } = &self.asker;
         guard(self.endpoint.complete(caller, request_id, begun)).await
     }
@@ -77,9 +78,9 @@ impl Guarded {
         guard(self.endpoint.resources_changed(&self.asker.caller)).await
     }
 
-    fn asked(&self, name: String, arguments: Map<String, Value>, again: bool) -> Asked {
+    fn asked(&self, name: String, arguments: Map<String, Value>, is_poll: bool) -> ResourceRequest {
         let caller = Arc::clone(&self.asker.caller);
-        Asked { caller, correlation_id: self.id(), name, arguments, again }
+        ResourceRequest { caller, correlation_id: self.id(), name, arguments, is_poll }
     }
 
     fn id(&self) -> String {

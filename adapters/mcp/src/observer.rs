@@ -1,6 +1,6 @@
 //! A call's line to whoever made it: MCP's progress and cancellation.
 
-use reqlore_domain::ports::endpoint::Observer;
+use reqlore_domain::ports::service::ProgressSink;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
@@ -31,7 +31,7 @@ pub(crate) fn line(context: &RequestContext<RoleServer>) -> (Line, Told) {
     (line, Told { peer, cancelled, progress })
 }
 
-impl Observer for Line {
+impl ProgressSink for Line {
     fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
     }

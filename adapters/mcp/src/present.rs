@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact;
-use reqlore_domain::ports::endpoint::{
+use reqlore_domain::ports::service::{
     Completion, Content, Message, Prompt, PromptSpec, Reply, Resource, TemplateSpec, ToolSpec,
 };
 use rmcp::model::{

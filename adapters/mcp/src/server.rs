@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{Endpoint, Observer};
+use reqlore_domain::ports::service::{ApplicationService, ProgressSink};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
@@ -46,7 +46,7 @@ const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
 pub struct Server(Arc<Shared>);
 
 struct Shared {
-    endpoint: Arc<dyn Endpoint>,
+    endpoint: Arc<dyn ApplicationService>,
     views: Views,
     /// Whoever makes all requests, where they do not say themselves who asks.
     local: Option<Arc<Caller>>,
@@ -61,16 +61,16 @@ impl std::fmt::Debug for Server {
 
 impl Server {
     /// For one caller on one connection.
-    pub fn new(endpoint: Arc<dyn Endpoint>, caller: Caller) -> Self {
+    pub fn new(endpoint: Arc<dyn ApplicationService>, caller: Caller) -> Self {
         Self::with(endpoint, Some(Arc::new(caller)))
     }
 
     /// For requests that stand alone, each with an [`Asker`] in the extensions of its HTTP request.
-    pub fn for_requests(endpoint: Arc<dyn Endpoint>) -> Self {
+    pub fn for_requests(endpoint: Arc<dyn ApplicationService>) -> Self {
         Self::with(endpoint, None)
     }
 
-    fn with(endpoint: Arc<dyn Endpoint>, local: Option<Arc<Caller>>) -> Self {
+    fn with(endpoint: Arc<dyn ApplicationService>, local: Option<Arc<Caller>>) -> Self {
         let (views, subscriptions) = (Views::of(&endpoint), Subscriptions::new(local.is_some()));
         Self(Arc::new(Shared { endpoint, views, local, subscriptions }))
     }
@@ -143,7 +143,7 @@ impl Server {
         asked: &Guarded,
         era: Era,
         key: Option<String>,
-        observer: Arc<dyn Observer>,
+        observer: Arc<dyn ProgressSink>,
     ) -> Result<CallToolResult, ErrorData> {
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
         match asked.call(name, arguments, key, observer).await {

@@ -16,9 +16,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{
-    Asked, Begun, Call, Completion, Content, Endpoint, Prompt, PromptSpec, Reply, Resources,
-    TemplateSpec, ToolSpec,
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
+    ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 
 const OK: &str = "ok";
@@ -104,14 +104,14 @@ impl Drop for Running<'_> {
 
 /// An endpoint whose calls are counted and timed; see [`crate::Metrics::endpoint`].
 pub struct MeasuredEndpoint {
-    inner: Arc<dyn Endpoint>,
+    inner: Arc<dyn ApplicationService>,
     calls: Arc<Calls>,
     /// The tools there are for whoever may do everything.
     known: HashSet<&'static str>,
 }
 
 impl MeasuredEndpoint {
-    pub(crate) fn new(inner: Arc<dyn Endpoint>, calls: Arc<Calls>) -> Self {
+    pub(crate) fn new(inner: Arc<dyn ApplicationService>, calls: Arc<Calls>) -> Self {
         let anyone = Caller::local("", Access::Write);
         let known: HashSet<&'static str> =
             inner.tools(&anyone).into_iter().map(|spec| spec.name).collect();
@@ -130,7 +130,7 @@ impl std::fmt::Debug for MeasuredEndpoint {
 }
 
 #[async_trait]
-impl Endpoint for MeasuredEndpoint {
+impl ApplicationService for MeasuredEndpoint {
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         self.inner.tools(caller)
     }
@@ -154,7 +154,7 @@ impl Endpoint for MeasuredEndpoint {
         self.inner.templates(caller)
     }
 
-    async fn read(&self, asked: Asked) -> Result<Content> {
+    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
         self.calls.measure("resources/read", self.inner.read(asked)).await
     }
 
@@ -162,7 +162,7 @@ impl Endpoint for MeasuredEndpoint {
         self.inner.prompts(caller)
     }
 
-    async fn prompt(&self, asked: Asked) -> Result<Prompt> {
+    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt> {
         self.calls.measure("prompts/get", self.inner.prompt(asked)).await
     }
 
@@ -170,7 +170,7 @@ impl Endpoint for MeasuredEndpoint {
         &self,
         caller: &Arc<Caller>,
         correlation_id: &str,
-        begun: Begun,
+        begun: CompletionRequest,
     ) -> Result<Completion> {
         let asked = self.inner.complete(caller, correlation_id, begun);
         self.calls.measure("completion/complete", asked).await
@@ -191,7 +191,7 @@ impl Endpoint for MeasuredEndpoint {
         }
     }
 
-    /// Asked by the transport for its subscribers, not by a client.
+    /// ResourceRequest by the transport for its subscribers, not by a client.
     async fn resources_changed(&self, caller: &Caller) -> Result<u64> {
         self.inner.resources_changed(caller).await
     }

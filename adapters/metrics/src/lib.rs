@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::time::Timestamp;
 
 pub use calls::MeasuredEndpoint;
@@ -74,7 +74,7 @@ impl Metrics {
     }
 
     /// The same endpoint with its calls counted and timed.
-    pub fn endpoint(&self, inner: Arc<dyn Endpoint>) -> MeasuredEndpoint {
+    pub fn endpoint(&self, inner: Arc<dyn ApplicationService>) -> MeasuredEndpoint {
         MeasuredEndpoint::new(inner, self.calls.clone())
     }
 

@@ -11,15 +11,15 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use reqlore_domain::audit::{self, Entry, Row};
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
-use reqlore_domain::identity::{Holder, Token, TokenId, User};
-use reqlore_domain::ports::answers::{Answers, Earlier};
+use reqlore_domain::audit::{self, AuditEvent, AuditRow};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
     StoreResult,
 };
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -127,21 +127,21 @@ impl DocumentRepository for MeasuredStore<dyn DocumentRepository> {
         timed(&self.operations.find, self.inner.find(project, filter)).await
     }
 
-    async fn named(
+    async fn lookup(
         &self,
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
-        timed(&self.operations.named, self.inner.named(project, kind, words)).await
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        timed(&self.operations.named, self.inner.lookup(project, kind, words)).await
     }
 
-    async fn linking(
+    async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &Links,
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
-        timed(&self.operations.linking, self.inner.linking(project, links)).await
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        timed(&self.operations.linking, self.inner.backlinks(project, links)).await
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
@@ -153,7 +153,7 @@ impl DocumentRepository for MeasuredStore<dyn DocumentRepository> {
         project: &ProjectKey,
         kind: Kind,
         since: Revision,
-        look: Look,
+        look: Refresh,
     ) -> StoreResult<Changes> {
         timed(&self.operations.changes, self.inner.changes(project, kind, since, look)).await
     }
@@ -169,7 +169,7 @@ impl IdentityRepository for MeasuredStore<dyn IdentityRepository> {
         self.inner.tokens().await
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         timed(&self.operations.holder, self.inner.holder(id)).await
     }
 
@@ -188,15 +188,15 @@ impl IdentityRepository for MeasuredStore<dyn IdentityRepository> {
 
 #[async_trait]
 impl AuditLog for MeasuredStore<dyn AuditLog> {
-    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         timed(&self.operations.record, self.inner.record(entries)).await
     }
 
-    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
         self.inner.rows(from, limit).await
     }
 
-    async fn newest(&self) -> StoreResult<audit::Head> {
+    async fn newest(&self) -> StoreResult<audit::ChainHead> {
         self.inner.newest().await
     }
 
@@ -206,17 +206,17 @@ impl AuditLog for MeasuredStore<dyn AuditLog> {
 }
 
 #[async_trait]
-impl Answers for MeasuredStore<dyn Answers> {
-    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
-        timed(&self.operations.earlier, self.inner.earlier(key)).await
+impl IdempotencyStore for MeasuredStore<dyn IdempotencyStore> {
+    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
+        timed(&self.operations.earlier, self.inner.find_record(key)).await
     }
 
-    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
-        timed(&self.operations.keep, self.inner.keep(key, answer)).await
+    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
+        timed(&self.operations.keep, self.inner.save_response(key, answer)).await
     }
 
-    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
-        self.inner.forget(before).await
+    async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
+        self.inner.expire_records(before).await
     }
 }
 
@@ -224,8 +224,8 @@ impl Answers for MeasuredStore<dyn Answers> {
 mod tests {
     use reqlore_domain::error::{Error, ErrorKind};
     use reqlore_domain::identity::{Access, Caller};
-    use reqlore_domain::ports::act::Act;
-    use reqlore_domain::ports::documents::{Change, Reads, Snapshot, StoreError};
+    use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot, StoreError};
+    use reqlore_domain::ports::write_context::WriteContext;
     use reqlore_storage_memory::MemoryStore;
 
     use super::*;
@@ -239,7 +239,7 @@ mod tests {
     fn commit(
         decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
     ) -> Commit {
-        let act = Act {
+        let act = WriteContext {
             caller: Arc::new(Caller::local("me", Access::Write)),
             tool: "test",
             reason: String::new(),
@@ -248,7 +248,7 @@ mod tests {
             audited: None,
             once: None,
         };
-        Commit { reads: Reads::of(vec![id()]), decide: Box::new(decide), act }
+        Commit { reads: ReadSet::of(vec![id()]), decide: Box::new(decide), act }
     }
 
     #[tokio::test]
@@ -268,9 +268,10 @@ mod tests {
         let filter = Filter::all(id().kind);
         assert_eq!(store.find(&project, &filter).await.unwrap().total, 1);
         let words = ["auth".to_owned()];
-        assert_eq!(store.named(&project, id().kind, &words).await.unwrap()[0].len(), 1);
-        assert!(store.linking(&project, &Links::default()).await.unwrap().is_empty());
-        let changes = store.changes(&project, id().kind, Revision(0), Look::Changed).await.unwrap();
+        assert_eq!(store.lookup(&project, id().kind, &words).await.unwrap()[0].len(), 1);
+        assert!(store.backlinks(&project, &BacklinkQuery::default()).await.unwrap().is_empty());
+        let changes =
+            store.changes(&project, id().kind, Revision(0), Refresh::Incremental).await.unwrap();
         assert_eq!(changes, Changes::Since { revision: committed.revision, ids: vec![id()] });
 
         let text = metrics.render();
@@ -296,9 +297,9 @@ mod tests {
         let log = metrics.store::<dyn AuditLog>(memory.clone());
         log.record(Vec::new()).await.unwrap();
         assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());
-        let answers = metrics.store::<dyn Answers>(memory);
-        answers.keep("key", "answer".to_owned()).await.unwrap();
-        assert!(answers.earlier("key").await.unwrap().is_none(), "no change, no key");
+        let answers = metrics.store::<dyn IdempotencyStore>(memory);
+        answers.save_response("key", "answer".to_owned()).await.unwrap();
+        assert!(answers.find_record("key").await.unwrap().is_none(), "no change, no key");
         let text = metrics.render();
         for operation in ["epoch", "holder", "record", "keep", "earlier"] {
             assert_eq!(times(&text, operation), Some(1.0), "{operation} in {text}");

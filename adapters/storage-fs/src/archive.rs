@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::io;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::document::{Document, DocumentId, Kind};
 use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
-use reqlore_domain::ports::documents::{Look, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 
 use crate::area::Area;
@@ -255,7 +255,7 @@ impl Source for Reading {
                 let tree = Tree::new(&root, &shared.layout);
                 let mut marks = Marks::load(&root);
                 let kinds = Area::Backlog.kinds();
-                shared.refreshed(project, &tree, kinds, Look::Everything, |known| {
+                shared.refreshed(project, &tree, kinds, Refresh::Full, |known| {
                     marks.merge(&known.marks());
                 })?;
                 let mark = |(kind, number)| Mark { project: project.clone(), kind, number };
@@ -270,7 +270,7 @@ impl Source for Reading {
         self.store.blocking(Shared::all_identities).await
     }
 
-    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
         let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
             return Ok(Vec::new());
         };

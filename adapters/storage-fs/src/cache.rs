@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reqlore_domain::document::{Head, Version};
+use reqlore_domain::document::{DocumentMeta, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::area::Area;
@@ -26,20 +26,21 @@ pub(crate) struct Cache {
 /// One document's head, and the file that it was read from.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Saved {
-    pub(crate) head: Head,
+    pub(crate) head: DocumentMeta,
     pub(crate) stamp: Stamp,
 }
 
 #[derive(Serialize)]
 struct Saving<'a> {
-    head: &'a Head,
+    head: &'a DocumentMeta,
     stamp: &'a Stamp,
 }
 
 /// What a file begins with; the first number changes with the format, the second with what is made
 /// of the same bytes.
 fn magic() -> Vec<u8> {
-    format!("reqlore heads 4.{}, {}\n", Head::FORMAT, env!("CARGO_PKG_VERSION")).into_bytes()
+    format!("reqlore heads 4.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
+        .into_bytes()
 }
 
 impl Cache {
@@ -58,7 +59,7 @@ impl Cache {
     }
 
     /// Keeps these heads. Failing to do so costs time, nothing else.
-    pub(crate) fn save(&self, path: &Path, area: Area, heads: &[(Arc<Head>, Stamp)]) {
+    pub(crate) fn save(&self, path: &Path, area: Area, heads: &[(Arc<DocumentMeta>, Stamp)]) {
         let Some(folder) = self.folder(path) else { return };
         let saving = heads.iter().map(|(head, stamp)| Saving { head, stamp });
         let Ok(body) = postcard::to_allocvec(&saving.collect::<Vec<_>>()) else { return };

@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::document::{Document, DocumentId, Head, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Decided, Look, Reads, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Decision, ReadSet, Refresh, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(
     journal::settle(&shared.layout, root, lock)?;
     let needed = commit.act.audited.is_some() || commit.act.once.is_some();
     doubt::settle(shared, project, &Tree::new(root, &shared.layout), commit.act.at, needed)?;
-    shared.check_once(&commit.act)?;
+    shared.check_idempotency(&commit.act)?;
     for _ in 0..ATTEMPTS {
         let mut tree = Tree::new(root, &shared.layout);
         let reads = &commit.reads;
@@ -54,7 +54,7 @@ pub(crate) fn run(
         let base = read_all(&tree, &reads.documents)?;
         let snapshot = snapshot(shared, project, &tree, reads, &base)?;
         step(Step::Read)?;
-        let Decided { changes, audit, once } = commit.decided(project, &snapshot)?;
+        let Decision { changes, audit, once } = commit.decide(project, &snapshot)?;
         drop(snapshot);
         step(Step::Decided)?;
         let catalog = shared.catalogs.of(project);
@@ -99,7 +99,7 @@ fn snapshot(
     shared: &Shared,
     project: &ProjectKey,
     tree: &Tree<'_>,
-    reads: &Reads,
+    reads: &ReadSet,
     base: &Base,
 ) -> StoreResult<Snapshot> {
     let document = |id| base.get(id).and_then(Option::as_ref).map(|found| found.document.clone());
@@ -112,12 +112,14 @@ fn snapshot(
     }
     if !reads.links.targets.is_empty() {
         let links = watched(&reads.links);
-        snapshot.links = shared
-            .refreshed(project, tree, &links.kinds, Look::Changed, |known| known.linking(&links))?;
+        snapshot.links =
+            shared.refreshed(project, tree, &links.kinds, Refresh::Incremental, |known| {
+                known.backlinks(&links)
+            })?;
     }
     if !reads.numbers.is_empty() {
         let mut marks = Marks::load(tree.root).believed();
-        shared.refreshed(project, tree, Area::Backlog.kinds(), Look::Changed, |known| {
+        shared.refreshed(project, tree, Area::Backlog.kinds(), Refresh::Incremental, |known| {
             marks.merge(&known.marks());
         })?;
         snapshot.numbers = reads.numbers.iter().map(|kind| marks.free(*kind)).collect();
@@ -153,9 +155,9 @@ fn heads(
     tree: &Tree<'_>,
     kind: Kind,
     base: &Base,
-) -> StoreResult<Vec<Arc<Head>>> {
-    let mut heads =
-        shared.refreshed(project, tree, &[kind], Look::Changed, |catalog| catalog.heads(kind))?;
+) -> StoreResult<Vec<Arc<DocumentMeta>>> {
+    let mut heads = shared
+        .refreshed(project, tree, &[kind], Refresh::Incremental, |catalog| catalog.heads(kind))?;
     let read = |id: &DocumentId| base.get(id);
     heads.retain(|head| !matches!(read(&head.id), Some(None)));
     for head in &mut heads {
@@ -163,7 +165,7 @@ fn heads(
             && found.document.version != head.version
         {
             let modified = Stamp::of(&found.metadata).modified();
-            *head = Arc::new(Head::of(&found.document, modified));
+            *head = Arc::new(DocumentMeta::of(&found.document, modified));
         }
     }
     Ok(heads)

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, Reach};
-use reqlore_domain::ports::projects::{Projects, Slice};
+use reqlore_domain::identity::{Caller, ProjectScope};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::project::ProjectKey;
 
 use crate::{Config, FsProjects};
@@ -21,7 +21,7 @@ impl ConfiguredProjects {
         Self { files: FsProjects::new(config) }
     }
 
-    fn not_configured(&self, named: &str, slice: Slice) -> Error {
+    fn not_configured(&self, named: &str, slice: Toolset) -> Error {
         let argument = slice.argument();
         let projects =
             self.files.keyed().map(|(key, folder)| format!("{key} ({})", folder.display()));
@@ -36,21 +36,21 @@ impl ConfiguredProjects {
 }
 
 #[async_trait]
-impl Projects for ConfiguredProjects {
+impl ProjectResolver for ConfiguredProjects {
     async fn resolve<'a>(
         &self,
         caller: &'a Caller,
         named: Option<&'a str>,
-        slice: Slice,
+        slice: Toolset,
     ) -> Result<ProjectKey> {
-        if caller.reach != Reach::Anywhere {
+        if caller.reach != ProjectScope::Anywhere {
             return self.files.chosen(caller, named, slice);
         }
         let Some(named) = named else { return Ok(caller.project.clone()) };
         let found = self.files.check(named, slice)?;
         let folder = self.files.path(&found);
         let within = self.files.keyed().filter(|(_, project)| {
-            *project == folder || (slice == Slice::Knowledge && folder.starts_with(project))
+            *project == folder || (slice == Toolset::Knowledge && folder.starts_with(project))
         });
         // The innermost, where one project lies in another.
         let nearest = within.max_by_key(|(_, project)| project.components().count());

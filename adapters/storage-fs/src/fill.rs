@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use cap_std::fs::{Dir, OpenOptions};
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::document::Kind;
 use reqlore_domain::ports::archive::{Identities, Mark, Record, Sink};
 use reqlore_domain::ports::documents::StoreResult;
@@ -72,7 +72,7 @@ impl Sink for Filling {
         self.store.blocking(filling).await
     }
 
-    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
         self.store.blocking(move |shared| shared.fill_rows(rows)).await
     }
 

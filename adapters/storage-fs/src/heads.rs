@@ -1,6 +1,6 @@
 //! Heads made of files, one or thousands at a time.
 
-use reqlore_domain::document::{Document, DocumentId, Head, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
 use reqlore_domain::ports::documents::StoreError;
 
 use crate::layout::Tree;
@@ -9,7 +9,7 @@ use crate::walk;
 
 /// What reading a file gave; a fault is part of the head.
 pub(crate) struct Seen {
-    pub(crate) head: Head,
+    pub(crate) head: DocumentMeta,
     /// `None` where the next look has to read again.
     pub(crate) stamp: Option<Stamp>,
     /// The stamp would show the next change.
@@ -26,7 +26,7 @@ fn reason(error: &StoreError) -> String {
         | StoreError::Refused { reason, .. }
         | StoreError::Unreadable { reason, .. }
         | StoreError::Busy { reason } => reason.clone(),
-        StoreError::Decided(_) | StoreError::Repeated(_) | StoreError::Fault(_) => {
+        StoreError::Decided(_) | StoreError::Repeated(_) | StoreError::Internal(_) => {
             error.to_string()
         }
     }
@@ -36,10 +36,10 @@ impl Seen {
     /// What can't be read for a reason that may pass is looked at again; a link or a folder stays
     /// one until it is replaced.
     pub(crate) fn fault(id: &DocumentId, error: &StoreError, stamp: Option<Stamp>) -> Self {
-        let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::Fault(_));
+        let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::Internal(_));
         let modified = stamp.map(|stamp| stamp.modified()).unwrap_or_default();
         Self {
-            head: Head::unread(id.clone(), Version::UNREAD, modified, reason(error)),
+            head: DocumentMeta::unread(id.clone(), Version::UNREAD, modified, reason(error)),
             stamp: stamp.filter(|_| !passes),
             settled: false,
             watchable: !passes,
@@ -94,7 +94,7 @@ fn read(id: &DocumentId, tree: &Tree<'_>) -> Option<Seen> {
     };
     let stamp = Stamp::of(&content.metadata);
     Some(Seen {
-        head: Head::of(&Document::new(id.clone(), content.bytes), stamp.modified()),
+        head: DocumentMeta::of(&Document::new(id.clone(), content.bytes), stamp.modified()),
         stamp: Some(stamp).filter(|_| content.steady),
         settled: content.settled,
         watchable: !stamp.has_other_names(),

@@ -61,7 +61,7 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
     let fail = |error| not_written(LOCAL, "write the journal", error);
     let entry = |change| entry(base, change);
     let body = postcard::to_allocvec(&changes.iter().map(entry).collect::<Vec<_>>())
-        .map_err(|error| StoreError::Fault(error.to_string()))?;
+        .map_err(|error| StoreError::Internal(error.to_string()))?;
     if body.len() > MAX_BYTES {
         let reason = format!(
             "one change of more than {} MiB is too large; make it in parts. Nothing was written",

@@ -41,9 +41,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
     StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
@@ -126,7 +126,7 @@ impl FsStore {
     ) -> StoreResult<T> {
         let shared = Arc::clone(&self.shared);
         let outcome = tokio::task::spawn_blocking(move || work(&shared)).await;
-        outcome.unwrap_or_else(|error| Err(StoreError::Fault(error.to_string())))
+        outcome.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
     }
 }
 
@@ -166,18 +166,18 @@ impl DocumentRepository for FsStore {
             let root = shared.open(&project)?;
             let tree = Tree::new(&root, &shared.layout);
             let page = |catalog: &mut Catalog| catalog.page(&filter);
-            shared.refreshed(&project, &tree, &[filter.kind], Look::Changed, page)
+            shared.refreshed(&project, &tree, &[filter.kind], Refresh::Incremental, page)
         };
         self.blocking(work).await
     }
 
-    async fn named(
+    async fn lookup(
         &self,
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
-        let now = |catalog: &mut Catalog| catalog.named(kind, words);
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        let now = |catalog: &mut Catalog| catalog.lookup(kind, words);
         if let Some(named) = self.shared.vouched(project, &[kind], now) {
             return Ok(named);
         }
@@ -185,19 +185,19 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&key)?;
             let tree = Tree::new(&root, &shared.layout);
-            let named = |catalog: &mut Catalog| catalog.named(kind, &words);
-            shared.refreshed(&key, &tree, &[kind], Look::Changed, named)
+            let named = |catalog: &mut Catalog| catalog.lookup(kind, &words);
+            shared.refreshed(&key, &tree, &[kind], Refresh::Incremental, named)
         };
         self.blocking(work).await
     }
 
-    async fn linking(
+    async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &Links,
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let links = watched(links);
-        let now = |catalog: &mut Catalog| catalog.linking(&links);
+        let now = |catalog: &mut Catalog| catalog.backlinks(&links);
         if let Some(linking) = self.shared.vouched(project, &links.kinds, now) {
             return Ok(linking);
         }
@@ -205,8 +205,8 @@ impl DocumentRepository for FsStore {
         let work = move |shared: &Shared| {
             let root = shared.open(&key)?;
             let tree = Tree::new(&root, &shared.layout);
-            let linking = |catalog: &mut Catalog| catalog.linking(&links);
-            shared.refreshed(&key, &tree, &links.kinds, Look::Changed, linking)
+            let linking = |catalog: &mut Catalog| catalog.backlinks(&links);
+            shared.refreshed(&key, &tree, &links.kinds, Refresh::Incremental, linking)
         };
         self.blocking(work).await
     }
@@ -238,10 +238,10 @@ impl DocumentRepository for FsStore {
         project: &ProjectKey,
         kind: Kind,
         since: Revision,
-        look: Look,
+        look: Refresh,
     ) -> StoreResult<Changes> {
         let now = |catalog: &mut Catalog| catalog.answer(kind, since);
-        if look == Look::Changed
+        if look == Refresh::Incremental
             && let Some(changes) = self.shared.vouched(project, &[kind], now)
         {
             return Ok(changes);

@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{Changes, Filter, Page, Revision};
 
 use crate::read::Stamp;
@@ -49,7 +49,7 @@ impl List {
         Some(entry)
     }
 
-    fn release(&mut self, head: &Arc<Head>) {
+    fn release(&mut self, head: &Arc<DocumentMeta>) {
         if let Some(reference) = head.reference() {
             self.references.remove(&reference, head);
         }
@@ -65,7 +65,7 @@ impl List {
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
         let limit = filter.limit.unwrap_or(total);
         let heads = entries.by_ref().take(limit).map(|(_, entry)| Arc::clone(&entry.head));
-        let heads: Vec<Arc<Head>> = heads.collect();
+        let heads: Vec<Arc<DocumentMeta>> = heads.collect();
         let next = heads.last().filter(|_| entries.next().is_some());
         Page { total, next: next.map(|head| head.id.name.clone()), heads }
     }
@@ -92,9 +92,9 @@ impl List {
     }
 
     /// What a word names, by name.
-    pub(crate) fn named(&self, word: &str) -> Vec<Arc<Head>> {
-        let is_its = |head: &Head| head.reference().as_deref() == Some(word);
-        let mut heads: Vec<Arc<Head>> =
+    pub(crate) fn lookup(&self, word: &str) -> Vec<Arc<DocumentMeta>> {
+        let is_its = |head: &DocumentMeta| head.reference().as_deref() == Some(word);
+        let mut heads: Vec<Arc<DocumentMeta>> =
             self.references.of(word).filter(|head| is_its(head)).map(Arc::clone).collect();
         let own = self.entries.get(word).filter(|own| !is_its(&own.head));
         heads.extend(own.map(|own| Arc::clone(&own.head)));
@@ -103,14 +103,15 @@ impl List {
     }
 
     /// Who leads to a target, by name.
-    pub(crate) fn linking(&self, target: &str) -> impl Iterator<Item = Arc<Head>> {
-        let leads_there = move |head: &Head| head.links().iter().any(|link| link.1 == target);
+    pub(crate) fn backlinks(&self, target: &str) -> impl Iterator<Item = Arc<DocumentMeta>> {
+        let leads_there =
+            move |head: &DocumentMeta| head.links().iter().any(|link| link.1 == target);
         self.targets.of(target).filter(move |head| leads_there(head)).map(Arc::clone)
     }
 }
 
 /// Where a document leads, each place once.
-fn targets(head: &Head) -> BTreeSet<Cow<'_, str>> {
+fn targets(head: &DocumentMeta) -> BTreeSet<Cow<'_, str>> {
     head.links().into_iter().map(|(_, target)| target).collect()
 }
 
@@ -121,11 +122,11 @@ struct Index {
 }
 
 impl Index {
-    fn add(&mut self, word: &str, head: &Arc<Head>) {
+    fn add(&mut self, word: &str, head: &Arc<DocumentMeta>) {
         self.heads.entry(self.hash(word)).or_default().insert(ByName(Arc::clone(head)));
     }
 
-    fn remove(&mut self, word: &str, head: &Arc<Head>) {
+    fn remove(&mut self, word: &str, head: &Arc<DocumentMeta>) {
         let hash = self.hash(word);
         if let Some(heads) = self.heads.get_mut(&hash) {
             heads.remove(&ByName(Arc::clone(head)));
@@ -135,7 +136,7 @@ impl Index {
         }
     }
 
-    fn of(&self, word: &str) -> impl Iterator<Item = &Arc<Head>> {
+    fn of(&self, word: &str) -> impl Iterator<Item = &Arc<DocumentMeta>> {
         self.heads.get(&self.hash(word)).into_iter().flatten().map(|head| &head.0)
     }
 
@@ -145,7 +146,7 @@ impl Index {
 }
 
 #[derive(Debug)]
-struct ByName(Arc<Head>);
+struct ByName(Arc<DocumentMeta>);
 
 impl Ord for ByName {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -169,7 +170,7 @@ impl Eq for ByName {}
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) head: Arc<Head>,
+    pub(crate) head: Arc<DocumentMeta>,
     /// `None` after a write of ours: its content is known and its stamp is not.
     pub(crate) stamp: Option<Stamp>,
     /// The stamp would show the next change.

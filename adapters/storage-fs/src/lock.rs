@@ -95,7 +95,7 @@ impl Waiting {
         let Ok(joined) = tokio::time::timeout(WAIT, wait).await else {
             return Err(busy("another process"));
         };
-        let locked = joined.map_err(|error| StoreError::Fault(error.to_string()))?;
+        let locked = joined.map_err(|error| StoreError::Internal(error.to_string()))?;
         locked.map_err(|error| failed("the project's folder", "lock it", error))
     }
 }

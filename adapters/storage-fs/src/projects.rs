@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, Reach};
-use reqlore_domain::ports::projects::{Projects, Slice, no_project};
+use reqlore_domain::identity::{Caller, ProjectScope};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_project};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
@@ -43,12 +43,12 @@ impl FsProjects {
     /// The folder that holds documents of the slice: the one given or the nearest above it. The
     /// walk ends below the home folder and the system's root, at folders of other users and those
     /// that everybody may write to, and where roots are configured it stays inside them.
-    fn climb(&self, start: &ProjectKey, slice: Slice) -> ProjectKey {
+    fn climb(&self, start: &ProjectKey, slice: Toolset) -> ProjectKey {
         let holds = |folder: &Path| match slice {
             // These are looked for in the named folder alone.
-            Slice::Sections | Slice::Backlog => true,
-            Slice::Docsets => folder.join(DOCSETS.0).join(DOCSETS.1).symlink_metadata().is_ok(),
-            Slice::Knowledge => folder.join(KNOWLEDGE).is_dir(),
+            Toolset::Sections | Toolset::Backlog => true,
+            Toolset::Docsets => folder.join(DOCSETS.0).join(DOCSETS.1).symlink_metadata().is_ok(),
+            Toolset::Knowledge => folder.join(KNOWLEDGE).is_dir(),
         };
         let first = self.path(start);
         let owner = owner(first);
@@ -94,18 +94,18 @@ impl FsProjects {
         &self,
         caller: &Caller,
         named: Option<&str>,
-        slice: Slice,
+        slice: Toolset,
     ) -> Result<ProjectKey> {
         let named = named.unwrap_or(caller.project.as_str());
         // A repository may be named by any path in it (S4 AC-003.1).
-        let found = self.folders.named(named, slice == Slice::Knowledge);
+        let found = self.folders.named(named, slice == Toolset::Knowledge);
         let found = found.filter(|key| caller.reach.includes(key));
         let (reach, argument) = (&caller.reach, slice.argument());
         found.cloned().ok_or_else(|| no_project(reach, &self.folders.keys(), argument, named))
     }
 
     /// The project of a folder that may be one, for the local person.
-    pub(crate) fn check(&self, named: &str, slice: Slice) -> Result<ProjectKey> {
+    pub(crate) fn check(&self, named: &str, slice: Toolset) -> Result<ProjectKey> {
         let key = ProjectKey::new(named);
         if self.folders.has(&key) && !key.is_default() {
             return Ok(key);
@@ -114,7 +114,7 @@ impl FsProjects {
         let unusable = |reason: String| unusable(slice.argument(), &reason);
         // A client of the original names a repository relative to where the server works (S4
         // AC-003).
-        let relative = slice == Slice::Knowledge && !named.starts_with('~');
+        let relative = slice == Toolset::Knowledge && !named.starts_with('~');
         let joined = if relative { &self.root.join(path) } else { path };
         let path = joined;
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
@@ -132,7 +132,7 @@ impl FsProjects {
         })?;
         // A repository may be named by any path in it (S4 AC-003.1).
         let resolved = match resolved.parent() {
-            Some(folder) if slice == Slice::Knowledge && resolved.is_file() => folder.to_owned(),
+            Some(folder) if slice == Toolset::Knowledge && resolved.is_file() => folder.to_owned(),
             _ => resolved,
         };
         if !resolved.is_dir() {
@@ -163,14 +163,14 @@ impl FsProjects {
 }
 
 #[async_trait]
-impl Projects for FsProjects {
+impl ProjectResolver for FsProjects {
     async fn resolve<'a>(
         &self,
         caller: &'a Caller,
         named: Option<&'a str>,
-        slice: Slice,
+        slice: Toolset,
     ) -> Result<ProjectKey> {
-        if caller.reach != Reach::Anywhere {
+        if caller.reach != ProjectScope::Anywhere {
             return self.chosen(caller, named, slice);
         }
         let start = match named {

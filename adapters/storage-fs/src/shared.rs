@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::document::{Document, DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{Links, Look, StoreResult};
+use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
 use reqlore_domain::project::ProjectKey;
 
 use crate::area::Area;
@@ -129,12 +129,12 @@ impl Shared {
         project: &ProjectKey,
         tree: &Tree<'_>,
         kinds: &[Kind],
-        look: Look,
+        look: Refresh,
         ask: impl FnOnce(&mut Catalog) -> T,
     ) -> StoreResult<T> {
         let catalog = self.catalogs.of(project);
         let mut catalog = locked(&catalog);
-        let thorough = look == Look::Everything;
+        let thorough = look == Refresh::Full;
         catalog.refresh(kinds, tree, self.path(project), &self.cache, thorough)?;
         self.save_some(project, &mut catalog);
         Ok(ask(&mut catalog))
@@ -190,9 +190,9 @@ impl Drop for Shared {
 }
 
 /// The same question of the kinds that lead anywhere.
-pub(crate) fn watched(links: &Links) -> Links {
+pub(crate) fn watched(links: &BacklinkQuery) -> BacklinkQuery {
     let kinds = links.kinds.iter().copied().filter(|kind| Area::of(*kind).is_some());
-    Links { kinds: kinds.collect(), targets: links.targets.clone() }
+    BacklinkQuery { kinds: kinds.collect(), targets: links.targets.clone() }
 }
 
 pub(crate) fn locked(catalog: &Mutex<Catalog>) -> MutexGuard<'_, Catalog> {

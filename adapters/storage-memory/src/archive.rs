@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
@@ -71,7 +71,7 @@ struct All {
     total: usize,
     marks: Vec<Mark>,
     identities: Identities,
-    rows: Vec<Row>,
+    rows: Vec<AuditRow>,
 }
 
 #[async_trait]
@@ -92,7 +92,7 @@ impl Source for All {
         Ok(std::mem::take(&mut self.identities))
     }
 
-    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
         Ok(std::mem::take(&mut self.rows))
     }
 }
@@ -140,7 +140,7 @@ impl Sink for Filling {
         Ok(())
     }
 
-    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
         self.state().team.rows.extend(rows);
         Ok(())
     }

@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, Reach};
+use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, Committed, Decided, DocumentRepository, Filter, Links, Look, Page,
-    Revision, Snapshot, StoreResult,
+    BacklinkQuery, Change, Changes, Commit, Committed, Decision, DocumentRepository, Filter, Page,
+    Refresh, Revision, Snapshot, StoreResult,
 };
-use reqlore_domain::ports::projects::{Projects, Slice, no_project};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_project};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
@@ -94,31 +94,31 @@ impl DocumentRepository for MemoryStore {
         Ok(self.with(project, |project| Page::of(project.heads(filter.kind), filter)))
     }
 
-    async fn named(
+    async fn lookup(
         &self,
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let heads = self.with(project, |project| project.heads(kind));
-        let is_named = |head: &Head, word: &String| {
+        let is_named = |head: &DocumentMeta, word: &String| {
             head.id.name == *word || head.reference().as_deref() == Some(word)
         };
         let named = |word| heads.iter().filter(|head| is_named(head, word)).cloned().collect();
         Ok(words.iter().map(named).collect())
     }
 
-    async fn linking(
+    async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &Links,
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
-        Ok(self.with(project, |project| project.linking(links)))
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        Ok(self.with(project, |project| project.backlinks(links)))
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
         let State { projects, team } = &mut *self.state();
-        team.check_once(&commit.act)?;
+        team.check_idempotency(&commit.act)?;
         let kept = projects.entry(project.clone()).or_default();
         let (committed, decided) = kept.commit(project, commit)?;
         team.record(decided.audit);
@@ -131,7 +131,7 @@ impl DocumentRepository for MemoryStore {
         project: &ProjectKey,
         kind: Kind,
         since: Revision,
-        _: Look,
+        _: Refresh,
     ) -> StoreResult<Changes> {
         Ok(self.with(project, |project| project.changes(kind, since)))
     }
@@ -143,18 +143,19 @@ impl Project {
     }
 
     /// By name.
-    fn heads(&self, kind: Kind) -> Vec<Arc<Head>> {
+    fn heads(&self, kind: Kind) -> Vec<Arc<DocumentMeta>> {
         let documents = self.documents.values().filter(|d| d.id.kind == kind);
         let modified = |document: &Document| {
             self.origins.get(&document.id).map(|origin| origin.modified).unwrap_or_default()
         };
-        documents.map(|document| Arc::new(Head::of(document, modified(document)))).collect()
+        documents.map(|document| Arc::new(DocumentMeta::of(document, modified(document)))).collect()
     }
 
-    fn linking(&self, links: &Links) -> Vec<Vec<Arc<Head>>> {
+    fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
         let heads = Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
-        let heads: Vec<Arc<Head>> = heads.flat_map(|kind| self.heads(kind)).collect();
-        let leads_to = |head: &Head, target: &str| head.links().iter().any(|link| link.1 == target);
+        let heads: Vec<Arc<DocumentMeta>> = heads.flat_map(|kind| self.heads(kind)).collect();
+        let leads_to =
+            |head: &DocumentMeta, target: &str| head.links().iter().any(|link| link.1 == target);
         let to =
             |target: &String| heads.iter().filter(|head| leads_to(head, target)).cloned().collect();
         links.targets.iter().map(to).collect()
@@ -172,14 +173,14 @@ impl Project {
         &mut self,
         key: &ProjectKey,
         mut commit: Commit,
-    ) -> StoreResult<(Committed, Decided)> {
+    ) -> StoreResult<(Committed, Decision)> {
         let snapshot = Snapshot {
             documents: self.get(&commit.reads.documents),
             heads: commit.reads.heads.map(|kind| self.heads(kind)).unwrap_or_default(),
-            links: self.linking(&commit.reads.links),
+            links: self.backlinks(&commit.reads.links),
             numbers: commit.reads.numbers.iter().map(|kind| self.free(*kind)).collect(),
         };
-        let mut decided = commit.decided(key, &snapshot)?;
+        let mut decided = commit.decide(key, &snapshot)?;
         let changes = std::mem::take(&mut decided.changes);
         if !changes.is_empty() {
             self.revision.0 += 1;
@@ -227,20 +228,20 @@ impl Project {
 /// The default project's folder, which is nowhere.
 const ROOT: &str = "/project";
 
-/// Projects by key: any name that is not blank, and `/project` is the default one.
+/// ProjectResolver by key: any name that is not blank, and `/project` is the default one.
 /// Those that callers who reach not everywhere can use are given.
 #[derive(Debug, Default)]
 pub struct NamedProjects(pub Vec<ProjectKey>);
 
 #[async_trait]
-impl Projects for NamedProjects {
+impl ProjectResolver for NamedProjects {
     async fn resolve<'a>(
         &self,
         caller: &'a Caller,
         named: Option<&'a str>,
-        slice: Slice,
+        slice: Toolset,
     ) -> Result<ProjectKey> {
-        if caller.reach != Reach::Anywhere {
+        if caller.reach != ProjectScope::Anywhere {
             let named = named.map_or_else(|| caller.project.clone(), ProjectKey::new);
             let keys = self.keys();
             let known = if named.as_str() == ROOT { ProjectKey::default() } else { named };
@@ -252,7 +253,7 @@ impl Projects for NamedProjects {
         }
         match named {
             None | Some(ROOT) => Ok(ProjectKey::default()),
-            Some(".") if slice == Slice::Knowledge => Ok(ProjectKey::default()),
+            Some(".") if slice == Toolset::Knowledge => Ok(ProjectKey::default()),
             Some(root) if root.starts_with('/') => Ok(ProjectKey::new(root)),
             Some(root) => {
                 let argument = slice.argument();

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{Entry, Head, Row};
-use reqlore_domain::identity::{Holder, Token, TokenId, User};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::answers::{Answers, Earlier};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
 
 use crate::MemoryStore;
@@ -21,23 +21,23 @@ pub(crate) struct Team {
     pub(crate) users: BTreeMap<String, User>,
     pub(crate) tokens: BTreeMap<TokenId, Token>,
     epoch: u64,
-    pub(crate) rows: Vec<Row>,
-    pub(crate) answers: BTreeMap<String, Earlier>,
+    pub(crate) rows: Vec<AuditRow>,
+    pub(crate) answers: BTreeMap<String, IdempotencyRecord>,
 }
 
 impl Team {
-    pub(crate) fn check_once(&self, act: &Act) -> StoreResult<()> {
+    pub(crate) fn check_idempotency(&self, act: &WriteContext) -> StoreResult<()> {
         let earlier = act.once.as_ref().and_then(|once| self.answers.get(&once.key));
-        act.check_once(earlier.cloned())
+        act.check_idempotency(earlier.cloned())
     }
 
-    pub(crate) fn newest(&self) -> Head {
-        self.rows.last().map(Row::head).unwrap_or_default()
+    pub(crate) fn newest(&self) -> ChainHead {
+        self.rows.last().map(AuditRow::head).unwrap_or_default()
     }
 
-    pub(crate) fn record(&mut self, entries: impl IntoIterator<Item = Entry>) {
+    pub(crate) fn record(&mut self, entries: impl IntoIterator<Item = AuditEvent>) {
         for entry in entries {
-            self.rows.push(Row::after(self.newest(), entry));
+            self.rows.push(AuditRow::after(self.newest(), entry));
         }
     }
 
@@ -52,7 +52,7 @@ impl Team {
         let users: Vec<_> =
             commit.users.iter().map(|name| self.users.get(&name.key()).cloned()).collect();
         let tokens: Vec<_> = commit.tokens.iter().map(|id| self.tokens.get(id).cloned()).collect();
-        let (changes, audit) = commit.decided(&users, &tokens)?;
+        let (changes, audit) = commit.decide(&users, &tokens)?;
         self.epoch += u64::from(!changes.is_empty());
         for change in changes {
             match change {
@@ -75,12 +75,12 @@ impl IdentityRepository for MemoryStore {
         Ok(self.state().team.by_age())
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let team = &self.state().team;
         let token = team.tokens.get(id).cloned();
         Ok(token.and_then(|token| {
             let user = team.users.get(&token.user.key()).cloned()?;
-            Some(Holder { token, user })
+            Some(TokenOwner { token, user })
         }))
     }
 
@@ -105,28 +105,28 @@ impl IdentityRepository for MemoryStore {
 
 #[async_trait]
 impl AuditLog for MemoryStore {
-    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         self.state().team.record(entries);
         Ok(())
     }
 
-    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
         let state = self.state();
         let rows = state.team.rows.iter().filter(|row| row.number >= from);
         Ok(rows.take(limit).cloned().collect())
     }
 
-    async fn newest(&self) -> StoreResult<Head> {
+    async fn newest(&self) -> StoreResult<ChainHead> {
         Ok(self.state().team.newest())
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         let team = &mut self.state().team;
-        let is_old = |row: &&Row| row.entry().is_some_and(|entry| entry.at < older_than);
-        let old: Vec<&Row> = team.rows.iter().take_while(is_old).collect();
+        let is_old = |row: &&AuditRow| row.entry().is_some_and(|entry| entry.at < older_than);
+        let old: Vec<&AuditRow> = team.rows.iter().take_while(is_old).collect();
         let Some(last) = old.last() else { return Ok(0) };
         let gone = old.len();
-        let entry = Entry::pruned(last.number, now);
+        let entry = AuditEvent::pruned(last.number, now);
         // Behind the newest row, which may go as well.
         team.record([entry]);
         team.rows.drain(..gone);
@@ -135,19 +135,19 @@ impl AuditLog for MemoryStore {
 }
 
 #[async_trait]
-impl Answers for MemoryStore {
-    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+impl IdempotencyStore for MemoryStore {
+    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         Ok(self.state().team.answers.get(key).cloned())
     }
 
-    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
+    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
         if let Some(earlier) = self.state().team.answers.get_mut(key) {
             earlier.answer = Some(answer.into());
         }
         Ok(())
     }
 
-    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
+    async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
         self.state().team.answers.retain(|_, earlier| earlier.at >= before);
         Ok(())
     }

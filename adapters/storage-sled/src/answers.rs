@@ -4,9 +4,9 @@
 //! time stands before the rest, where it needs no other piece.
 
 use async_trait::async_trait;
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::answers::{Answers, Earlier};
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
 
 use crate::SledStore;
@@ -19,24 +19,24 @@ use crate::write::Group;
 const TIME: usize = 8;
 
 #[async_trait]
-impl Answers for SledStore {
-    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+impl IdempotencyStore for SledStore {
+    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let key = key.to_owned();
-        self.look(true, move |base| base.earlier(&key)).await
+        self.look(true, move |base| base.find_record(&key)).await
     }
 
-    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
+    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
         let key = key.to_owned();
         self.write(|group| group.keep(key, answer)).await
     }
 
-    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
+    async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
         self.write(move |group| group.forget(before)).await
     }
 }
 
 impl Base {
-    fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+    fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let Some(value) = self.long(KEYS, key.as_bytes())? else { return Ok(None) };
         let json = value.get(TIME..).ok_or_else(|| damaged_row(KEYS))?;
         read(KEYS, json).map(Some)
@@ -46,7 +46,7 @@ impl Base {
         &self,
         batch: &mut Batch,
         key: &str,
-        earlier: &Earlier,
+        earlier: &IdempotencyRecord,
     ) -> StoreResult<()> {
         let value = [&earlier.at.0.to_be_bytes()[..], &json(earlier)?].concat();
         self.put_long(batch, KEYS, key.as_bytes(), &value)
@@ -60,23 +60,23 @@ fn happened(key: &[u8], row: &[u8]) -> Option<Timestamp> {
 }
 
 impl Group {
-    pub(crate) fn check_once(&mut self, act: &Act) -> StoreResult<()> {
+    pub(crate) fn check_idempotency(&mut self, act: &WriteContext) -> StoreResult<()> {
         let Some(once) = &act.once else { return Ok(()) };
-        let earlier = self.earlier(&once.key)?;
-        act.check_once(earlier)
+        let earlier = self.find_record(&once.key)?;
+        act.check_idempotency(earlier)
     }
 
-    fn earlier(&mut self, key: &str) -> StoreResult<Option<Earlier>> {
+    fn find_record(&mut self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         if self.keys.contains(key) {
             self.write()?;
         }
-        self.base.earlier(key)
+        self.base.find_record(key)
     }
 
     fn keep(&mut self, key: String, answer: String) -> StoreResult<()> {
         self.make_room()?;
-        let Some(earlier) = self.earlier(&key)? else { return Ok(()) };
-        let earlier = Earlier { answer: Some(answer.into()), ..earlier };
+        let Some(earlier) = self.find_record(&key)? else { return Ok(()) };
+        let earlier = IdempotencyRecord { answer: Some(answer.into()), ..earlier };
         let mut batch = Batch::default();
         self.base.put_earlier(&mut batch, &key, &earlier)?;
         self.take(batch, None);

@@ -143,7 +143,7 @@ impl Source for Copy {
         blocking(move || Ok(Identities { users: base.users()?, tokens: base.tokens()? })).await
     }
 
-    async fn audit(&mut self) -> StoreResult<Vec<audit::Row>> {
+    async fn audit(&mut self) -> StoreResult<Vec<audit::AuditRow>> {
         let (base, from) = (Arc::clone(&self.base), self.row);
         let rows = blocking(move || {
             let (mut rows, mut bytes) = (Vec::new(), 0);
@@ -158,7 +158,7 @@ impl Source for Copy {
             Ok(rows)
         })
         .await?;
-        self.row = rows.last().map_or(from, |row: &audit::Row| row.number + 1);
+        self.row = rows.last().map_or(from, |row: &audit::AuditRow| row.number + 1);
         Ok(rows)
     }
 }
@@ -233,7 +233,7 @@ impl Base {
     }
 
     /// The writer finds them in the trees: it keeps no newest row while there is none.
-    fn take_rows(&self, rows: &[audit::Row]) -> StoreResult<()> {
+    fn take_rows(&self, rows: &[audit::AuditRow]) -> StoreResult<()> {
         for rows in rows.chunks(AT_ONCE) {
             let mut batch = Batch::default();
             for row in rows {
@@ -281,7 +281,7 @@ impl Sink for Filling {
         .await
     }
 
-    async fn audit(&mut self, rows: Vec<audit::Row>) -> StoreResult<()> {
+    async fn audit(&mut self, rows: Vec<audit::AuditRow>) -> StoreResult<()> {
         let base = Arc::clone(&self.base);
         blocking(move || {
             base.check_writable()?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{Entry, Hash, Head, Row};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::time::Timestamp;
@@ -22,15 +22,15 @@ const MOST_PRUNED: usize = if cfg!(test) { 50 } else { 5_000 };
 
 #[async_trait]
 impl AuditLog for SledStore {
-    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         self.write(|group| group.record(entries)).await
     }
 
-    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
         self.look(limit <= FEW, move |base| base.audit(from).take(limit).collect()).await
     }
 
-    async fn newest(&self) -> StoreResult<Head> {
+    async fn newest(&self) -> StoreResult<ChainHead> {
         self.look(true, Base::newest).await
     }
 
@@ -41,7 +41,7 @@ impl AuditLog for SledStore {
 
 impl Base {
     /// The rows from this number on.
-    pub(crate) fn audit(&self, from: u64) -> impl Iterator<Item = StoreResult<Row>> {
+    pub(crate) fn audit(&self, from: u64) -> impl Iterator<Item = StoreResult<AuditRow>> {
         self.tree(AUDIT).range(from.to_be_bytes()..).map(|entry| {
             let (key, row) = entry.map_err(of_sled)?;
             let value = self.whole(AUDIT, &key, &row)?;
@@ -49,9 +49,9 @@ impl Base {
         })
     }
 
-    fn newest(&self) -> StoreResult<Head> {
+    fn newest(&self) -> StoreResult<ChainHead> {
         let Some((key, row)) = self.tree(AUDIT).last().map_err(of_sled)? else {
-            return Ok(Head::default());
+            return Ok(ChainHead::default());
         };
         let value = self.whole(AUDIT, &key, &row)?;
         let row = decoded(&key, &value).ok_or_else(|| damaged_row(AUDIT))?;
@@ -60,17 +60,17 @@ impl Base {
 }
 
 /// Puts a row behind all others: its number is a new one.
-pub(crate) fn put_row(batch: &mut Batch, row: &Row) {
+pub(crate) fn put_row(batch: &mut Batch, row: &AuditRow) {
     let value = [&row.hash.0, row.text.as_bytes()].concat();
     put_new(batch, AUDIT, &row.number.to_be_bytes(), &value);
 }
 
 /// A value is the hash and behind it the text.
-fn decoded(key: &[u8], value: &[u8]) -> Option<Row> {
+fn decoded(key: &[u8], value: &[u8]) -> Option<AuditRow> {
     let number = u64::from_be_bytes(key.try_into().ok()?);
     let (hash, text) = value.split_first_chunk()?;
     let text = std::str::from_utf8(text).ok()?;
-    Some(Row { number, hash: Hash(*hash), text: text.into() })
+    Some(AuditRow { number, hash: Hash(*hash), text: text.into() })
 }
 
 impl Group {
@@ -79,22 +79,22 @@ impl Group {
     pub(crate) fn chained(
         &self,
         batch: &mut Batch,
-        entries: impl IntoIterator<Item = Entry>,
-    ) -> StoreResult<Option<Head>> {
+        entries: impl IntoIterator<Item = AuditEvent>,
+    ) -> StoreResult<Option<ChainHead>> {
         let mut newest = None;
         for entry in entries {
             let head = match newest.or(self.newest) {
                 Some(head) => head,
                 None => self.base.newest()?,
             };
-            let row = Row::after(head, entry);
+            let row = AuditRow::after(head, entry);
             put_row(batch, &row);
             newest = Some(row.head());
         }
         Ok(newest)
     }
 
-    fn record(&mut self, entries: Vec<Entry>) -> StoreResult<()> {
+    fn record(&mut self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         self.make_room()?;
         let mut batch = Batch::default();
         let newest = self.chained(&mut batch, entries)?;
@@ -121,7 +121,7 @@ impl Group {
             (last, gone) = (row.number, gone + 1);
         }
         if gone > 0 {
-            let newest = self.chained(&mut batch, [Entry::pruned(last, now)])?;
+            let newest = self.chained(&mut batch, [AuditEvent::pruned(last, now)])?;
             self.take(batch, newest);
         }
         Ok(gone)

@@ -135,7 +135,7 @@ impl Base {
             let done: Result<(), TransactionError<()>> = self.trees[..].transaction(apply);
             done.map_err(|error| match error {
                 TransactionError::Storage(error) => of_sled(error),
-                TransactionError::Abort(()) => StoreError::Fault("it gave up".to_owned()),
+                TransactionError::Abort(()) => StoreError::Internal("it gave up".to_owned()),
             })
         });
         done.map_err(|error| self.breaks(error))

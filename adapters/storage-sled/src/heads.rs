@@ -3,7 +3,7 @@
 //! The trap: it may be killed in the middle. The new format is written last, so the next start does
 //! all of it again.
 
-use reqlore_domain::document::{Document, Head, Kind};
+use reqlore_domain::document::{Document, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::StoreResult;
 
 use crate::base::{Base, Batch, DOCUMENTS, LINKS, META, PROJECTS, REFERENCES};
@@ -11,7 +11,7 @@ use crate::error::{damaged, of_sled};
 use crate::values::{ProjectRow, Row, decode, encode};
 use crate::{read, write};
 
-/// In [`META`]: the [`Head::FORMAT`] of the heads.
+/// In [`META`]: the [`DocumentMeta::FORMAT`] of the heads.
 pub(crate) const FORMAT: &[u8] = b"heads";
 
 /// So many documents are one transaction, or those that make so many changes.
@@ -21,7 +21,7 @@ const CHANGES_AT_ONCE: usize = 5000;
 impl Base {
     pub(crate) fn bring_heads_up_to_date(&self) -> StoreResult<()> {
         let stored = self.tree(META).get(FORMAT).map_err(of_sled)?;
-        if stored.and_then(|value| decode(FORMAT, &value)) == Some(Head::FORMAT) {
+        if stored.and_then(|value| decode(FORMAT, &value)) == Some(DocumentMeta::FORMAT) {
             return Ok(());
         }
         // From here on, whoever made the old ones makes all of them anew as well.
@@ -39,7 +39,7 @@ impl Base {
             }
         }
         let mut batch = Batch::default();
-        batch.put(META, FORMAT, encode(FORMAT, &Head::FORMAT));
+        batch.put(META, FORMAT, encode(FORMAT, &DocumentMeta::FORMAT));
         self.write(batch)?;
         self.settle()
     }
@@ -60,7 +60,7 @@ impl Base {
                     batch.remove(REFERENCES, old);
                 }
                 let document = Document { id: id.clone(), body, version: row.version };
-                let head = Head::of(&document, row.modified);
+                let head = DocumentMeta::of(&document, row.modified);
                 row.set_head(&head);
                 if let Some(new) = write::reference(project, &id, &row) {
                     batch.put(REFERENCES, new, &[][..]);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use reqlore_domain::identity::{Holder, Token, TokenId, User, UserName};
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User, UserName};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::time::Timestamp;
@@ -28,7 +28,7 @@ impl IdentityRepository for SledStore {
         self.look(false, Base::tokens).await
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
         self.look(true, move |base| base.holder(&id)).await
     }
@@ -65,10 +65,10 @@ impl Base {
         self.json(TOKENS, id.as_str().as_bytes())
     }
 
-    fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+    fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let Some(token) = self.token(id)? else { return Ok(None) };
         let user = self.user(&token.user)?;
-        Ok(user.map(|user| Holder { token, user }))
+        Ok(user.map(|user| TokenOwner { token, user }))
     }
 
     fn epoch(&self) -> u64 {
@@ -91,7 +91,7 @@ impl Group {
         let users: Vec<_> = users.collect::<StoreResult<_>>()?;
         let tokens = commit.tokens.iter().map(|id| self.base.token(id));
         let tokens: Vec<_> = tokens.collect::<StoreResult<_>>()?;
-        let (changes, audit) = unbroken(|| commit.decided(&users, &tokens))?;
+        let (changes, audit) = unbroken(|| commit.decide(&users, &tokens))?;
         if changes.is_empty() {
             return Ok(());
         }

@@ -30,9 +30,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
     StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
@@ -128,7 +128,7 @@ async fn blocking<T: Send + 'static>(
     act: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
     let done = tokio::task::spawn_blocking(|| guarded(act)).await;
-    done.unwrap_or_else(|error| Err(StoreError::Fault(error.to_string())))
+    done.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
 }
 
 #[async_trait]
@@ -157,30 +157,30 @@ impl DocumentRepository for SledStore {
         self.look(quick, move |base| base.find(&project, &filter)).await
     }
 
-    async fn named(
+    async fn lookup(
         &self,
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, words) = (project.clone(), words.to_vec());
-        self.look(words.len() <= FEW, move |base| base.named(&project, kind, &words)).await
+        self.look(words.len() <= FEW, move |base| base.lookup(&project, kind, &words)).await
     }
 
-    async fn linking(
+    async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &Links,
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, links) = (project.clone(), links.clone());
         if links.targets.len() <= FEW {
             let (project, links) = (project.clone(), links.clone());
-            let few = self.look(true, move |base| base.linking(&project, &links, FEW));
+            let few = self.look(true, move |base| base.backlinks(&project, &links, FEW));
             if let Some(found) = few.await? {
                 return Ok(found);
             }
         }
-        let all = self.look(false, move |base| base.linking(&project, &links, usize::MAX));
+        let all = self.look(false, move |base| base.backlinks(&project, &links, usize::MAX));
         Ok(all.await?.unwrap_or_default())
     }
 
@@ -194,7 +194,7 @@ impl DocumentRepository for SledStore {
         project: &ProjectKey,
         kind: Kind,
         since: Revision,
-        _: Look,
+        _: Refresh,
     ) -> StoreResult<Changes> {
         let project = project.clone();
         // The first question is about everything.

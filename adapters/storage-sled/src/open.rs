@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sled::Tree;
 
@@ -107,7 +107,7 @@ impl Base {
     fn create(&self) -> StoreResult<()> {
         let mut batch = Batch::default();
         batch.put(META, SCHEMA_KEY, &[SCHEMA][..]);
-        batch.put(META, FORMAT, encode(FORMAT, &Head::FORMAT));
+        batch.put(META, FORMAT, encode(FORMAT, &DocumentMeta::FORMAT));
         self.write(batch)
     }
 

@@ -107,7 +107,7 @@ pub(crate) fn beginning<'a>(key: &[u8], row: &'a [u8]) -> Option<(u64, &'a [u8])
 }
 
 pub(crate) fn json(value: &impl Serialize) -> StoreResult<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| StoreError::Fault(error.to_string()))
+    serde_json::to_vec(value).map_err(|error| StoreError::Internal(error.to_string()))
 }
 
 pub(crate) fn read<T: DeserializeOwned>(tree: usize, value: &[u8]) -> StoreResult<T> {

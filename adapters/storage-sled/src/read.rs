@@ -9,8 +9,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
-use reqlore_domain::ports::documents::{Changes, Filter, Links, Page, Revision, StoreResult};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, Changes, Filter, Page, Revision, StoreResult,
+};
 use reqlore_domain::project::ProjectKey;
 use sled::IVec;
 
@@ -104,7 +106,7 @@ impl Base {
         kind: Kind,
         after: Option<&str>,
         most: usize,
-    ) -> StoreResult<Vec<Arc<Head>>> {
+    ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
         let entries = self.entries(project, kind, after).take(most);
         let head = |entry: sled::Result<(IVec, IVec)>| {
             let (key, value) = entry.map_err(of_sled)?;
@@ -133,38 +135,49 @@ impl Base {
     }
 
     /// The head that a document's value holds; of one that can't be read, its fault.
-    fn head(&self, kind: Kind, project: u32, key: &[u8], value: &[u8]) -> StoreResult<Head> {
+    fn head(
+        &self,
+        kind: Kind,
+        project: u32,
+        key: &[u8],
+        value: &[u8],
+    ) -> StoreResult<DocumentMeta> {
         let id = self::id(project, kind, key)?;
         let row = decode::<Row>(key, value);
         let modified = row.as_ref().map(|row| row.modified).unwrap_or_default();
         let head = row.and_then(|row| self.head_of(&id, key, &row));
-        let unread = || Head::unread(id, Version::UNREAD, modified, damaged_value());
+        let unread = || DocumentMeta::unread(id, Version::UNREAD, modified, damaged_value());
         Ok(head.unwrap_or_else(unread))
     }
 
     /// `None` when it is damaged.
-    pub(crate) fn head_of(&self, id: &DocumentId, key: &[u8], row: &Row) -> Option<Head> {
+    pub(crate) fn head_of(&self, id: &DocumentId, key: &[u8], row: &Row) -> Option<DocumentMeta> {
         if row.head.is_empty() {
             let body = self.body(key, row, id).ok()?;
             let document = Document { id: id.clone(), body, version: row.version };
-            return Some(Head::of(&document, row.modified));
+            return Some(DocumentMeta::of(&document, row.modified));
         }
         postcard::from_bytes(&row.head).ok()
     }
 
-    pub(crate) fn named(
+    pub(crate) fn lookup(
         &self,
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let Some(ProjectRow { id: project, .. }) = self.project(project)? else {
             return Ok(vec![Vec::new(); words.len()]);
         };
         words.iter().map(|word| self.named_by(project, kind, word)).collect()
     }
 
-    fn named_by(&self, project: u32, kind: Kind, word: &str) -> StoreResult<Vec<Arc<Head>>> {
+    fn named_by(
+        &self,
+        project: u32,
+        kind: Kind,
+        word: &str,
+    ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
         let mut names = BTreeSet::from([word.to_owned()]);
         // No reference holds NUL; with one the scan would find a part of other keys.
         if !word.contains('\0') {
@@ -185,12 +198,12 @@ impl Base {
     }
 
     /// `None` when there are more than `most` in all.
-    pub(crate) fn linking(
+    pub(crate) fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &Links,
+        links: &BacklinkQuery,
         most: usize,
-    ) -> StoreResult<Option<Vec<Vec<Arc<Head>>>>> {
+    ) -> StoreResult<Option<Vec<Vec<Arc<DocumentMeta>>>>> {
         let Some(ProjectRow { id: project, .. }) = self.project(project)? else {
             return Ok(Some(vec![Vec::new(); links.targets.len()]));
         };
@@ -217,7 +230,7 @@ impl Base {
         project: u32,
         kind: Kind,
         target: &str,
-    ) -> impl Iterator<Item = StoreResult<Arc<Head>>> {
+    ) -> impl Iterator<Item = StoreResult<Arc<DocumentMeta>>> {
         let prefix = keys::link(project, kind, target);
         let keys = self.tree(LINKS).scan_prefix(&prefix).keys();
         let head = move |key: sled::Result<IVec>| {

@@ -19,7 +19,7 @@ use reqlore_contract::{Storage, act};
 use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, DocumentRepository, Reads, StoreError, StoreResult,
+    Change, Commit, Committed, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
@@ -63,7 +63,7 @@ async fn commit_to(
     changes: Vec<Change>,
 ) -> StoreResult<Committed> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
-    let reads = Reads::of(documents);
+    let reads = ReadSet::of(documents);
     let decide = Box::new(move |_: &_| Ok(changes.clone()));
     store.commit(project, Commit { reads, decide, act: act() }).await
 }
@@ -88,7 +88,7 @@ fn told<T>(outcome: StoreResult<T>) -> String {
 fn refused(folder: &Path) -> String {
     let outcome = SledStore::open(&config(folder));
     let error = outcome.expect_err("it is not opened");
-    assert!(!matches!(error, StoreError::Fault(_)), "{error}");
+    assert!(!matches!(error, StoreError::Internal(_)), "{error}");
     let text = error.to_string();
     assert!(text.starts_with(&folder.join("sled").display().to_string()), "{text}");
     text

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -81,12 +81,12 @@ pub(crate) struct Row {
     /// Where the document stands among the references; not decoded from a head, because that may
     /// be of an older format.
     pub(crate) reference: Option<String>,
-    /// The [`Head`]; empty when it is too large.
+    /// The [`DocumentMeta`]; empty when it is too large.
     pub(crate) head: Vec<u8>,
 }
 
 impl Row {
-    pub(crate) fn set_head(&mut self, head: &Head) {
+    pub(crate) fn set_head(&mut self, head: &DocumentMeta) {
         let head_bytes = postcard::to_allocvec(head).unwrap_or_default();
         let place = self.place.as_ref().map_or(0, |place| place.len());
         let fits = head_bytes.len() + place <= PIECE_BYTES;

@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 
 use reqlore_domain::audit;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, Head};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Decided, Reads, Revision, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Decision, ReadSet, Revision, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use reqlore_group_commit::{Engine, decided};
+use reqlore_group_commit::{Engine, decide};
 
 use crate::base::{
     BODIES, Base, Batch, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES,
@@ -43,7 +43,7 @@ pub(crate) struct Group {
     touched: BTreeSet<(ProjectKey, DocumentId)>,
     pub(crate) keys: BTreeSet<String>,
     /// The newest row of the audit, also a pending one; `None` while the trees tell.
-    pub(crate) newest: Option<audit::Head>,
+    pub(crate) newest: Option<audit::ChainHead>,
     /// It was said that the audit can't be pruned any further.
     pub(crate) told_of_row: bool,
 }
@@ -59,8 +59,8 @@ impl Group {
         project: &ProjectKey,
         mut commit: Commit,
     ) -> StoreResult<Committed> {
-        self.check_once(&commit.act)?;
-        let Reads { documents, heads, links, numbers } = &commit.reads;
+        self.check_idempotency(&commit.act)?;
+        let ReadSet { documents, heads, links, numbers } = &commit.reads;
         let touched = |id: &DocumentId| self.touched.contains(&(project.clone(), id.clone()));
         let lists = heads.is_some() || !links.targets.is_empty();
         if lists || documents.iter().any(touched) {
@@ -75,11 +75,11 @@ impl Group {
             _ => Vec::new(),
         };
         let documents = self.base.get(project, documents)?;
-        let links = self.base.linking(project, links, usize::MAX)?.unwrap_or_default();
+        let links = self.base.backlinks(project, links, usize::MAX)?.unwrap_or_default();
         let free = |kind: &ItemKind| known.as_ref().map_or(1, |row| row.free(*kind));
         let numbers = numbers.iter().map(free).collect();
         let snapshot = Snapshot { documents, heads, links, numbers };
-        let decided = decided(&mut commit, project, &snapshot)?;
+        let decided = decide(&mut commit, project, &snapshot)?;
         let versions = decided.changes.iter().map(Change::version).collect();
         let revision = if decided.changes.is_empty() {
             known.map_or(0, |row| row.revision)
@@ -93,10 +93,10 @@ impl Group {
         &mut self,
         project: &ProjectKey,
         known: Option<ProjectRow>,
-        decided: Decided,
+        decided: Decision,
         at: Timestamp,
     ) -> StoreResult<u64> {
-        let Decided { changes, audit, once } = decided;
+        let Decision { changes, audit, once } = decided;
         // A new project's number and the oldest deletions are looked up in the trees.
         let looks_up = known.as_ref().is_none_or(|row| row.deletions >= MOST_CHANGES as u64);
         if looks_up {
@@ -122,7 +122,7 @@ impl Group {
     }
 
     /// Takes in what was decided, and the row of the audit that is the newest with it.
-    pub(crate) fn take(&mut self, batch: Batch, newest: Option<audit::Head>) {
+    pub(crate) fn take(&mut self, batch: Batch, newest: Option<audit::ChainHead>) {
         self.pending.append(batch);
         self.newest = newest.or(self.newest);
     }
@@ -288,7 +288,7 @@ pub(crate) fn put(
         reference: None,
         head: Vec::new(),
     };
-    let head = Head::of(document, modified);
+    let head = DocumentMeta::of(document, modified);
     row.set_head(&head);
     project.count_number(id);
     match old {
@@ -347,7 +347,7 @@ fn take_out(batch: &mut Batch, project: u32, id: &DocumentId, Old { row: old, li
 }
 
 /// Where a document stands among the links.
-pub(crate) fn links(project: u32, head: &Head) -> BTreeSet<Vec<u8>> {
+pub(crate) fn links(project: u32, head: &DocumentMeta) -> BTreeSet<Vec<u8>> {
     let links = head.links();
     let key = |target: &str| {
         let target = keys::link(project, head.id.kind, target);

@@ -3,8 +3,8 @@
 //! The trap: a commit stores its key itself, in its own savepoint; only the answer comes later.
 
 use async_trait::async_trait;
-use reqlore_domain::ports::answers::{Answers, Earlier};
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::time::Timestamp;
 use rusqlite::Connection;
 
@@ -15,19 +15,19 @@ use crate::{SqliteStore, json};
 const FORGOTTEN_AT_ONCE: usize = 10_000;
 
 #[async_trait]
-impl Answers for SqliteStore {
-    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+impl IdempotencyStore for SqliteStore {
+    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let key = key.to_owned();
-        self.pool.single(move |connection| earlier(connection, &key)).await
+        self.pool.single(move |connection| find_record(connection, &key)).await
     }
 
-    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
+    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
         let key = key.to_owned();
         let keep = move |connection: &_| keep(connection, &key, &answer);
         self.writer.run(|engine| engine.step(keep)).await
     }
 
-    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
+    async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
         loop {
             let forget = move |connection: &_| forget(connection, before);
             if self.writer.run(move |engine| engine.step(forget)).await? < FORGOTTEN_AT_ONCE {
@@ -37,18 +37,25 @@ impl Answers for SqliteStore {
     }
 }
 
-pub(crate) fn earlier(connection: &Connection, key: &str) -> Result<Option<Earlier>, Failed> {
+pub(crate) fn find_record(
+    connection: &Connection,
+    key: &str,
+) -> Result<Option<IdempotencyRecord>, Failed> {
     let select = "SELECT text, answer FROM answers WHERE key = ?1";
     let mut select = connection.prepare_cached(select)?;
     let mut rows = select.query([key])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let earlier: Earlier = json::parsed(row, 0, "what happened under a key is")?;
+    let earlier: IdempotencyRecord = json::parsed(row, 0, "what happened under a key is")?;
     let answer: Option<String> = row.get(1)?;
-    Ok(Some(Earlier { answer: answer.map(Into::into), ..earlier }))
+    Ok(Some(IdempotencyRecord { answer: answer.map(Into::into), ..earlier }))
 }
 
 /// Also over one that is too old to count.
-pub(crate) fn insert(connection: &Connection, key: &str, earlier: &Earlier) -> Result<(), Failed> {
+pub(crate) fn insert(
+    connection: &Connection,
+    key: &str,
+    earlier: &IdempotencyRecord,
+) -> Result<(), Failed> {
     let mut upsert = connection.prepare_cached(
         "INSERT INTO answers (key, at, text) VALUES (?1, ?2, ?3) \
          ON CONFLICT (key) DO UPDATE SET at = excluded.at, text = excluded.text, answer = NULL",

@@ -4,7 +4,7 @@
 //! with it everything before.
 
 use async_trait::async_trait;
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::Kind;
 use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
@@ -39,11 +39,11 @@ async fn blocking<T: Send + 'static>(
     act: impl FnOnce() -> Result<T, Failed> + Send + 'static,
 ) -> StoreResult<T> {
     let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|error| StoreError::Fault(error.to_string()))?.map_err(Failed::told)
+    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(Failed::told)
 }
 
 fn interrupted() -> StoreError {
-    StoreError::Fault("an earlier step of the copy did not come to its end".to_owned())
+    StoreError::Internal("an earlier step of the copy did not come to its end".to_owned())
 }
 
 struct Reading {
@@ -69,7 +69,7 @@ impl Source for Reading {
         self.look(|moment| identity::all(&moment.connection)).await
     }
 
-    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
         self.look(Moment::audit).await
     }
 }
@@ -168,7 +168,7 @@ impl Moment {
         Ok(marks)
     }
 
-    fn audit(&mut self) -> Result<Vec<Row>, Failed> {
+    fn audit(&mut self) -> Result<Vec<AuditRow>, Failed> {
         let rows = audit::rows(&self.connection, self.row, read::BATCH, read::BATCH_BYTES)?;
         self.row = rows.last().map_or(self.row, |row| row.number + 1);
         Ok(rows)
@@ -216,7 +216,7 @@ impl Sink for Filling {
         self.fill(move |transaction| identity::put_all(transaction, &identities)).await
     }
 
-    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
         let put = move |transaction: &_| rows.iter().try_for_each(|r| audit::put(transaction, r));
         self.fill(put).await
     }

@@ -4,7 +4,7 @@
 //! appends, and never remembered. There always is a newest one: what is pruned leaves a row behind.
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{Entry, Hash, Head, Row};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::time::Timestamp;
@@ -19,18 +19,18 @@ const PRUNED_AT_ONCE: usize = 10_000;
 
 #[async_trait]
 impl AuditLog for SqliteStore {
-    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         if entries.is_empty() {
             return Ok(());
         }
         self.writer.run(|engine| engine.step(|connection| append(connection, entries))).await
     }
 
-    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
         self.pool.large(move |connection| rows(connection, from, limit, usize::MAX)).await
     }
 
-    async fn newest(&self) -> StoreResult<Head> {
+    async fn newest(&self) -> StoreResult<ChainHead> {
         self.pool.single(newest).await
     }
 
@@ -49,12 +49,12 @@ impl AuditLog for SqliteStore {
 /// Seals these behind the newest row.
 pub(crate) fn append(
     connection: &Connection,
-    entries: impl IntoIterator<Item = Entry>,
+    entries: impl IntoIterator<Item = AuditEvent>,
 ) -> Result<(), Failed> {
     let mut last = None;
     for entry in entries {
         let head = last.map_or_else(|| newest(connection), Ok)?;
-        let row = Row::after(head, entry);
+        let row = AuditRow::after(head, entry);
         put(connection, &row)?;
         last = Some(row.head());
     }
@@ -62,18 +62,18 @@ pub(crate) fn append(
 }
 
 /// Takes in a row as it was sealed.
-pub(crate) fn put(connection: &Connection, row: &Row) -> Result<(), Failed> {
+pub(crate) fn put(connection: &Connection, row: &AuditRow) -> Result<(), Failed> {
     let insert = "INSERT INTO audit (number, hash, text) VALUES (?1, ?2, ?3)";
-    let Row { number, hash, text } = row;
+    let AuditRow { number, hash, text } = row;
     connection.prepare_cached(insert)?.execute((number, &hash.0, &**text))?;
     Ok(())
 }
 
-fn newest(connection: &Connection) -> Result<Head, Failed> {
+fn newest(connection: &Connection) -> Result<ChainHead, Failed> {
     let select = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1";
     let mut select = connection.prepare_cached(select)?;
     let mut rows = select.query([])?;
-    rows.next()?.map_or_else(|| Ok(Head::default()), head)
+    rows.next()?.map_or_else(|| Ok(ChainHead::default()), head)
 }
 
 /// The rows from this number on, at most so many, and no more after so many bytes.
@@ -82,7 +82,7 @@ pub(crate) fn rows(
     from: u64,
     most: usize,
     most_bytes: usize,
-) -> Result<Vec<Row>, Failed> {
+) -> Result<Vec<AuditRow>, Failed> {
     let mut select = connection.prepare_cached(
         "SELECT number, hash, text FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2",
     )?;
@@ -90,10 +90,10 @@ pub(crate) fn rows(
     let mut found = select.query((bounded(from), bounded(most as u64)))?;
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
-        let Head { number, hash } = head(row)?;
+        let ChainHead { number, hash } = head(row)?;
         let text = row.get_ref(2)?.as_str().map_err(wrong_type)?;
         bytes += text.len();
-        rows.push(Row { number, hash, text: text.into() });
+        rows.push(AuditRow { number, hash, text: text.into() });
         if bytes > most_bytes {
             break;
         }
@@ -101,10 +101,10 @@ pub(crate) fn rows(
     Ok(rows)
 }
 
-fn head(row: &rusqlite::Row<'_>) -> Result<Head, Failed> {
+fn head(row: &rusqlite::Row<'_>) -> Result<ChainHead, Failed> {
     let hash = row.get_ref(1)?.as_blob().map_err(wrong_type)?;
     let hash = hash.try_into().map_err(|_| unreadable("the hash of a row of the audit is"))?;
-    Ok(Head { number: row.get(0)?, hash: Hash(hash) })
+    Ok(ChainHead { number: row.get(0)?, hash: Hash(hash) })
 }
 
 pub(crate) struct Pruned {
@@ -125,9 +125,9 @@ pub(crate) fn prune(
     let mut oldest = select.query([PRUNED_AT_ONCE])?;
     let (mut last, mut unknown) = (None, None);
     while let Some(row) = oldest.next()? {
-        let Head { number, hash } = head(row)?;
+        let ChainHead { number, hash } = head(row)?;
         let text = row.get_ref(2)?.as_str().map_err(wrong_type)?;
-        match (Row { number, hash, text: text.into() }).entry() {
+        match (AuditRow { number, hash, text: text.into() }).entry() {
             Some(entry) if entry.at < older_than => last = Some(number),
             Some(_) => break,
             None => {
@@ -138,7 +138,7 @@ pub(crate) fn prune(
     }
     drop(oldest);
     let Some(last) = last else { return Ok(Pruned { gone: 0, unknown }) };
-    append(connection, [Entry::pruned(last, now)])?;
+    append(connection, [AuditEvent::pruned(last, now)])?;
     let mut delete = connection.prepare_cached("DELETE FROM audit WHERE number <= ?1")?;
     Ok(Pruned { gone: delete.execute([last])?, unknown })
 }

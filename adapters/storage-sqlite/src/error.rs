@@ -107,6 +107,6 @@ fn sql(place: &str, error: &rusqlite::Error) -> StoreError {
             )
         }
         Some(ErrorCode::TooBig) => refused(place, "the text is too large for it"),
-        _ => StoreError::Fault(format!("{place}: {error}")),
+        _ => StoreError::Internal(format!("{place}: {error}")),
     }
 }

@@ -4,7 +4,7 @@
 //! change of identities.
 
 use async_trait::async_trait;
-use reqlore_domain::identity::{Holder, Token, TokenId, User};
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::archive::Identities;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
@@ -25,7 +25,7 @@ impl IdentityRepository for SqliteStore {
         self.pool.large(tokens).await
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
         self.pool.single(move |connection| holder(connection, &id)).await
     }
@@ -72,13 +72,13 @@ pub(crate) fn all(connection: &Connection) -> Result<Identities, Failed> {
     Ok(Identities { users: users(connection)?, tokens: tokens(connection)? })
 }
 
-fn holder(connection: &Connection, id: &TokenId) -> Result<Option<Holder>, Failed> {
+fn holder(connection: &Connection, id: &TokenId) -> Result<Option<TokenOwner>, Failed> {
     let mut select = connection.prepare_cached(
         "SELECT t.text, t.used, u.text FROM tokens t JOIN users u ON u.key = t.user \
          WHERE t.id = ?1",
     )?;
     let mut rows = select.query([id.as_str()])?;
-    let holder = |row: &_| Ok(Holder { token: token(row)?, user: user(row, 2)? });
+    let holder = |row: &_| Ok(TokenOwner { token: token(row)?, user: user(row, 2)? });
     rows.next()?.map(holder).transpose()
 }
 
@@ -89,7 +89,7 @@ fn epoch(connection: &Connection) -> Result<u64, Failed> {
 fn apply(connection: &Connection, mut commit: IdentityCommit) -> Result<(), Failed> {
     let users = named(connection, &commit)?;
     let tokens = known(connection, &commit.tokens)?;
-    let (changes, audit) = unbroken(|| commit.decided(&users, &tokens))?;
+    let (changes, audit) = unbroken(|| commit.decide(&users, &tokens))?;
     if changes.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::read::{unreadable, wrong_type};
 /// What is kept as JSON.
 pub(crate) fn written(value: &impl Serialize) -> Result<String, Failed> {
     let text = serde_json::to_string(value);
-    text.map_err(|error| StoreError::Fault(error.to_string()).into())
+    text.map_err(|error| StoreError::Internal(error.to_string()).into())
 }
 
 /// What [`written`] wrote.

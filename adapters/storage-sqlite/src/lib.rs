@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::ports::documents::{
-    Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Page, Revision,
+    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
     StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
@@ -165,35 +165,35 @@ impl DocumentRepository for SqliteStore {
         self.pool.large(move |connection| read::page(connection, &project, &filter)).await
     }
 
-    async fn named(
+    async fn lookup(
         &self,
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, words) = (project.clone(), words.to_vec());
         let few = words.len() <= FEW;
-        let read = move |connection: &Connection| read::named(connection, &project, kind, &words);
+        let read = move |connection: &Connection| read::lookup(connection, &project, kind, &words);
         if few { self.pool.small(read).await } else { self.pool.large(read).await }
     }
 
-    async fn linking(
+    async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &Links,
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, links) = (project.clone(), links.clone());
         if links.targets.len() <= FEW {
             let (project, links) = (project.clone(), links.clone());
             let few = move |connection: &Connection| {
-                read::linking(connection, &project, &links, FEW_HEADS)
+                read::backlinks(connection, &project, &links, FEW_HEADS)
             };
             if let Some(found) = self.pool.small(few).await? {
                 return Ok(found);
             }
         }
         let all = move |connection: &Connection| {
-            read::linking(connection, &project, &links, usize::MAX).map(Option::unwrap_or_default)
+            read::backlinks(connection, &project, &links, usize::MAX).map(Option::unwrap_or_default)
         };
         self.pool.large(all).await
     }
@@ -209,7 +209,7 @@ impl DocumentRepository for SqliteStore {
         project: &ProjectKey,
         kind: Kind,
         since: Revision,
-        _: Look,
+        _: Refresh,
     ) -> StoreResult<Changes> {
         let project = project.clone();
         self.pool.small(move |connection| read::changes(connection, &project, kind, since)).await

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_group_commit::Writer;
 
@@ -58,7 +58,7 @@ fn look(connector: Connector, file: &Path) -> Result<Looked, Failed> {
     }
     read::check_complete(&place.shown, &connection)?;
     let heads: u32 = connection.query_one("SELECT heads FROM store", [], |row| row.get(0))?;
-    if heads != Head::FORMAT {
+    if heads != DocumentMeta::FORMAT {
         return Ok(Looked::Older { schema, newest });
     }
     place.remember();

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
@@ -65,7 +65,7 @@ impl Pool {
         self: &Arc<Self>,
         read: impl Fn(&Connection) -> Result<T, Failed> + Send + 'static,
     ) -> StoreResult<T> {
-        let fault = |error: &dyn std::error::Error| StoreError::Fault(error.to_string());
+        let fault = |error: &dyn std::error::Error| StoreError::Internal(error.to_string());
         let turn = Arc::clone(&self.large).acquire_owned().await.map_err(|e| fault(&e))?;
         let pool = Arc::clone(self);
         let reading = tokio::task::spawn_blocking(move || {
@@ -101,7 +101,7 @@ impl Pool {
             [],
             |row| Ok((row.get::<_, u32>(0)?, row.get::<_, usize>(1)?)),
         );
-        if now.is_ok_and(|now| now != (Head::FORMAT, self.schema)) {
+        if now.is_ok_and(|now| now != (DocumentMeta::FORMAT, self.schema)) {
             let reason = "was brought to another version by another reqlore; start this one again";
             return refused(DATABASE, reason).into();
         }

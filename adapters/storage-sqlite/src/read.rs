@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
-use reqlore_domain::ports::documents::{Changes, Filter, Links, Page, Revision, StoreError};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, Changes, Filter, Page, Revision, StoreError,
+};
 use reqlore_domain::project::ProjectKey;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -97,7 +99,7 @@ pub(crate) fn heads(
     connection: &Connection,
     project: &ProjectKey,
     kind: Kind,
-) -> Result<Vec<Arc<Head>>, Failed> {
+) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
     Ok(page(connection, project, &Filter::all(kind))?.heads)
 }
 
@@ -136,12 +138,12 @@ pub(crate) fn beyond(name: &str) -> String {
     format!("{name}\0")
 }
 
-pub(crate) fn named(
+pub(crate) fn lookup(
     connection: &Connection,
     project: &ProjectKey,
     kind: Kind,
     words: &[String],
-) -> Result<Vec<Vec<Arc<Head>>>, Failed> {
+) -> Result<Vec<Vec<Arc<DocumentMeta>>>, Failed> {
     let mut select = connection.prepare_cached(
         "WITH home (id) AS (SELECT id FROM projects WHERE key = ?1) \
          SELECT head FROM documents WHERE id IN ( \
@@ -158,12 +160,12 @@ pub(crate) fn named(
 }
 
 /// `None` when there are more than `most` in all.
-pub(crate) fn linking(
+pub(crate) fn backlinks(
     connection: &Connection,
     project: &ProjectKey,
-    links: &Links,
+    links: &BacklinkQuery,
     most: usize,
-) -> Result<Option<Vec<Vec<Arc<Head>>>>, Failed> {
+) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, Failed> {
     let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
     // As JSON; the names of kinds need no escaping.
     let kinds = format!("[\"{}\"]", kinds.join("\",\""));
@@ -184,7 +186,7 @@ pub(crate) fn linking(
     Ok(Some(all))
 }
 
-fn sorted(mut heads: Vec<Arc<Head>>) -> Vec<Arc<Head>> {
+fn sorted(mut heads: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
     heads.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     heads
 }
@@ -235,7 +237,7 @@ pub(crate) fn changes(
     Ok(if too_many { Changes::Reset { revision } } else { Changes::Since { revision, ids } })
 }
 
-fn all_heads(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<Head>>, Failed> {
+fn all_heads(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
     let mut heads = Vec::new();
     while let Some(row) = rows.next()? {
         let head = row.get_ref(0)?.as_blob().map_err(wrong_type)?;

@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
 use rusqlite::backup::{Backup, StepResult};
@@ -82,7 +82,7 @@ pub(crate) fn prepare(
     }
     read::check_complete(&place.shown, connection)?;
     let heads: u32 = connection.query_one("SELECT heads FROM store", [], |row| row.get(0))?;
-    match heads == Head::FORMAT {
+    match heads == DocumentMeta::FORMAT {
         true => Ok(()),
         false if is_readonly => Err(must_be_writable(place).into()),
         false => make_heads_anew(connection),
@@ -167,7 +167,7 @@ fn migrate(
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", migrations.len())?;
     if version == 0 {
-        set_heads(&transaction, Head::FORMAT)?;
+        set_heads(&transaction, DocumentMeta::FORMAT)?;
     }
     Ok(transaction.commit()?)
 }
@@ -182,7 +182,7 @@ fn make_heads_anew(connection: &mut Connection) -> Result<(), Failed> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let batch = bodies(&transaction, last)?;
         let Some(kept) = batch.last() else {
-            set_heads(&transaction, Head::FORMAT)?;
+            set_heads(&transaction, DocumentMeta::FORMAT)?;
             return Ok(transaction.commit()?);
         };
         last = kept.id;

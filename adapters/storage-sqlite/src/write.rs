@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::{Document, DocumentId, Head};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::ports::archive::Mark;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Decided, Reads, Revision, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Decision, ReadSet, Revision, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use reqlore_group_commit::decided;
+use reqlore_group_commit::decide;
 use rusqlite::Connection;
 
 use crate::error::{DATABASE, Failed, RESTORE, refused, unavailable};
@@ -85,14 +85,14 @@ impl Engine {
         act: impl FnOnce(&Connection) -> Result<T, Failed>,
     ) -> StoreResult<T> {
         if let Some(lost) = &self.lost {
-            return Err(lost.again());
+            return Err(lost.clone_for_group());
         }
         let done = self.within_savepoint(act).map_err(Failed::told);
         if !self.connection.is_autocommit() {
             return done;
         }
-        let lost = done.err().unwrap_or_else(|| StoreError::Fault("it was undone".to_owned()));
-        self.lost = Some(lost.again());
+        let lost = done.err().unwrap_or_else(|| StoreError::Internal("it was undone".to_owned()));
+        self.lost = Some(lost.clone_for_group());
         Err(lost)
     }
 
@@ -119,7 +119,7 @@ impl Engine {
             "SELECT heads, (SELECT user_version FROM pragma_user_version) FROM store",
         )?;
         let now: (u32, usize) = select.query_one([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if now == (Head::FORMAT, self.schema) {
+        if now == (DocumentMeta::FORMAT, self.schema) {
             return Ok(());
         }
         let reason = "was brought to another version by another reqlore. Nothing was written; \
@@ -162,10 +162,10 @@ fn apply(
     mut commit: Commit,
 ) -> Result<Committed, Failed> {
     if let Some(once) = &commit.act.once {
-        commit.act.check_once(answers::earlier(connection, &once.key)?)?;
+        commit.act.check_idempotency(answers::find_record(connection, &once.key)?)?;
     }
     let snapshot = snapshot(connection, project, &commit.reads)?;
-    let Decided { changes, audit, once } = decided(&mut commit, project, &snapshot)?;
+    let Decision { changes, audit, once } = decide(&mut commit, project, &snapshot)?;
     if changes.is_empty() {
         let row = read::project(connection, project)?;
         let revision = row.map(|row| row.revision).unwrap_or_default();
@@ -182,13 +182,13 @@ fn apply(
 fn snapshot(
     connection: &Connection,
     project: &ProjectKey,
-    Reads { documents, heads, links, numbers }: &Reads,
+    ReadSet { documents, heads, links, numbers }: &ReadSet,
 ) -> Result<Snapshot, Failed> {
     let heads = heads.map(|kind| read::heads(connection, project, kind)).transpose()?;
     Ok(Snapshot {
         documents: read::documents(connection, project, documents)?,
         heads: heads.unwrap_or_default(),
-        links: read::linking(connection, project, links, usize::MAX)?.unwrap_or_default(),
+        links: read::backlinks(connection, project, links, usize::MAX)?.unwrap_or_default(),
         numbers: read::numbers(connection, project, numbers)?,
     })
 }
@@ -274,13 +274,17 @@ pub(crate) fn derived(connection: &Connection, kept: &Kept) -> Result<(), Failed
     links(connection, (kept.id, kept.project), &head)
 }
 
-fn head(document: &Document, modified: Timestamp) -> Result<(Head, Vec<u8>), Failed> {
-    let head = Head::of(document, modified);
-    let bytes = postcard::to_allocvec(&head).map_err(|e| StoreError::Fault(e.to_string()))?;
+fn head(document: &Document, modified: Timestamp) -> Result<(DocumentMeta, Vec<u8>), Failed> {
+    let head = DocumentMeta::of(document, modified);
+    let bytes = postcard::to_allocvec(&head).map_err(|e| StoreError::Internal(e.to_string()))?;
     Ok((head, bytes))
 }
 
-fn links(connection: &Connection, (id, project): (i64, i64), head: &Head) -> Result<(), Failed> {
+fn links(
+    connection: &Connection,
+    (id, project): (i64, i64),
+    head: &DocumentMeta,
+) -> Result<(), Failed> {
     connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
     let mut insert = connection.prepare_cached(
         "INSERT OR IGNORE INTO links (document, relation, target, project, kind) \

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::ports::service::ApplicationService;
 use reqlore_mcp::asker::{Asker, Status, Style};
 use reqlore_mcp::server::Server;
 use reqlore_mcp::wire;
@@ -75,7 +75,7 @@ impl<H: ServerHandler> Service for StreamableHttpService<H, NeverSessionManager>
 }
 
 impl Mcp {
-    pub(crate) fn new(endpoint: Arc<dyn Endpoint>, door: &Door, limits: &Limits) -> Self {
+    pub(crate) fn new(endpoint: Arc<dyn ApplicationService>, door: &Door, limits: &Limits) -> Self {
         let server = Server::for_requests(endpoint);
         Self::of(server.clone(), move || server.finish(), door, limits)
     }

@@ -33,7 +33,7 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::routing::{any, get};
 use reqlore_domain::ports::authenticator::Authenticator;
-use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::Transport;
 use rmcp::ServerHandler;
 use tokio::signal::unix::{SignalKind, signal};
@@ -139,7 +139,11 @@ impl Http {
     }
 
     /// Serves until it is told to end.
-    pub async fn serve_until(self, endpoint: Arc<dyn Endpoint>, ending: Ending) -> io::Result<()> {
+    pub async fn serve_until(
+        self,
+        endpoint: Arc<dyn ApplicationService>,
+        ending: Ending,
+    ) -> io::Result<()> {
         let mcp = edge::Mcp::new(endpoint, &self.door, &self.config.limits);
         self.serve_mcp(mcp, ending).await
     }
@@ -172,7 +176,7 @@ impl Http {
 
 #[async_trait]
 impl Transport for Http {
-    async fn serve(self: Box<Self>, endpoint: Arc<dyn Endpoint>) -> io::Result<()> {
+    async fn serve(self: Box<Self>, endpoint: Arc<dyn ApplicationService>) -> io::Result<()> {
         let ending = Ending::by_signals()?;
         self.serve_until(endpoint, ending).await
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use reqlore_domain::error::Error;
-use reqlore_domain::identity::{Caller, Denial, Presented};
+use reqlore_domain::identity::{Caller, PresentedToken, TokenError};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 
 use crate::gates::{Gate, Gates};
@@ -59,7 +59,7 @@ impl Login {
         match &known {
             Some(gate) => gate.count()?,
             // What can't be a token is never looked up, and refused by whoever keeps the record.
-            None if Presented::parse(token).is_none() => {}
+            None if PresentedToken::parse(token).is_none() => {}
             None => self.guesses.look_up(address)?,
         }
         let text = address.to_string();
@@ -112,8 +112,8 @@ impl Login {
     }
 
     /// Whoever keeps the record of failed logins is told also of what could not even be read.
-    async fn refuse(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {
-        if denial != Denial::Missing {
+    async fn refuse(&self, denial: TokenError, address: IpAddr, request_id: &str) -> Refusal {
+        if denial != TokenError::Missing {
             let text = address.to_string();
             let unreadable = Credentials {
                 token: Some(""),
@@ -128,9 +128,9 @@ impl Login {
         self.deny(denial, address, request_id)
     }
 
-    fn deny(&self, denial: Denial, address: IpAddr, request_id: &str) -> Refusal {
+    fn deny(&self, denial: TokenError, address: IpAddr, request_id: &str) -> Refusal {
         let name = denial.name();
-        if denial == Denial::Missing {
+        if denial == TokenError::Missing {
             tracing::debug!(%address, denial = name, id = request_id, "not authenticated");
             let challenge = HeaderValue::from_static("Bearer");
             return unauthenticated(NO_GOOD_TOKEN, challenge);
@@ -142,7 +142,7 @@ impl Login {
         // The authenticator tells the log and the audit of it.
         tracing::debug!(%address, denial = name, id = request_id, "failed login");
         let message = match denial {
-            Denial::Expired => "This token has expired. An administrator makes a new one.",
+            TokenError::Expired => "This token has expired. An administrator makes a new one.",
             _ => NO_GOOD_TOKEN,
         };
         unauthenticated(message, HeaderValue::from_static("Bearer error=\"invalid_token\""))
@@ -150,20 +150,20 @@ impl Login {
 }
 
 /// What follows `Bearer` in the only Authorization header.
-fn bearer(headers: &HeaderMap) -> Result<&str, Denial> {
+fn bearer(headers: &HeaderMap) -> Result<&str, TokenError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    let value = values.next().ok_or(Denial::Missing)?;
+    let value = values.next().ok_or(TokenError::Missing)?;
     if values.next().is_some() {
-        return Err(Denial::Malformed);
+        return Err(TokenError::Malformed);
     }
     let (scheme, token) =
-        value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or(Denial::Malformed)?;
+        value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or(TokenError::Malformed)?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     let is_token = !token.is_empty() && token.bytes().all(fits);
     if scheme.eq_ignore_ascii_case("bearer") && is_token {
         return Ok(token);
     }
-    Err(Denial::Malformed)
+    Err(TokenError::Malformed)
 }
 
 fn project(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_mcp::server::Server;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
@@ -74,7 +74,7 @@ impl Stdio {
         self,
         read: R,
         write: W,
-        endpoint: Arc<dyn Endpoint>,
+        endpoint: Arc<dyn ApplicationService>,
         ending: Ending,
     ) -> io::Result<()>
     where
@@ -91,7 +91,7 @@ impl Stdio {
 
 #[async_trait]
 impl Transport for Stdio {
-    async fn serve(self: Box<Self>, endpoint: Arc<dyn Endpoint>) -> io::Result<()> {
+    async fn serve(self: Box<Self>, endpoint: Arc<dyn ApplicationService>) -> io::Result<()> {
         widen_output();
         let (read, write) = rmcp::transport::stdio_pipes();
         let ending = Ending::default();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use reqlore_application::identity::audit_trail::{self, Noted, Verified, Wanted};
-use reqlore_domain::audit::{Entry, Hash, Head, Row, Target};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash, Target};
 use serde_json::{Value, json};
 
 use super::print;
@@ -38,16 +38,19 @@ pub(crate) enum Command {
     Verify {
         /// A row that an earlier `audit verify` told, to find out whether newer ones were cut off
         #[arg(long, value_name = "NUMBER:HASH", value_parser = head)]
-        expect: Option<Head>,
+        expect: Option<ChainHead>,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-fn head(text: &str) -> Result<Head, String> {
+fn head(text: &str) -> Result<ChainHead, String> {
     let read = text.split_once(':').and_then(|(number, hash)| {
-        Some(Head { number: number.parse().ok()?, hash: Hash::try_from(hash.to_owned()).ok()? })
+        Some(ChainHead {
+            number: number.parse().ok()?,
+            hash: Hash::try_from(hash.to_owned()).ok()?,
+        })
     });
     read.ok_or_else(|| {
         "write it as `audit verify` prints it: a number, ':' and 64 digits".to_owned()
@@ -76,8 +79,8 @@ async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> 
     }
 }
 
-fn as_json(rows: &[Row]) -> String {
-    let row = |row: &Row| {
+fn as_json(rows: &[AuditRow]) -> String {
+    let row = |row: &AuditRow| {
         let sealed = json!({ "number": row.number, "hash": row.hash });
         let Some(entry) = row.entry() else {
             // A later version wrote it.
@@ -99,17 +102,17 @@ fn merged(mut one: Value, other: Value) -> Value {
     one
 }
 
-fn lines(rows: &[Row]) -> String {
+fn lines(rows: &[AuditRow]) -> String {
     if rows.is_empty() {
         return "There are no such rows.\n".to_owned();
     }
-    let line = |row: &Row| {
+    let line = |row: &AuditRow| {
         let Some(entry) = row.entry() else {
             let unread = "(a later version of reqlore wrote this row)".to_owned();
             let none = String::new;
             return [row.number.to_string(), none(), none(), none(), none(), none(), unread];
         };
-        let Entry { at, user, token, action, result, .. } = &entry;
+        let AuditEvent { at, user, token, action, result, .. } = &entry;
         [
             row.number.to_string(),
             at.rfc3339(),
@@ -124,7 +127,7 @@ fn lines(rows: &[Row]) -> String {
 }
 
 /// What it was about, with the first digits of the versions, and why.
-fn about(entry: &Entry) -> String {
+fn about(entry: &AuditEvent) -> String {
     let short = |version: &Option<_>| {
         version.as_ref().map_or_else(
             || "none".to_owned(),
@@ -147,8 +150,8 @@ fn about(entry: &Entry) -> String {
     parts.join("; ")
 }
 
-fn verdict(verified: &Verified, expected: Option<Head>) -> String {
-    let Verified { rows, newest: Head { number, hash }, broken, noted } = verified;
+fn verdict(verified: &Verified, expected: Option<ChainHead>) -> String {
+    let Verified { rows, newest: ChainHead { number, hash }, broken, noted } = verified;
     let mut text = match broken {
         None => format!("The audit is whole: {rows} rows.\n"),
         Some(broken) => format!(
@@ -160,13 +163,16 @@ fn verdict(verified: &Verified, expected: Option<Head>) -> String {
     // Writing to a string does not fail.
     let _ = match noted {
         Noted::None => Ok(()),
-        Noted::Found => writeln!(text, "Row {wanted} is what was expected."),
+        Noted::Found => writeln!(text, "AuditRow {wanted} is what was expected."),
         Noted::Pruned => {
-            writeln!(text, "Row {wanted} was too old and is gone, so it proves nothing any more.")
+            writeln!(
+                text,
+                "AuditRow {wanted} was too old and is gone, so it proves nothing any more."
+            )
         }
         Noted::Missing => writeln!(
             text,
-            "Row {wanted} is not there as expected: rows were cut off or written anew."
+            "AuditRow {wanted} is not there as expected: rows were cut off or written anew."
         ),
     };
     if verified.is_whole() {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{Head, Row};
+use reqlore_domain::audit::{AuditRow, ChainHead};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::MemoryStore;
@@ -19,18 +19,18 @@ struct Moody {
 
 #[async_trait]
 impl AuditLog for Moody {
-    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         if self.takes.load(Ordering::Relaxed) {
             return self.store.record(entries).await;
         }
         Err(StoreError::Busy { reason: "not now".to_owned() })
     }
 
-    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
         self.store.rows(from, limit).await
     }
 
-    async fn newest(&self) -> StoreResult<Head> {
+    async fn newest(&self) -> StoreResult<ChainHead> {
         self.store.newest().await
     }
 
@@ -39,8 +39,8 @@ impl AuditLog for Moody {
     }
 }
 
-fn row(number: usize) -> Entry {
-    Entry::refused("test", "ok", number.to_string(), Timestamp::default())
+fn row(number: usize) -> AuditEvent {
+    AuditEvent::refused("test", "ok", number.to_string(), Timestamp::default())
 }
 
 /// Nobody is answered off the record, and what was promised a row gets it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{Priority, RequirementType, Status};
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ pub(crate) struct Brief {
 
 impl Brief {
     /// `None` for what is no item.
-    pub(crate) fn of(head: &Head) -> Option<Self> {
+    pub(crate) fn of(head: &DocumentMeta) -> Option<Self> {
         let item = find::item(head)?;
         Some(Self {
             reference_id: item.called(&head.id.name).into_owned(),
@@ -45,7 +45,7 @@ impl Brief {
         })
     }
 
-    pub(crate) fn all(heads: &[Arc<Head>]) -> Vec<Self> {
+    pub(crate) fn all(heads: &[Arc<DocumentMeta>]) -> Vec<Self> {
         heads.iter().filter_map(|head| Self::of(head)).collect()
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{Edit, Reference};
-use reqlore_domain::document::{Document, Head, Version};
+use reqlore_domain::document::{Document, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::time::Timestamp;
 
 use super::find::{self, Backlog};
@@ -57,7 +57,7 @@ impl ChangeItem {
             changed(&head, document, &wanted, at)
         };
         let (document, committed) =
-            edit(backlog.ports, backlog.project, Reads::of(ids), act, decide).await?;
+            edit(backlog.ports, backlog.project, ReadSet::of(ids), act, decide).await?;
         let is_unchanged = committed.versions.is_empty();
         let done = if is_unchanged { "Nothing to change in" } else { "Updated" };
         let record = record::written(backlog, &document, reference.kind, at)?;
@@ -67,7 +67,7 @@ impl ChangeItem {
 
 /// The item's document as it shall be, and the change that makes it so.
 pub(crate) fn changed(
-    head: &Arc<Head>,
+    head: &Arc<DocumentMeta>,
     document: &Document,
     wanted: &Edit,
     at: Timestamp,

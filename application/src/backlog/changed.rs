@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::document::Kind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::documents::{Changes, Look, Revision};
+use reqlore_domain::ports::documents::{Changes, Refresh, Revision};
 use reqlore_domain::project::ProjectKey;
 
 use super::find::Backlog;
@@ -38,7 +38,8 @@ impl Changed {
         let mut seen = seen.lock().await;
         for kind in Kind::ITEMS.into_iter().chain([Kind::Deleted, Kind::Entity]) {
             let since = seen.revisions.get(&kind).copied().unwrap_or_default();
-            let changes = ports.documents.changes(project, kind, since, Look::Changed).await?;
+            let changes =
+                ports.documents.changes(project, kind, since, Refresh::Incremental).await?;
             let (revision, is_new) = match changes {
                 Changes::Since { revision, ids } => (revision, !ids.is_empty()),
                 Changes::Reset { revision } => (revision, true),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::mark_of;
 use reqlore_domain::backlog::{Item, Linked, Misnamed, Reference, misnamed};
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{Filter, Look, Revision};
+use reqlore_domain::ports::documents::{Filter, Refresh, Revision};
 use reqlore_domain::project::ProjectKey;
 
 use super::find::{self, item};
@@ -39,19 +39,19 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
 #[derive(Default)]
 pub(crate) struct Names {
     /// By kind and name.
-    heads: Vec<Arc<Head>>,
-    tombs: Vec<Arc<Head>>,
-    items: BTreeMap<Reference, Vec<Arc<Head>>>,
-    deleted: BTreeMap<Reference, Vec<Arc<Head>>>,
+    heads: Vec<Arc<DocumentMeta>>,
+    tombs: Vec<Arc<DocumentMeta>>,
+    items: BTreeMap<Reference, Vec<Arc<DocumentMeta>>>,
+    deleted: BTreeMap<Reference, Vec<Arc<DocumentMeta>>>,
     uids: BTreeMap<String, Vec<DocumentId>>,
 }
 
 /// A tombstone whose reference a live item has.
 pub(crate) enum Tomb<'a> {
     /// Somebody deleted the very item.
-    Own(&'a Head),
+    Own(&'a DocumentMeta),
     /// Two branches gave one reference, and one of them deleted its item.
-    OfAnother(&'a Head),
+    OfAnother(&'a DocumentMeta),
 }
 
 struct Broken {
@@ -102,7 +102,7 @@ impl Names {
     }
 
     /// What there is to mend in one document, by line.
-    fn check(&self, head: &Head, text: &str, findings: &mut Vec<Finding>) {
+    fn check(&self, head: &DocumentMeta, text: &str, findings: &mut Vec<Finding>) {
         let mut found: Vec<(Option<usize>, String)> = Vec::new();
         found.extend(head.fault.iter().map(|fault| (fault.line, fault.reason.clone())));
         found.extend(self.claimed_twice(head).into_iter().map(|message| (None, message)));
@@ -122,12 +122,12 @@ impl Names {
     }
 
     /// The items of each reference.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = (Reference, &[Arc<Head>])> {
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (Reference, &[Arc<DocumentMeta>])> {
         self.items.iter().map(|(reference, heads)| (*reference, heads.as_slice()))
     }
 
     /// Whose tombstone has an item's reference; its own, where there are several.
-    pub(crate) fn tomb(&self, head: &Head) -> Option<Tomb<'_>> {
+    pub(crate) fn tomb(&self, head: &DocumentMeta) -> Option<Tomb<'_>> {
         let tombs = self.deleted.get(&item(head)?.reference?)?;
         let own = tombs.iter().find(|tomb| is_of(tomb, head)).map(|tomb| Tomb::Own(tomb));
         own.or_else(|| tombs.first().map(|tomb| Tomb::OfAnother(tomb)))
@@ -138,7 +138,7 @@ impl Names {
         self.heads.is_empty() && self.tombs.is_empty()
     }
 
-    fn broken_links(&self, head: &Head) -> Vec<Broken> {
+    fn broken_links(&self, head: &DocumentMeta) -> Vec<Broken> {
         let Some(item) = item(head).filter(|item| item.deleted.is_none()) else {
             return Vec::new();
         };
@@ -155,8 +155,8 @@ impl Names {
     }
 
     /// The links that can be pointed to the item that they mean, by the document that keeps them.
-    pub(crate) fn moves(&self) -> impl Iterator<Item = (&Arc<Head>, Vec<Move>)> {
-        let of = |head: &Arc<Head>| -> Vec<Move> {
+    pub(crate) fn moves(&self) -> impl Iterator<Item = (&Arc<DocumentMeta>, Vec<Move>)> {
+        let of = |head: &Arc<DocumentMeta>| -> Vec<Move> {
             let Some(item) = item(head) else { return Vec::new() };
             let targets: BTreeSet<Reference> = links(item).map(|(_, target)| target).collect();
             let targets = targets.into_iter().filter(|target| Some(*target) != item.reference);
@@ -173,9 +173,14 @@ impl Names {
     }
 
     /// A link with a mark that no item of its reference has.
-    fn astray<'a>(&'a self, head: &Head, item: &'a Item, target: Reference) -> Option<Astray<'a>> {
+    fn astray<'a>(
+        &'a self,
+        head: &DocumentMeta,
+        item: &'a Item,
+        target: Reference,
+    ) -> Option<Astray<'a>> {
         let mark = item.linked.iter().find(|(known, _)| *known == target)?.1.as_str();
-        let has_mark = |head: &&Arc<Head>| mark_of(&head.id.name) == Some(mark);
+        let has_mark = |head: &&Arc<DocumentMeta>| mark_of(&head.id.name) == Some(mark);
         let claims = self.items.get(&target).map(Vec::as_slice).unwrap_or_default();
         if claims.iter().any(|head| has_mark(&head)) {
             return None;
@@ -194,7 +199,7 @@ impl Names {
     }
 
     /// Who else has the reference or the uid of a document.
-    fn claimed_twice(&self, head: &Head) -> Vec<String> {
+    fn claimed_twice(&self, head: &DocumentMeta) -> Vec<String> {
         let Some(item) = item(head).filter(|_| head.id.kind != Kind::Deleted) else {
             return Vec::new();
         };
@@ -237,19 +242,19 @@ impl Names {
 struct Astray<'a> {
     mark: &'a str,
     /// Who has the reference.
-    claims: &'a [Arc<Head>],
+    claims: &'a [Arc<DocumentMeta>],
     meaning: Meaning<'a>,
 }
 
 enum Meaning<'a> {
     Deleted,
     /// Those that have the mark, of whatever reference.
-    Live(Vec<&'a Arc<Head>>),
+    Live(Vec<&'a Arc<DocumentMeta>>),
 }
 
 impl Astray<'_> {
     /// The one document that it can mean.
-    fn meant(&self) -> Option<&Head> {
+    fn meant(&self) -> Option<&DocumentMeta> {
         match &self.meaning {
             Meaning::Live(marked) => match (marked.as_slice(), self.claims) {
                 ([one], _) => Some(one),
@@ -287,7 +292,7 @@ impl Astray<'_> {
     }
 }
 
-fn reference_of(head: &Head) -> Option<Reference> {
+fn reference_of(head: &DocumentMeta) -> Option<Reference> {
     item(head)?.reference
 }
 
@@ -299,7 +304,7 @@ fn links(item: &Item) -> impl Iterator<Item = (&'static str, Reference)> {
 }
 
 /// Is it this very item's? Uids tell it where both say one, else the ends of the names.
-fn is_of(tomb: &Head, head: &Head) -> bool {
+fn is_of(tomb: &DocumentMeta, head: &DocumentMeta) -> bool {
     let uid = |head| item(head).and_then(|item: &Item| item.uid.as_deref());
     match (uid(tomb), uid(head)) {
         (Some(one), Some(other)) => one == other,
@@ -307,9 +312,9 @@ fn is_of(tomb: &Head, head: &Head) -> bool {
     }
 }
 
-async fn heads(ports: &Ports, project: &ProjectKey, kind: Kind) -> Result<Vec<Arc<Head>>> {
+async fn heads(ports: &Ports, project: &ProjectKey, kind: Kind) -> Result<Vec<Arc<DocumentMeta>>> {
     let documents = &ports.documents;
-    documents.changes(project, kind, Revision::default(), Look::Everything).await?;
+    documents.changes(project, kind, Revision::default(), Refresh::Full).await?;
     Ok(documents.find(project, &Filter::all(kind)).await?.heads)
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::text::MAX_DESCRIPTION;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::Deserialize;

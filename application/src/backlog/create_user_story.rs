@@ -5,7 +5,7 @@ use reqlore_domain::backlog::text::{Assignee, Description, Tags, Title};
 use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::error::Result;
 use reqlore_domain::number::Whole;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{Edit, Item, ItemKind, Reference, tombstone};
-use reqlore_domain::document::{DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Links, Reads, Snapshot};
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::{BacklinkQuery, Change, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,8 +113,8 @@ fn beside(answer: &Answer) -> String {
 /// An item, what belongs to it, and the requirements that relate to any of that.
 struct Closure {
     /// Itself first.
-    deleted: Vec<(Reference, Arc<Head>)>,
-    unlinked: Vec<(Reference, Arc<Head>)>,
+    deleted: Vec<(Reference, Arc<DocumentMeta>)>,
+    unlinked: Vec<(Reference, Arc<DocumentMeta>)>,
 }
 
 impl Closure {
@@ -127,7 +127,7 @@ impl Closure {
         }
         let mut level = vec![reference];
         while !level.is_empty() {
-            let found = linking(backlog, &level).await?;
+            let found = backlinks(backlog, &level).await?;
             let known = closure.deleted_ids();
             let mut below = Vec::new();
             for head in found.into_iter().filter(|head| !known.contains(&head.id)) {
@@ -176,13 +176,13 @@ impl Closure {
         &self,
         backlog: Backlog<'_>,
         given: &Arguments,
-        act: Act,
+        act: WriteContext,
     ) -> Result<Option<Answer>> {
         let mut documents: Vec<DocumentId> = self.ids().collect();
         documents.extend(self.deleted.iter().map(|(_, head)| tomb(&head.id)));
         let targets = self.deleted.iter().map(|(reference, _)| reference.to_string()).collect();
-        let links = Links { kinds: Kind::ITEMS.to_vec(), targets };
-        let reads = Reads { links, ..Reads::of(documents) };
+        let links = BacklinkQuery { kinds: Kind::ITEMS.to_vec(), targets };
+        let reads = ReadSet { links, ..ReadSet::of(documents) };
         let decide = Decide {
             project: backlog.project.clone(),
             deleted: self.deleted.clone(),
@@ -199,10 +199,10 @@ impl Closure {
 }
 
 /// Who links to any of these.
-async fn linking(backlog: Backlog<'_>, to: &[Reference]) -> Result<Vec<Arc<Head>>> {
+async fn backlinks(backlog: Backlog<'_>, to: &[Reference]) -> Result<Vec<Arc<DocumentMeta>>> {
     let targets = to.iter().map(ToString::to_string).collect();
-    let links = Links { kinds: Kind::ITEMS.to_vec(), targets };
-    let found = backlog.ports.documents.linking(backlog.project, &links).await?;
+    let links = BacklinkQuery { kinds: Kind::ITEMS.to_vec(), targets };
+    let found = backlog.ports.documents.backlinks(backlog.project, &links).await?;
     let by_id = found.into_iter().flatten().map(|head| (head.id.clone(), head));
     Ok(by_id.collect::<BTreeMap<_, _>>().into_values().collect())
 }
@@ -213,8 +213,8 @@ fn tomb(id: &DocumentId) -> DocumentId {
 
 struct Decide {
     project: ProjectKey,
-    deleted: Vec<(Reference, Arc<Head>)>,
-    unlinked: Vec<(Reference, Arc<Head>)>,
+    deleted: Vec<(Reference, Arc<DocumentMeta>)>,
+    unlinked: Vec<(Reference, Arc<DocumentMeta>)>,
     cascade: bool,
     if_version: Option<Version>,
     by: String,
@@ -227,7 +227,8 @@ impl Decide {
         let known: BTreeSet<&DocumentId> =
             self.deleted.iter().chain(&self.unlinked).map(|(_, head)| &head.id).collect();
         let holders = snapshot.links.iter().flatten().filter(|head| holds(head, &gone));
-        let holders: Vec<&Arc<Head>> = holders.filter(|head| !known.contains(&head.id)).collect();
+        let holders: Vec<&Arc<DocumentMeta>> =
+            holders.filter(|head| !known.contains(&head.id)).collect();
         let (reference, head) = &self.deleted[0];
         let mut documents = snapshot.documents.iter();
         let first = find::still_there(snapshot.documents.first(), *reference)?;
@@ -256,7 +257,7 @@ impl Decide {
             let wanted = Edit { relationships: Some(relationships), ..Edit::default() };
             changes.extend(changed(head, document, &wanted, self.at)?.0);
         }
-        let names = |all: &[(Reference, Arc<Head>)]| -> Vec<String> {
+        let names = |all: &[(Reference, Arc<DocumentMeta>)]| -> Vec<String> {
             all.iter().map(|(reference, _)| reference.to_string()).collect()
         };
         let version = changes.first().and_then(Change::version);
@@ -273,14 +274,14 @@ impl Decide {
 }
 
 /// Does it belong to any of these, or relate to one? Whoever only speaks of them does not hold.
-fn holds(head: &Head, gone: &BTreeSet<Reference>) -> bool {
+fn holds(head: &DocumentMeta, gone: &BTreeSet<Reference>) -> bool {
     find::item(head).is_some_and(|item| {
         item.parent.is_some_and(|parent| gone.contains(&parent))
             || item.relationships.iter().any(|link| gone.contains(&link.target))
     })
 }
 
-fn held(reference: Reference, holders: &[&Arc<Head>], item: &Item) -> Error {
+fn held(reference: Reference, holders: &[&Arc<DocumentMeta>], item: &Item) -> Error {
     let mut by = Vec::new();
     for (head, holder) in holders.iter().filter_map(|head| Some((head, find::item(head)?))) {
         let called = holder.called(&head.id.name);

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 
 use super::relationship::Arguments;
 use crate::Context;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
 use reqlore_domain::backlog::{Item, ItemKind, Linked, Reference, order};
-use reqlore_domain::document::{Document, Head, Kind};
+use reqlore_domain::document::{Document, DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{Filter, Links};
+use reqlore_domain::ports::documents::{BacklinkQuery, Filter};
 use reqlore_domain::project::ProjectKey;
 
 use super::given::not_found;
@@ -27,16 +27,19 @@ impl<'a> Backlog<'a> {
     }
 
     /// The head of the one item of a reference.
-    pub(crate) async fn head(self, reference: Reference) -> Result<Arc<Head>> {
+    pub(crate) async fn head(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
         let found = self.heads(&[reference]).await?;
         found.into_iter().next().unwrap_or_else(|| Err(not_found(reference.kind, "")))
     }
 
     /// The heads of these items, all of one kind, each of them or why there is none.
-    pub(crate) async fn heads(self, references: &[Reference]) -> Result<Vec<Result<Arc<Head>>>> {
+    pub(crate) async fn heads(
+        self,
+        references: &[Reference],
+    ) -> Result<Vec<Result<Arc<DocumentMeta>>>> {
         let Some(Reference { kind, .. }) = references.first() else { return Ok(Vec::new()) };
         let words: Vec<String> = references.iter().map(ToString::to_string).collect();
-        let named = self.ports.documents.named(self.project, Kind::Item(*kind), &words).await?;
+        let named = self.ports.documents.lookup(self.project, Kind::Item(*kind), &words).await?;
         let mut heads = Vec::with_capacity(words.len());
         for (reference, mut found) in references.iter().zip(named) {
             heads.push(match (found.pop(), found.is_empty()) {
@@ -55,7 +58,7 @@ impl<'a> Backlog<'a> {
     async fn missing(self, reference: Reference) -> Result<Error> {
         let printed = reference.to_string();
         let words = std::slice::from_ref(&printed);
-        let tombs = self.ports.documents.named(self.project, Kind::Deleted, words).await?;
+        let tombs = self.ports.documents.lookup(self.project, Kind::Deleted, words).await?;
         let mut error = not_found(reference.kind, &printed);
         let item =
             tombs.first().and_then(|heads| heads.first()).and_then(|head| head.item.as_ref());
@@ -72,7 +75,7 @@ impl<'a> Backlog<'a> {
     pub(crate) async fn named(
         self,
         words: impl Iterator<Item = String>,
-    ) -> Result<HashMap<String, Arc<Head>>> {
+    ) -> Result<HashMap<String, Arc<DocumentMeta>>> {
         let mut of_kind: HashMap<Kind, Vec<String>> = HashMap::new();
         for word in words {
             let kind = Reference::parse(&word).map_or(Kind::Entity, |found| Kind::Item(found.kind));
@@ -80,7 +83,7 @@ impl<'a> Backlog<'a> {
         }
         let mut known = HashMap::new();
         for (kind, words) in of_kind {
-            let found = self.ports.documents.named(self.project, kind, &words).await?;
+            let found = self.ports.documents.lookup(self.project, kind, &words).await?;
             for (word, heads) in words.into_iter().zip(found) {
                 if let [head] = &heads[..] {
                     known.insert(word, Arc::clone(head));
@@ -91,7 +94,7 @@ impl<'a> Backlog<'a> {
     }
 
     /// The document of a head.
-    pub(crate) async fn document(self, head: &Head) -> Result<Document> {
+    pub(crate) async fn document(self, head: &DocumentMeta) -> Result<Document> {
         let documents = self.documents(std::slice::from_ref(head)).await?;
         let gone = || {
             let message = format!("{} was removed just now; ask again.", head.id);
@@ -101,7 +104,7 @@ impl<'a> Backlog<'a> {
     }
 
     /// The documents of heads, `None` for one that went meanwhile.
-    pub(crate) async fn documents<H: std::borrow::Borrow<Head>>(
+    pub(crate) async fn documents<H: std::borrow::Borrow<DocumentMeta>>(
         self,
         heads: &[H],
     ) -> Result<Vec<Option<Document>>> {
@@ -114,7 +117,7 @@ impl<'a> Backlog<'a> {
         self,
         parent: Reference,
         kind: ItemKind,
-    ) -> Result<Vec<Arc<Head>>> {
+    ) -> Result<Vec<Arc<DocumentMeta>>> {
         let all = self.children_of(&[parent], kind).await?;
         Ok(all.into_iter().next().unwrap_or_default())
     }
@@ -124,10 +127,10 @@ impl<'a> Backlog<'a> {
         self,
         parents: &[Reference],
         kind: ItemKind,
-    ) -> Result<Vec<Vec<Arc<Head>>>> {
+    ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
         let targets = parents.iter().map(ToString::to_string).collect();
-        let links = Links { kinds: vec![Kind::Item(kind)], targets };
-        let mut linking = self.ports.documents.linking(self.project, &links).await?;
+        let links = BacklinkQuery { kinds: vec![Kind::Item(kind)], targets };
+        let mut linking = self.ports.documents.backlinks(self.project, &links).await?;
         for (heads, parent) in linking.iter_mut().zip(parents) {
             // It may only speak of it.
             heads.retain(|head| item(head).is_some_and(|item| item.parent == Some(*parent)));
@@ -137,7 +140,7 @@ impl<'a> Backlog<'a> {
     }
 
     /// All items of a kind, in the one order.
-    pub(crate) async fn all(self, kind: ItemKind) -> Result<Vec<Arc<Head>>> {
+    pub(crate) async fn all(self, kind: ItemKind) -> Result<Vec<Arc<DocumentMeta>>> {
         let page = self.ports.documents.find(self.project, &Filter::all(Kind::Item(kind))).await?;
         let mut heads = page.heads;
         heads.retain(|head| item(head).is_some_and(|item| item.reference.is_some()));
@@ -146,7 +149,7 @@ impl<'a> Backlog<'a> {
     }
 }
 
-fn ambiguous(reference: Reference, found: &[Arc<Head>]) -> Error {
+fn ambiguous(reference: Reference, found: &[Arc<DocumentMeta>]) -> Error {
     let files: Vec<String> = found.iter().map(|head| head.id.to_string()).collect();
     let message = format!(
         "{} items have the reference {reference}: {}. `reqlore check --fix` gives the younger a \
@@ -165,7 +168,7 @@ pub(crate) fn text(document: &Document) -> Result<&str> {
 }
 
 /// Into the one order.
-pub(crate) fn sort(heads: &mut [Arc<Head>]) {
+pub(crate) fn sort(heads: &mut [Arc<DocumentMeta>]) {
     heads.sort_by(|a, b| match (item(a), item(b)) {
         (Some(one), Some(other)) => order(one, other).then_with(|| a.id.cmp(&b.id)),
         _ => a.id.cmp(&b.id),
@@ -183,7 +186,7 @@ pub(crate) fn linked(reference: Reference, name: &str) -> Linked {
 }
 
 /// What a document says now; times that it does not say are those of its head.
-pub(crate) fn read(head: &Head, document: &Document, text: &str) -> Item {
+pub(crate) fn read(head: &DocumentMeta, document: &Document, text: &str) -> Item {
     let known = item(head);
     if let Some(item) = known.filter(|_| head.version == document.version) {
         return item.clone();
@@ -198,12 +201,12 @@ pub(crate) fn read(head: &Head, document: &Document, text: &str) -> Item {
 }
 
 /// What a head of the backlog says.
-pub(crate) fn item(head: &Head) -> Option<&Item> {
+pub(crate) fn item(head: &DocumentMeta) -> Option<&Item> {
     head.item.as_deref()
 }
 
 /// What should be mended in an item's file, and where; what it says there reads as a default.
-pub(crate) fn fault(head: &Head) -> Option<String> {
+pub(crate) fn fault(head: &DocumentMeta) -> Option<String> {
     let fault = head.fault.as_ref()?;
     let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: {}", head.id, fault.reason))

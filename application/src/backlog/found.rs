@@ -2,7 +2,7 @@
 
 use reqlore_domain::document::Kind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::Reply;
+use reqlore_domain::ports::service::Reply;
 use reqlore_domain::search::{Facet, Hit, Hits};
 use schemars::JsonSchema;
 use serde::Serialize;

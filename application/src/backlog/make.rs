@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, New, Priority, Reference, RequirementType, Status};
-use reqlore_domain::document::{Document, Head};
+use reqlore_domain::document::{Document, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 
 use super::find::{self, Backlog};
 use super::record;
@@ -53,7 +53,7 @@ impl Make {
         let at = act.at.whole();
         let draft = Draft { uid, creator: call.caller.name.clone(), at, parent };
         let documents = draft.parent.iter().map(|head| head.id.clone()).collect();
-        let reads = Reads { numbers: vec![self.kind], ..Reads::of(documents) };
+        let reads = ReadSet { numbers: vec![self.kind], ..ReadSet::of(documents) };
         let kind = self.kind;
         let decide = move |snapshot: &Snapshot| self.decide(&draft, snapshot);
         let (document, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
@@ -102,7 +102,7 @@ struct Draft {
     uid: String,
     creator: String,
     at: reqlore_domain::time::Timestamp,
-    parent: Option<Arc<Head>>,
+    parent: Option<Arc<DocumentMeta>>,
 }
 
 fn mark(uid: &str) -> &str {

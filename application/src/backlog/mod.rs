@@ -41,7 +41,7 @@ mod update_user_story;
 
 use reqlore_domain::backlog::text::{Assignee, Description, Tags};
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::endpoint::ToolSpec;
+use reqlore_domain::ports::service::ToolSpec;
 use schemars::JsonSchema;
 
 use crate::tool::{Tool, answer_schema, schema};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{Item, ItemKind, Priority, RequirementType, Status};
-use reqlore_domain::document::{Document, Head, Version};
+use reqlore_domain::document::{Document, DocumentMeta, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -56,7 +56,11 @@ pub(crate) struct Record {
 
 impl Record {
     /// What a head and its document say; the document counts where it is newer.
-    pub(crate) fn of(project: &ProjectKey, head: &Head, document: &Document) -> Result<Self> {
+    pub(crate) fn of(
+        project: &ProjectKey,
+        head: &DocumentMeta,
+        document: &Document,
+    ) -> Result<Self> {
         let text = find::text(document)?;
         let item = find::read(head, document, text);
         let name = &document.id.name;
@@ -64,7 +68,7 @@ impl Record {
     }
 
     /// What a head says by itself, where its description is short.
-    pub(crate) fn of_head(project: &ProjectKey, head: &Head) -> Option<Self> {
+    pub(crate) fn of_head(project: &ProjectKey, head: &DocumentMeta) -> Option<Self> {
         let item = find::item(head)?;
         let description = item.description.as_deref()?;
         Some(Self::new(project, item, &head.id.name, head.version, description))
@@ -105,11 +109,11 @@ impl Record {
 /// read for long descriptions alone.
 pub(crate) async fn all(
     backlog: Backlog<'_>,
-    heads: &[Arc<Head>],
+    heads: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Option<Result<Record>>>> {
     let mut records: Vec<Option<Record>> =
         heads.iter().map(|head| Record::of_head(backlog.project, head)).collect();
-    let long: Vec<Arc<Head>> = heads
+    let long: Vec<Arc<DocumentMeta>> = heads
         .iter()
         .zip(&records)
         .filter(|(_, record)| record.is_none())
@@ -139,7 +143,7 @@ pub(crate) fn written(
 }
 
 /// The record of a head; its document is read where the description is long.
-pub(crate) async fn one(backlog: Backlog<'_>, head: &Head) -> Result<Record> {
+pub(crate) async fn one(backlog: Backlog<'_>, head: &DocumentMeta) -> Result<Record> {
     match Record::of_head(backlog.project, head) {
         Some(record) => Ok(record),
         None => Record::of(backlog.project, head, &backlog.document(head).await?),

@@ -3,8 +3,8 @@
 use reqlore_domain::backlog::{Edit, Item, Reference, Relationship, RelationshipType};
 use reqlore_domain::document::{Document, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -110,7 +110,7 @@ impl Relate {
             changed(&head, document, &wanted, at)
         };
         let (document, _) =
-            edit(backlog.ports, backlog.project, Reads::of(ids), act, decide).await?;
+            edit(backlog.ports, backlog.project, ReadSet::of(ids), act, decide).await?;
         let record = record::written(backlog, &document, source.kind, at)?;
         let done = if exists { "Related" } else { "Not related any more" };
         let version = &record.version[..8];

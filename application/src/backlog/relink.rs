@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Item;
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::write_context::WriteContext;
 
 use super::check::{Move, Names};
 use super::find::{self, Backlog};
@@ -18,7 +18,12 @@ use crate::edit::edit;
 use crate::finding::Finding;
 
 /// Points each link to the item that it means. What refuses one keeps no other from it.
-pub(crate) async fn relink(backlog: Backlog<'_>, names: &Names, act: &Act, mended: &mut Mended) {
+pub(crate) async fn relink(
+    backlog: Backlog<'_>,
+    names: &Names,
+    act: &WriteContext,
+    mended: &mut Mended,
+) {
     for (head, moves) in names.moves() {
         match one(backlog, Arc::clone(head), moves, act).await {
             Ok(done) => mended.relinked.extend(done),
@@ -29,20 +34,20 @@ pub(crate) async fn relink(backlog: Backlog<'_>, names: &Names, act: &Act, mende
 
 async fn one(
     backlog: Backlog<'_>,
-    head: Arc<Head>,
+    head: Arc<DocumentMeta>,
     moves: Vec<Move>,
-    act: &Act,
+    act: &WriteContext,
 ) -> Result<Vec<Relinked>> {
     let mut documents = vec![head.id.clone()];
     documents.extend(moves.iter().map(|to| to.id.clone()));
     let decide = move |snapshot: &Snapshot| decide(&head, &moves, snapshot);
-    let reads = Reads::of(documents);
+    let reads = ReadSet::of(documents);
     Ok(edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?.0)
 }
 
 /// Nothing for what went meanwhile, on either end.
 fn decide(
-    head: &Head,
+    head: &DocumentMeta,
     moves: &[Move],
     snapshot: &Snapshot,
 ) -> Result<(Vec<Change>, Vec<Relinked>)> {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{Item, Linked, Reference, reference, relink};
-use reqlore_domain::document::{Document, DocumentId, Head, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Links, Reads, Snapshot};
+use reqlore_domain::ports::documents::{BacklinkQuery, Change, ReadSet, Snapshot};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
 
 use super::check::{Names, Tomb};
@@ -28,7 +28,12 @@ const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
 const ATTEMPTS: usize = 5;
 
 /// Gives these items new references. What refuses one keeps no other from it.
-pub(crate) async fn renumber(backlog: Backlog<'_>, all: Vec<Twin>, act: &Act, mended: &mut Mended) {
+pub(crate) async fn renumber(
+    backlog: Backlog<'_>,
+    all: Vec<Twin>,
+    act: &WriteContext,
+    mended: &mut Mended,
+) {
     for twin in all {
         match one(backlog, &twin, act).await {
             Ok(done) => mended.renumbered.extend(done),
@@ -44,8 +49,8 @@ pub(crate) async fn renumber(backlog: Backlog<'_>, all: Vec<Twin>, act: &Act, me
 #[derive(Clone)]
 pub(crate) struct Twin {
     from: Reference,
-    head: Arc<Head>,
-    /// Links that keep no mark mean it: nobody else has the reference now.
+    head: Arc<DocumentMeta>,
+    /// BacklinkQuery that keep no mark mean it: nobody else has the reference now.
     is_meant_unmarked: bool,
 }
 
@@ -73,12 +78,15 @@ pub(crate) async fn younger(backlog: Backlog<'_>, names: &Names) -> Result<Vec<T
 }
 
 /// The oldest first, the same in every clone: by what the files say, never by a file's time.
-async fn by_age(backlog: Backlog<'_>, heads: &[Arc<Head>]) -> Result<Vec<Arc<Head>>> {
+async fn by_age(
+    backlog: Backlog<'_>,
+    heads: &[Arc<DocumentMeta>],
+) -> Result<Vec<Arc<DocumentMeta>>> {
     if heads.len() < 2 {
         return Ok(heads.to_vec());
     }
     let documents = backlog.documents(heads).await?;
-    let made = |head: &Head, document: Option<Document>| {
+    let made = |head: &DocumentMeta, document: Option<Document>| {
         let item = find::item(head)?;
         let text = document.as_ref()?.text().ok()?;
         let (said, _) = Item::read(item.kind, &head.id.name, text, UNSAID);
@@ -94,18 +102,18 @@ async fn by_age(backlog: Backlog<'_>, heads: &[Arc<Head>]) -> Result<Vec<Arc<Hea
 }
 
 /// `None` where the item went meanwhile.
-async fn one(backlog: Backlog<'_>, twin: &Twin, act: &Act) -> Result<Option<Renumbered>> {
+async fn one(backlog: Backlog<'_>, twin: &Twin, act: &WriteContext) -> Result<Option<Renumbered>> {
     let Twin { from, head, .. } = twin;
     let kinds = Kind::ITEMS.to_vec();
-    let links = Links { kinds, targets: vec![from.to_string()] };
+    let links = BacklinkQuery { kinds, targets: vec![from.to_string()] };
     for _ in 0..ATTEMPTS {
-        let linking = backlog.ports.documents.linking(backlog.project, &links).await?;
-        let mut holders: Vec<Arc<Head>> = linking.into_iter().flatten().collect();
+        let linking = backlog.ports.documents.backlinks(backlog.project, &links).await?;
+        let mut holders: Vec<Arc<DocumentMeta>> = linking.into_iter().flatten().collect();
         holders.retain(|holder| holder.id != head.id);
         let mut documents = vec![head.id.clone()];
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
         let reads =
-            Reads { links: links.clone(), numbers: vec![from.kind], ..Reads::of(documents) };
+            ReadSet { links: links.clone(), numbers: vec![from.kind], ..ReadSet::of(documents) };
         let moving = Moving { twin: twin.clone(), holders };
         let decide = move |snapshot: &Snapshot| moving.decide(snapshot);
         let (decided, _) = edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?;
@@ -121,7 +129,7 @@ async fn one(backlog: Backlog<'_>, twin: &Twin, act: &Act) -> Result<Option<Renu
 
 struct Moving {
     twin: Twin,
-    holders: Vec<Arc<Head>>,
+    holders: Vec<Arc<DocumentMeta>>,
 }
 
 enum Decided {
@@ -180,7 +188,7 @@ impl Moving {
 
 /// `None` where its link means another document.
 fn relinked_change(
-    holder: &Head,
+    holder: &DocumentMeta,
     found: &Document,
     meant: &[Linked],
     to: &Linked,

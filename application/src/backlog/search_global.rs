@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use reqlore_domain::document::Kind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::search::{Meaning, Query};
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;

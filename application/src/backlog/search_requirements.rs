@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{Item, ItemKind, Priority, Reference, RequirementType, Status};
-use reqlore_domain::document::{Head, Kind};
+use reqlore_domain::document::{DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::number::Whole;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::search::{Facet, Meaning, Query};
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
@@ -185,7 +185,7 @@ impl Filters {
         let mut heads = backlog.all(ItemKind::Requirement).await?;
         heads.retain(|head| find::item(head).is_some_and(|item| self.take(item)));
         let total = heads.len();
-        let heads: Vec<Arc<Head>> = heads.into_iter().skip(offset).take(limit).collect();
+        let heads: Vec<Arc<DocumentMeta>> = heads.into_iter().skip(offset).take(limit).collect();
         let documents = backlog.documents(&heads).await?;
         let found = heads.iter().zip(&documents).filter_map(|(head, document)| {
             let text = document.as_ref().and_then(|document| find::text(document).ok());
@@ -197,7 +197,7 @@ impl Filters {
     }
 }
 
-fn listed(head: &Head, item: &Item, text: &str) -> Found {
+fn listed(head: &DocumentMeta, item: &Item, text: &str) -> Found {
     let description = Item::description(text).chars().take(BEGINNING).collect::<String>();
     Found {
         reference_id: item.called(&head.id.name).into_owned(),

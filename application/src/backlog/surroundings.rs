@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{Item, ItemKind, MENTIONS, Reference, RelationshipType, Status};
-use reqlore_domain::document::{Head, Kind};
+use reqlore_domain::document::{DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use super::find::{self, Backlog};
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
     /// In the one order, all kinds together.
-    pub(crate) children: Vec<Arc<Head>>,
+    pub(crate) children: Vec<Arc<DocumentMeta>>,
     pub(crate) relationships: Relationships,
     pub(crate) links: Links,
 }
@@ -82,7 +82,7 @@ impl Surroundings {
     pub(crate) async fn of(
         backlog: Backlog<'_>,
         reference: Reference,
-        head: &Head,
+        head: &DocumentMeta,
     ) -> Result<Self> {
         let mut found = Self::default();
         found.lead_here(backlog, reference).await?;
@@ -93,16 +93,16 @@ impl Surroundings {
     }
 
     /// The children of one kind.
-    pub(crate) fn of_kind(&self, kind: ItemKind) -> Vec<Arc<Head>> {
-        let is_one = |head: &&Arc<Head>| head.id.kind == Kind::Item(kind);
+    pub(crate) fn of_kind(&self, kind: ItemKind) -> Vec<Arc<DocumentMeta>> {
+        let is_one = |head: &&Arc<DocumentMeta>| head.id.kind == Kind::Item(kind);
         self.children.iter().filter(is_one).cloned().collect()
     }
 
     async fn lead_here(&mut self, backlog: Backlog<'_>, reference: Reference) -> Result<()> {
         let printed = reference.to_string();
         let kinds = Kind::ITEMS.into_iter().chain([Kind::Entity]).collect();
-        let links = documents::Links { kinds, targets: vec![printed.clone()] };
-        let linking = backlog.ports.documents.linking(backlog.project, &links).await?;
+        let links = documents::BacklinkQuery { kinds, targets: vec![printed.clone()] };
+        let linking = backlog.ports.documents.backlinks(backlog.project, &links).await?;
         for head in linking.into_iter().flatten() {
             for (relation, target) in head.links() {
                 if target == printed {
@@ -114,7 +114,7 @@ impl Surroundings {
         Ok(())
     }
 
-    fn leads_here(&mut self, reference: Reference, head: &Arc<Head>, relation: &str) {
+    fn leads_here(&mut self, reference: Reference, head: &Arc<DocumentMeta>, relation: &str) {
         let Some(item) = find::item(head) else {
             let Some(entity) = &head.entity else { return };
             self.links.incoming.push(Link {

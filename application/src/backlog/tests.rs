@@ -6,7 +6,7 @@ mod fix;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::ports::service::ApplicationService;
 use serde_json::{Value, json};
 
 use crate::testing::Testing;

@@ -5,7 +5,7 @@ use reqlore_domain::backlog::Edit;
 use reqlore_domain::backlog::text::MAX_DESCRIPTION;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -6,7 +6,7 @@ use reqlore_domain::backlog::{Edit, Priority};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
 use reqlore_domain::number::Whole;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

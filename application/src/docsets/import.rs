@@ -6,8 +6,8 @@ use reqlore_domain::docsets::Configuration;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Reads};
+use reqlore_domain::ports::documents::{Change, ReadSet};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
@@ -37,8 +37,8 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
     let configuration = Configuration::read(&text, &folder)
         .map_err(|faults| super::unusable(&super::told(&faults)))?;
     let id = DocumentId::docsets();
-    let reads = Reads::of(vec![id.clone()]);
-    let act = Act {
+    let reads = ReadSet::of(vec![id.clone()]);
+    let act = WriteContext {
         caller: Arc::new(caller),
         tool: "docsets import",
         reason: "imported on the command line".to_owned(),

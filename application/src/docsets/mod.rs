@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqlore_domain::docsets::{Configuration, FILE, Fault, MINIMAL};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, Reach};
-use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::identity::{Caller, ProjectScope};
+use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project::ProjectKey;
 use serde_json::Value;
 
@@ -60,7 +60,7 @@ impl Configurations {
     /// The configuration as it is now: the version is asked at every call, and only what changed
     /// is read again (S3 REQ-9).
     pub(crate) async fn load(&self, ports: &Ports, caller: &Caller) -> Result<Arc<Loaded>> {
-        let project = ports.projects.resolve(caller, None, Slice::Docsets).await?;
+        let project = ports.projects.resolve(caller, None, Toolset::Docsets).await?;
         let id = std::slice::from_ref(&self.id);
         let versions = ports.documents.versions(&project, id).await?;
         let Some(version) = versions.into_iter().next().flatten() else {
@@ -126,10 +126,10 @@ fn unusable(message: &str) -> Error {
 /// folder.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     let (place, file) = match caller.reach {
-        Reach::Anywhere => {
+        ProjectScope::Anywhere => {
             (format!("{folder} or in the folders above it"), format!("{folder}/{FILE}"))
         }
-        Reach::Configured | Reach::Only(_) => {
+        ProjectScope::Configured | ProjectScope::Only(_) => {
             ("the project's folder".to_owned(), format!("{FILE} there"))
         }
     };

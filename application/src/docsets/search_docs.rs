@@ -8,7 +8,7 @@ use reqlore_domain::docsets::keywords::{Keyword, Keywords};
 use reqlore_domain::docsets::name::DocsetName;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -2,7 +2,7 @@
 
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::identity::{Access, Caller, Reach};
+use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
 use reqlore_domain::project::ProjectKey;
 use serde_json::{Value, json};
@@ -286,7 +286,7 @@ async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used()
 async fn docsets_are_those_of_the_caller_s_project() {
     let one = ProjectKey::new("one");
     let server = Testing { projects: vec![one.clone()], ..configured(REACT).await };
-    let reach = Reach::Only(vec![one.clone()]);
+    let reach = ProjectScope::Only(vec![one.clone()]);
     let remote = Testing { reach, project: one, ..server.clone() };
     for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
         let error = remote.error(tool, arguments).await;

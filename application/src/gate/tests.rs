@@ -6,8 +6,8 @@ use reqlore_domain::audit::{OK, Target};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, Role, Token};
-use reqlore_domain::ports::endpoint::Endpoint;
 use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project::ProjectKey;
 use serde_json::json;
 
@@ -113,7 +113,7 @@ async fn whoever_looks_again_on_a_callers_behalf_leaves_no_row() {
     team.epic(&writer, None).await.unwrap();
     let before = team.rows().await.len();
     let mut again = asked(&writer, "epic://EP-001");
-    again.again = true;
+    again.is_poll = true;
     team.application.read(again).await.unwrap();
     assert_eq!(team.rows().await.len(), before);
 }

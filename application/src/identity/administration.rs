@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, Token, TokenId, User, UserName};
-use reqlore_domain::ports::act::{Act, Audited};
 use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
-use reqlore_domain::ports::ids::Ids;
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
@@ -17,7 +17,7 @@ use reqlore_domain::time::Timestamp;
 pub struct Administration {
     pub identities: Arc<dyn IdentityRepository>,
     pub clock: Arc<dyn Clock>,
-    pub ids: Arc<dyn Ids>,
+    pub ids: Arc<dyn IdGenerator>,
     /// The keys of all projects that are configured.
     pub projects: Vec<ProjectKey>,
     /// The local person.
@@ -37,14 +37,14 @@ pub(super) struct Looks {
 }
 
 impl Administration {
-    fn act(&self, action: &'static str, now: Timestamp) -> Act {
-        Act {
+    fn act(&self, action: &'static str, now: Timestamp) -> WriteContext {
+        WriteContext {
             caller: Arc::clone(&self.caller),
             tool: action,
             reason: String::new(),
             correlation_id: self.ids.uid(now),
             at: now,
-            audited: self.is_audited.then(|| Audited::begin(Arc::clone(&self.clock))),
+            audited: self.is_audited.then(|| AuditScope::begin(Arc::clone(&self.clock))),
             once: None,
         }
     }

@@ -3,7 +3,7 @@
 //! Trap: the chain proves what stands in it and what was taken out of its middle. That nobody cut
 //! its end off is proved only against a row's number and hash that somebody wrote down elsewhere.
 
-use reqlore_domain::audit::{Broken, Entry, Hash, Head, Row, Verifier};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainError, ChainHead, Hash, Verifier};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::audit::AuditLog;
 
@@ -23,9 +23,9 @@ pub struct Wanted {
 
 impl Wanted {
     /// A row that this version can't read is of nobody and of no action.
-    fn includes(&self, row: &Row) -> bool {
+    fn includes(&self, row: &AuditRow) -> bool {
         let (None, None) = (&self.user, &self.action) else {
-            let fits = |entry: Entry| {
+            let fits = |entry: AuditEvent| {
                 let user = self.user.as_ref().is_none_or(|u| u.eq_ignore_ascii_case(&entry.user));
                 user && self.action.as_ref().is_none_or(|action| *action == entry.action)
             };
@@ -36,7 +36,7 @@ impl Wanted {
 }
 
 /// The newest rows that are wanted, by number.
-pub async fn list(log: &dyn AuditLog, wanted: &Wanted) -> Result<Vec<Row>> {
+pub async fn list(log: &dyn AuditLog, wanted: &Wanted) -> Result<Vec<AuditRow>> {
     let mut found = Vec::new();
     let mut end = log.newest().await?.number + 1;
     while end > 1 && found.len() < wanted.last {
@@ -61,8 +61,8 @@ pub struct Verified {
     /// How many rows there are, up to the first that is wrong.
     pub rows: u64,
     /// The newest of these.
-    pub newest: Head,
-    pub broken: Option<Broken>,
+    pub newest: ChainHead,
+    pub broken: Option<ChainError>,
     pub noted: Noted,
 }
 
@@ -86,19 +86,19 @@ impl Verified {
 }
 
 /// Reads all rows and holds them against their seals, and one of them against what was noted.
-pub async fn verify(log: &dyn AuditLog, noted: Option<Head>) -> Result<Verified> {
+pub async fn verify(log: &dyn AuditLog, noted: Option<ChainHead>) -> Result<Verified> {
     let mut verifier = Verifier::default();
-    let (mut rows, mut newest, mut first) = (0, Head::default(), None);
+    let (mut rows, mut newest, mut first) = (0, ChainHead::default(), None);
     let mut seen = noted.filter(|noted| noted.number == 0).map(|noted| noted.hash == Hash::FIRST);
     let mut broken = None;
     while broken.is_none() {
         let part = log.rows(newest.number + 1, PART).await?;
-        let Some(last) = part.last().map(Row::head) else { break };
+        let Some(last) = part.last().map(AuditRow::head) else { break };
         if let Err(found) = verifier.next(&part) {
             broken = Some(found);
         }
         let end = match broken {
-            Some(Broken::Changed { number } | Broken::Missing { number }) => number,
+            Some(ChainError::Changed { number } | ChainError::Missing { number }) => number,
             None => last.number + 1,
         };
         let sound = part.iter().take_while(|row| row.number < end);
@@ -114,7 +114,7 @@ pub async fn verify(log: &dyn AuditLog, noted: Option<Head>) -> Result<Verified>
     if broken.is_none() {
         broken = verifier.finish().err();
     }
-    let is_gone = |noted: Head| first.is_some_and(|first| noted.number < first);
+    let is_gone = |noted: ChainHead| first.is_some_and(|first| noted.number < first);
     let noted = match (noted, seen) {
         (None, _) => Noted::None,
         (Some(_), Some(true)) => Noted::Found,

@@ -7,14 +7,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{Entry, Target};
+use reqlore_domain::audit::{AuditEvent, Target};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Access, Caller, Denial, Holder, Presented, Reach, TokenId, token};
+use reqlore_domain::identity::{
+    Access, Caller, PresentedToken, ProjectScope, TokenError, TokenId, TokenOwner, token,
+};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::ports::projects::{Projects, no_project};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, no_project};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
@@ -31,7 +33,7 @@ const LOGIN: &str = "login";
 /// Recognises callers by their tokens.
 pub struct TokenAuthenticator {
     identities: Arc<dyn IdentityRepository>,
-    projects: Arc<dyn Projects>,
+    projects: Arc<dyn ProjectResolver>,
     clock: Arc<dyn Clock>,
     recorder: Arc<Recorder>,
     /// What this server allows to anybody.
@@ -52,7 +54,7 @@ struct State {
 }
 
 struct Known {
-    holder: Arc<Holder>,
+    holder: Arc<TokenOwner>,
     /// As who it calls when it names no project.
     caller: Arc<Caller>,
 }
@@ -66,7 +68,7 @@ impl std::fmt::Debug for TokenAuthenticator {
 impl TokenAuthenticator {
     pub(crate) fn new(
         identities: Arc<dyn IdentityRepository>,
-        projects: Arc<dyn Projects>,
+        projects: Arc<dyn ProjectResolver>,
         clock: Arc<dyn Clock>,
         recorder: Arc<Recorder>,
         most: Access,
@@ -80,7 +82,7 @@ impl TokenAuthenticator {
     }
 
     /// The token and its user, and as who they call.
-    async fn known(&self, id: &TokenId) -> StoreResult<Option<(Arc<Holder>, Arc<Caller>)>> {
+    async fn known(&self, id: &TokenId) -> StoreResult<Option<(Arc<TokenOwner>, Arc<Caller>)>> {
         let epoch = self.identities.epoch().await?;
         {
             let mut state = self.state();
@@ -107,10 +109,10 @@ impl TokenAuthenticator {
         Ok(Some((holder, caller)))
     }
 
-    fn caller(&self, Holder { token, user }: &Holder) -> Caller {
+    fn caller(&self, TokenOwner { token, user }: &TokenOwner) -> Caller {
         let reach = match &token.projects[..] {
-            [] => Reach::Configured,
-            projects => Reach::Only(projects.to_vec()),
+            [] => ProjectScope::Configured,
+            projects => ProjectScope::Only(projects.to_vec()),
         };
         let keys = self.projects.keys();
         let first = token.projects.iter().find(|project| keys.contains(project));
@@ -139,22 +141,22 @@ impl TokenAuthenticator {
         &self,
         credentials: &Credentials<'_>,
         id: Option<&TokenId>,
-        denial: Denial,
+        denial: TokenError,
     ) -> Result<(), Error> {
         let Credentials { address, correlation_id, .. } = credentials;
-        if denial == Denial::Missing || !self.state().wants(id, denial) {
+        if denial == TokenError::Missing || !self.state().wants(id, denial) {
             return Ok(());
         }
         let (reason, token) = (denial.name(), id.map(TokenId::as_str));
-        if denial == Denial::Retired {
+        if denial == TokenError::Retired {
             tracing::error!(id = correlation_id, address, token, "a rotated token was used: alarm");
         } else {
             tracing::warn!(id = correlation_id, address, token, reason, "a login was refused");
         }
-        let entry = Entry {
+        let entry = AuditEvent {
             token: id.cloned(),
             correlation_id: (*correlation_id).to_owned(),
-            ..Entry::refused(LOGIN, reason, format!("from {address}"), self.clock.now())
+            ..AuditEvent::refused(LOGIN, reason, format!("from {address}"), self.clock.now())
         };
         self.recorder.add(entry).await
     }
@@ -174,12 +176,12 @@ impl TokenAuthenticator {
             user = caller.name,
             "no such project for them"
         );
-        let entry = Entry {
+        let entry = AuditEvent {
             user: caller.name.clone(),
             token: caller.token.clone(),
             targets: vec![Target::read(name)],
             correlation_id: (*correlation_id).to_owned(),
-            ..Entry::refused(LOGIN, kind.name(), format!("from {address}"), self.clock.now())
+            ..AuditEvent::refused(LOGIN, kind.name(), format!("from {address}"), self.clock.now())
         };
         self.recorder.add(entry).await
     }
@@ -195,7 +197,7 @@ impl TokenAuthenticator {
         if refused > MOST_REFUSED {
             let more = format!("{} more logins were refused", refused - MOST_REFUSED);
             tracing::warn!(more, "a flood of logins");
-            let entry = Entry::refused(LOGIN, "many", more, self.clock.now());
+            let entry = AuditEvent::refused(LOGIN, "many", more, self.clock.now());
             // Whoever waits for it is told; here it waits for the next batch.
             let _ = self.recorder.add(entry).await;
         }
@@ -216,9 +218,15 @@ impl TokenAuthenticator {
 impl State {
     /// Is there a row for this refusal? Guesses are many, and only counted beyond a number; who has
     /// the true secret of a token that does not count any more is always told of a few times.
-    fn wants(&mut self, id: Option<&TokenId>, denial: Denial) -> bool {
+    fn wants(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
         match (denial, id) {
-            (Denial::Missing | Denial::Malformed | Denial::Unknown | Denial::Wrong, _)
+            (
+                TokenError::Missing
+                | TokenError::Malformed
+                | TokenError::Unknown
+                | TokenError::Wrong,
+                _,
+            )
             | (_, None) => {
                 self.refused += 1;
                 self.refused <= MOST_REFUSED
@@ -242,9 +250,9 @@ impl Authenticator for TokenAuthenticator {
             Ok(()) => Err(Denied::Token(denial)),
             Err(error) => Err(Denied::Failed(error)),
         };
-        let Some(text) = credentials.token else { return refuse(None, Denial::Missing).await };
-        let Some(presented) = Presented::parse(text) else {
-            return refuse(None, Denial::Malformed).await;
+        let Some(text) = credentials.token else { return refuse(None, TokenError::Missing).await };
+        let Some(presented) = PresentedToken::parse(text) else {
+            return refuse(None, TokenError::Malformed).await;
         };
         let failed = |error: StoreError| Denied::Failed(error.into());
         let known = self.known(&presented.id).await.map_err(failed)?;
@@ -254,7 +262,7 @@ impl Authenticator for TokenAuthenticator {
             return refuse(Some(&presented.id), denial).await;
         }
         let Some((_, caller)) = known else {
-            return refuse(Some(&presented.id), Denial::Unknown).await;
+            return refuse(Some(&presented.id), TokenError::Unknown).await;
         };
         self.state().used.insert(presented.id, now);
         let Some(project) = credentials.project else { return Ok(caller) };

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use reqlore_domain::audit::{Entry, Hash, Head, OK, Row};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash, OK};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::token::judge;
-use reqlore_domain::identity::{Access, Caller, Denial, Role, TokenId, UserName};
+use reqlore_domain::identity::{Access, Caller, Role, TokenError, TokenId, UserName};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::ports::ids::CountedIds;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::MemoryStore;
@@ -68,7 +68,7 @@ impl Host {
     }
 
     /// What a server says of this token now.
-    async fn judged(&self, issued: &Issued) -> Result<(), Denial> {
+    async fn judged(&self, issued: &Issued) -> Result<(), TokenError> {
         let holder = self.store.holder(&issued.token.id).await.unwrap();
         judge(holder.as_ref(), &issued.presented.digest(), self.clock.now())
     }
@@ -78,7 +78,7 @@ impl Host {
         listed.into_iter().map(|listed| listed.state.name()).collect()
     }
 
-    async fn entries(&self) -> Vec<Entry> {
+    async fn entries(&self) -> Vec<AuditEvent> {
         let rows = self.store.rows(1, usize::MAX).await.unwrap();
         rows.iter().map(|row| row.entry().unwrap()).collect()
     }
@@ -131,7 +131,7 @@ async fn a_disabled_user_has_no_token_that_counts_and_gets_none() {
     let issued = host.create("ada").await;
     assert_eq!(host.judged(&issued).await, Ok(()));
     assert!(!users::disable(&host.to, user("ADA")).await.unwrap().unchanged);
-    assert_eq!(host.judged(&issued).await, Err(Denial::Disabled));
+    assert_eq!(host.judged(&issued).await, Err(TokenError::Disabled));
     assert_eq!(host.states().await, ["user_disabled"]);
     host.wait(60);
     let again = users::disable(&host.to, user("ada")).await.unwrap();
@@ -181,14 +181,14 @@ async fn a_token_ends_when_it_is_revoked_or_its_time_is_over() {
     let host = Host::with_user("ada", Role::User).await;
     let (one, other) = (host.create("ada").await, host.create("ada").await);
     assert!(!tokens::revoke(&host.to, one.token.id.clone()).await.unwrap().unchanged);
-    assert_eq!(host.judged(&one).await, Err(Denial::Revoked));
+    assert_eq!(host.judged(&one).await, Err(TokenError::Revoked));
     host.wait(1);
     let again = tokens::revoke(&host.to, one.token.id.clone()).await.unwrap();
     assert!(again.unchanged && again.token.revoked_at < Some(host.clock.now()));
     host.wait(90 * DAY - 2);
     assert_eq!(host.judged(&other).await, Ok(()));
     host.wait(1);
-    assert_eq!(host.judged(&other).await, Err(Denial::Expired));
+    assert_eq!(host.judged(&other).await, Err(TokenError::Expired));
     assert_eq!(host.states().await, ["revoked", "expired"]);
     let unknown = TokenId::parse("zzzzzzzzzzzz").unwrap();
     let unknown = tokens::revoke(&host.to, unknown).await.unwrap_err();
@@ -204,7 +204,7 @@ async fn a_rotated_token_has_a_successor_of_the_same_length() {
     host.store.used(vec![(old.token.id.clone(), host.clock.now())]).await.unwrap();
     host.wait(30 * DAY);
     let new = tokens::rotate(&host.to, old.token.id.clone(), Lifetime::default()).await.unwrap();
-    assert_eq!(host.judged(&old).await, Err(Denial::Retired), "at once");
+    assert_eq!(host.judged(&old).await, Err(TokenError::Retired), "at once");
     assert_eq!(host.judged(&new).await, Ok(()));
     let token = &new.token;
     assert_eq!((token.scope, &token.projects), (Access::Read, &old.token.projects));
@@ -224,13 +224,13 @@ async fn an_old_token_may_count_beside_its_successor_for_a_while() {
     host.wait(60 * 60 - 1);
     assert_eq!(host.judged(&old).await, Ok(()));
     host.wait(1);
-    assert_eq!(host.judged(&old).await, Err(Denial::Retired));
+    assert_eq!(host.judged(&old).await, Err(TokenError::Retired));
 
     let late = host.create("ada").await;
     host.wait(90 * DAY - 10);
     let new = tokens::rotate(&host.to, late.token.id.clone(), overlap).await.unwrap();
     host.wait(10);
-    assert_eq!(host.judged(&late).await, Err(Denial::Retired), "never longer than it had");
+    assert_eq!(host.judged(&late).await, Err(TokenError::Retired), "never longer than it had");
     tokens::revoke(&host.to, new.token.id.clone()).await.unwrap();
     for (id, why) in [(new.token.id, "revoked"), (late.token.id, "rotated already")] {
         let refused = tokens::rotate(&host.to, id, overlap).await.unwrap_err();
@@ -271,8 +271,8 @@ async fn every_change_is_audited_in_the_name_of_the_local_person() {
     assert_eq!(host.entries().await.len(), expected.len());
 }
 
-fn entry(number: u64, user: &str) -> Entry {
-    Entry {
+fn entry(number: u64, user: &str) -> AuditEvent {
+    AuditEvent {
         at: Timestamp::new(i64::try_from(number).unwrap(), 0),
         user: user.to_owned(),
         token: None,
@@ -326,12 +326,12 @@ async fn a_chain_is_whole_and_its_end_is_held_against_what_was_noted() {
     assert_eq!((verified.rows, verified.newest, verified.noted), (2_500, newest, Noted::None));
     let early = store.rows(1_000, 1).await.unwrap()[0].head();
     let noted = async |head| audit_trail::verify(&store, Some(head)).await.unwrap();
-    for head in [newest, early, Head::default()] {
+    for head in [newest, early, ChainHead::default()] {
         assert_eq!(noted(head).await.noted, Noted::Found, "{head:?}");
     }
-    let other = Head { hash: early.hash, ..newest };
-    let later = Head { number: 2_501, hash: newest.hash };
-    for head in [other, later, Head { number: 0, hash: newest.hash }] {
+    let other = ChainHead { hash: early.hash, ..newest };
+    let later = ChainHead { number: 2_501, hash: newest.hash };
+    for head in [other, later, ChainHead { number: 0, hash: newest.hash }] {
         let verified = noted(head).await;
         assert!(verified.noted == Noted::Missing && !verified.is_whole(), "{head:?}");
     }
@@ -345,7 +345,7 @@ async fn a_chain_is_whole_and_its_end_is_held_against_what_was_noted() {
 #[tokio::test]
 async fn the_first_row_that_is_wrong_is_named() {
     let rows = audited(1_500).await.rows(1, 1_500).await.unwrap();
-    let broken = async |rows: Vec<Row>| {
+    let broken = async |rows: Vec<AuditRow>| {
         let store = MemoryStore::default();
         let mut sink = store.fill().await.unwrap();
         sink.audit(rows).await.unwrap();
@@ -369,5 +369,5 @@ async fn the_first_row_that_is_wrong_is_named() {
 #[test]
 fn states_have_the_names_of_what_a_server_says() {
     assert_eq!(State::Active.name(), "active");
-    assert_eq!(State::Denied(Denial::Retired).name(), "retired");
+    assert_eq!(State::Denied(TokenError::Retired).name(), "retired");
 }

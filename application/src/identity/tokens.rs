@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::token::{ID_LETTERS, SECRET_LETTERS, judge};
-use reqlore_domain::identity::{Access, Denial, Holder, Presented, Token, TokenId, User, UserName};
+use reqlore_domain::identity::{
+    Access, PresentedToken, Token, TokenError, TokenId, TokenOwner, User, UserName,
+};
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -28,7 +30,7 @@ pub struct Wanted {
 /// A new token, and the only chance to show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issued {
-    pub presented: Presented,
+    pub presented: PresentedToken,
     pub token: Token,
     /// Whose it is: the role may allow less than the token's scope.
     pub user: User,
@@ -78,9 +80,9 @@ pub async fn rotate(of: &Administration, id: TokenId, overlap: Lifetime) -> Resu
         let token = tokens.first().cloned().flatten().ok_or_else(|| no_token(&id))?;
         let user = users.first().cloned().flatten().ok_or_else(|| no_user(&token.user))?;
         check_free(tokens.get(1))?;
-        let holder = Holder { token, user };
+        let holder = TokenOwner { token, user };
         check_can_rotate(&holder, now)?;
-        let Holder { token: old, user } = holder;
+        let TokenOwner { token: old, user } = holder;
         let length = old.expires_at.0.saturating_sub(old.created_at.0);
         let token = Token {
             id: presented.id.clone(),
@@ -101,8 +103,8 @@ pub async fn rotate(of: &Administration, id: TokenId, overlap: Lifetime) -> Resu
     of.change("token/rotate", now, looks, decide).await
 }
 
-fn check_can_rotate(holder: &Holder, now: Timestamp) -> Result<()> {
-    let Holder { token, user } = holder;
+fn check_can_rotate(holder: &TokenOwner, now: Timestamp) -> Result<()> {
+    let TokenOwner { token, user } = holder;
     let Token { id, successor, .. } = token;
     if let Some(successor) = successor {
         let message = format!(
@@ -112,7 +114,7 @@ fn check_can_rotate(holder: &Holder, now: Timestamp) -> Result<()> {
     }
     match state(token, Some(user), now) {
         State::Active => Ok(()),
-        State::Denied(Denial::Disabled) => check_enabled(user),
+        State::Denied(TokenError::Disabled) => check_enabled(user),
         State::Denied(why) => {
             let message = format!(
                 "token {id} does not count any more ({}), so nothing can take its place; `reqlore \
@@ -160,7 +162,7 @@ pub struct Listed {
 pub enum State {
     Active,
     /// Why it does not.
-    Denied(Denial),
+    Denied(TokenError),
 }
 
 impl State {
@@ -189,13 +191,13 @@ pub async fn list(of: &Administration) -> Result<Vec<Listed>> {
 
 /// What whoever shows this token is told.
 fn state(token: &Token, user: Option<&User>, now: Timestamp) -> State {
-    let holder = user.map(|user| Holder { token: token.clone(), user: user.clone() });
+    let holder = user.map(|user| TokenOwner { token: token.clone(), user: user.clone() });
     judge(holder.as_ref(), &token.digest, now).map_or_else(State::Denied, |()| State::Active)
 }
 
-fn new(of: &Administration) -> Result<Presented> {
+fn new(of: &Administration) -> Result<PresentedToken> {
     let (id, secret) = (of.ids.letters(ID_LETTERS)?, of.ids.letters(SECRET_LETTERS)?);
-    Presented::new(&id, &secret).ok_or_else(|| {
+    PresentedToken::new(&id, &secret).ok_or_else(|| {
         Error::new(ErrorKind::Internal, "No token could be made of what chance gave.")
     })
 }

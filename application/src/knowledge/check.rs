@@ -6,7 +6,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::knowledge::link::names_entity;
 use reqlore_domain::knowledge::{Edge, Found, Graph, Node};
-use reqlore_domain::ports::documents::{Filter, Look, Revision};
+use reqlore_domain::ports::documents::{Filter, Refresh, Revision};
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
@@ -16,7 +16,7 @@ use crate::finding::Finding;
 /// Everything there is to mend in a project's entities, file by file.
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
     let documents = &ports.documents;
-    documents.changes(project, Kind::Entity, Revision::default(), Look::Everything).await?;
+    documents.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
     let heads = documents.find(project, &Filter::all(Kind::Entity)).await?.heads;
     let graph = &mut Graph::default();
     heads.iter().filter_map(|head| Node::of(head)).for_each(|node| graph.put(node));

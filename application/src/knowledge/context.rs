@@ -7,7 +7,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::{self, Node};
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::act::Act;
 use reqlore_domain::ports::documents::{
-    Change, DocumentRepository, Filter, Look, Reads, Revision, StoreError,
+    Change, DocumentRepository, Filter, ReadSet, Refresh, Revision, StoreError,
 };
-use reqlore_domain::ports::endpoint::Observer;
+use reqlore_domain::ports::service::ProgressSink;
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
@@ -37,10 +37,10 @@ pub(crate) async fn import(
     ports: &Ports,
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
-    act: &Act,
-    observer: &dyn Observer,
+    act: &WriteContext,
+    observer: &dyn ProgressSink,
 ) -> Result<Missed> {
-    tree.changes(project, Kind::Entity, Revision::default(), Look::Everything).await?;
+    tree.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
     let mut missed = Missed::default();
     let mut files = versions(tree, project, &mut |id, reason| {
         missed.warnings.push(format!("{id}: {reason}; it was not taken over"));
@@ -111,7 +111,7 @@ async fn change(
             Some(document) => Change::Put { document },
             None => Change::Delete { id },
         })),
-        Err(StoreError::Fault(fault)) => Err(StoreError::Fault(fault).into()),
+        Err(StoreError::Internal(fault)) => Err(StoreError::Internal(fault).into()),
         // It could be read a moment ago; the next sync tells more.
         Err(_) => Ok(None),
     }
@@ -122,7 +122,7 @@ async fn take_over(
     ports: &Ports,
     project: &ProjectKey,
     changes: Vec<Change>,
-    act: &Act,
+    act: &WriteContext,
     missed: &mut Missed,
 ) -> Result<()> {
     match commit(ports, project, changes.clone(), act).await {
@@ -145,10 +145,10 @@ async fn commit(
     ports: &Ports,
     project: &ProjectKey,
     changes: Vec<Change>,
-    act: &Act,
+    act: &WriteContext,
 ) -> Result<()> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
-    let reads = Reads::of(documents);
+    let reads = ReadSet::of(documents);
     let put = edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ())));
     put.await.map(|_| ())
 }

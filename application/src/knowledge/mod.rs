@@ -13,13 +13,13 @@ pub(crate) mod tags;
 
 use std::sync::Arc;
 
-use reqlore_domain::document::{Head, Kind};
+use reqlore_domain::document::{DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{Found, Node};
-use reqlore_domain::ports::documents::Look;
-use reqlore_domain::ports::endpoint::Reply;
-use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::Reply;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
@@ -53,7 +53,7 @@ struct OneEntity {
 
 /// The project that `repo` names, or the caller's own (S4 AC-003).
 async fn project(context: &Context, caller: &Caller, repo: Option<&Repo>) -> Result<ProjectKey> {
-    context.ports.projects.resolve(caller, repo.map(Repo::as_str), Slice::Knowledge).await
+    context.ports.projects.resolve(caller, repo.map(Repo::as_str), Toolset::Knowledge).await
 }
 
 /// What these words name now, in their order.
@@ -62,8 +62,9 @@ async fn named(
     project: &ProjectKey,
     words: &[String],
 ) -> Result<Vec<Vec<Node>>> {
-    let named = context.ports.documents.named(project, Kind::Entity, words).await?;
-    let nodes = |heads: Vec<Arc<Head>>| heads.iter().filter_map(|head| Node::of(head)).collect();
+    let named = context.ports.documents.lookup(project, Kind::Entity, words).await?;
+    let nodes =
+        |heads: Vec<Arc<DocumentMeta>>| heads.iter().filter_map(|head| Node::of(head)).collect();
     Ok(named.into_iter().map(nodes).collect())
 }
 
@@ -83,7 +84,8 @@ async fn find(context: &Context, project: &ProjectKey, id: &Id) -> Result<Node> 
             Err(Error::new(ErrorKind::Refused, message).field("id").reference(word))
         }
         Found::Nothing => {
-            let known = context.models.entities(&context.ports, project, Look::Changed).await?;
+            let known =
+                context.models.entities(&context.ports, project, Refresh::Incremental).await?;
             Err(unknown(word, &known.inventory.similar(word)))
         }
     }

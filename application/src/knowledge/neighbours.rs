@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::{Head, Kind};
+use reqlore_domain::document::{DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::{self, Edge, Found, Node, Outgoing};
-use reqlore_domain::ports::documents::Links;
+use reqlore_domain::ports::documents::BacklinkQuery;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Context;
@@ -20,7 +20,7 @@ use crate::backlog::find::Backlog;
 pub(super) struct Neighbours {
     entities: BTreeMap<String, Vec<Node>>,
     /// By their references as they are printed.
-    items: HashMap<String, Arc<Head>>,
+    items: HashMap<String, Arc<DocumentMeta>>,
 }
 
 impl Neighbours {
@@ -48,7 +48,7 @@ impl Neighbours {
     }
 
     /// The item that a link leads to.
-    pub(super) fn item(&self, edge: &Edge<'_>) -> Option<&Head> {
+    pub(super) fn item(&self, edge: &Edge<'_>) -> Option<&DocumentMeta> {
         self.items.get(&Reference::parse(edge.id)?.to_string()).map(|head| &**head)
     }
 
@@ -58,8 +58,8 @@ impl Neighbours {
     }
 
     /// The items that links lead to, each once, in the order of the links.
-    pub(super) fn linked_items(&self, outgoing: &[Outgoing<'_>]) -> Vec<&Head> {
-        let mut heads: Vec<&Head> = Vec::new();
+    pub(super) fn linked_items(&self, outgoing: &[Outgoing<'_>]) -> Vec<&DocumentMeta> {
+        let mut heads: Vec<&DocumentMeta> = Vec::new();
         for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
             if let Some(head) = self.item(edge).filter(|head| heads.iter().all(|h| h.id != head.id))
             {
@@ -71,14 +71,16 @@ impl Neighbours {
 }
 
 /// What links to an entity.
-pub(super) struct Incoming(Vec<Arc<Head>>);
+pub(super) struct Incoming(Vec<Arc<DocumentMeta>>);
 
 impl Incoming {
     pub(super) async fn of(context: &Context, project: &ProjectKey, node: &Node) -> Result<Self> {
         let kinds = [Kind::Entity].into_iter().chain(Kind::ITEMS).collect();
-        let links = Links { kinds, targets: names(node).into_iter().map(str::to_owned).collect() };
-        let mut heads: Vec<Arc<Head>> = Vec::new();
-        for head in context.ports.documents.linking(project, &links).await?.into_iter().flatten() {
+        let links =
+            BacklinkQuery { kinds, targets: names(node).into_iter().map(str::to_owned).collect() };
+        let mut heads: Vec<Arc<DocumentMeta>> = Vec::new();
+        for head in context.ports.documents.backlinks(project, &links).await?.into_iter().flatten()
+        {
             // By id and by name it may be the same one.
             if heads.iter().all(|known| known.id != head.id) {
                 heads.push(head);
@@ -115,7 +117,7 @@ fn names(node: &Node) -> Vec<&str> {
     names
 }
 
-fn source(head: &Head) -> Option<(String, &str)> {
+fn source(head: &DocumentMeta) -> Option<(String, &str)> {
     if let Some(entity) = &head.entity {
         return Some((entity.id.clone(), &entity.title));
     }

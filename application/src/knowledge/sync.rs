@@ -5,9 +5,9 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::Inventory;
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::Look;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::write_context::WriteContext;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,11 +83,11 @@ impl Tool for Sync {
         if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
             let reason = "the files of the project's root are taken over";
             // It takes several commits, and does the same when it is done again.
-            let act = Act { once: None, ..act(ports, &call, spec, reason) };
+            let act = WriteContext { once: None, ..act(ports, &call, spec, reason) };
             missed = super::import::import(ports, tree, &project, &act, observer).await?;
         }
-        context.models.update_index(ports, &project, Look::Everything, observer).await?;
-        let known = context.models.entities(ports, &project, Look::Changed).await?;
+        context.models.update_index(ports, &project, Refresh::Full, observer).await?;
+        let known = context.models.entities(ports, &project, Refresh::Incremental).await?;
         let inventory = &known.inventory;
         let versions = inventory.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;

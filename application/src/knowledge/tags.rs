@@ -5,8 +5,8 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::Node;
-use reqlore_domain::ports::documents::Look;
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
@@ -88,7 +88,7 @@ impl Tool for Tags {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
-        let known = context.models.entities(&context.ports, &project, Look::Changed).await?;
+        let known = context.models.entities(&context.ports, &project, Refresh::Incremental).await?;
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
         let kind = kind.as_deref();
         if arguments.untagged {

@@ -1,6 +1,6 @@
 //! The six tools on the memory store.
 
-use reqlore_domain::document::{Document, DocumentId, Head, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{
@@ -270,8 +270,10 @@ async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
     store.expect_find().returning(move |_, filter| {
         listed += 1;
         let id = DocumentId::entity("a");
-        let head =
-            Head::of(&Document::new(id, "---\ntags: [old]\n---\n".into()), Timestamp::default());
+        let head = DocumentMeta::of(
+            &Document::new(id, "---\ntags: [old]\n---\n".into()),
+            Timestamp::default(),
+        );
         Ok(Page::of(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
     });
     let testing = Testing::on(store);
@@ -331,7 +333,7 @@ async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
         .expect_changes()
         .returning(|_, _, _, _| Ok(Changes::Since { revision: Revision(1), ids: Vec::new() }));
     store.expect_commit().returning(move |project, mut commit| {
-        let changes = commit.decided(project, &Snapshot::default()).unwrap().changes;
+        let changes = commit.decide(project, &Snapshot::default()).unwrap().changes;
         if changes.iter().any(|change| change.id().name == "bad") {
             let (place, reason) = ("bad".to_owned(), "is refused".to_owned());
             return Err(StoreError::Refused { place, reason });

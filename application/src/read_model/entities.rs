@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::Inventory;
-use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
+use reqlore_domain::ports::documents::{Changes, Filter, Refresh, Revision};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
@@ -60,7 +60,7 @@ impl Entities {
         &mut self,
         ports: &Ports,
         project: &ProjectKey,
-        look: Look,
+        look: Refresh,
     ) -> Result<()> {
         let since = self.revision.unwrap_or_default();
         let changes = ports.documents.changes(project, Kind::Entity, since, look).await?;
@@ -99,7 +99,7 @@ impl Entities {
         for (id, found) in ids.iter().zip(read) {
             match found {
                 Read::Document(document) => {
-                    self.inventory.put(&Head::of(&document, Timestamp::default()));
+                    self.inventory.put(&DocumentMeta::of(&document, Timestamp::default()));
                 }
                 Read::Gone | Read::Fault => self.inventory.remove(&id.name),
             }

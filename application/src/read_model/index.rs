@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, Head, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Changes, Filter, Look, Revision};
-use reqlore_domain::ports::endpoint::Observer;
+use reqlore_domain::ports::documents::{Changes, Filter, Refresh, Revision};
+use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::search::{self, Projection};
 
@@ -51,7 +51,7 @@ impl Index {
         ports: &Ports,
         project: &ProjectKey,
         kind: Kind,
-        look: Look,
+        look: Refresh,
     ) -> Result<()> {
         let known = self.revisions.get(&kind).copied();
         let since = known.unwrap_or_default();
@@ -73,8 +73,8 @@ impl Index {
         ports: &Ports,
         project: &ProjectKey,
         entities: &tokio::sync::Mutex<Entities>,
-        look: Look,
-        observer: &dyn Observer,
+        look: Refresh,
+        observer: &dyn ProgressSink,
     ) -> Result<()> {
         {
             let mut entities = entities.lock().await;
@@ -86,7 +86,7 @@ impl Index {
         }
         self.was_lost(ports, project).await?;
         // Who asks for a look at everything wants the index compared as well.
-        if matches!(self.stale, Stale::Unknown) || look == Look::Everything {
+        if matches!(self.stale, Stale::Unknown) || look == Refresh::Full {
             self.stale = Stale::These(compare(ports, project, entities).await?);
         }
         let Stale::These(stale) = &mut self.stale else { return Ok(()) };
@@ -134,13 +134,13 @@ async fn heads(
     ports: &Ports,
     project: &ProjectKey,
     ids: &[DocumentId],
-) -> Result<Vec<Option<Arc<Head>>>> {
+) -> Result<Vec<Option<Arc<DocumentMeta>>>> {
     let entities = ids.iter().filter(|id| id.kind == Kind::Entity);
     let words: Vec<String> = entities.map(|id| id.name.clone()).collect();
     if words.is_empty() {
         return Ok(vec![None; ids.len()]);
     }
-    let mut named = ports.documents.named(project, Kind::Entity, &words).await?.into_iter();
+    let mut named = ports.documents.lookup(project, Kind::Entity, &words).await?.into_iter();
     let own = |id: &DocumentId| {
         let heads = if id.kind == Kind::Entity { named.next() } else { None };
         heads?.into_iter().find(|head| head.id == *id)
@@ -149,7 +149,7 @@ async fn heads(
 }
 
 /// What the search knows of a document.
-fn projection(head: Option<Arc<Head>>, id: &DocumentId, read: Read) -> Projection {
+fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> Projection {
     let (version, items) = match read {
         Read::Gone => (None, Vec::new()),
         Read::Fault => (Some(Version::UNREAD), Vec::new()),

@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::documents::Look;
-use reqlore_domain::ports::endpoint::Observer;
+use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::search::{Hits, Query};
 use tokio::sync::OwnedMutexGuard;
@@ -48,7 +48,7 @@ impl Models {
         &self,
         ports: &Ports,
         project: &ProjectKey,
-        look: Look,
+        look: Refresh,
     ) -> Result<OwnedMutexGuard<Entities>> {
         let mut entities = self.of(project).entities.lock_owned().await;
         entities.update(ports, project, look).await?;
@@ -60,8 +60,8 @@ impl Models {
         &self,
         ports: &Ports,
         project: &ProjectKey,
-        look: Look,
-        observer: &dyn Observer,
+        look: Refresh,
+        observer: &dyn ProgressSink,
     ) -> Result<()> {
         let Model { entities, index } = self.of(project);
         let mut index = index.lock_owned().await;
@@ -74,14 +74,14 @@ impl Models {
         ports: &Ports,
         project: &ProjectKey,
         query: &Query,
-        observer: &dyn Observer,
+        observer: &dyn ProgressSink,
     ) -> Result<Hits> {
-        self.update_index(ports, project, Look::Changed, observer).await?;
+        self.update_index(ports, project, Refresh::Incremental, observer).await?;
         let found = ports.search.search(project, query).await?;
         if !self.index_was_lost(ports, project).await? {
             return Ok(found);
         }
-        self.update_index(ports, project, Look::Changed, observer).await?;
+        self.update_index(ports, project, Refresh::Incremental, observer).await?;
         ports.search.search(project, query).await
     }
 

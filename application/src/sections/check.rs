@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::Filter;
 use reqlore_domain::project::ProjectKey;
@@ -48,7 +48,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
 async fn check_list(
     ports: &Ports,
     project: &ProjectKey,
-    heads: &[Arc<Head>],
+    heads: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Finding>> {
     let id = DocumentId::instructions();
     let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;

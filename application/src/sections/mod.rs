@@ -10,9 +10,9 @@ use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Reads, Snapshot};
-use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions::{self, PLACEHOLDER, Titles};
@@ -28,7 +28,7 @@ pub(crate) type ProjectRoot = Bounded<1_000>;
 pub(crate) type OperationDescription = Bounded<10_000>;
 
 async fn project(ports: &Ports, caller: &Caller, root: &ProjectRoot) -> Result<ProjectKey> {
-    ports.projects.resolve(caller, Some(root.as_str()), Slice::Sections).await
+    ports.projects.resolve(caller, Some(root.as_str()), Toolset::Sections).await
 }
 
 /// AGENTS.md and the section as they are stored; AGENTS.md is created when it is missing, as C.1
@@ -37,7 +37,7 @@ async fn read(
     ports: &Ports,
     project: &ProjectKey,
     section: Option<&SectionKey>,
-    act: Act,
+    act: WriteContext,
 ) -> Result<(Document, Option<Document>)> {
     let section = section.map(|key| DocumentId::section(key.as_str()));
     let ids: Vec<DocumentId> = [DocumentId::instructions()].into_iter().chain(section).collect();
@@ -52,10 +52,14 @@ async fn read(
 
 /// Writes the placeholder (S1 T.3.2), unless somebody else was faster. A key that comes with the
 /// call is for what the caller asked for, which comes behind this.
-async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> Result<Document> {
+async fn create_instructions(
+    ports: &Ports,
+    project: &ProjectKey,
+    act: WriteContext,
+) -> Result<Document> {
     let id = DocumentId::instructions();
-    let reads = Reads::of(vec![id.clone()]);
-    let act = Act { once: None, ..act };
+    let reads = ReadSet::of(vec![id.clone()]);
+    let act = WriteContext { once: None, ..act };
     let created = edit(ports, project, reads, act, move |snapshot| {
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
@@ -68,9 +72,9 @@ async fn create_instructions(ports: &Ports, project: &ProjectKey, act: Act) -> R
 }
 
 /// What a write of a section reads: AGENTS.md, the section, and which sections there are.
-fn reads_of_write(key: &SectionKey) -> Reads {
+fn reads_of_write(key: &SectionKey) -> ReadSet {
     let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
-    Reads { documents, heads: Some(Kind::Section), ..Reads::default() }
+    ReadSet { documents, heads: Some(Kind::Section), ..ReadSet::default() }
 }
 
 /// The state of AGENTS.md and the section in a snapshot of [`reads_of_write`].

@@ -5,7 +5,7 @@ use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{Change, Snapshot};
-use reqlore_domain::ports::endpoint::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::Index;
 use reqlore_domain::sections::key::SectionKey;
 use reqlore_domain::sections::set::Set;
@@ -213,7 +213,7 @@ mod tests {
         testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
         let healed = "## Sections\n\n- My own title (key: general)\n";
         assert_eq!(testing.body(DocumentId::instructions()).await.as_deref(), Some(healed));
-        let version = |reply: reqlore_domain::ports::endpoint::Reply| reply.data["version"].clone();
+        let version = |reply: reqlore_domain::ports::service::Reply| reply.data["version"].clone();
         let read = || testing.call("reqlix_get_instructions", json!({}));
         let before = version(read().await.unwrap());
         testing.call(TOOL, set("general", "2", "Two.")).await.unwrap();

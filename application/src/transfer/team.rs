@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::ports::archive::{Identities, Sink, Source};
 use reqlore_domain::ports::documents::StoreError;
@@ -96,7 +96,7 @@ fn difference<T: PartialEq>(here: Option<&T>, there: Option<&T>) -> Option<What>
 /// The audit of a source, row by row.
 struct Rows<'a> {
     source: &'a mut dyn Source,
-    part: std::vec::IntoIter<Row>,
+    part: std::vec::IntoIter<AuditRow>,
     last: u64,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Rows<'a> {
         Self { source, part: Vec::new().into_iter(), last: 0 }
     }
 
-    async fn next(&mut self) -> Result<Option<Row>> {
+    async fn next(&mut self) -> Result<Option<AuditRow>> {
         if self.part.as_slice().is_empty() {
             let part = self.source.audit().await.map_err(|error| after_row(error, self.last))?;
             self.part = part.into_iter();

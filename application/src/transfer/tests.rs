@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqlore_domain::audit::{Entry, Head, Row};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::document::Document;
 use reqlore_domain::ports::archive::{Identities, Mark};
 use reqlore_domain::ports::documents::StoreResult;
@@ -89,7 +89,7 @@ impl Source for Giving {
         Ok(Identities::default())
     }
 
-    async fn audit(&mut self) -> StoreResult<Vec<Row>> {
+    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
         Ok(Vec::new())
     }
 }
@@ -114,7 +114,7 @@ impl Sink for Taking {
         self.sink.identities(identities).await
     }
 
-    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()> {
+    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
         self.sink.audit(rows).await
     }
 

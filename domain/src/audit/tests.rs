@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn entry(action: &str) -> Entry {
-    Entry {
+fn entry(action: &str) -> AuditEvent {
+    AuditEvent {
         at: Timestamp::new(1_700_000_000, 0),
         user: "ada".to_owned(),
         token: None,
@@ -17,17 +17,17 @@ fn entry(action: &str) -> Entry {
     }
 }
 
-fn chain(actions: &[&str]) -> Vec<Row> {
-    let mut head = Head::default();
+fn chain(actions: &[&str]) -> Vec<AuditRow> {
+    let mut head = ChainHead::default();
     let row = |action: &&str| {
-        let row = Row::after(head, entry(action));
+        let row = AuditRow::after(head, entry(action));
         head = row.head();
         row
     };
     actions.iter().map(row).collect()
 }
 
-fn verify(rows: &[Row]) -> Result<(u64, Head), Broken> {
+fn verify(rows: &[AuditRow]) -> Result<(u64, ChainHead), ChainError> {
     let mut verifier = Verifier::default();
     verifier.next(rows)?;
     verifier.finish()
@@ -37,7 +37,7 @@ fn verify(rows: &[Row]) -> Result<(u64, Head), Broken> {
 fn a_whole_chain_is_told_with_its_newest_row() {
     let rows = chain(&["a", "b", "c"]);
     assert_eq!(verify(&rows), Ok((3, rows[2].head())));
-    assert_eq!(verify(&[]), Ok((0, Head::default())));
+    assert_eq!(verify(&[]), Ok((0, ChainHead::default())));
     assert_eq!(rows[1].entry().unwrap().action, "b");
 }
 
@@ -47,32 +47,32 @@ fn every_change_shows() {
         let mut rows = chain(&["a", "b", "c"]);
         rows[place].text = rows[place].text.replace("ada", "eve").into();
         let number = place as u64 + 1;
-        assert_eq!(verify(&rows), Err(Broken::Changed { number }));
+        assert_eq!(verify(&rows), Err(ChainError::Changed { number }));
         // Whoever seals it anew breaks the next one.
         if place < 2 {
             let before = if place == 0 { Hash::FIRST } else { rows[place - 1].hash };
             rows[place].hash = seal(before, number, &rows[place].text);
-            assert_eq!(verify(&rows), Err(Broken::Changed { number: number + 1 }));
+            assert_eq!(verify(&rows), Err(ChainError::Changed { number: number + 1 }));
         }
     }
     let mut rows = chain(&["a", "b", "c"]);
     rows.remove(1);
-    assert_eq!(verify(&rows), Err(Broken::Missing { number: 2 }));
+    assert_eq!(verify(&rows), Err(ChainError::Missing { number: 2 }));
     let mut rows = chain(&["a", "b", "c"]);
     rows.swap(1, 2);
-    assert_eq!(verify(&rows), Err(Broken::Missing { number: 2 }));
+    assert_eq!(verify(&rows), Err(ChainError::Missing { number: 2 }));
     let mut rows = chain(&["a", "b", "c"]);
     rows.remove(0);
-    assert_eq!(verify(&rows), Err(Broken::Missing { number: 1 }));
+    assert_eq!(verify(&rows), Err(ChainError::Missing { number: 1 }));
 }
 
 #[test]
 fn a_beginning_that_a_row_names_as_too_old_is_not_missed() {
     let mut rows = chain(&["a", "b", "c"]);
-    let pruned = Entry { reason: "2".to_owned(), ..entry(PRUNED) };
-    rows.push(Row::after(rows[2].head(), pruned));
+    let pruned = AuditEvent { reason: "2".to_owned(), ..entry(PRUNED) };
+    rows.push(AuditRow::after(rows[2].head(), pruned));
     assert_eq!(verify(&rows[2..]).unwrap().0, 2);
-    assert_eq!(verify(&rows[3..]), Err(Broken::Missing { number: 3 }));
+    assert_eq!(verify(&rows[3..]), Err(ChainError::Missing { number: 3 }));
 }
 
 // S5: 5.3
@@ -84,7 +84,7 @@ fn what_callers_wrote_is_kept_without_secrets_and_bounded() {
     entry.reason = format!("with {token}, and Bearer {secret}.");
     entry.correlation_id.clone_from(&token);
     entry.targets = vec![Target::read(token), Target::read("\u{e4}".repeat(400))];
-    let row = Row::after(Head::default(), entry);
+    let row = AuditRow::after(ChainHead::default(), entry);
     assert!(!row.text.contains(&secret[..8]), "{}", row.text);
     assert!(row.text.contains("reqlore_pat_AbCdEf012345_****, and Bearer ****"), "{}", row.text);
     assert!(row.text.len() < 1_300);

@@ -12,9 +12,9 @@ use crate::knowledge::Entity;
 use crate::sections;
 use crate::time::Timestamp;
 
-/// What lists need of a document, derived from its bytes by [`Head::of`].
+/// What lists need of a document, derived from its bytes by [`DocumentMeta::of`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct DocumentMeta {
     pub id: DocumentId,
     /// The first heading, where there is one; an entity has a title of its own.
     pub title: Option<String>,
@@ -28,8 +28,8 @@ pub struct Head {
     pub fault: Option<Fault>,
 }
 
-impl Head {
-    /// Grows with every change of what [`Head::of`] makes of the same bytes. A storage that keeps
+impl DocumentMeta {
+    /// Grows with every change of what [`DocumentMeta::of`] makes of the same bytes. A storage that keeps
     /// heads makes them anew when theirs were made by another one.
     pub const FORMAT: u32 = 2;
 
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_unreadable_document_has_a_head_with_a_fault() {
-        let head = Head::of(
+        let head = DocumentMeta::of(
             &Document::new(DocumentId::section("x"), Bytes::from_static(b"\xff\xfe")),
             Timestamp::default(),
         );

@@ -1,6 +1,6 @@
 //! Documents: the one form in which a project keeps everything.
 //!
-//! Bytes are the truth, the [`Head`] is derived from them. A newcomer's trap: a document's *name*
+//! Bytes are the truth, the [`DocumentMeta`] is derived from them. A newcomer's trap: a document's *name*
 //! is not its place. The name is the same on every storage; only the files adapter knows folders.
 
 mod head;
@@ -11,7 +11,7 @@ use std::fmt;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-pub use head::Head;
+pub use head::DocumentMeta;
 pub use version::Version;
 
 use crate::backlog::ItemKind;

@@ -15,14 +15,14 @@ pub struct Caller {
     pub access: Access,
     /// The token that was shown; none of the local person.
     pub token: Option<TokenId>,
-    pub reach: Reach,
+    pub reach: ProjectScope,
     /// The project of whatever names none (rulings 1). It is within reach.
     pub project: ProjectKey,
 }
 
 /// Which projects a caller gets at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum ProjectScope {
     /// Folders too, as far as the server's roots allow: the local person.
     Anywhere,
     /// Every project that is configured, and the default one.
@@ -31,7 +31,7 @@ pub enum Reach {
     Only(Vec<ProjectKey>),
 }
 
-impl Reach {
+impl ProjectScope {
     /// Does it include this project, if it is one that has a key?
     pub fn includes(&self, project: &ProjectKey) -> bool {
         match self {
@@ -49,7 +49,7 @@ impl Caller {
             role: Role::Administrator,
             access,
             token: None,
-            reach: Reach::Anywhere,
+            reach: ProjectScope::Anywhere,
             project: ProjectKey::default(),
         }
     }

@@ -9,8 +9,8 @@ pub mod token;
 mod user;
 
 pub use access::Access;
-pub use caller::{Caller, Reach};
+pub use caller::{Caller, ProjectScope};
 pub use redact::redact;
 pub use role::Role;
-pub use token::{Denial, Digest, Holder, Presented, Token, TokenId};
+pub use token::{Digest, PresentedToken, Token, TokenError, TokenId, TokenOwner};
 pub use user::{User, UserName};

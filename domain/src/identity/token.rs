@@ -66,14 +66,14 @@ impl From<TokenId> for String {
 }
 
 /// A token as its owner has it. Only the digest of its secret is ever kept; nothing here prints it
-/// but [`Presented::reveal`].
+/// but [`PresentedToken::reveal`].
 #[derive(Clone, PartialEq, Eq)]
-pub struct Presented {
+pub struct PresentedToken {
     pub id: TokenId,
     secret: String,
 }
 
-impl Presented {
+impl PresentedToken {
     /// A new token of letters of base62 that nobody can guess; `None` if they are none.
     pub fn new(id: &str, secret: &str) -> Option<Self> {
         let fits = secret.len() == SECRET_LETTERS && is_base62(secret);
@@ -117,7 +117,7 @@ impl Presented {
     }
 }
 
-impl fmt::Debug for Presented {
+impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}_****", self.id)
     }
@@ -191,7 +191,7 @@ pub struct Token {
 
 /// A token with the user that it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct TokenOwner {
     pub token: Token,
     pub user: User,
 }
@@ -199,7 +199,7 @@ pub struct Holder {
 /// Why a token does not count. Callers are told only whether it is expired, and that only if it is
 /// the right one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denial {
+pub enum TokenError {
     /// No token at all.
     Missing,
     /// No token of ours, more than one, or mistyped.
@@ -218,7 +218,7 @@ pub enum Denial {
     Disabled,
 }
 
-impl Denial {
+impl TokenError {
     /// For the log and the audit.
     pub fn name(self) -> &'static str {
         match self {
@@ -235,27 +235,31 @@ impl Denial {
     }
 }
 
-/// Does this token count now? `digest` is [`Presented::digest`], which the caller may have kept. It
+/// Does this token count now? `digest` is [`PresentedToken::digest`], which the caller may have kept. It
 /// takes as long for a token that is not there.
-pub fn judge(holder: Option<&Holder>, digest: &Digest, now: Timestamp) -> Result<(), Denial> {
+pub fn judge(
+    holder: Option<&TokenOwner>,
+    digest: &Digest,
+    now: Timestamp,
+) -> Result<(), TokenError> {
     let kept = holder.map_or(&Digest::NONE, |holder| &holder.token.digest);
     let matches = kept.equals(digest);
-    let Some(Holder { token, user }) = holder else { return Err(Denial::Unknown) };
+    let Some(TokenOwner { token, user }) = holder else { return Err(TokenError::Unknown) };
     if !matches {
-        return Err(Denial::Wrong);
+        return Err(TokenError::Wrong);
     }
     if token.revoked_at.is_some() {
-        return Err(Denial::Revoked);
+        return Err(TokenError::Revoked);
     }
     if token.expires_at <= now {
         let retired = token.successor.is_some();
-        return Err(if retired { Denial::Retired } else { Denial::Expired });
+        return Err(if retired { TokenError::Retired } else { TokenError::Expired });
     }
     if now.seconds() + SLACK < token.created_at.seconds() {
-        return Err(Denial::NotYetValid);
+        return Err(TokenError::NotYetValid);
     }
     if user.disabled_at.is_some() {
-        return Err(Denial::Disabled);
+        return Err(TokenError::Disabled);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Entity;
 use super::inventory::similar;
-use crate::document::{Head, Version};
+use crate::document::{DocumentMeta, Version};
 use crate::fault::Fault;
 
 /// All entities of a project.
@@ -29,7 +29,7 @@ pub struct Node {
 
 impl Node {
     /// The node of an entity's head; `None` for a document of another kind.
-    pub fn of(head: &Head) -> Option<Self> {
+    pub fn of(head: &DocumentMeta) -> Option<Self> {
         let entity = head.entity.clone()?;
         let (name, fault) = (head.id.name.clone(), head.fault.clone());
         Some(Self { name, entity, version: head.version, fault })

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::document::{DocumentId, Head, Version};
+use crate::document::{DocumentId, DocumentMeta, Version};
 use crate::fault::Fault;
 
 /// All entities of a project, in short.
@@ -41,7 +41,7 @@ pub struct Tag<'a> {
 impl Inventory {
     /// Takes an entity's head in, in the place of what was known of its document. Heads of other
     /// kinds are none of its business.
-    pub fn put(&mut self, head: &Head) {
+    pub fn put(&mut self, head: &DocumentMeta) {
         self.remove(&head.id.name);
         let Some(entity) = &head.entity else { return };
         let kind = shared(&mut self.kinds, &entity.kind, |count| *count += 1);

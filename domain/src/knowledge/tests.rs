@@ -1,7 +1,7 @@
 //! Entities and their graph, as tables.
 
 use super::*;
-use crate::document::{Document, DocumentId, Head, Version};
+use crate::document::{Document, DocumentId, DocumentMeta, Version};
 use crate::time::Timestamp;
 
 fn read(name: &str, text: &str) -> Entity {
@@ -159,7 +159,7 @@ fn tags_are_counted_in_order_and_follow_every_change() {
     let mut inventory = Inventory::default();
     let put = |inventory: &mut Inventory, name: &str, text: &str| {
         let document = Document::new(DocumentId::entity(name), text.to_owned().into());
-        inventory.put(&Head::of(&document, Timestamp::default()));
+        inventory.put(&DocumentMeta::of(&document, Timestamp::default()));
     };
     put(&mut inventory, "issues/a", "---\ntags: [z, a]\n---\n");
     put(&mut inventory, "issues/b", "---\nlabels: [a]\n---\n");
@@ -193,7 +193,7 @@ fn two_files_with_one_id_are_told_apart_by_their_names() {
     assert_eq!(graph.find("dec-000000"), Found::Nothing);
     let mut inventory = Inventory::default();
     for name in ["a/x", "b/x", "dec-bbbbbb"] {
-        inventory.put(&Head::of(
+        inventory.put(&DocumentMeta::of(
             &Document::new(DocumentId::entity(name), text.into()),
             Timestamp::default(),
         ));

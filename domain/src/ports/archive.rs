@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::documents::StoreResult;
-use crate::audit::Row;
+use crate::audit::AuditRow;
 use crate::backlog::ItemKind;
 use crate::document::Document;
 use crate::identity::{Token, User};
@@ -49,7 +49,7 @@ pub trait Source: Send {
 
     /// The next rows of the audit by number, a few megabytes at most; none at the end
     /// (`the_audit_comes_back_as_it_was_put`).
-    async fn audit(&mut self) -> StoreResult<Vec<Row>>;
+    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>>;
 }
 
 /// Where records go.
@@ -66,7 +66,7 @@ pub trait Sink: Send {
 
     /// Takes rows of the audit in, by number; they are kept with their numbers and hashes, and the
     /// chain goes on behind them.
-    async fn audit(&mut self, rows: Vec<Row>) -> StoreResult<()>;
+    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()>;
 
     /// Makes everything durable, and only then the storage complete
     /// (`what_was_filled_outlives_a_restart`).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::error::Error;
-use crate::identity::{Caller, Denial};
+use crate::identity::{Caller, TokenError};
 
 /// Recognises callers.
 #[async_trait]
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Credentials<'_> {
 #[derive(Debug)]
 pub enum Denied {
     /// The token does not count (401).
-    Token(Denial),
+    Token(TokenError),
     /// The token counts, and there is no such project for it: unknown ones and those of others read
     /// alike.
     Project(Error),

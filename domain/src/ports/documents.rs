@@ -12,12 +12,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::act::Act;
-pub use super::failure::{StoreError, StoreResult};
-use super::once::{Earlier, Once};
-use crate::audit::{Entry, Target};
+use super::idempotency::{IdempotencyKey, IdempotencyRecord};
+pub use super::store_error::{StoreError, StoreResult};
+use super::write_context::WriteContext;
+use crate::audit::{AuditEvent, Target};
 use crate::backlog::{ItemKind, Reference};
-use crate::document::{Document, DocumentId, Head, Kind, Version};
+use crate::document::{Document, DocumentId, DocumentMeta, Kind, Version};
 use crate::error::Result;
 use crate::project::ProjectKey;
 
@@ -52,21 +52,21 @@ pub trait DocumentRepository: Send + Sync {
     /// reference or the name of, sorted by name (`a_word_names_by_reference_and_by_name`). Several
     /// documents may claim one reference (`a_reference_may_be_claimed_twice`). What was just
     /// committed is found, what was deleted is not (`names_follow_every_commit`).
-    async fn named(
+    async fn lookup(
         &self,
         project: &ProjectKey,
         kind: Kind,
         words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>>;
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
     /// For each target the heads of the documents of these kinds that link to it by whatever
-    /// relation ([`Head::links`]), sorted by kind and name (`links_are_found_by_their_target`).
+    /// relation ([`DocumentMeta::links`]), sorted by kind and name (`links_are_found_by_their_target`).
     /// They follow every commit (`links_follow_every_commit`).
-    async fn linking(
+    async fn backlinks(
         &self,
         project: &ProjectKey,
-        links: &Links,
-    ) -> StoreResult<Vec<Vec<Arc<Head>>>>;
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
     /// Applies all changes that the decision names, or none.
     ///
@@ -74,12 +74,12 @@ pub trait DocumentRepository: Send + Sync {
     /// again when somebody who takes no locks changed a document meanwhile, so it must be a pure
     /// function. An error of the decision changes nothing and comes back as it is
     /// (`a_refused_decision_changes_nothing`). Concurrent commits each take effect
-    /// (`concurrent_commits_all_take_effect`). Once it answered, the change outlives a restart
+    /// (`concurrent_commits_all_take_effect`). IdempotencyKey it answered, the change outlives a restart
     /// (`what_was_committed_outlives_a_restart`). A change of a document that was not read is a
     /// fault of the caller and refused whole (`a_change_of_what_was_not_read_is_refused`). No
     /// change, no revision (`a_commit_without_changes_keeps_the_revision`).
     ///
-    /// With the changes the row of the audit is written that [`Decided`] holds
+    /// With the changes the row of the audit is written that [`Decision`] holds
     /// (`a_commit_is_audited_with_its_change`), after the newest one, and none for what changed
     /// nothing (`what_changed_nothing_is_not_audited_here`). A key that comes with it is used once
     /// (`a_key_is_used_once`).
@@ -97,7 +97,7 @@ pub trait DocumentRepository: Send + Sync {
         project: &ProjectKey,
         kind: Kind,
         since: Revision,
-        look: Look,
+        look: Refresh,
     ) -> StoreResult<Changes>;
 }
 
@@ -117,9 +117,9 @@ impl Filter {
     }
 }
 
-/// Who links to these, asked of [`DocumentRepository::linking`].
+/// Who links to these, asked of [`DocumentRepository::backlinks`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Links {
+pub struct BacklinkQuery {
     /// Only documents of these kinds.
     pub kinds: Vec<Kind>,
     /// Ids and references, the latter as they are printed.
@@ -129,7 +129,7 @@ pub struct Links {
 /// A part of a sorted list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    pub heads: Vec<Arc<Head>>,
+    pub heads: Vec<Arc<DocumentMeta>>,
     /// How many match the filter's kind in all, on whatever page.
     pub total: usize,
     /// The value for [`Filter::after`] that continues the list.
@@ -138,7 +138,7 @@ pub struct Page {
 
 impl Page {
     /// The filter's part of all heads of its kind.
-    pub fn of(mut heads: Vec<Arc<Head>>, filter: &Filter) -> Self {
+    pub fn of(mut heads: Vec<Arc<DocumentMeta>>, filter: &Filter) -> Self {
         heads.sort_by(|a, b| a.id.cmp(&b.id));
         let total = heads.len();
         if let Some(after) = &filter.after {
@@ -154,23 +154,23 @@ impl Page {
 
 /// One transaction: what to read, how to decide on it, and the act that it belongs to.
 pub struct Commit {
-    pub reads: Reads,
+    pub reads: ReadSet,
     pub decide: Decide,
-    pub act: Act,
+    pub act: WriteContext,
 }
 
 impl Commit {
     /// What shall change in view of this snapshot of [`Commit::reads`]. For storages: a decision
     /// about what was not read never gets further than this.
-    pub fn decided(&mut self, project: &ProjectKey, snapshot: &Snapshot) -> StoreResult<Decided> {
+    pub fn decide(&mut self, project: &ProjectKey, snapshot: &Snapshot) -> StoreResult<Decision> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
-        let Reads { documents, numbers, .. } = &self.reads;
+        let ReadSet { documents, numbers, .. } = &self.reads;
         let mut targets = Vec::with_capacity(changes.len());
         for change in &changes {
             let id = change.id();
             let read = documents.iter().position(|known| known == id);
             if read.is_none() && !is_new(id, numbers, &snapshot.numbers) {
-                return Err(StoreError::Fault(format!("{id} was changed and not read")));
+                return Err(StoreError::Internal(format!("{id} was changed and not read")));
             }
             let before = read.and_then(|place| snapshot.documents.get(place)?.as_ref());
             targets.push(Target {
@@ -180,25 +180,25 @@ impl Commit {
             });
         }
         if changes.is_empty() {
-            return Ok(Decided::default());
+            return Ok(Decision::default());
         }
-        let once = self.act.once.as_ref().map(|Once { key, request }| {
+        let once = self.act.once.as_ref().map(|IdempotencyKey { key, request }| {
             let (request, targets, at) = (request.clone(), targets.clone(), self.act.at);
-            (key.clone(), Earlier { request, at, targets, answer: None })
+            (key.clone(), IdempotencyRecord { request, at, targets, answer: None })
         });
         let audit = self.act.entry(Some(project), targets);
-        Ok(Decided { changes, audit, once })
+        Ok(Decision { changes, audit, once })
     }
 }
 
 /// What a decision leads to; all of it in one step, or nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Decided {
+pub struct Decision {
     pub changes: Vec<Change>,
     /// The row that goes with them, where there is an audit.
-    pub audit: Option<Entry>,
+    pub audit: Option<AuditEvent>,
     /// The key under which it happens, and what is kept of it.
-    pub once: Option<(String, Earlier)>,
+    pub once: Option<(String, IdempotencyRecord)>,
 }
 
 /// Nobody has a document of which the number was free.
@@ -223,29 +223,29 @@ pub type Decide = Box<dyn FnMut(&Snapshot) -> Result<Vec<Change>> + Send>;
 /// What a decision is made on. Only documents named here may be changed, and items may be made
 /// with numbers that are free (`an_item_with_a_free_number_need_not_be_read`).
 #[derive(Debug, Clone, Default)]
-pub struct Reads {
+pub struct ReadSet {
     pub documents: Vec<DocumentId>,
     pub heads: Option<Kind>,
     /// Who links to these (`a_decision_sees_who_links_to_what`).
-    pub links: Links,
+    pub links: BacklinkQuery,
     /// For each of these kinds the lowest number that no item ever had.
     pub numbers: Vec<ItemKind>,
 }
 
-impl Reads {
+impl ReadSet {
     /// These documents and nothing else.
     pub fn of(documents: Vec<DocumentId>) -> Self {
         Self { documents, ..Self::default() }
     }
 }
 
-/// The newest state of what [`Reads`] named: documents in the order asked, heads by name.
+/// The newest state of what [`ReadSet`] named: documents in the order asked, heads by name.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub documents: Vec<Option<Document>>,
-    pub heads: Vec<Arc<Head>>,
-    /// As [`DocumentRepository::linking`] answers.
-    pub links: Vec<Vec<Arc<Head>>>,
+    pub heads: Vec<Arc<DocumentMeta>>,
+    /// As [`DocumentRepository::backlinks`] answers.
+    pub links: Vec<Vec<Arc<DocumentMeta>>>,
     /// Greater than any number that an item of the kind has or had, as far as the storage ever saw
     /// it (`a_number_is_never_given_twice`), also in a tombstone (`a_tombstone_keeps_its_number`),
     /// in another process (`numbers_outlive_a_restart`) and where documents were put by name
@@ -295,11 +295,11 @@ pub struct Revision(pub u64);
 
 /// How a storage that others write to as well looks for changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum Refresh {
     /// At what it has reason to believe changed.
-    Changed,
+    Incremental,
     /// At everything, whatever it believes.
-    Everything,
+    Full,
 }
 
 /// The answer to "what changed since?".

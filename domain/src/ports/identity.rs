@@ -5,11 +5,11 @@
 
 use async_trait::async_trait;
 
-use super::act::Act;
 use super::documents::{StoreError, StoreResult};
-use crate::audit::{Entry, Target};
+use super::write_context::WriteContext;
+use crate::audit::{AuditEvent, Target};
 use crate::error::Result;
-use crate::identity::{Holder, Token, TokenId, User, UserName};
+use crate::identity::{Token, TokenId, TokenOwner, User, UserName};
 use crate::time::Timestamp;
 
 /// Keeps users and tokens, on every storage.
@@ -23,7 +23,7 @@ pub trait IdentityRepository: Send + Sync {
     async fn tokens(&self) -> StoreResult<Vec<Token>>;
 
     /// A token and its user, in one look (`a_token_is_found_with_its_user`).
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>>;
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
 
     /// Different after every [`IdentityRepository::commit_identities`] that changed something,
     /// whoever made it in whatever process (`the_epoch_changes_with_every_identity_commit`), so
@@ -47,7 +47,7 @@ pub struct IdentityCommit {
     pub users: Vec<UserName>,
     pub tokens: Vec<TokenId>,
     pub decide: DecideIdentities,
-    pub act: Act,
+    pub act: WriteContext,
 }
 
 /// A pure function from what is stored to what shall change. It may run again.
@@ -56,11 +56,11 @@ pub type DecideIdentities =
 
 impl IdentityCommit {
     /// What shall change in view of this, and the row of the audit that goes with it.
-    pub fn decided(
+    pub fn decide(
         &mut self,
         users: &[Option<User>],
         tokens: &[Option<Token>],
-    ) -> StoreResult<(Vec<IdentityChange>, Option<Entry>)> {
+    ) -> StoreResult<(Vec<IdentityChange>, Option<AuditEvent>)> {
         let changes = (self.decide)(users, tokens).map_err(StoreError::Decided)?;
         let targets = changes.iter().map(IdentityChange::target).collect();
         let audit = if changes.is_empty() { None } else { self.act.entry(None, targets) };

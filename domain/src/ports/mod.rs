@@ -1,32 +1,36 @@
-//! The hexagon's edges: what the application needs ([`documents`] and their [`archive`],
-//! [`identity`], the [`audit`] with its [`act`]s, [`answers`], [`projects`], [`search`] with its
-//! [`embedder`], a [`clock`], [`ids`]) and what the outside may ask of it ([`endpoint`], and before
-//! it the [`authenticator`]), carried by a [`transport`].
+//! The hexagon's edges. Driven ports: [`documents`], [`archive`], [`identity`], [`audit`],
+//! [`idempotency`], [`project_resolver`], [`search`], [`embedder`], [`clock`], [`id_generator`].
+//! Driving ports: [`service`], [`authenticator`] and [`transport`].
 
-pub mod act;
-pub mod answers;
 pub mod archive;
 pub mod audit;
 pub mod authenticator;
 pub mod clock;
 pub mod documents;
 pub mod embedder;
-pub mod endpoint;
-pub mod failure;
+pub mod id_generator;
+pub mod idempotency;
 pub mod identity;
-pub mod ids;
-pub mod once;
-pub mod projects;
+pub mod project_resolver;
 pub mod search;
+pub mod service;
+pub mod store_error;
 pub mod transport;
+pub mod write_context;
 
-use answers::Answers;
 use archive::Archive;
 use audit::AuditLog;
 use documents::DocumentRepository;
+use idempotency::IdempotencyStore;
 use identity::IdentityRepository;
 
 /// All that a storage is.
-pub trait Store: DocumentRepository + IdentityRepository + AuditLog + Answers + Archive {}
+pub trait Store:
+    DocumentRepository + IdentityRepository + AuditLog + IdempotencyStore + Archive
+{
+}
 
-impl<T: DocumentRepository + IdentityRepository + AuditLog + Answers + Archive> Store for T {}
+impl<T: DocumentRepository + IdentityRepository + AuditLog + IdempotencyStore + Archive> Store
+    for T
+{
+}

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::endpoint::Endpoint;
+use super::service::ApplicationService;
 
 /// Carries calls to the endpoint until the peer or the operator ends it.
 ///
 /// It answers what it accepted before it ends, for at most ten seconds (reliability, P10).
 #[async_trait]
 pub trait Transport: Send {
-    async fn serve(self: Box<Self>, endpoint: Arc<dyn Endpoint>) -> io::Result<()>;
+    async fn serve(self: Box<Self>, endpoint: Arc<dyn ApplicationService>) -> io::Result<()>;
 }

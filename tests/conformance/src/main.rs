@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::identity::{Access, Caller, Presented};
+use reqlore_domain::identity::{Access, Caller, PresentedToken};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 use reqlore_transport_http::{Config, Ending, Http, Limits, PATH};
 
@@ -45,8 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             metrics: Arc::new(String::new),
             counters: Arc::default(),
         })?;
-        let token =
-            Presented::new("Conformance1", &"x".repeat(32)).ok_or(io::ErrorKind::InvalidData)?;
+        let token = PresentedToken::new("Conformance1", &"x".repeat(32))
+            .ok_or(io::ErrorKind::InvalidData)?;
         eprintln!("http://{}{PATH} {}", http.address()?, token.reveal());
         http.serve_handler(handler, Ending::default()).await
     })?;

@@ -91,11 +91,11 @@ pub async fn records_come_back_as_they_were_put(s: &Storage) {
         assert_eq!(s.body(&record.document.id).await, Some(record.document.body));
     }
     let words = ["dec-1d2c8f".to_owned()];
-    let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+    let found = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
     assert_eq!(found[0].len(), 1, "what was filled in is found by reference");
     let words = ["REQ-048".to_owned()];
     let kind = Kind::Item(ItemKind::Requirement);
-    let found = s.store.named(&s.project, kind, &words).await.unwrap();
+    let found = s.store.lookup(&s.project, kind, &words).await.unwrap();
     let said = found[0][0].item.as_ref().unwrap();
     assert_eq!(said.created_at.seconds(), 1_500_000_000, "the file's time came along");
 }

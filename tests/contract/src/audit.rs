@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit::{Entry, Head, OK, Row, Target, Verifier};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target, Verifier};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::act::{Act, Audited};
-use reqlore_domain::ports::answers::Once;
-use reqlore_domain::ports::documents::{Change, Commit, Reads, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{Change, Commit, ReadSet, StoreError, StoreResult};
+use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::time::Timestamp;
 
 use crate::identity::user;
@@ -17,8 +17,8 @@ use crate::{Storage, act};
 
 const DAY: i64 = 24 * 60 * 60;
 
-fn entry(action: &str, seconds: i64) -> Entry {
-    Entry {
+fn entry(action: &str, seconds: i64) -> AuditEvent {
+    AuditEvent {
         at: Timestamp::new(seconds, 1),
         user: "ada".to_owned(),
         token: None,
@@ -32,30 +32,35 @@ fn entry(action: &str, seconds: i64) -> Entry {
     }
 }
 
-fn audited() -> Act {
+fn audited() -> WriteContext {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
-    Act { audited: Some(Audited::begin(clock)), ..act() }
+    WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
 }
 
-fn once(key: char, request: &str, at: i64) -> Act {
+fn once(key: char, request: &str, at: i64) -> WriteContext {
     let (key, request) = (key.to_string().repeat(32), request.to_owned());
     let at = Timestamp::new(1_700_000_000 + at, 0);
-    Act { once: Some(Once { key, request }), at, ..act() }
+    WriteContext { once: Some(IdempotencyKey { key, request }), at, ..act() }
 }
 
-async fn put(s: &Storage, name: &str, body: Option<&'static str>, act: Act) -> StoreResult<()> {
+async fn put(
+    s: &Storage,
+    name: &str,
+    body: Option<&'static str>,
+    act: WriteContext,
+) -> StoreResult<()> {
     let id = DocumentId::section(name);
     let changed = id.clone();
     let decide = move |_: &_| {
         let change = body.map(|body| Change::put(changed.clone(), body.as_bytes()));
         Ok(change.into_iter().collect())
     };
-    let commit = Commit { reads: Reads::of(vec![id]), decide: Box::new(decide), act };
+    let commit = Commit { reads: ReadSet::of(vec![id]), decide: Box::new(decide), act };
     s.store.commit(&s.project, commit).await.map(drop)
 }
 
 /// All rows, of a chain that is whole.
-async fn chain(store: &dyn Store) -> Vec<Row> {
+async fn chain(store: &dyn Store) -> Vec<AuditRow> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -64,12 +69,12 @@ async fn chain(store: &dyn Store) -> Vec<Row> {
     rows
 }
 
-fn actions(rows: &[Row]) -> Vec<String> {
+fn actions(rows: &[AuditRow]) -> Vec<String> {
     rows.iter().map(|row| row.entry().unwrap().action).collect()
 }
 
 pub async fn rows_are_chained_in_the_order_they_came(s: &Storage) {
-    assert_eq!(s.store.newest().await.unwrap(), Head::default());
+    assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
     s.store.record(vec![entry("a", 1), entry("b", 2)]).await.unwrap();
     s.store.record(Vec::new()).await.unwrap();
     s.store.record(vec![entry("c", 3)]).await.unwrap();
@@ -89,7 +94,7 @@ pub async fn rows_are_chained_in_the_order_they_came(s: &Storage) {
 pub async fn rows_are_read_from_any_number(s: &Storage) {
     let all = (0..700).map(|second| entry("a", second)).collect();
     s.store.record(all).await.unwrap();
-    let numbers = |rows: Vec<Row>| rows.iter().map(|row| row.number).collect::<Vec<_>>();
+    let numbers = |rows: Vec<AuditRow>| rows.iter().map(|row| row.number).collect::<Vec<_>>();
     assert_eq!(numbers(s.store.rows(0, 2).await.unwrap()), [1, 2]);
     assert_eq!(numbers(s.store.rows(511, 3).await.unwrap()), [511, 512, 513]);
     assert_eq!(numbers(s.store.rows(699, 9).await.unwrap()), [699, 700]);
@@ -114,14 +119,14 @@ pub async fn a_commit_is_audited_with_its_change(s: &Storage) {
 }
 
 pub async fn a_change_its_row_and_its_key_come_together(s: &Storage) {
-    let both = Act { audited: audited().audited, ..once('k', "r", 0) };
+    let both = WriteContext { audited: audited().audited, ..once('k', "r", 0) };
     put(s, "a", Some("one"), both).await.unwrap();
-    let both = Act { audited: audited().audited, ..once('k', "r", 0) };
+    let both = WriteContext { audited: audited().audited, ..once('k', "r", 0) };
     let repeated = put(s, "a", Some("two"), both).await.unwrap_err();
     assert!(matches!(repeated, StoreError::Repeated(_)), "{repeated:?}");
     let rows = chain(&*s.store).await;
     assert_eq!(actions(&rows), ["contract"], "what did not happen twice has one row");
-    let told = s.store.earlier(&"k".repeat(32)).await.unwrap().unwrap().targets;
+    let told = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap().targets;
     assert_eq!(rows[0].entry().unwrap().targets, told);
     assert_eq!(told[0].after, Some(Version::of(b"one")));
     assert_eq!(s.body(&DocumentId::section("a")).await.as_deref(), Some(&b"one"[..]));
@@ -131,7 +136,7 @@ pub async fn what_changed_nothing_is_not_audited_here(s: &Storage) {
     put(s, "a", None, audited()).await.unwrap();
     put(s, "a", Some("unaudited"), act()).await.unwrap();
     let refused = |_: &_| Err(Error::new(ErrorKind::Refused, "no"));
-    let reads = Reads::of(Vec::new());
+    let reads = ReadSet::of(Vec::new());
     let commit = Commit { reads, decide: Box::new(refused), act: audited() };
     s.store.commit(&s.project, commit).await.unwrap_err();
     assert!(chain(&*s.store).await.is_empty());
@@ -167,7 +172,7 @@ pub async fn pruning_says_what_is_gone(s: &Storage) {
 
 pub async fn many_rows_are_pruned_when_it_is_repeated(s: &Storage) {
     let now = Timestamp::new(1_700_000_000, 0);
-    let mut entries: Vec<Entry> = (0..6_000).map(|second| entry("old", second)).collect();
+    let mut entries: Vec<AuditEvent> = (0..6_000).map(|second| entry("old", second)).collect();
     entries.push(entry("kept", 7_000));
     s.store.record(entries).await.unwrap();
     let mut gone = 0;
@@ -191,13 +196,13 @@ pub async fn a_storage_that_holds_rows_alone_is_not_filled(s: &Storage) {
 }
 
 pub async fn the_audit_comes_back_as_it_was_put(s: &Storage) {
-    let mut head = Head::default();
+    let mut head = ChainHead::default();
     let sealed = |second| {
-        let row = Row::after(head, entry("a", second));
+        let row = AuditRow::after(head, entry("a", second));
         head = row.head();
         row
     };
-    let rows: Vec<Row> = (0..1_000).map(sealed).collect();
+    let rows: Vec<AuditRow> = (0..1_000).map(sealed).collect();
     let mut sink = s.store.fill().await.unwrap();
     for part in rows.chunks(300) {
         sink.audit(part.to_vec()).await.unwrap();
@@ -234,32 +239,32 @@ pub async fn a_key_is_used_once(s: &Storage) {
     assert_eq!(done.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     let Some(reopen) = &s.reopen else { return };
     let again = reopen().await.unwrap();
-    let earlier = again.earlier(&"m".repeat(32)).await.unwrap();
+    let earlier = again.find_record(&"m".repeat(32)).await.unwrap();
     assert_eq!(earlier.unwrap().targets[0].name, "section b");
 }
 
 pub async fn a_key_is_kept_only_with_a_change(s: &Storage) {
     put(s, "a", None, once('k', "r", 0)).await.unwrap();
-    assert_eq!(s.store.earlier(&"k".repeat(32)).await.unwrap(), None);
+    assert_eq!(s.store.find_record(&"k".repeat(32)).await.unwrap(), None);
     put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
 }
 
 pub async fn an_answer_is_kept(s: &Storage) {
     put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
-    s.store.keep(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
-    s.store.keep(&"u".repeat(32), "nobody asked".to_owned()).await.unwrap();
-    let earlier = s.store.earlier(&"k".repeat(32)).await.unwrap().unwrap();
+    s.store.save_response(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
+    s.store.save_response(&"u".repeat(32), "nobody asked".to_owned()).await.unwrap();
+    let earlier = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap();
     assert_eq!((&*earlier.request, earlier.answer.as_deref()), ("r", Some("{\"gr\u{fc}n\":1}")));
-    assert_eq!(s.store.earlier(&"u".repeat(32)).await.unwrap(), None);
+    assert_eq!(s.store.find_record(&"u".repeat(32)).await.unwrap(), None);
     let Some(reopen) = &s.reopen else { return };
     let again = reopen().await.unwrap();
-    assert_eq!(again.earlier(&"k".repeat(32)).await.unwrap(), Some(earlier));
+    assert_eq!(again.find_record(&"k".repeat(32)).await.unwrap(), Some(earlier));
 }
 
 pub async fn old_keys_are_forgotten(s: &Storage) {
     put(s, "a", Some("one"), once('k', "r", 0)).await.unwrap();
     put(s, "a", Some("two"), once('l', "r", 10)).await.unwrap();
-    s.store.forget(Timestamp::new(1_700_000_010, 0)).await.unwrap();
-    assert_eq!(s.store.earlier(&"k".repeat(32)).await.unwrap(), None);
-    assert!(s.store.earlier(&"l".repeat(32)).await.unwrap().is_some());
+    s.store.expire_records(Timestamp::new(1_700_000_010, 0)).await.unwrap();
+    assert_eq!(s.store.find_record(&"k".repeat(32)).await.unwrap(), None);
+    assert!(s.store.find_record(&"l".repeat(32)).await.unwrap().is_some());
 }

@@ -1,13 +1,13 @@
 //! History: what changed since a revision.
 
 use reqlore_domain::document::{DocumentId, Kind};
-use reqlore_domain::ports::documents::{Changes, Look, Revision};
+use reqlore_domain::ports::documents::{Changes, Refresh, Revision};
 
 use crate::Storage;
 
 async fn changes(s: &Storage, kind: Kind, since: Revision) -> Changes {
-    let changed = s.store.changes(&s.project, kind, since, Look::Changed).await.unwrap();
-    let everything = s.store.changes(&s.project, kind, since, Look::Everything).await.unwrap();
+    let changed = s.store.changes(&s.project, kind, since, Refresh::Incremental).await.unwrap();
+    let everything = s.store.changes(&s.project, kind, since, Refresh::Full).await.unwrap();
     assert_eq!(changed, everything, "looking at everything finds nothing else");
     changed
 }

@@ -91,7 +91,7 @@ pub async fn a_change_of_what_was_not_read_is_refused(s: &Storage) {
         Change::put(unread.clone(), Bytes::from_static(b"x")),
     ];
     let refused = s.decide(std::slice::from_ref(&read), move |_| Ok(changes.clone())).await;
-    assert!(matches!(refused, Err(StoreError::Fault(_))), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     assert_eq!(s.body(&read).await, None, "refused whole");
     assert_eq!(s.body(&unread).await, None);
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{Change, Commit, Filter, Reads, Snapshot};
+use reqlore_domain::ports::documents::{Change, Commit, Filter, ReadSet, Snapshot};
 
 /// One of each kind.
 fn of_every_kind() -> [DocumentId; 9] {
@@ -59,7 +59,7 @@ pub async fn projects_are_apart(s: &Storage) {
     assert_eq!(page.total, 0);
     // The same names in both.
     let theirs = Change::put(id.clone(), "theirs");
-    let reads = Reads { heads: Some(Kind::Section), ..Reads::of(vec![id.clone()]) };
+    let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(vec![id.clone()]) };
     let decide = move |snapshot: &Snapshot| {
         assert_eq!((snapshot.documents.as_slice(), snapshot.heads.len()), (&[None][..], 0));
         Ok(vec![theirs.clone()])
@@ -68,7 +68,7 @@ pub async fn projects_are_apart(s: &Storage) {
     s.store.commit(&s.other, commit).await.unwrap();
     assert_eq!(s.body(&id).await, Some(Bytes::from_static(b"secret")));
     let words = ["dec-1d2c8f".to_owned()];
-    let named = s.store.named(&s.other, Kind::Entity, &words).await.unwrap();
+    let named = s.store.lookup(&s.other, Kind::Entity, &words).await.unwrap();
     assert_eq!(named, [vec![]]);
     s.delete(&id).await;
     let other = s.store.get(&s.other, &[id]).await.unwrap();

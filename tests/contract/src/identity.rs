@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Access, Presented, Role, Token, TokenId, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Role, Token, TokenId, User, UserName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::Identities;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -25,7 +25,7 @@ pub(crate) fn user(name: &str) -> User {
 }
 
 pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
-    let presented = Presented::new(id, SECRET).unwrap();
+    let presented = PresentedToken::new(id, SECRET).unwrap();
     Token {
         id: presented.id.clone(),
         user: UserName::parse(user).unwrap(),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::archive::{Archive, Mark};
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, Filter, Links, Reads, StoreError,
+    BacklinkQuery, Change, Commit, DocumentRepository, Filter, ReadSet, StoreError,
 };
 
 use crate::{Storage, act};
@@ -22,13 +22,13 @@ fn deleted(name: &str) -> DocumentId {
 }
 
 /// The names of the documents that link to each target.
-async fn linking(s: &Storage, kinds: &[Kind], targets: &[&str]) -> Vec<Vec<String>> {
+async fn backlinks(s: &Storage, kinds: &[Kind], targets: &[&str]) -> Vec<Vec<String>> {
     let targets = targets.iter().map(|target| (*target).to_owned()).collect();
-    let links = Links { kinds: kinds.to_vec(), targets };
-    names(&s.store.linking(&s.project, &links).await.unwrap())
+    let links = BacklinkQuery { kinds: kinds.to_vec(), targets };
+    names(&s.store.backlinks(&s.project, &links).await.unwrap())
 }
 
-fn names(heads: &[Vec<Arc<Head>>]) -> Vec<Vec<String>> {
+fn names(heads: &[Vec<Arc<DocumentMeta>>]) -> Vec<Vec<String>> {
     heads.iter().map(|heads| heads.iter().map(|head| head.id.name.clone()).collect()).collect()
 }
 
@@ -44,7 +44,7 @@ pub async fn heads_of_items_tell_what_they_say(s: &Storage) {
     assert_eq!((said.title.as_str(), said.reference), ("C", Reference::parse("REQ-048")));
     assert!(page.heads[1].fault.is_some() && page.heads[1].item.is_some());
     let words = ["REQ-048".to_owned(), "REQ-048-3f9a1c".to_owned(), "REQ-48".to_owned()];
-    let named = s.store.named(&s.project, Kind::Item(REQ), &words).await.unwrap();
+    let named = s.store.lookup(&s.project, Kind::Item(REQ), &words).await.unwrap();
     let own = vec!["REQ-048-3f9a1c".to_owned()];
     assert_eq!(names(&named), [own.clone(), own, vec![]], "by the printed reference and the name");
 }
@@ -55,17 +55,17 @@ pub async fn links_are_found_by_their_target(s: &Storage) {
     s.put(&DocumentId::entity("decisions/a"), ENTITY).await;
     s.put(&item(ItemKind::AcceptanceCriteria, "AC-001"), "---\nuser_story: US-001\n---\n").await;
     let all = Kind::ALL;
-    let found = linking(s, &all, &["US-001", "REQ-002", "dec-1d2c8f", "REQ-2", "nothing"]).await;
+    let found = backlinks(s, &all, &["US-001", "REQ-002", "dec-1d2c8f", "REQ-2", "nothing"]).await;
     let [a, one, three, criteria] =
         ["decisions/a", "REQ-001", "REQ-003", "AC-001"].map(String::from);
     let both = vec![one.clone(), three.clone()];
     let story = vec![a.clone(), one.clone(), three.clone(), criteria];
     assert_eq!(found, [story, vec![a, one, three], both.clone(), vec![], vec![]]);
-    assert_eq!(linking(s, &[Kind::Item(REQ)], &["US-001"]).await, [both]);
-    assert_eq!(linking(s, &[], &["US-001"]).await, [Vec::<String>::new()]);
-    assert_eq!(linking(s, &all, &[]).await, Vec::<Vec<String>>::new());
-    let links = Links { kinds: all.to_vec(), targets: vec!["US-001".to_owned()] };
-    let other = s.store.linking(&s.other, &links).await.unwrap();
+    assert_eq!(backlinks(s, &[Kind::Item(REQ)], &["US-001"]).await, [both]);
+    assert_eq!(backlinks(s, &[], &["US-001"]).await, [Vec::<String>::new()]);
+    assert_eq!(backlinks(s, &all, &[]).await, Vec::<Vec<String>>::new());
+    let links = BacklinkQuery { kinds: all.to_vec(), targets: vec!["US-001".to_owned()] };
+    let other = s.store.backlinks(&s.other, &links).await.unwrap();
     assert_eq!(names(&other), [Vec::<String>::new()], "projects are apart");
 }
 
@@ -74,12 +74,12 @@ pub async fn links_follow_every_commit(s: &Storage) {
     s.put(&id, CHILD).await;
     s.put(&id, "---\ntitle: C\nuser_story: US-2\n---\n").await;
     let all = Kind::ALL;
-    let found = linking(s, &all, &["US-001", "REQ-002", "US-002"]).await;
+    let found = backlinks(s, &all, &["US-001", "REQ-002", "US-002"]).await;
     assert_eq!(found, [vec![], vec![], vec![id.name.clone()]]);
     s.delete(&id).await;
     s.put(&deleted("REQ-001"), "---\ntitle: C\nuser_story: US-2\ndeleted_at: 2026-01-01\n---\n")
         .await;
-    let found = linking(s, &all, &["US-001", "US-002"]).await;
+    let found = backlinks(s, &all, &["US-001", "US-002"]).await;
     assert_eq!(found, [Vec::<String>::new(), vec![]], "a tombstone leads nowhere");
 }
 
@@ -93,7 +93,7 @@ pub async fn create(
     let (told, number) = tokio::sync::oneshot::channel();
     let mark = mark.to_owned();
     let mut told = Some(told);
-    let reads = Reads { numbers: vec![kind], ..Reads::default() };
+    let reads = ReadSet { numbers: vec![kind], ..ReadSet::default() };
     let decide = move |snapshot: &reqlore_domain::ports::documents::Snapshot| {
         let number = snapshot.numbers[0];
         if let Some(told) = told.take() {
@@ -112,11 +112,11 @@ pub async fn an_item_with_a_free_number_need_not_be_read(s: &Storage) {
     assert_eq!(create(&*s.store, s, ItemKind::Epic, "cccccc").await, 1, "each kind has its own");
     for (kinds, name) in [(vec![REQ], "REQ-002"), (vec![REQ], "notes"), (vec![], "REQ-003")] {
         let change = Change::put(item(REQ, name), "---\ntitle: T\n---\n");
-        let reads = Reads { numbers: kinds, ..Reads::default() };
+        let reads = ReadSet { numbers: kinds, ..ReadSet::default() };
         let commit =
             Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act: act() };
         let refused = s.store.commit(&s.project, commit).await;
-        assert!(matches!(refused, Err(StoreError::Fault(_))), "{name}: {refused:?}");
+        assert!(matches!(refused, Err(StoreError::Internal(_))), "{name}: {refused:?}");
     }
 }
 
@@ -150,7 +150,7 @@ pub async fn a_tombstone_keeps_its_number(s: &Storage) {
     assert_eq!(create(&*s.store, s, REQ, "aaaaaa").await, 31);
     assert_eq!(create(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 1);
     let words = ["REQ-030".to_owned()];
-    let found = s.store.named(&s.project, Kind::Deleted, &words).await.unwrap();
+    let found = s.store.lookup(&s.project, Kind::Deleted, &words).await.unwrap();
     assert!(found[0][0].item.as_ref().is_some_and(|item| item.deleted.is_some()));
 }
 
@@ -166,8 +166,8 @@ pub async fn numbers_outlive_a_restart(s: &Storage) {
 pub async fn a_decision_sees_who_links_to_what(s: &Storage) {
     s.put(&item(REQ, "REQ-001"), CHILD).await;
     let kinds = Kind::ITEMS.to_vec();
-    let links = Links { kinds, targets: vec!["US-001".to_owned(), "US-009".to_owned()] };
-    let reads = Reads { links, ..Reads::default() };
+    let links = BacklinkQuery { kinds, targets: vec!["US-001".to_owned(), "US-009".to_owned()] };
+    let reads = ReadSet { links, ..ReadSet::default() };
     let decide = |snapshot: &reqlore_domain::ports::documents::Snapshot| {
         assert_eq!(names(&snapshot.links), [vec!["REQ-001".to_owned()], vec![]]);
         Ok(Vec::new())

@@ -34,8 +34,8 @@ use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::act::Act;
-use reqlore_domain::ports::documents::{Change, Commit, Committed, Reads, Snapshot, StoreResult};
+use reqlore_domain::ports::documents::{Change, Commit, Committed, ReadSet, Snapshot, StoreResult};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
@@ -72,7 +72,7 @@ impl Storage {
         ids: &[DocumentId],
         decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
     ) -> StoreResult<Committed> {
-        let reads = Reads { heads: Some(Kind::Section), ..Reads::of(ids.to_vec()) };
+        let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(ids.to_vec()) };
         let commit = Commit { reads, decide: Box::new(decide), act: act() };
         self.store.commit(&self.project, commit).await
     }
@@ -95,8 +95,8 @@ impl Storage {
     }
 }
 
-pub fn act() -> Act {
-    Act {
+pub fn act() -> WriteContext {
+    WriteContext {
         caller: Arc::new(Caller::local("tester", Access::Write)),
         tool: "contract",
         reason: "to hold the store to its contract".to_owned(),

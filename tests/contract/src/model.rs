@@ -11,12 +11,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, Filter, Links, Look, Page, Reads, Revision, Snapshot, StoreError,
-    StoreResult,
+    BacklinkQuery, Change, Changes, Commit, Filter, Page, ReadSet, Refresh, Revision, Snapshot,
+    StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
@@ -221,13 +221,13 @@ impl Side {
             }
             Operation::Named { project, kind, words } => {
                 let words: Vec<String> = words.iter().map(|at| WORDS[*at].to_owned()).collect();
-                let named = self.store.named(self.project(*project), *kind, &words).await;
-                told::<Vec<Vec<Arc<Head>>>>(timeless(named))
+                let named = self.store.lookup(self.project(*project), *kind, &words).await;
+                told::<Vec<Vec<Arc<DocumentMeta>>>>(timeless(named))
             }
             Operation::Linking { project, kinds, words } => {
                 let targets = words.iter().map(|at| WORDS[*at].to_owned()).collect();
-                let links = Links { kinds: kinds.clone(), targets };
-                told(timeless(self.store.linking(self.project(*project), &links).await))
+                let links = BacklinkQuery { kinds: kinds.clone(), targets };
+                told(timeless(self.store.backlinks(self.project(*project), &links).await))
             }
             Operation::Create { project, kind } => {
                 let commit = create(*kind);
@@ -244,8 +244,10 @@ impl Side {
     async fn changes(&mut self, kind: Kind) -> String {
         let since = self.since.get(&kind).copied();
         let project = &self.projects[0];
-        let changes =
-            self.store.changes(project, kind, since.unwrap_or_default(), Look::Changed).await;
+        let changes = self
+            .store
+            .changes(project, kind, since.unwrap_or_default(), Refresh::Incremental)
+            .await;
         let (Changes::Since { revision, .. } | Changes::Reset { revision }) = match &changes {
             Ok(changes) => changes,
             Err(error) => return format!("failed: {error}"),
@@ -284,7 +286,7 @@ fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> Commit {
         Ok(decided.clone())
     };
     Commit {
-        reads: Reads { documents, heads: Some(Kind::Section), ..Reads::default() },
+        reads: ReadSet { documents, heads: Some(Kind::Section), ..ReadSet::default() },
         decide: Box::new(decide),
         act: act(),
     }
@@ -297,13 +299,13 @@ fn create(kind: ItemKind) -> Commit {
         let text = format!("---\ntitle: {reference}\ncreated_at: 2026-01-01\n---\n");
         Ok(vec![Change::put(reference.document("cccccc"), text)])
     };
-    let reads = Reads { numbers: vec![kind], ..Reads::default() };
+    let reads = ReadSet { numbers: vec![kind], ..ReadSet::default() };
     Commit { reads, decide: Box::new(decide), act: act() }
 }
 
 /// Times may be a file's own.
-fn without_times(head: &Arc<Head>) -> Arc<Head> {
-    let mut head = Head::clone(head);
+fn without_times(head: &Arc<DocumentMeta>) -> Arc<DocumentMeta> {
+    let mut head = DocumentMeta::clone(head);
     if let Some(item) = &mut head.item {
         let item = Arc::make_mut(item);
         (item.created_at, item.updated_at) = Default::default();
@@ -311,7 +313,9 @@ fn without_times(head: &Arc<Head>) -> Arc<Head> {
     Arc::new(head)
 }
 
-fn timeless(named: StoreResult<Vec<Vec<Arc<Head>>>>) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+fn timeless(
+    named: StoreResult<Vec<Vec<Arc<DocumentMeta>>>>,
+) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
     Ok(named?.iter().map(|heads| heads.iter().map(without_times).collect()).collect())
 }
 

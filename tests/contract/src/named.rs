@@ -7,7 +7,7 @@ use crate::Storage;
 /// The names of the documents that each word names.
 async fn named(s: &Storage, words: &[&str]) -> Vec<Vec<String>> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+    let found = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
     found.iter().map(|heads| heads.iter().map(|head| head.id.name.clone()).collect()).collect()
 }
 

@@ -232,7 +232,7 @@ async fn a_file_that_changes_while_it_is_read_is_an_error_at_the_end() {
     };
     assert!(told.contains("the checksum is another one"), "{told}");
     let after = source.next().await.err().unwrap();
-    assert!(matches!(after, StoreError::Fault(_)), "an error is no end: {after}");
+    assert!(matches!(after, StoreError::Internal(_)), "an error is no end: {after}");
 }
 
 /// Rows are given before the end was seen again, which is told behind them.
@@ -256,7 +256,7 @@ async fn an_audit_that_changes_while_it_is_read_is_an_error_at_the_end() {
     };
     assert!(given > 0 && told.contains("the checksum is another one"), "{given}: {told}");
     let after = source.audit().await.err().unwrap();
-    assert!(matches!(after, StoreError::Fault(_)), "an error is no end: {after}");
+    assert!(matches!(after, StoreError::Internal(_)), "an error is no end: {after}");
 }
 
 proptest! {
@@ -280,7 +280,7 @@ proptest! {
             std::fs::write(&place.path, &damaged).unwrap();
             match read_all(&place.dump()).await {
                 Ok(found) => assert!(damaged == whole && found == all()),
-                Err(error) => assert!(!matches!(error, StoreError::Fault(_)), "{error}"),
+                Err(error) => assert!(!matches!(error, StoreError::Internal(_)), "{error}"),
             }
         });
     }

@@ -28,7 +28,7 @@ async fn records_come_back_as_they_were_put() {
     let early =
         [source.marks().await.err(), source.identities().await.err(), source.audit().await.err()];
     for early in early {
-        assert!(matches!(early, Some(StoreError::Fault(_))), "behind the records: {early:?}");
+        assert!(matches!(early, Some(StoreError::Internal(_))), "behind the records: {early:?}");
     }
 }
 
@@ -45,7 +45,7 @@ async fn marks_are_written_as_they_are_read() {
         let place = Place::new();
         let mut sink = place.dump().fill().await.unwrap();
         let fault = sink.mark(wrong).await.err().unwrap();
-        assert!(matches!(fault, StoreError::Fault(_)), "{fault}");
+        assert!(matches!(fault, StoreError::Internal(_)), "{fault}");
         drop(sink);
         assert_eq!(place.files().len(), 0);
     }
@@ -200,7 +200,7 @@ async fn what_could_not_be_read_is_not_written() {
     let outside = record(DocumentId::entity("../../evil"), "", 0);
     for records in [vec![changed], vec![large], twice, swapped, vec![outside]] {
         let fault = fill(&place.dump(), records).await.err().unwrap();
-        assert!(matches!(fault, StoreError::Fault(_)), "{fault}");
+        assert!(matches!(fault, StoreError::Internal(_)), "{fault}");
         assert_eq!(place.files().len(), 0);
     }
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use reqlore_domain::audit::{Entry, Head, OK, Row, Target};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind, Version};
-use reqlore_domain::identity::{Access, Presented, Role, Token, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
 use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
@@ -91,7 +91,7 @@ pub(crate) fn user(name: &str) -> User {
 }
 
 pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
-    let presented = Presented::new(id, SECRET).unwrap();
+    let presented = PresentedToken::new(id, SECRET).unwrap();
     Token {
         id: presented.id.clone(),
         user: UserName::parse(user).unwrap(),
@@ -123,10 +123,10 @@ pub(crate) fn identities() -> Identities {
 }
 
 /// So many rows behind a row that is gone, with bytes that are easily lost.
-pub(crate) fn rows(count: i64) -> Vec<Row> {
-    let mut head = Head { number: 6, ..Head::default() };
+pub(crate) fn rows(count: i64) -> Vec<AuditRow> {
+    let mut head = ChainHead { number: 6, ..ChainHead::default() };
     let row = |second| {
-        let entry = Entry {
+        let entry = AuditEvent {
             at: Timestamp::new(second, 1),
             user: "ada".to_owned(),
             token: identities().tokens.pop().map(|token| token.id),
@@ -142,7 +142,7 @@ pub(crate) fn rows(count: i64) -> Vec<Row> {
             correlation_id: "c".to_owned(),
             reason: "\0\n\u{2028}".to_owned(),
         };
-        let row = Row::after(head, entry);
+        let row = AuditRow::after(head, entry);
         head = row.head();
         row
     };
@@ -155,7 +155,7 @@ pub(crate) struct All {
     pub(crate) records: Vec<Record>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) identities: Identities,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<AuditRow>,
 }
 
 pub(crate) fn all() -> All {

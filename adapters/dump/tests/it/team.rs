@@ -1,7 +1,7 @@
 //! Users, tokens and the audit: what is saved of them, and what is not.
 
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::identity::Presented;
+use reqlore_domain::identity::PresentedToken;
 use reqlore_domain::ports::archive::{Archive, Identities, Sink};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
@@ -17,7 +17,7 @@ async fn a_dump_holds_digests_and_no_secrets() {
     let bytes = dumped().await.bytes();
     let text = String::from_utf8(bytes).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let presented = Presented::new("ZZZZZZZZZZZZ", SECRET).unwrap();
+    let presented = PresentedToken::new("ZZZZZZZZZZZZ", SECRET).unwrap();
     assert_eq!(lines[17]["token"], "ZZZZZZZZZZZZ");
     assert_eq!(lines[17]["digest"], String::from(presented.digest()));
     assert_eq!(lines[17]["created_at"], "1970-01-01T00:00:00.000000005Z");
@@ -71,14 +71,14 @@ async fn what_breaks_the_order_is_not_written() {
     for (number, wrong) in wrong.into_iter().enumerate() {
         let place = Place::new();
         let fault = wrong(place.dump().fill().await.unwrap()).await.err();
-        assert!(matches!(fault, Some(StoreError::Fault(_))), "{number}: {fault:?}");
+        assert!(matches!(fault, Some(StoreError::Internal(_))), "{number}: {fault:?}");
         assert_eq!(place.files().len(), 0);
     }
     let place = Place::new();
     let mut sink = place.dump().fill().await.unwrap();
     sink.mark(marks()).await.unwrap();
     let late = sink.put(vec![record(DocumentId::section("a"), "", 0)]).await;
-    assert!(matches!(late, Err(StoreError::Fault(_))), "{late:?}");
+    assert!(matches!(late, Err(StoreError::Internal(_))), "{late:?}");
 }
 
 /// `audit verify` finds it in what was restored as it does in what was saved.

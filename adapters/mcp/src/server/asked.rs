@@ -2,7 +2,7 @@
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact;
-use reqlore_domain::ports::endpoint::{ArgumentOf, Begun};
+use reqlore_domain::ports::service::{CompletionRequest, CompletionTarget};
 use rmcp::RoleServer;
 use rmcp::model::{
     CacheScope, CompleteRequestParams, CompleteResult, ErrorData, GetPromptRequestParams,
@@ -86,11 +86,15 @@ impl Server {
         context: &Context,
     ) -> Result<CompleteResult, ErrorData> {
         let of = match request.r#ref {
-            Reference::Prompt(prompt) => ArgumentOf::Prompt(prompt.name),
-            Reference::Resource(template) => ArgumentOf::Template(template.uri),
+            Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
+            Reference::Resource(template) => CompletionTarget::Template(template.uri),
             _ => return Err(ErrorData::invalid_params("ref: unknown type", None)),
         };
-        let begun = Begun { of, argument: request.argument.name, value: request.argument.value };
+        let begun = CompletionRequest {
+            of,
+            argument: request.argument.name,
+            value: request.argument.value,
+        };
         let asked = self.asked(context)?;
         let completing = noted(&asked, "completion/complete", asked.complete(begun));
         answer(completing, context, &asked, None).await.map(present::completion)

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::{
-    Asked, Begun, Call, Completion, Content, PromptSpec, Reply, Resources, TemplateSpec, ToolSpec,
-    Unobserved,
+use reqlore_domain::ports::service::{
+    Call, Completion, CompletionRequest, Content, NoProgress, PromptSpec, Reply, ResourceRequest,
+    Resources, TemplateSpec, ToolSpec,
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::asker::{Status, Style};
 struct Stub;
 
 #[async_trait]
-impl Endpoint for Stub {
+impl ApplicationService for Stub {
     fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
         Vec::new()
     }
@@ -46,7 +46,7 @@ impl Endpoint for Stub {
         Vec::new()
     }
 
-    async fn read(&self, _: Asked) -> Result<Content> {
+    async fn read(&self, _: ResourceRequest) -> Result<Content> {
         Err(Error::new(ErrorKind::NotFound, "words"))
     }
 
@@ -54,11 +54,11 @@ impl Endpoint for Stub {
         Vec::new()
     }
 
-    async fn prompt(&self, _: Asked) -> Result<reqlore_domain::ports::endpoint::Prompt> {
+    async fn prompt(&self, _: ResourceRequest) -> Result<reqlore_domain::ports::service::Prompt> {
         Err(Error::new(ErrorKind::NotFound, "words"))
     }
 
-    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: CompletionRequest) -> Result<Completion> {
         Ok(Completion::default())
     }
 
@@ -99,7 +99,7 @@ async fn ask(name: &'static str, way: Way) -> (std::result::Result<Value, Value>
     let server = Server::for_requests(Arc::new(Stub));
     let asked = Guarded { endpoint: Arc::clone(&server.0.endpoint), asker: whoever };
     let request = CallToolRequestParams::new(name);
-    let outcome = server.call(request, &asked, era, None, Arc::new(Unobserved)).await;
+    let outcome = server.call(request, &asked, era, None, Arc::new(NoProgress)).await;
     let outcome = outcome
         .map(|result| serde_json::to_value(result).unwrap())
         .map_err(|error| serde_json::to_value(error).unwrap());

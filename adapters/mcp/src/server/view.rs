@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::Endpoint;
+use reqlore_domain::ports::service::ApplicationService;
 use rmcp::model::{
     Implementation, Prompt, PromptsCapability, ResourceTemplate, ServerCapabilities, ServerConfig,
     Tool,
@@ -29,7 +29,7 @@ pub(super) struct Views {
 }
 
 impl Views {
-    pub(super) fn of(endpoint: &Arc<dyn Endpoint>) -> Self {
+    pub(super) fn of(endpoint: &Arc<dyn ApplicationService>) -> Self {
         let of = |access| View::of(&**endpoint, &Caller::local("", access));
         Self { read: of(Access::Read), write: of(Access::Write) }
     }
@@ -43,7 +43,7 @@ impl Views {
 }
 
 impl View {
-    fn of(endpoint: &dyn Endpoint, caller: &Caller) -> Self {
+    fn of(endpoint: &dyn ApplicationService, caller: &Caller) -> Self {
         let specs = endpoint.tools(caller);
         let writing = specs.iter().filter(|spec| spec.access == Access::Write);
         let writing = writing.map(|spec| spec.name.to_owned()).collect();

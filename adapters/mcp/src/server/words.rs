@@ -1,6 +1,6 @@
 //! What clients are told of the server as a whole.
 
-use reqlore_domain::ports::endpoint::ToolSpec;
+use reqlore_domain::ports::service::ToolSpec;
 
 pub(super) const DESCRIPTION: &str =
     "The single source of truth for a project's requirements and knowledge";

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use reqlore_domain::error::{ErrorKind, Result};
-use reqlore_domain::ports::endpoint::Content;
+use reqlore_domain::ports::service::Content;
 use rmcp::RoleServer;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, SubscriptionSink};

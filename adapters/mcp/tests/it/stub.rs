@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::endpoint::{
-    ArgumentSpec, Asked, Begun, Call, Completion, Content, Endpoint, Message, Prompt, PromptSpec,
-    Reply, Resource, Resources, TemplateSpec, ToolSpec,
+use reqlore_domain::ports::service::{
+    ApplicationService, ArgumentSpec, Call, Completion, CompletionRequest, Content, Message,
+    Prompt, PromptSpec, Reply, Resource, ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 
 const TEMPLATE: TemplateSpec = TemplateSpec {
@@ -93,7 +93,7 @@ fn invalid(field: &str, message: &str) -> Error {
 }
 
 #[async_trait]
-impl Endpoint for Stub {
+impl ApplicationService for Stub {
     fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
         Vec::new()
     }
@@ -133,7 +133,7 @@ impl Endpoint for Stub {
         if self.empty { Vec::new() } else { vec![&TEMPLATE] }
     }
 
-    async fn read(&self, asked: Asked) -> Result<Content> {
+    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
         let state = self.state.lock().unwrap();
         if let Some(fault) = state.fault {
             return Err(Error::new(fault, "words").hint("try again"));
@@ -155,7 +155,7 @@ impl Endpoint for Stub {
         if self.empty { Vec::new() } else { vec![&PROMPT] }
     }
 
-    async fn prompt(&self, asked: Asked) -> Result<Prompt> {
+    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt> {
         match (asked.name.as_str(), asked.arguments.get("epic")) {
             ("panic", _) => panic!("a secret of the inside"),
             ("decompose_epic", None) => Err(invalid("epic", "epic: it is required")),
@@ -169,7 +169,12 @@ impl Endpoint for Stub {
         }
     }
 
-    async fn complete(&self, _: &Arc<Caller>, _: &str, begun: Begun) -> Result<Completion> {
+    async fn complete(
+        &self,
+        _: &Arc<Caller>,
+        _: &str,
+        begun: CompletionRequest,
+    ) -> Result<Completion> {
         assert!(begun.value != "panic", "a secret of the inside");
         let values = (0..150).map(|n| format!("{:?} {}{n}", begun.of, begun.value)).collect();
         Ok(Completion { values, total: 150 })

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use reqlore_domain::error::Error;
-use reqlore_domain::ports::endpoint::{ArgumentOf, Unobserved};
+use reqlore_domain::ports::service::{CompletionTarget, NoProgress};
 use reqlore_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -28,7 +28,7 @@ impl Stub {
 }
 
 #[async_trait]
-impl Endpoint for Stub {
+impl ApplicationService for Stub {
     fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
         self.0.iter().collect()
     }
@@ -46,7 +46,7 @@ impl Endpoint for Stub {
         Vec::new()
     }
 
-    async fn read(&self, asked: Asked) -> Result<Content> {
+    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
         Self::answer(&asked.name).await?;
         Err(Error::new(ErrorKind::NotFound, "nothing there"))
     }
@@ -55,11 +55,11 @@ impl Endpoint for Stub {
         Vec::new()
     }
 
-    async fn prompt(&self, _: Asked) -> Result<Prompt> {
+    async fn prompt(&self, _: ResourceRequest) -> Result<Prompt> {
         Ok(Prompt { description: String::new(), messages: Vec::new() })
     }
 
-    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: CompletionRequest) -> Result<Completion> {
         Ok(Completion::default())
     }
 
@@ -109,21 +109,21 @@ fn call(name: &str) -> Call {
         correlation_id: "a_secret_id".to_owned(),
         name: name.to_owned(),
         arguments: Map::new(),
-        observer: Arc::new(Unobserved),
+        observer: Arc::new(NoProgress),
         idempotency_key: None,
         audited: None,
         once: None,
     }
 }
 
-fn asked(name: &str) -> Asked {
+fn asked(name: &str) -> ResourceRequest {
     let arguments = Map::new();
-    Asked {
+    ResourceRequest {
         caller: caller(),
         correlation_id: String::new(),
         name: name.to_owned(),
         arguments,
-        again: false,
+        is_poll: false,
     }
 }
 
@@ -177,8 +177,8 @@ async fn names_that_are_no_tool_share_one_label() {
 async fn what_is_no_tool_has_the_name_of_its_method() {
     let (metrics, endpoint) = measured();
     let caller = caller();
-    let of = ArgumentOf::Prompt(String::new());
-    let begun = Begun { of, argument: String::new(), value: String::new() };
+    let of = CompletionTarget::Prompt(String::new());
+    let begun = CompletionRequest { of, argument: String::new(), value: String::new() };
     endpoint.resources(&caller, "", None).await.unwrap();
     endpoint.read(asked("epic://a_secret_uri")).await.unwrap_err();
     endpoint.prompt(asked("any")).await.unwrap();

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, Version};
-use reqlore_domain::ports::documents::{Change, Changes, Filter, Links, Page, Revision};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::ports::documents::{BacklinkQuery, Change, Changes, Filter, Page, Revision};
 use reqlore_domain::time::Timestamp;
 
 use crate::area::Area;
@@ -72,7 +72,7 @@ impl Catalog {
         // These bytes may be older than what is known by now. Sections are compared with their
         // files at each look; an entity would be believed as long as the watch is quiet.
         if content.steady && Area::of(id.kind).is_none() {
-            let (head, settled) = (Head::of(&document, stamp.modified()), content.settled);
+            let (head, settled) = (DocumentMeta::of(&document, stamp.modified()), content.settled);
             self.learn(head, Some(stamp), settled, false);
         }
         document
@@ -92,7 +92,7 @@ impl Catalog {
             }
             match change {
                 Change::Put { document } => {
-                    let head = Arc::new(Head::of(document, at));
+                    let head = Arc::new(DocumentMeta::of(document, at));
                     let entry = Entry {
                         head,
                         stamp: None,
@@ -141,7 +141,7 @@ impl Catalog {
     }
 
     /// All heads of a kind, by name, as they were when it was last brought up to date.
-    pub(crate) fn heads(&self, kind: Kind) -> Vec<Arc<Head>> {
+    pub(crate) fn heads(&self, kind: Kind) -> Vec<Arc<DocumentMeta>> {
         let entries = self.lists.get(&kind).map(|list| list.entries.values());
         entries.into_iter().flatten().map(|entry| Arc::clone(&entry.head)).collect()
     }
@@ -153,17 +153,17 @@ impl Catalog {
     }
 
     /// What each of these words names, as it was when the kind was last brought up to date.
-    pub(crate) fn named(&self, kind: Kind, words: &[String]) -> Vec<Vec<Arc<Head>>> {
+    pub(crate) fn lookup(&self, kind: Kind, words: &[String]) -> Vec<Vec<Arc<DocumentMeta>>> {
         let Some(list) = self.lists.get(&kind) else { return vec![Vec::new(); words.len()] };
-        words.iter().map(|word| list.named(word)).collect()
+        words.iter().map(|word| list.lookup(word)).collect()
     }
 
     /// Who leads to each target, as it was when these kinds were last brought up to date. None but
     /// those that are watched lead anywhere.
-    pub(crate) fn linking(&self, links: &Links) -> Vec<Vec<Arc<Head>>> {
+    pub(crate) fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
         let kinds = Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
         let lists: Vec<&List> = kinds.filter_map(|kind| self.lists.get(&kind)).collect();
-        let linking = |to: &String| lists.iter().flat_map(|list| list.linking(to)).collect();
+        let linking = |to: &String| lists.iter().flat_map(|list| list.backlinks(to)).collect();
         links.targets.iter().map(linking).collect()
     }
 
@@ -186,7 +186,7 @@ impl Catalog {
         self.learn(head, stamp, settled, watched && watchable);
     }
 
-    fn learn(&mut self, head: Head, stamp: Option<Stamp>, settled: bool, watched: bool) {
+    fn learn(&mut self, head: DocumentMeta, stamp: Option<Stamp>, settled: bool, watched: bool) {
         self.numbers.count(&head.id);
         let (kind, name) = (head.id.kind, head.id.name.clone());
         let list = self.lists.entry(kind).or_default();
@@ -238,7 +238,7 @@ impl Catalog {
     }
 
     /// The documents of an area whose stamps can be trusted by the next process.
-    pub(crate) fn savable(&mut self, area: Area) -> Vec<(Arc<Head>, Stamp)> {
+    pub(crate) fn savable(&mut self, area: Area) -> Vec<(Arc<DocumentMeta>, Stamp)> {
         self.drain(area);
         self.ground(area).unsaved = 0;
         let touched = std::mem::take(&mut self.ground(area).touched);

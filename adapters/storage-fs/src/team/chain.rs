@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use cap_std::fs::{Dir, Metadata};
-use reqlore_domain::audit::{Entry, Head, Row, UNCONFIRMED};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, UNCONFIRMED};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
 use rustix::fs::OFlags;
@@ -48,13 +48,13 @@ pub(crate) struct Chain {
 struct End {
     name: String,
     stamp: Stamp,
-    head: Head,
+    head: ChainHead,
 }
 
 /// The file that the next row goes to, if there is one.
 struct Tail {
     open: Option<(String, File, Metadata)>,
-    head: Head,
+    head: ChainHead,
 }
 
 impl Chain {
@@ -62,8 +62,8 @@ impl Chain {
     pub(super) fn append(
         &self,
         local: &Dir,
-        make: impl FnOnce(Head) -> StoreResult<Vec<Row>>,
-    ) -> StoreResult<Vec<Row>> {
+        make: impl FnOnce(ChainHead) -> StoreResult<Vec<AuditRow>>,
+    ) -> StoreResult<Vec<AuditRow>> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = folder::create(local, FOLDER)?;
         let _lock = lock::hold(&dir, SHOWN, "the audit")?;
@@ -71,7 +71,11 @@ impl Chain {
     }
 
     /// As above, for those that append nothing else.
-    pub(super) fn record(&self, local: &Dir, entries: Vec<Entry>) -> StoreResult<Vec<Row>> {
+    pub(super) fn record(
+        &self,
+        local: &Dir,
+        entries: Vec<AuditEvent>,
+    ) -> StoreResult<Vec<AuditRow>> {
         self.append(local, |head| Ok(sealed(head, entries)))
     }
 
@@ -81,9 +85,9 @@ impl Chain {
         step(Step::Withdrawing)?;
         let told = number.to_string();
         let later = rows(local, number + 1, usize::MAX)?;
-        let mut later = later.iter().filter_map(Row::entry);
+        let mut later = later.iter().filter_map(AuditRow::entry);
         if !later.any(|entry| entry.action == UNCONFIRMED && entry.reason == told) {
-            self.record(local, vec![Entry::unconfirmed(number, at)])?;
+            self.record(local, vec![AuditEvent::unconfirmed(number, at)])?;
         }
         step(Step::Withdrawn)
     }
@@ -98,7 +102,7 @@ impl Chain {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(dir) = folder::find(local, FOLDER)? else { return Ok(0) };
         let _lock = lock::hold(&dir, SHOWN, "the audit")?;
-        let is_old = |row: &Row| row.entry().is_some_and(|entry| entry.at < older_than);
+        let is_old = |row: &AuditRow| row.entry().is_some_and(|entry| entry.at < older_than);
         let mut last = None;
         let mut whole = Vec::new();
         let mut rest = None;
@@ -116,7 +120,9 @@ impl Chain {
         }
         let Some(last) = last else { return Ok(0) };
         // First: whoever finds rows missing must find the reason.
-        append_locked(&dir, &mut end, |head| Ok(vec![Row::after(head, Entry::pruned(last, now))]))?;
+        append_locked(&dir, &mut end, |head| {
+            Ok(vec![AuditRow::after(head, AuditEvent::pruned(last, now))])
+        })?;
         // The newest one has got a row that stays.
         if let Some(End { name, .. }) = end.take()
             && whole.last().is_some_and(|(newest, _)| *newest == name)
@@ -160,9 +166,9 @@ fn remove(
 }
 
 /// Rows of these entries, one behind the other.
-pub(super) fn sealed(mut head: Head, entries: Vec<Entry>) -> Vec<Row> {
+pub(super) fn sealed(mut head: ChainHead, entries: Vec<AuditEvent>) -> Vec<AuditRow> {
     let seal = |entry| {
-        let row = Row::after(head, entry);
+        let row = AuditRow::after(head, entry);
         head = row.head();
         row
     };
@@ -170,11 +176,11 @@ pub(super) fn sealed(mut head: Head, entries: Vec<Entry>) -> Vec<Row> {
 }
 
 /// The rows from this number on, by number, at most so many.
-pub(super) fn rows(local: &Dir, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+pub(super) fn rows(local: &Dir, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
     read(local, |dir, names| {
         let first = names.partition_point(|name| segment::first(name) <= Some(from));
         let names = names.get(first.saturating_sub(1)..).unwrap_or_default();
-        let mut found: Vec<Row> = Vec::new();
+        let mut found: Vec<AuditRow> = Vec::new();
         for (at, name) in names.iter().enumerate() {
             let rows = rows_of(dir, name, at + 1 == names.len())?;
             let rows = rows.into_iter().filter(|row| row.number >= from);
@@ -189,7 +195,7 @@ pub(super) fn rows(local: &Dir, from: u64, limit: usize) -> StoreResult<Vec<Row>
 }
 
 /// The newest row, or the beginning of the chain.
-pub(super) fn newest(local: &Dir) -> StoreResult<Head> {
+pub(super) fn newest(local: &Dir) -> StoreResult<ChainHead> {
     read(local, |dir, names| {
         for (at, name) in names.iter().enumerate().rev() {
             let Some(segment) = Segment::open(place(dir, name), OFlags::RDONLY)? else {
@@ -199,7 +205,7 @@ pub(super) fn newest(local: &Dir) -> StoreResult<Head> {
                 return Ok(row.head());
             }
         }
-        Ok(Head::default())
+        Ok(ChainHead::default())
     })
     .map(Option::unwrap_or_default)
 }
@@ -220,7 +226,7 @@ fn read<T>(
     }
 }
 
-fn rows_of(dir: &Dir, name: &str, is_newest: bool) -> StoreResult<Vec<Row>> {
+fn rows_of(dir: &Dir, name: &str, is_newest: bool) -> StoreResult<Vec<AuditRow>> {
     let segment = Segment::open(place(dir, name), OFlags::RDONLY)?;
     segment.ok_or_else(|| gone(name))?.rows(is_newest)
 }
@@ -236,8 +242,8 @@ fn place<'a>(dir: &'a Dir, name: &'a str) -> Place<'a> {
 fn append_locked(
     dir: &Dir,
     end: &mut Option<End>,
-    make: impl FnOnce(Head) -> StoreResult<Vec<Row>>,
-) -> StoreResult<Vec<Row>> {
+    make: impl FnOnce(ChainHead) -> StoreResult<Vec<AuditRow>>,
+) -> StoreResult<Vec<AuditRow>> {
     let Tail { open, head } = tail(dir, end.take())?;
     let rows = make(head)?;
     let Some(first) = rows.first() else { return Ok(rows) };
@@ -259,7 +265,7 @@ fn append_locked(
     };
     match write() {
         Ok(stamp) => {
-            let head = rows.last().map_or(head, Row::head);
+            let head = rows.last().map_or(head, AuditRow::head);
             *end = Some(End { name, stamp, head });
             Ok(rows)
         }
@@ -315,5 +321,5 @@ fn tail(dir: &Dir, known: Option<End>) -> StoreResult<Tail> {
             return Ok(Tail { open, head: row.head() });
         }
     }
-    Ok(Tail { open, head: Head::default() })
+    Ok(Tail { open, head: ChainHead::default() })
 }

@@ -12,10 +12,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use reqlore_domain::audit::{Entry, Head, OK, Row, Target, UNCONFIRMED};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target, UNCONFIRMED};
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::answers::Earlier;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use rustix::fs::{AtFlags, CWD, OFlags};
@@ -55,16 +55,16 @@ enum State {
 struct Note {
     state: State,
     /// The row, which may not have been written.
-    row: Option<Head>,
+    row: Option<ChainHead>,
     key: Option<String>,
     /// The newest row that was settled before; it and all that are older are in no doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    settled: Option<Head>,
+    settled: Option<ChainHead>,
 }
 
 impl Note {
     /// The newest row that this note speaks of.
-    fn newest(&self) -> Option<Head> {
+    fn newest(&self) -> Option<ChainHead> {
         self.row.or(self.settled)
     }
 }
@@ -73,8 +73,8 @@ impl Note {
 pub(crate) struct Doubt<'a> {
     shared: &'a Shared,
     project: &'a ProjectKey,
-    entry: Option<Entry>,
-    once: Option<(String, Earlier)>,
+    entry: Option<AuditEvent>,
+    once: Option<(String, IdempotencyRecord)>,
     at: Timestamp,
     local: Option<Dir>,
     note: Option<Note>,
@@ -84,8 +84,8 @@ impl<'a> Doubt<'a> {
     pub(crate) fn new(
         shared: &'a Shared,
         project: &'a ProjectKey,
-        entry: Option<Entry>,
-        once: Option<(String, Earlier)>,
+        entry: Option<AuditEvent>,
+        once: Option<(String, IdempotencyRecord)>,
         at: Timestamp,
     ) -> Self {
         Self { shared, project, entry, once, at, local: None, note: None }
@@ -110,7 +110,7 @@ impl<'a> Doubt<'a> {
         let announced = &mut self.note;
         self.shared.team.chain.append(local, |head| {
             let rows = chain::sealed(head, vec![entry]);
-            note.row = rows.last().map(Row::head);
+            note.row = rows.last().map(AuditRow::head);
             write(local, project, &note)?;
             *announced = Some(note);
             Ok(rows)
@@ -271,7 +271,7 @@ fn withdraw(
 }
 
 /// The row that was announced; none if another one got its number.
-fn written(local: &Dir, head: Head) -> StoreResult<Option<Row>> {
+fn written(local: &Dir, head: ChainHead) -> StoreResult<Option<AuditRow>> {
     let found = chain::rows(local, head.number, 1)?.into_iter().next();
     Ok(found.filter(|row| row.head() == head))
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cap_std::fs::Dir;
-use reqlore_domain::audit::{Head, Row};
-use reqlore_domain::identity::{Holder, Token, TokenId, User};
+use reqlore_domain::audit::{AuditRow, ChainHead};
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
@@ -110,10 +110,10 @@ pub(super) struct Known {
 
 impl Known {
     /// A token with its user.
-    pub(super) fn holder(&self, id: &TokenId) -> Option<Holder> {
+    pub(super) fn holder(&self, id: &TokenId) -> Option<TokenOwner> {
         let token = self.token(id)?;
         let user = self.users.users.get(&token.user.key())?.clone();
-        Some(Holder { token, user })
+        Some(TokenOwner { token, user })
     }
 
     /// Users by name, and tokens by age.
@@ -176,7 +176,7 @@ impl Identities {
         let users = commit.users.iter().map(|name| known.users.users.get(&name.key()).cloned());
         let tokens = commit.tokens.iter().map(|id| known.token(id));
         let (changes, audit) =
-            commit.decided(&users.collect::<Vec<_>>(), &tokens.collect::<Vec<_>>())?;
+            commit.decide(&users.collect::<Vec<_>>(), &tokens.collect::<Vec<_>>())?;
         if changes.is_empty() {
             return Ok(());
         }
@@ -188,7 +188,7 @@ impl Identities {
         let row = match &audit {
             Some(entry) => {
                 let behind = chain::newest(&local)?.number;
-                let text = Row::after(Head::default(), entry.clone()).text;
+                let text = AuditRow::after(ChainHead::default(), entry.clone()).text;
                 Some(Announced { behind, text })
             }
             None => None,

@@ -5,8 +5,8 @@
 //! projects share one folder, so what is in doubt is settled only by the project whose write it is.
 
 use cap_std::fs::Dir;
-use reqlore_domain::ports::answers::Earlier;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ const MOST_KEPT: usize = 4 * 1024 * 1024;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Kept {
     pub(super) project: ProjectKey,
-    pub(super) earlier: Earlier,
+    pub(super) earlier: IdempotencyRecord,
 }
 
 /// A key as the name of a file.
 fn check(key: &str) -> StoreResult<()> {
     let fits = (1..=MOST).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_alphanumeric());
-    let why = || StoreError::Fault(format!("a key has 1 to {MOST} letters and digits"));
+    let why = || StoreError::Internal(format!("a key has 1 to {MOST} letters and digits"));
     if fits { Ok(()) } else { Err(why()) }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn begin(local: &Dir, key: &str, kept: &Kept, at: Timestamp) -> Store
     let dir = folder::create(local, FOLDER)?;
     let _lock = lock::hold(&dir, SHOWN, "the keys of writes")?;
     let used = place(&dir, key).read::<Kept>(FileKind::Key)?.map(|(kept, _)| kept.earlier);
-    if let Some(earlier) = used.filter(|earlier| earlier.counts_at(at)) {
+    if let Some(earlier) = used.filter(|earlier| earlier.is_valid_at(at)) {
         return Err(StoreError::Repeated(Box::new(earlier)));
     }
     let name = format!("{key}{DOUBT}");

@@ -1,11 +1,11 @@
 //! The ports of a team on files.
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{Entry, Head, Row};
-use reqlore_domain::identity::{Holder, Token, TokenId, User};
-use reqlore_domain::ports::answers::{Answers, Earlier};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -25,7 +25,7 @@ impl IdentityRepository for FsStore {
         Ok(self.blocking(Shared::all_identities).await?.tokens)
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<Holder>> {
+    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let base = self.shared.folders.base();
         if let Some(known) = self.shared.team.identities.now(base) {
             return Ok(known.holder(id));
@@ -50,14 +50,14 @@ impl IdentityRepository for FsStore {
 
 #[async_trait]
 impl AuditLog for FsStore {
-    async fn record(&self, entries: Vec<Entry>) -> StoreResult<()> {
+    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         if entries.is_empty() {
             return Ok(());
         }
         self.blocking(move |shared| shared.record_rows(entries)).await
     }
 
-    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<Row>> {
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
         let work = move |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => chain::rows(&local, from, limit),
             None => Ok(Vec::new()),
@@ -65,10 +65,10 @@ impl AuditLog for FsStore {
         self.blocking(work).await
     }
 
-    async fn newest(&self) -> StoreResult<Head> {
+    async fn newest(&self) -> StoreResult<ChainHead> {
         let work = |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => chain::newest(&local),
-            None => Ok(Head::default()),
+            None => Ok(ChainHead::default()),
         };
         self.blocking(work).await
     }
@@ -83,8 +83,8 @@ impl AuditLog for FsStore {
 }
 
 #[async_trait]
-impl Answers for FsStore {
-    async fn earlier(&self, key: &str) -> StoreResult<Option<Earlier>> {
+impl IdempotencyStore for FsStore {
+    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let key = key.to_owned();
         let work = move |shared: &Shared| {
             let local = folder::local(&shared.team_root()?)?;
@@ -94,7 +94,7 @@ impl Answers for FsStore {
         self.blocking(work).await
     }
 
-    async fn keep(&self, key: &str, answer: String) -> StoreResult<()> {
+    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
         let key = key.to_owned();
         let work = move |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => keys::keep(&local, &key, answer),
@@ -103,7 +103,7 @@ impl Answers for FsStore {
         self.blocking(work).await
     }
 
-    async fn forget(&self, before: Timestamp) -> StoreResult<()> {
+    async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
         let work = move |shared: &Shared| match folder::local(&shared.team_root()?)? {
             Some(local) => keys::forget(&local, before),
             None => Ok(()),

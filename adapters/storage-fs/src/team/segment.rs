@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
 use cap_std::fs::{Dir, Metadata};
-use reqlore_domain::audit::Row;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::ports::documents::StoreResult;
 use rustix::fs::OFlags;
 
@@ -44,7 +44,7 @@ pub(super) fn first(name: &str) -> Option<u64> {
 }
 
 /// Writes a row as a line.
-pub(super) fn line(row: &Row, bytes: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn line(row: &AuditRow, bytes: &mut Vec<u8>) -> io::Result<()> {
     serde_json::to_writer(&mut *bytes, row)?;
     bytes.push(b'\n');
     Ok(())
@@ -60,7 +60,7 @@ pub(super) struct Segment<'a> {
 
 /// The last row of a file, and where it ends.
 pub(super) struct Last {
-    pub(super) row: Option<Row>,
+    pub(super) row: Option<AuditRow>,
     pub(super) end: u64,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Segment<'a> {
     }
 
     /// All rows; of the newest file the last line may be one that is just being written.
-    pub(super) fn rows(&self, is_newest: bool) -> StoreResult<Vec<Row>> {
+    pub(super) fn rows(&self, is_newest: bool) -> StoreResult<Vec<AuditRow>> {
         let size = Stamp::of(&self.metadata).size();
         let bytes =
             read(&self.file, self.start, size).map_err(|e| self.place.fail("read it", e))?;
@@ -145,7 +145,7 @@ impl<'a> Segment<'a> {
 }
 
 /// Puts these rows alone into a file, in one step.
-pub(super) fn rewrite(place: Place<'_>, temp: &str, rows: &[Row]) -> StoreResult<()> {
+pub(super) fn rewrite(place: Place<'_>, temp: &str, rows: &[AuditRow]) -> StoreResult<()> {
     let staged = place.named(temp);
     staged.remove();
     let mut file = staged.create(FileKind::Audit, &(), None)?;
@@ -157,7 +157,7 @@ pub(super) fn rewrite(place: Place<'_>, temp: &str, rows: &[Row]) -> StoreResult
     place.sync_folder()
 }
 
-fn parse(line: &[u8]) -> Option<Row> {
+fn parse(line: &[u8]) -> Option<AuditRow> {
     serde_json::from_slice(line.strip_suffix(b"\n")?).ok()
 }
 

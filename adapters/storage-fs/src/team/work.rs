@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use reqlore_domain::audit::{Entry, Head, Row};
-use reqlore_domain::ports::act::Act;
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::IdentityCommit;
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
@@ -78,11 +78,11 @@ impl Shared {
     }
 
     /// Refuses to act under a key that was used. The project's lock is held.
-    pub(crate) fn check_once(&self, act: &Act) -> StoreResult<()> {
+    pub(crate) fn check_idempotency(&self, act: &WriteContext) -> StoreResult<()> {
         let Some(once) = &act.once else { return Ok(()) };
         let local = folder::local(&self.team_root()?)?;
         let kept = local.map(|local| keys::find(&local, &once.key)).transpose()?.flatten();
-        act.check_once(kept.map(|kept| kept.earlier))
+        act.check_idempotency(kept.map(|kept| kept.earlier))
     }
 
     /// Refuses a place that has users or rows, before it is filled.
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// The next rows of a copy, from this number to that one.
-    pub(crate) fn copied_rows(&self, from: u64, to: u64) -> StoreResult<Vec<Row>> {
+    pub(crate) fn copied_rows(&self, from: u64, to: u64) -> StoreResult<Vec<AuditRow>> {
         let Some(local) = folder::local(&self.team_root()?)? else { return Ok(Vec::new()) };
         let mut rows = chain::rows(&local, from, BATCH)?;
         rows.retain(|row| row.number <= to);
@@ -138,9 +138,9 @@ impl Shared {
     }
 
     /// Takes rows in as they are, if nobody has appended one since.
-    pub(crate) fn fill_rows(&self, rows: Vec<Row>) -> StoreResult<()> {
+    pub(crate) fn fill_rows(&self, rows: Vec<AuditRow>) -> StoreResult<()> {
         let local = folder::writable(&self.team_root()?)?;
-        let fitting = |head: Head| match rows.first() {
+        let fitting = |head: ChainHead| match rows.first() {
             Some(first) if head.number > 0 && first.number != head.number + 1 => Err(refused(
                 LOCAL,
                 "got rows of an audit from another process while it was being filled; stop the \
@@ -152,7 +152,7 @@ impl Shared {
     }
 
     /// Appends rows of their own; not where a copy of another audit is about to be.
-    pub(super) fn record_rows(&self, entries: Vec<Entry>) -> StoreResult<()> {
+    pub(super) fn record_rows(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
         self.check_complete(&ProjectKey::default())?;
         let local = folder::writable(&self.team_root()?)?;
         self.team.chain.record(&local, entries).map(drop)

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use reqlore_contract::act;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, Filter, Reads, StoreError, StoreResult,
+    Change, Commit, DocumentRepository, Filter, ReadSet, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
@@ -66,7 +66,7 @@ async fn delete(store: &FsStore, id: &DocumentId) -> StoreResult<()> {
 }
 
 async fn commit(store: &FsStore, change: Change) -> StoreResult<()> {
-    let reads = Reads { heads: Some(Kind::Section), ..Reads::of(vec![change.id().clone()]) };
+    let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(vec![change.id().clone()]) };
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
     store.commit(&ProjectKey::default(), Commit { reads, decide, act: act() }).await.map(drop)
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use reqlore_contract::act;
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, DocumentRepository, Filter, Links, Look, Reads, Revision, Snapshot,
-    StoreError, StoreResult,
+    BacklinkQuery, Change, Changes, Commit, DocumentRepository, Filter, ReadSet, Refresh, Revision,
+    Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ fn requirement(name: &str) -> DocumentId {
     DocumentId { kind: REQ, name: name.to_owned() }
 }
 
-async fn heads(store: &FsStore, kind: Kind) -> Vec<Arc<Head>> {
+async fn heads(store: &FsStore, kind: Kind) -> Vec<Arc<DocumentMeta>> {
     store.find(&PROJECT(), &Filter::all(kind)).await.unwrap().heads
 }
 
@@ -67,7 +67,7 @@ async fn names(store: &FsStore, kind: Kind) -> Vec<String> {
 
 async fn put(store: &FsStore, id: &DocumentId, body: &'static str) -> StoreResult<()> {
     let change = Change::put(id.clone(), body);
-    let reads = Reads::of(vec![id.clone()]);
+    let reads = ReadSet::of(vec![id.clone()]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act: act() };
     store.commit(&PROJECT(), commit).await.map(drop)
 }
@@ -79,7 +79,7 @@ async fn create(store: &FsStore, mark: &'static str) -> String {
         Ok(vec![Change::put(reference.document(mark), TEXT)])
     };
     let before = names(store, REQ).await;
-    let reads = Reads { numbers: vec![ItemKind::Requirement], ..Reads::default() };
+    let reads = ReadSet { numbers: vec![ItemKind::Requirement], ..ReadSet::default() };
     let commit = Commit { reads, decide: Box::new(decide), act: act() };
     store.commit(&PROJECT(), commit).await.unwrap();
     let new = names(store, REQ).await.into_iter().filter(|name| !before.contains(name));
@@ -93,7 +93,7 @@ async fn free(store: &FsStore) -> u32 {
         tell.send(snapshot.numbers[0]).unwrap();
         Ok(Vec::new())
     };
-    let reads = Reads { numbers: vec![ItemKind::Requirement], ..Reads::default() };
+    let reads = ReadSet { numbers: vec![ItemKind::Requirement], ..ReadSet::default() };
     let commit = Commit { reads, decide: Box::new(decide), act: act() };
     store.commit(&PROJECT(), commit).await.unwrap();
     told.recv().unwrap()
@@ -112,11 +112,12 @@ async fn what_git_brings_shows_at_the_next_call() {
     project.write("requirements/REQ-001.md", TEXT);
     assert_eq!(names(&store, REQ).await, ["REQ-001"]);
     assert_eq!(names(&store, Kind::Item(ItemKind::Epic)).await, ["EP-001"]);
-    let since = async |since| match store.changes(&PROJECT(), REQ, since, Look::Changed).await {
-        Ok(Changes::Since { revision, ids }) => (revision, ids.len()),
-        Ok(Changes::Reset { revision }) => (revision, usize::MAX),
-        Err(error) => panic!("{error}"),
-    };
+    let since =
+        async |since| match store.changes(&PROJECT(), REQ, since, Refresh::Incremental).await {
+            Ok(Changes::Since { revision, ids }) => (revision, ids.len()),
+            Ok(Changes::Reset { revision }) => (revision, usize::MAX),
+            Err(error) => panic!("{error}"),
+        };
     let (revision, _) = since(Revision(0)).await;
     (0..1_500).for_each(|at| project.write(&format!("requirements/REQ-{at:04}-aaaaaa.md"), TEXT));
     let (revision, count) = since(revision).await;
@@ -147,7 +148,7 @@ async fn every_visible_file_of_a_folder_is_listed_and_told_what_is_wrong_with_it
     project.write("other/REQ-005.md", TEXT);
     let store = project.store();
     let found = heads(&store, REQ).await;
-    let told = |head: &Arc<Head>| {
+    let told = |head: &Arc<DocumentMeta>| {
         let fault = head.fault.as_ref().map_or("", |fault| fault.reason.as_str());
         (head.id.name.clone(), fault.to_owned())
     };
@@ -377,10 +378,10 @@ async fn heads_of_items_are_kept_for_the_next_process_and_of_another_format_are_
     let old = std::time::SystemTime::UNIX_EPOCH;
     let file = fs::File::open(project.path("requirements/REQ-001.md")).unwrap();
     file.set_modified(old).unwrap();
-    let links = Links { kinds: Kind::ALL.to_vec(), targets: vec!["US-001".to_owned()] };
+    let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["US-001".to_owned()] };
     for _ in 0..2 {
         let store = FsStore::new(&config);
-        let found = store.linking(&PROJECT(), &links).await.unwrap();
+        let found = store.backlinks(&PROJECT(), &links).await.unwrap();
         assert_eq!(found[0].len(), 1);
         let said = found[0][0].item.as_ref().unwrap();
         assert_eq!(said.created_at.seconds(), 0, "the file's own time");

@@ -8,7 +8,9 @@ use std::process::Command;
 use bytes::Bytes;
 use reqlore_contract::act;
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::{Change, Commit, Committed, Reads, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, ReadSet, StoreError, StoreResult,
+};
 use reqlore_domain::project::ProjectKey;
 
 use super::config;
@@ -83,7 +85,7 @@ fn run(
 ) -> StoreResult<Committed> {
     let mut decide = decide;
     let commit = Commit {
-        reads: Reads::of(vec![DocumentId::section("a"), DocumentId::instructions()]),
+        reads: ReadSet::of(vec![DocumentId::section("a"), DocumentId::instructions()]),
         decide: Box::new(move |snapshot| {
             Ok(decide(snapshot.documents[0].as_ref().map(|document| &document.body)))
         }),

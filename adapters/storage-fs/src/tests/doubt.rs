@@ -7,15 +7,17 @@ use std::process::Command;
 use std::sync::Arc;
 
 use reqlore_contract::{act, run as block_on};
-use reqlore_domain::audit::{Row, Target, UNCONFIRMED, Verifier};
+use reqlore_domain::audit::{AuditRow, Target, UNCONFIRMED, Verifier};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::identity::{Role, User, UserName};
-use reqlore_domain::ports::act::{Act as Deed, Audited};
-use reqlore_domain::ports::answers::{Answers, Once};
 use reqlore_domain::ports::audit::AuditLog;
-use reqlore_domain::ports::documents::{Change, Commit, Committed, Reads, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, ReadSet, StoreError, StoreResult,
+};
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use tempfile::TempDir;
@@ -51,9 +53,9 @@ const TIMES: usize = 2;
 pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 pub(super) const PENDING: &str = ".reqlore/local/pending";
 
-pub(super) fn audited() -> Deed {
+pub(super) fn audited() -> WriteContext {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
-    Deed { audited: Some(Audited::begin(clock)), ..act() }
+    WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
 }
 
 pub(super) fn item(number: usize) -> DocumentId {
@@ -64,9 +66,9 @@ pub(super) fn item(number: usize) -> DocumentId {
 pub(super) fn commit(documents: usize, body: &'static str) -> Commit {
     let ids: Vec<DocumentId> = (1..=documents).map(item).collect();
     let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), body)).collect();
-    let once = Some(Once { key: KEY.to_owned(), request: "r".to_owned() });
-    let act = Deed { once, ..audited() };
-    Commit { reads: Reads::of(ids), decide: Box::new(move |_| Ok(changes.clone())), act }
+    let once = Some(IdempotencyKey { key: KEY.to_owned(), request: "r".to_owned() });
+    let act = WriteContext { once, ..audited() };
+    Commit { reads: ReadSet::of(ids), decide: Box::new(move |_| Ok(changes.clone())), act }
 }
 
 pub(super) fn run(root: &Path, documents: usize) -> StoreResult<Committed> {
@@ -88,7 +90,7 @@ pub(super) fn body(root: &Path, number: usize) -> String {
 }
 
 /// All rows of a chain that is whole.
-pub(super) fn chain(store: &FsStore) -> Vec<Row> {
+pub(super) fn chain(store: &FsStore) -> Vec<AuditRow> {
     let rows = block_on(store.rows(1, usize::MAX)).unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -97,12 +99,12 @@ pub(super) fn chain(store: &FsStore) -> Vec<Row> {
 }
 
 /// How many rows of a change stand, and how many were taken back.
-pub(super) fn told(rows: &[Row]) -> (usize, usize) {
+pub(super) fn told(rows: &[AuditRow]) -> (usize, usize) {
     let entries = rows.iter().map(|row| (row.number, row.entry().unwrap()));
     let entries: Vec<_> = entries.collect();
     let back = entries.iter().filter(|(_, entry)| entry.action == UNCONFIRMED);
     let back: Vec<u64> = back.map(|(_, entry)| entry.reason.parse().unwrap()).collect();
-    let is_change = |entry: &reqlore_domain::audit::Entry| {
+    let is_change = |entry: &reqlore_domain::audit::AuditEvent| {
         entry.targets.iter().any(Target::is_changed)
             || entry.targets.iter().any(|target| target.name.starts_with("user/"))
     };
@@ -122,7 +124,7 @@ fn check(root: &Path, store: &FsStore, documents: usize, shown: &str) {
     let (stand, taken) = told(&rows);
     assert_eq!(stand, usize::from(came), "{shown}: {rows:?}");
     assert!(!came || taken == 0, "{shown}: {rows:?}");
-    let earlier = block_on(store.earlier(KEY)).unwrap();
+    let earlier = block_on(store.find_record(KEY)).unwrap();
     assert_eq!(earlier.is_some(), came, "{shown}: the key");
     let repeated = commit_here(root, commit(documents, "newer"));
     if came {
@@ -209,12 +211,12 @@ fn who_writes_next_takes_back_what_a_killed_neighbour_left() {
         assert!(!child(root, at, 0, "1"));
         let other = item(7);
         let change = Change::put(other.clone(), "x");
-        let reads = Reads::of(vec![other]);
+        let reads = ReadSet::of(vec![other]);
         let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
         commit_here(root, Commit { reads, decide, act: audited() }).unwrap();
         let came = usize::from(step == Step::FolderSynced);
         assert_eq!(told(&chain(&store)), (1 + came, 1 - came), "{step:?}");
-        assert_eq!(block_on(store.earlier(KEY)).unwrap().is_some(), came == 1, "{step:?}");
+        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), came == 1, "{step:?}");
     }
 }
 
@@ -284,7 +286,7 @@ fn a_row_that_was_just_being_taken_back_is_taken_back_by_the_next_one() {
     assert_eq!(told(&chain(&store)), (0, 1));
     drop(open(root));
     assert_eq!(told(&chain(&store)), (0, 1), "once");
-    assert!(block_on(store.earlier(KEY)).unwrap().is_none());
+    assert!(block_on(store.find_record(KEY)).unwrap().is_none());
 }
 
 const IDENTITY_STEPS: [Step; 8] = [

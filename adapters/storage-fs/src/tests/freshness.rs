@@ -6,9 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use reqlore_contract::act;
-use reqlore_domain::document::{Document, DocumentId, Head, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, DocumentRepository, Filter, Links, Look, Reads, Revision, StoreResult,
+    BacklinkQuery, Change, Changes, Commit, DocumentRepository, Filter, ReadSet, Refresh, Revision,
+    StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 
@@ -70,7 +71,7 @@ fn ids(disk: &Disk) -> Vec<DocumentId> {
 
 const PROJECT: fn() -> ProjectKey = ProjectKey::default;
 
-type Heads = BTreeMap<DocumentId, Arc<Head>>;
+type Heads = BTreeMap<DocumentId, Arc<DocumentMeta>>;
 
 /// What a new store without a cache sees.
 async fn fresh(disk: &Disk) -> StoreResult<Heads> {
@@ -86,9 +87,9 @@ async fn find(store: &FsStore, kinds: &[Kind]) -> StoreResult<Heads> {
     Ok(all)
 }
 
-async fn linking(store: &FsStore, kinds: &[Kind]) -> StoreResult<Vec<Vec<Arc<Head>>>> {
+async fn backlinks(store: &FsStore, kinds: &[Kind]) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
     let targets = ["US-001", "US-002", "US-003"].map(String::from).to_vec();
-    store.linking(&PROJECT(), &Links { kinds: kinds.to_vec(), targets }).await
+    store.backlinks(&PROJECT(), &BacklinkQuery { kinds: kinds.to_vec(), targets }).await
 }
 
 /// A store, and what somebody made of what it told.
@@ -107,15 +108,15 @@ impl Reader {
     async fn ask(&mut self, disk: &Disk, ask: &Ask) -> TestCaseResult {
         let kinds = disk.kinds();
         match ask {
-            Ask::Changes => self.changes(disk, Look::Changed).await?,
-            Ask::Everything => self.changes(disk, Look::Everything).await?,
+            Ask::Changes => self.changes(disk, Refresh::Incremental).await?,
+            Ask::Everything => self.changes(disk, Refresh::Full).await?,
             Ask::Find => match (find(&self.store, kinds).await, fresh(disk).await) {
                 (Ok(found), Ok(fresh)) => prop_assert_eq!(found, fresh),
                 (found, fresh) => prop_assert_eq!(found.is_err(), fresh.is_err()),
             },
             Ask::Linking => {
                 let new = FsStore::new(&disk.config(false));
-                match (linking(&self.store, kinds).await, linking(&new, kinds).await) {
+                match (backlinks(&self.store, kinds).await, backlinks(&new, kinds).await) {
                     (Ok(found), Ok(fresh)) => prop_assert_eq!(found, fresh),
                     (found, fresh) => prop_assert_eq!(found.is_err(), fresh.is_err()),
                 }
@@ -147,14 +148,14 @@ impl Reader {
         Ok(())
     }
 
-    async fn changes(&mut self, disk: &Disk, look: Look) -> TestCaseResult {
+    async fn changes(&mut self, disk: &Disk, look: Refresh) -> TestCaseResult {
         for kind in disk.kinds() {
             self.changes_of(*kind, disk, look).await?;
         }
         Ok(())
     }
 
-    async fn changes_of(&mut self, kind: Kind, disk: &Disk, look: Look) -> TestCaseResult {
+    async fn changes_of(&mut self, kind: Kind, disk: &Disk, look: Refresh) -> TestCaseResult {
         let since = self.since.get(&kind).copied().unwrap_or_default();
         let changes = self.store.changes(&PROJECT(), kind, since, look).await;
         let (changes, mut now) = match (changes, fresh(disk).await) {
@@ -191,7 +192,7 @@ async fn get(store: &FsStore, id: &DocumentId) -> Option<Option<Document>> {
 
 /// A commit that was answered is on the disk.
 async fn commit(store: &FsStore, change: Change) -> TestCaseResult {
-    let reads = Reads::of(vec![change.id().clone()]);
+    let reads = ReadSet::of(vec![change.id().clone()]);
     let (id, version) = (change.id().clone(), change.version());
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
     if store.commit(&PROJECT(), Commit { reads, decide, act: act() }).await.is_ok() {

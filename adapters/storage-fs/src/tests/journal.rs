@@ -11,7 +11,7 @@ use reqlore_contract::act;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, DocumentRepository, Reads, StoreResult,
+    Change, Commit, Committed, DocumentRepository, ReadSet, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
@@ -83,7 +83,7 @@ fn changes(operation: usize) -> Vec<Change> {
 
 fn commit(changes: Vec<Change>) -> Commit {
     let ids = changes.iter().map(|change| change.id().clone()).collect();
-    Commit { reads: Reads::of(ids), decide: Box::new(move |_| Ok(changes.clone())), act: act() }
+    Commit { reads: ReadSet::of(ids), decide: Box::new(move |_| Ok(changes.clone())), act: act() }
 }
 
 fn run(root: &Path, operation: usize) -> StoreResult<Committed> {
@@ -383,7 +383,7 @@ async fn a_reader_that_was_there_before_finishes_it_too() {
     let store = FsStore::new(&config(folder.path()));
     let words = ["REQ-002".to_owned()];
     let kind = Kind::Item(ItemKind::Requirement);
-    let named = || async { store.named(&ProjectKey::default(), kind, &words).await.unwrap() };
+    let named = || async { store.lookup(&ProjectKey::default(), kind, &words).await.unwrap() };
     assert_eq!(named().await[0].len(), 1);
     interrupt(folder.path(), 0);
     assert_eq!(named().await[0].len(), 0);

@@ -10,7 +10,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, Reads, StoreError, StoreResult,
+    Change, Commit, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
@@ -39,7 +39,7 @@ fn project() -> TempDir {
 
 fn commit(ids: &[DocumentId]) -> Commit {
     let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), "new")).collect();
-    let reads = Reads::of(ids.to_vec());
+    let reads = ReadSet::of(ids.to_vec());
     Commit { reads, decide: Box::new(move |_| Ok(changes.clone())), act: act() }
 }
 

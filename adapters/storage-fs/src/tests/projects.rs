@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Access, Caller, Reach};
-use reqlore_domain::ports::projects::{Projects, Slice};
+use reqlore_domain::identity::{Access, Caller, ProjectScope};
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
 
@@ -55,14 +55,14 @@ async fn roots_that_can_be_no_project_are_refused_and_nothing_is_created() {
     ];
     let caller = local();
     for named in refused {
-        let error = open.resolve(&caller, Some(named), Slice::Sections).await.expect_err(named);
+        let error = open.resolve(&caller, Some(named), Toolset::Sections).await.expect_err(named);
         assert_eq!(
             (error.kind, error.field.as_deref()),
             (ErrorKind::InvalidArgument, Some("project_root"))
         );
     }
     let found = async |projects: &FsProjects, named: &str| {
-        let found = projects.resolve(&caller, Some(named), Slice::Sections).await;
+        let found = projects.resolve(&caller, Some(named), Toolset::Sections).await;
         found.map(|key| key.as_str().to_owned()).ok()
     };
     for named in [root, &format!("{root}/./")] {
@@ -106,17 +106,17 @@ impl Server {
     }
 
     /// On files, and on what is no folder.
-    fn both(&self) -> [Box<dyn Projects>; 2] {
+    fn both(&self) -> [Box<dyn ProjectResolver>; 2] {
         [Box::new(FsProjects::new(&self.config)), Box::new(ConfiguredProjects::new(&self.config))]
     }
 }
 
-fn remote(project: &str, reach: Reach) -> Caller {
+fn remote(project: &str, reach: ProjectScope) -> Caller {
     Caller { reach, project: ProjectKey::new(project), ..local() }
 }
 
-fn only(keys: &[&str]) -> Reach {
-    Reach::Only(keys.iter().map(|key| ProjectKey::new(*key)).collect())
+fn only(keys: &[&str]) -> ProjectScope {
+    ProjectScope::Only(keys.iter().map(|key| ProjectKey::new(*key)).collect())
 }
 
 /// What a caller is told, with the name taken out that was given.
@@ -129,11 +129,11 @@ fn without(error: &Error, named: &str) -> (ErrorKind, Option<String>, String) {
 #[tokio::test]
 async fn whoever_comes_from_elsewhere_names_a_project_by_its_key_or_its_very_folder() {
     let server = Server::new();
-    let caller = remote("one", Reach::Configured);
+    let caller = remote("one", ProjectScope::Configured);
     for projects in server.both() {
         let keys: Vec<String> = projects.keys().iter().map(ToString::to_string).collect();
         assert_eq!(keys, ["default", "one", "two"]);
-        for slice in Slice::ALL {
+        for slice in Toolset::ALL {
             let found = async |named: Option<&str>| {
                 projects.resolve(&caller, named, slice).await.ok().map(|key| key.to_string())
             };
@@ -150,7 +150,7 @@ async fn whoever_comes_from_elsewhere_names_a_project_by_its_key_or_its_very_fol
             ] {
                 assert_eq!(found(Some(&named)).await.as_deref(), Some(key), "{named}");
             }
-            let inside = |key| if slice == Slice::Knowledge { Some(key) } else { None };
+            let inside = |key| if slice == Toolset::Knowledge { Some(key) } else { None };
             for (named, key) in [
                 ("root/docs", "default"),
                 ("one/src", "one"),
@@ -189,7 +189,7 @@ async fn what_is_another_s_and_what_is_not_there_is_one_answer_and_nothing_is_lo
     never.extend(["foreign", "", "foreign/way-to-one"].map(|name| server.path(name)));
     let others = ["default".to_owned(), "two".to_owned(), root, server.path("one/two")];
     for projects in server.both() {
-        for slice in Slice::ALL {
+        for slice in Toolset::ALL {
             let told = async |caller: &Caller, named: &str| {
                 let found = projects.resolve(caller, Some(named), slice).await;
                 without(&found.expect_err(named), named)
@@ -204,7 +204,7 @@ async fn what_is_another_s_and_what_is_not_there_is_one_answer_and_nothing_is_lo
             for named in never.iter().chain(&others) {
                 assert_eq!(told(&caller, named).await, expected, "{named}");
             }
-            let caller = remote("one", Reach::Configured);
+            let caller = remote("one", ProjectScope::Configured);
             let (.., of_all) = told(&caller, "nobody").await;
             assert!(of_all.ends_with("are: default, one, two."), "{of_all}");
             for named in &never {
@@ -219,13 +219,13 @@ async fn what_is_another_s_and_what_is_not_there_is_one_answer_and_nothing_is_lo
 async fn without_configured_projects_no_folder_but_the_root_can_be_named() {
     let outside = tempfile::tempdir().unwrap();
     let config = config(outside.path());
-    let caller = remote("default", Reach::Configured);
+    let caller = remote("default", ProjectScope::Configured);
     for projects in [
-        Box::new(FsProjects::new(&config)) as Box<dyn Projects>,
+        Box::new(FsProjects::new(&config)) as Box<dyn ProjectResolver>,
         Box::new(ConfiguredProjects::new(&config)),
     ] {
         let found = async |named: &Path| {
-            projects.resolve(&caller, named.to_str(), Slice::Sections).await.map_err(|e| e.kind)
+            projects.resolve(&caller, named.to_str(), Toolset::Sections).await.map_err(|e| e.kind)
         };
         assert_eq!(found(outside.path()).await, Ok(ProjectKey::default()));
         let inside = outside.path().join("app");
@@ -241,7 +241,7 @@ async fn a_caller_whose_project_is_not_configured_any_more_gets_no_folder_of_tha
     let server = Server::new();
     let caller = remote("gone", only(&["gone"]));
     for projects in server.both() {
-        let error = projects.resolve(&caller, None, Slice::Docsets).await.unwrap_err();
+        let error = projects.resolve(&caller, None, Toolset::Docsets).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
 }

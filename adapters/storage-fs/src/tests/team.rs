@@ -7,16 +7,16 @@ use std::process::Command;
 use std::sync::Arc;
 
 use reqlore_contract::act;
-use reqlore_domain::audit::{Entry, Head, Row, Verifier};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Verifier};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Role, User, UserName};
-use reqlore_domain::ports::act::{Act, Audited};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, Reads, StoreError, StoreResult,
+    Change, Commit, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use tempfile::TempDir;
@@ -47,22 +47,23 @@ pub(super) async fn add(store: &FsStore, name: &str) -> StoreResult<()> {
 
 pub(super) async fn put(store: &FsStore, project: &ProjectKey, name: &str) -> StoreResult<()> {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
-    put_as(store, project, name, Act { audited: Some(Audited::begin(clock)), ..act() }).await
+    put_as(store, project, name, WriteContext { audited: Some(AuditScope::begin(clock)), ..act() })
+        .await
 }
 
 pub(super) async fn put_as(
     store: &FsStore,
     project: &ProjectKey,
     name: &str,
-    act: Act,
+    act: WriteContext,
 ) -> StoreResult<()> {
     let id = DocumentId::section(name);
     let change = Change::put(id.clone(), "x");
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
-    store.commit(project, Commit { reads: Reads::of(vec![id]), decide, act }).await.map(drop)
+    store.commit(project, Commit { reads: ReadSet::of(vec![id]), decide, act }).await.map(drop)
 }
 
-pub(super) async fn chain(store: &FsStore) -> Vec<Row> {
+pub(super) async fn chain(store: &FsStore) -> Vec<AuditRow> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -70,8 +71,8 @@ pub(super) async fn chain(store: &FsStore) -> Vec<Row> {
     rows
 }
 
-pub(super) fn entry(seconds: i64) -> Entry {
-    Entry { action: "test".to_owned(), ..Entry::pruned(0, Timestamp::new(seconds, 0)) }
+pub(super) fn entry(seconds: i64) -> AuditEvent {
+    AuditEvent { action: "test".to_owned(), ..AuditEvent::pruned(0, Timestamp::new(seconds, 0)) }
 }
 
 pub(super) fn segments(root: &Path) -> Vec<PathBuf> {
@@ -275,10 +276,10 @@ async fn a_place_with_an_audit_is_not_filled() {
 }
 
 /// Rows as another place has them.
-fn rows(count: i64) -> Vec<Row> {
-    let mut head = Head::default();
+fn rows(count: i64) -> Vec<AuditRow> {
+    let mut head = ChainHead::default();
     let seal = |seconds| {
-        let row = Row::after(head, entry(seconds));
+        let row = AuditRow::after(head, entry(seconds));
         head = row.head();
         row
     };

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reqlore_contract::{act, run as block_on};
-use reqlore_domain::ports::act::Act as Deed;
-use reqlore_domain::ports::answers::Once;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{Commit, DocumentRepository, StoreError};
+use reqlore_domain::ports::idempotency::IdempotencyKey;
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 
 use super::config;
@@ -61,8 +61,8 @@ fn a_row_that_was_told_stays_told_after_a_commit_without_a_row() {
     let root = folder.path();
     commit_here(root, Commit { act: audited(), ..commit(1, "new") }).unwrap();
     for body in ["newer", "old"] {
-        let once = Once { key: format!("{KEY}{body}"), request: "r".to_owned() };
-        let keyed = Deed { once: Some(once), ..act() };
+        let once = IdempotencyKey { key: format!("{KEY}{body}"), request: "r".to_owned() };
+        let keyed = WriteContext { once: Some(once), ..act() };
         commit_here(root, Commit { act: keyed, ..commit(1, body) }).unwrap();
         assert_eq!(told(&chain(&open(root))), (1, 0), "{body}");
     }

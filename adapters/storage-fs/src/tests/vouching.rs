@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, Head, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{Change, Changes, Revision, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -73,7 +73,7 @@ impl Repository {
         names(self.changes(false))
     }
 
-    fn heads(&self) -> Vec<Arc<Head>> {
+    fn heads(&self) -> Vec<Arc<DocumentMeta>> {
         locked(&self.store.shared.catalogs.of(&ProjectKey::default())).heads(Kind::Entity)
     }
 

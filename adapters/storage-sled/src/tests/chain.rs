@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use reqlore_contract::{act, run};
-use reqlore_domain::audit::{Hash, Head, Row};
+use reqlore_domain::audit::{AuditRow, ChainHead, Hash};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::audit::AuditLog;
@@ -59,7 +59,7 @@ fn a_damaged_row_is_told_and_nothing_is_chained_behind_it() {
         write(&store, "a", act()).await.expect("what is not audited needs no chain");
         assert_eq!(
             store.rows(1, 1).await.unwrap()[0].head(),
-            Row::after(Head::default(), entry(1, 1)).head()
+            AuditRow::after(ChainHead::default(), entry(1, 1)).head()
         );
     });
 }
@@ -95,7 +95,7 @@ fn a_row_that_cannot_be_judged_stops_the_pruning_and_is_told_once() {
     run(async {
         let store = open(&folder);
         let mut sink = store.fill().await.unwrap();
-        let unknown = Row { number: 1, hash: Hash::FIRST, text: "{}".into() };
+        let unknown = AuditRow { number: 1, hash: Hash::FIRST, text: "{}".into() };
         sink.audit(vec![unknown]).await.unwrap();
         sink.finish().await.unwrap();
         store.record(vec![entry(1, 1)]).await.unwrap();

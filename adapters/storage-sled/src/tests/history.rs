@@ -2,7 +2,7 @@
 
 use reqlore_contract::run;
 use reqlore_domain::document::{DocumentId, Kind};
-use reqlore_domain::ports::documents::{Changes, DocumentRepository, Look, Revision};
+use reqlore_domain::ports::documents::{Changes, DocumentRepository, Refresh, Revision};
 use reqlore_domain::project::ProjectKey;
 use tempfile::tempdir;
 
@@ -13,7 +13,7 @@ use crate::read::MOST_CHANGES;
 
 async fn since(store: &SledStore, revision: u64) -> Changes {
     let project = ProjectKey::default();
-    store.changes(&project, Kind::Section, Revision(revision), Look::Changed).await.unwrap()
+    store.changes(&project, Kind::Section, Revision(revision), Refresh::Incremental).await.unwrap()
 }
 
 fn named(changes: &Changes) -> Option<Vec<&str>> {

@@ -11,7 +11,7 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::archive::{Archive, Mark};
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, Links, Reads, Snapshot, StoreResult,
+    BacklinkQuery, Change, Commit, DocumentRepository, ReadSet, Snapshot, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use tempfile::tempdir;
@@ -22,9 +22,9 @@ use crate::{PATIENCE, SledStore, keys};
 
 const REQ: ItemKind = ItemKind::Requirement;
 
-async fn linking(store: &SledStore, target: &str) -> Vec<String> {
-    let links = Links { kinds: Kind::ALL.to_vec(), targets: vec![target.to_owned()] };
-    let found = store.linking(&ProjectKey::default(), &links).await.unwrap();
+async fn backlinks(store: &SledStore, target: &str) -> Vec<String> {
+    let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec![target.to_owned()] };
+    let found = store.backlinks(&ProjectKey::default(), &links).await.unwrap();
     found[0].iter().map(|head| head.id.name.clone()).collect()
 }
 
@@ -41,7 +41,7 @@ fn a_target_is_found_as_a_whole() {
             put(&store, &DocumentId::entity(number.to_string()), &text).await.unwrap();
         }
         for (number, target) in targets.iter().enumerate() {
-            assert_eq!(linking(&store, target).await, [number.to_string()], "{target}");
+            assert_eq!(backlinks(&store, target).await, [number.to_string()], "{target}");
         }
         assert_eq!(base(&store).tree(LINKS).len(), targets.len());
         // As if two targets had one hash, or a document had gone.
@@ -49,7 +49,7 @@ fn a_target_is_found_as_a_whole() {
             let key = [keys::link(1, Kind::Entity, "a"), name.into()].concat();
             base(&store).tree(LINKS).insert(key, &[][..]).unwrap();
         }
-        assert_eq!(linking(&store, "a").await, ["2"]);
+        assert_eq!(backlinks(&store, "a").await, ["2"]);
         for number in 0..targets.len() {
             delete(&store, &DocumentId::entity(number.to_string())).await;
         }
@@ -66,13 +66,13 @@ fn a_damaged_document_still_links() {
         put(&store, &id, "---\ntitle: T\nuser_story: US-1\n---\n").await.unwrap();
         let key = keys::document(1, &id);
         base(&store).tree(DOCUMENTS).insert(key, b"damaged").unwrap();
-        assert_eq!(linking(&store, "US-001").await, ["REQ-001"]);
-        assert_eq!(linking(&store, "US-002").await, [""; 0]);
+        assert_eq!(backlinks(&store, "US-001").await, ["REQ-001"]);
+        assert_eq!(backlinks(&store, "US-002").await, [""; 0]);
     });
 }
 
 /// Makes a requirement with the next number that links to the first one.
-async fn create(store: &SledStore, reads: Reads) -> StoreResult<usize> {
+async fn create(store: &SledStore, reads: ReadSet) -> StoreResult<usize> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let mut tell = Some(tell);
     let decide = move |snapshot: &Snapshot| {
@@ -104,7 +104,7 @@ fn items_are_made_in_groups() {
         let first = transactions();
         let ten = |_| async {
             for _ in 0..10 {
-                let reads = Reads { numbers: vec![REQ], ..Reads::default() };
+                let reads = ReadSet { numbers: vec![REQ], ..ReadSet::default() };
                 create(&store, reads).await.unwrap();
             }
         };
@@ -115,7 +115,7 @@ fn items_are_made_in_groups() {
         assert!(transactions * 10 <= 640, "640 items took {transactions} transactions");
         let marks = store.read().await.unwrap().marks().await.unwrap();
         assert_eq!(marks, [Mark { project: ProjectKey::default(), kind: REQ, number: 640 }]);
-        assert_eq!(linking(&store, "US-001").await.len(), 640, "none was written over another");
+        assert_eq!(backlinks(&store, "US-001").await.len(), 640, "none was written over another");
     });
 }
 
@@ -125,8 +125,9 @@ fn a_group_sees_its_own_links() {
     run(async {
         let store = SledStore::open(&config(folder.path())).unwrap();
         let create = |_| {
-            let links = Links { kinds: vec![Kind::Item(REQ)], targets: vec!["US-001".to_owned()] };
-            create(&store, Reads { links, numbers: vec![REQ], ..Reads::default() })
+            let links =
+                BacklinkQuery { kinds: vec![Kind::Item(REQ)], targets: vec!["US-001".to_owned()] };
+            create(&store, ReadSet { links, numbers: vec![REQ], ..ReadSet::default() })
         };
         let seen = join_all((0..20).map(create)).await;
         let seen: Vec<usize> = seen.into_iter().map(Result::unwrap).collect();

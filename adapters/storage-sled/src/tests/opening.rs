@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use reqlore_contract::run;
-use reqlore_domain::document::{DocumentId, Head, Kind};
-use reqlore_domain::ports::documents::{DocumentRepository, Links};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository};
 use reqlore_domain::project::ProjectKey;
 use tempfile::tempdir;
 
@@ -199,15 +199,15 @@ fn heads_are_made_anew_for_another_format() {
         base.tree(LINKS).clear().unwrap();
         let stale = [keys::link(1, Kind::Entity, "EP-002"), id.name.clone().into()].concat();
         base.tree(LINKS).insert(stale, &[][..]).unwrap();
-        base.tree(META).insert(FORMAT, encode(FORMAT, &(Head::FORMAT + 1))).unwrap();
+        base.tree(META).insert(FORMAT, encode(FORMAT, &(DocumentMeta::FORMAT + 1))).unwrap();
         drop(base);
         store.close().unwrap();
         let store = SledStore::open(&config(folder.path())).unwrap();
         let words = ["dec-1d2c8f".to_owned()];
-        let named = store.named(&ProjectKey::default(), Kind::Entity, &words).await.unwrap();
+        let named = store.lookup(&ProjectKey::default(), Kind::Entity, &words).await.unwrap();
         assert_eq!(named[0][0].entity.as_ref().map(|entity| entity.title.as_str()), Some("T"));
-        let links = Links { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
-        let linking = store.linking(&ProjectKey::default(), &links).await.unwrap();
+        let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
+        let linking = store.backlinks(&ProjectKey::default(), &links).await.unwrap();
         assert_eq!(linking[0][0].id, id, "links are made anew too");
         assert_eq!(self::base(&store).tree(LINKS).len(), 1);
     });

@@ -11,12 +11,12 @@ use reqlore_contract::{act, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::act::{Act, Audited};
-use reqlore_domain::ports::answers::{Earlier, Once};
 use reqlore_domain::ports::documents::{
-    Change, Changes, Commit, Committed, DocumentRepository, Filter, Links, Look, Reads, Revision,
-    Snapshot, StoreError, StoreResult,
+    BacklinkQuery, Change, Changes, Commit, Committed, DocumentRepository, Filter, ReadSet,
+    Refresh, Revision, Snapshot, StoreError, StoreResult,
 };
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 use tempfile::tempdir;
@@ -91,19 +91,19 @@ fn commit(changes: &[Change], key: Option<usize>) -> Commit {
         Ok(decided.collect())
     });
     let links = links(targets);
-    let once = key.map(|key| Once { key: key.to_string(), request: changes_named });
-    let audited = Some(Audited::begin(Arc::new(act().at)));
-    let act = Act { once, audited, ..act() };
-    Commit { reads: Reads { documents, heads, links, numbers }, decide, act }
+    let once = key.map(|key| IdempotencyKey { key: key.to_string(), request: changes_named });
+    let audited = Some(AuditScope::begin(Arc::new(act().at)));
+    let act = WriteContext { once, audited, ..act() };
+    Commit { reads: ReadSet { documents, heads, links, numbers }, decide, act }
 }
 
-fn links(targets: &[&str]) -> Links {
+fn links(targets: &[&str]) -> BacklinkQuery {
     let targets = targets.iter().map(|target| (*target).to_owned()).collect();
-    Links { kinds: Kind::ALL.to_vec(), targets }
+    BacklinkQuery { kinds: Kind::ALL.to_vec(), targets }
 }
 
 /// What a commit led to, if it was not done before.
-fn told(outcome: StoreResult<Committed>) -> Result<Committed, Earlier> {
+fn told(outcome: StoreResult<Committed>) -> Result<Committed, IdempotencyRecord> {
     outcome.map_err(|error| match error {
         StoreError::Repeated(earlier) => *earlier,
         other => panic!("{other:?}"),
@@ -117,16 +117,16 @@ async fn seen(store: &impl Store) -> Vec<String> {
     for project in PROJECTS.map(ProjectKey::new) {
         seen.push(format!("{:?}", store.get(&project, &all).await.unwrap()));
         seen.push(format!("{:?}", store.versions(&project, &all).await.unwrap()));
-        seen.push(format!("{:?}", store.linking(&project, &links(&TARGETS)).await.unwrap()));
+        seen.push(format!("{:?}", store.backlinks(&project, &links(&TARGETS)).await.unwrap()));
         for kind in Kind::ALL {
             for limit in [None, Some(1), Some(9)] {
                 let filter = Filter { kind, after: limit.map(|_| "a".to_owned()), limit };
                 seen.push(format!("{:?}", store.find(&project, &filter).await.unwrap()));
             }
             let words = ["dec-000001", "dec-000002", "a", "b/c", ""].map(str::to_owned);
-            seen.push(format!("{:?}", store.named(&project, kind, &words).await.unwrap()));
+            seen.push(format!("{:?}", store.lookup(&project, kind, &words).await.unwrap()));
             for since in 0..16 {
-                let look = Look::Changed;
+                let look = Refresh::Incremental;
                 let changes = store.changes(&project, kind, Revision(since), look).await.unwrap();
                 seen.push(match changes {
                     Changes::Since { revision, mut ids } => {
@@ -145,7 +145,7 @@ async fn seen(store: &impl Store) -> Vec<String> {
             seen.push(format!("{:?}", source.marks().await.unwrap()));
             seen.push(format!("{:?}", store.rows(0, usize::MAX).await.unwrap()));
             for key in 0..5 {
-                seen.push(format!("{:?}", store.earlier(&key.to_string()).await.unwrap()));
+                seen.push(format!("{:?}", store.find_record(&key.to_string()).await.unwrap()));
             }
             return seen;
         }

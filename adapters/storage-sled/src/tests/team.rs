@@ -10,16 +10,16 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{join, join_all, maybe_done};
 use reqlore_contract::{act, run};
-use reqlore_domain::audit::{Entry, OK, Row, Target, Verifier};
+use reqlore_domain::audit::{AuditEvent, AuditRow, OK, Target, Verifier};
 use reqlore_domain::document::{DocumentId, Version};
-use reqlore_domain::identity::{Access, Presented, Role, Token, User, UserName};
-use reqlore_domain::ports::act::{Act, Audited};
-use reqlore_domain::ports::answers::{Answers, Once};
+use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, DocumentRepository, Reads, StoreError, StoreResult,
+    Change, Commit, Committed, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use tempfile::tempdir;
@@ -32,29 +32,36 @@ pub(super) fn open(folder: &tempfile::TempDir) -> SledStore {
     SledStore::open(&config(folder.path())).unwrap()
 }
 
-pub(super) fn audited() -> Act {
-    Act { audited: Some(Audited::begin(Arc::new(act().at))), ..act() }
+pub(super) fn audited() -> WriteContext {
+    WriteContext { audited: Some(AuditScope::begin(Arc::new(act().at))), ..act() }
 }
 
-fn once(key: &str, act: Act) -> Act {
-    Act { once: Some(Once { key: key.to_owned(), request: "r".to_owned() }), ..act }
+fn once(key: &str, act: WriteContext) -> WriteContext {
+    WriteContext {
+        once: Some(IdempotencyKey { key: key.to_owned(), request: "r".to_owned() }),
+        ..act
+    }
 }
 
-pub(super) async fn write(store: &SledStore, name: &str, act: Act) -> StoreResult<Committed> {
+pub(super) async fn write(
+    store: &SledStore,
+    name: &str,
+    act: WriteContext,
+) -> StoreResult<Committed> {
     let id = DocumentId::section(name);
     let changed = id.clone();
     let decide = Box::new(move |_: &_| Ok(vec![Change::put(changed.clone(), "text")]));
-    let commit = Commit { reads: Reads::of(vec![id]), decide, act };
+    let commit = Commit { reads: ReadSet::of(vec![id]), decide, act };
     store.commit(&ProjectKey::default(), commit).await
 }
 
-pub(super) fn entry(seconds: i64, targets: usize) -> Entry {
+pub(super) fn entry(seconds: i64, targets: usize) -> AuditEvent {
     let target = |number| Target {
         name: format!("requirement REQ-{number:03}-abcdef"),
         before: Some(Version::of(b"before")),
         after: None,
     };
-    Entry {
+    AuditEvent {
         at: Timestamp::new(seconds, 0),
         user: "ada".to_owned(),
         token: None,
@@ -74,7 +81,7 @@ fn user(name: &str) -> User {
 }
 
 fn token(projects: usize) -> Token {
-    let presented = Presented::new("aaaaaaaaaaaa", &"s".repeat(32)).unwrap();
+    let presented = PresentedToken::new("aaaaaaaaaaaa", &"s".repeat(32)).unwrap();
     Token {
         id: presented.id.clone(),
         user: user("ada").name,
@@ -89,14 +96,14 @@ fn token(projects: usize) -> Token {
     }
 }
 
-async fn change(store: &SledStore, change: IdentityChange, act: Act) -> StoreResult<()> {
+async fn change(store: &SledStore, change: IdentityChange, act: WriteContext) -> StoreResult<()> {
     let decide = Box::new(move |_: &_, _: &_| Ok(vec![change.clone()]));
     let commit = IdentityCommit { users: Vec::new(), tokens: Vec::new(), decide, act };
     store.commit_identities(commit).await
 }
 
 /// All rows, of a chain that is whole.
-pub(super) async fn chain(store: &SledStore) -> Vec<Row> {
+pub(super) async fn chain(store: &SledStore) -> Vec<AuditRow> {
     let rows = store.rows(0, usize::MAX).await.unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -164,7 +171,7 @@ fn a_failed_sync_acknowledges_no_row_and_the_chain_goes_on_whole() {
             write(&store, "b", once("l", audited())).map(|done| done.map(drop)).boxed_local(),
             store.record(vec![entry(1, 1)]).boxed_local(),
             change(&store, IdentityChange::User(user("ada")), audited()).boxed_local(),
-            store.keep("k", "{}".to_owned()).boxed_local(),
+            store.save_response("k", "{}".to_owned()).boxed_local(),
             store.prune(act().at, act().at).map(|gone| gone.map(drop)).boxed_local(),
         ]);
         for outcome in outcomes.await {
@@ -179,9 +186,10 @@ fn a_failed_sync_acknowledges_no_row_and_the_chain_goes_on_whole() {
         assert_eq!(before[0].entry().unwrap().targets[0].name, "section a");
         // Whether the change was kept is open; its row and its key were, if it was.
         let kept = get(&store, &DocumentId::section("b")).await.unwrap().is_some();
-        let of_b = |row: &Row| row.entry().unwrap().targets.iter().any(|t| t.name == "section b");
+        let of_b =
+            |row: &AuditRow| row.entry().unwrap().targets.iter().any(|t| t.name == "section b");
         assert_eq!(before.iter().any(of_b), kept);
-        assert_eq!(store.earlier("l").await.unwrap().is_some(), kept);
+        assert_eq!(store.find_record("l").await.unwrap().is_some(), kept);
         write(&store, "c", audited()).await.unwrap();
         assert_eq!(chain(&store).await.len(), before.len() + 1);
     });
@@ -212,7 +220,7 @@ fn a_group_makes_one_chain_without_what_failed_in_it() {
         let project = ProjectKey::default();
         let panics = || {
             let decide = Box::new(|_: &_| panic!("on purpose"));
-            let commit = Commit { reads: Reads::default(), decide, act: audited() };
+            let commit = Commit { reads: ReadSet::default(), decide, act: audited() };
             store.commit(&project, commit)
         };
         let long = "n".repeat(1001);
@@ -233,10 +241,10 @@ fn a_group_makes_one_chain_without_what_failed_in_it() {
         };
         let (failed, rest) = held.meanwhile(jobs).await;
         assert!(matches!(failed[0], Err(StoreError::Refused { .. })), "{failed:?}");
-        assert!(matches!(failed[1], Err(StoreError::Fault(_))), "{failed:?}");
+        assert!(matches!(failed[1], Err(StoreError::Internal(_))), "{failed:?}");
         assert!(rest.iter().all(Result::is_ok), "{rest:?}");
-        assert_eq!(store.earlier("long").await.unwrap(), None);
-        let actions = |rows: &[Row]| -> Vec<String> {
+        assert_eq!(store.find_record("long").await.unwrap(), None);
+        let actions = |rows: &[AuditRow]| -> Vec<String> {
             rows.iter().map(|row| row.entry().unwrap().action).collect()
         };
         let (made, noted) = ("contract", "recorded");
@@ -262,7 +270,7 @@ fn a_key_is_used_once_in_a_group_too() {
         }
         assert_eq!(chain(store).await.len(), 1);
         let kept = async {
-            let keep = store.keep("k", "first".to_owned());
+            let keep = store.save_response("k", "first".to_owned());
             join(keep, write(store, "e", once("k", audited()))).await
         };
         let Err(StoreError::Repeated(earlier)) = held.meanwhile(kept).await.1 else {
@@ -283,7 +291,7 @@ fn what_is_long_lies_in_pieces_and_goes_as_a_whole() {
         change(&store, IdentityChange::User(user("ada")), act()).await.unwrap();
         change(&store, IdentityChange::Token(token(3_000)), act()).await.unwrap();
         write(&store, "a", once("k", act())).await.unwrap();
-        store.keep("k", answer.clone()).await.unwrap();
+        store.save_response("k", answer.clone()).await.unwrap();
         store.close().unwrap();
 
         let store = open(&folder);
@@ -295,16 +303,16 @@ fn what_is_long_lies_in_pieces_and_goes_as_a_whole() {
         assert_eq!(chain(&store).await[10].entry().unwrap(), entry(10, 10_000));
         let found = store.holder(&token(0).id).await.unwrap().unwrap();
         assert_eq!((found.token, found.user), (token(3_000), user("ada")));
-        let earlier = store.earlier("k").await.unwrap().unwrap();
+        let earlier = store.find_record("k").await.unwrap().unwrap();
         assert_eq!(earlier.answer.as_deref(), Some(&*answer));
         assert!([AUDIT, TOKENS, KEYS].iter().all(|tree| pieces_of(*tree) > 0));
 
         change(&store, IdentityChange::Token(token(0)), act()).await.unwrap();
         assert_eq!((pieces_of(TOKENS), base.tree(TOKENS).len()), (0, 1));
-        store.keep("k", "short".to_owned()).await.unwrap();
+        store.save_response("k", "short".to_owned()).await.unwrap();
         assert_eq!((pieces_of(KEYS), base.tree(KEYS).len()), (0, 1));
-        store.keep("k", answer.clone()).await.unwrap();
-        store.forget(Timestamp::new(1_800_000_000, 0)).await.unwrap();
+        store.save_response("k", answer.clone()).await.unwrap();
+        store.expire_records(Timestamp::new(1_800_000_000, 0)).await.unwrap();
         assert_eq!((pieces_of(KEYS), base.tree(KEYS).len()), (0, 0));
         assert_eq!(store.prune(Timestamp::new(100, 0), act().at).await.unwrap(), 11);
         assert_eq!((base.tree(OVERFLOW).len(), base.tree(AUDIT).len()), (0, 1));

@@ -4,7 +4,7 @@ use std::fs;
 
 use bytes::Bytes;
 use reqlore_contract::{act, run};
-use reqlore_domain::document::{Document, DocumentId, Head, Kind, MAX_BYTES};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, MAX_BYTES};
 use reqlore_domain::ports::archive::{Archive, Record};
 use reqlore_domain::ports::documents::{Change, DocumentRepository, Filter, StoreError};
 use reqlore_domain::project::ProjectKey;
@@ -31,7 +31,7 @@ fn names_of_any_text_are_kept_apart() {
         assert_eq!(found, names);
         for name in names {
             let words = [name.to_owned()];
-            let heads = store.named(&project, Kind::Entity, &words).await.unwrap();
+            let heads = store.lookup(&project, Kind::Entity, &words).await.unwrap();
             assert_eq!(heads[0].len(), 1, "{name:?}");
             let found = get(&store, &DocumentId::entity(name)).await.unwrap().unwrap();
             assert_eq!(found.body, name);
@@ -76,7 +76,7 @@ fn no_document_becomes_a_file_of_its_own() {
         let page = store.find(&project, &filter).await.unwrap();
         assert_eq!(
             *page.heads[0],
-            Head::of(&Document::new(id, body), act().at),
+            DocumentMeta::of(&Document::new(id, body), act().at),
             "too large to be kept"
         );
         let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
@@ -143,7 +143,7 @@ fn two_projects_hold_the_same_names() {
             let page = store.find(project, &Filter::all(Kind::Entity)).await.unwrap();
             assert_eq!((page.heads.len(), page.total), (count, count), "{project}");
             let words = ["dec-1d2c8f".to_owned()];
-            let named = store.named(project, Kind::Entity, &words).await.unwrap();
+            let named = store.lookup(project, Kind::Entity, &words).await.unwrap();
             assert_eq!(named[0].len(), count);
             let found = store.get(project, std::slice::from_ref(&id)).await.unwrap();
             let text = found[0].as_ref().map(|document| document.text().unwrap());

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use reqlore_contract::{act, run};
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::{Change, Commit, Committed, Reads, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, ReadSet, StoreError, StoreResult,
+};
 use reqlore_domain::project::ProjectKey;
 use reqlore_group_commit::Engine as _;
 use rusqlite::Connection;
@@ -32,7 +34,7 @@ pub(super) fn engine(file: &Path) -> Engine {
 
 fn write(engine: &mut Engine, name: &str, size: usize) -> StoreResult<Committed> {
     let change = Change::put(DocumentId::section(name), vec![b'x'; size]);
-    let reads = Reads::of(vec![change.id().clone()]);
+    let reads = ReadSet::of(vec![change.id().clone()]);
     let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
     engine.apply(&ProjectKey::default(), Commit { reads, decide, act: act() })
 }

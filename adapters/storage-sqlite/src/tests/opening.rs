@@ -7,7 +7,7 @@ use std::path::Path;
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{Filter, Links, StoreError};
+use reqlore_domain::ports::documents::{BacklinkQuery, Filter, StoreError};
 
 use rusqlite::{Connection, StatementStatus};
 
@@ -213,10 +213,10 @@ fn heads_of_another_format_are_made_anew() {
     run(async {
         let s = storage(&file);
         let words = ["dec-1d2c8f".to_owned()];
-        let found = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+        let found = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
         assert_eq!(found[0].len(), 2);
-        let links = Links { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
-        let found = s.store.linking(&s.project, &links).await.unwrap();
+        let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
+        let found = s.store.backlinks(&s.project, &links).await.unwrap();
         assert_eq!(found[0].len(), 3, "links are made anew too");
         let made = found[0][2].item.as_ref().unwrap().created_at;
         assert_eq!(made.seconds(), 7, "with the time that is known of the document");

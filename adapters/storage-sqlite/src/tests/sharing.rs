@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use reqlore_contract::{Storage, act, run};
 use reqlore_domain::document::{Document, DocumentId, Kind};
 use reqlore_domain::ports::archive::Record;
-use reqlore_domain::ports::documents::{Change, Changes, Filter, Look, Revision, StoreError};
+use reqlore_domain::ports::documents::{Change, Changes, Filter, Refresh, Revision, StoreError};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use rusqlite::Connection;
@@ -54,7 +54,7 @@ fn a_refused_commit_undoes_itself_and_the_group_stands() {
         let refused = s.decide(&ids, move |_| Ok(changes.clone()));
         let kept = try_put(&s, "kept");
         let (refused, kept) = futures_util::join!(refused, kept);
-        assert!(matches!(refused, Err(StoreError::Fault(_))), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
         kept.unwrap();
         assert_eq!((s.body(&good).await, s.body(&bad).await), (None, None));
         assert!(s.body(&DocumentId::section("kept")).await.is_some());
@@ -140,9 +140,10 @@ fn two_stores_on_one_file_see_each_other_at_once() {
             let put = a.put(&id, body).await;
             assert_eq!(b.body(&id).await.as_deref(), Some(body.as_bytes()));
             let words = [body[8..18].to_owned()];
-            assert_eq!(b.store.named(&b.project, Kind::Entity, &words).await.unwrap()[0].len(), 1);
+            assert_eq!(b.store.lookup(&b.project, Kind::Entity, &words).await.unwrap()[0].len(), 1);
             let since = Revision(put.revision.0 - 1);
-            let changes = b.store.changes(&b.project, Kind::Entity, since, Look::Changed).await;
+            let changes =
+                b.store.changes(&b.project, Kind::Entity, since, Refresh::Incremental).await;
             let wanted = Changes::Since { revision: put.revision, ids: vec![id.clone()] };
             assert_eq!(changes.unwrap(), wanted);
         }
@@ -233,7 +234,7 @@ fn one_name_in_two_projects_is_two_documents() {
         b.put(&id, "---\nid: dec-ffffff\n---\n").await;
         let words = ["dec-1d2c8f".to_owned(), id.name.clone()];
         for (s, by_reference) in [(&a, 1), (&b, 0)] {
-            let named = s.store.named(&s.project, Kind::Entity, &words).await.unwrap();
+            let named = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
             assert_eq!([named[0].len(), named[1].len()], [by_reference, 1]);
             let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
             assert_eq!(page.total, 1);
@@ -290,7 +291,8 @@ fn what_came_back_is_named_once() {
         s.put(&id, "one").await;
         s.delete(&id).await;
         let revision = s.put(&id, "two").await.revision;
-        let changes = s.store.changes(&s.project, Kind::Entity, Revision(0), Look::Changed).await;
+        let changes =
+            s.store.changes(&s.project, Kind::Entity, Revision(0), Refresh::Incremental).await;
         assert_eq!(changes.unwrap(), Changes::Since { revision, ids: vec![id] });
     });
 }
@@ -313,14 +315,15 @@ fn history_is_kept_up_to_a_bound() {
         let names: Vec<String> = (0..10_100).map(|at| format!("n{at:05}")).collect();
         let ids: Vec<DocumentId> = names.iter().map(DocumentId::entity).collect();
         let since = in_parts(&s, &ids, |id| Change::put(id.clone(), "x")).await;
-        let all = s.store.changes(&s.project, Kind::Entity, Revision(0), Look::Changed).await;
+        let all =
+            s.store.changes(&s.project, Kind::Entity, Revision(0), Refresh::Incremental).await;
         assert_eq!(all.unwrap(), Changes::Reset { revision: since }, "too many to list");
         let now = in_parts(&s, &ids, |id| Change::Delete { id: id.clone() }).await;
         let rows = Connection::open(&file).unwrap();
         let held: usize =
             rows.query_one("SELECT count(*) FROM removed", [], |row| row.get(0)).unwrap();
         assert!(held <= 10_000, "{held}");
-        let after = |since| s.store.changes(&s.project, Kind::Entity, since, Look::Changed);
+        let after = |since| s.store.changes(&s.project, Kind::Entity, since, Refresh::Incremental);
         assert_eq!(after(since).await.unwrap(), Changes::Reset { revision: now });
         assert_eq!(after(now).await.unwrap(), Changes::Since { revision: now, ids: Vec::new() });
         let before = Revision(now.0 - 1);

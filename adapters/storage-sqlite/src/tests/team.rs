@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use reqlore_contract::{Storage, act, run};
-use reqlore_domain::audit::{Entry, Hash, Head, Row, Verifier};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash, Verifier};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Role, User, UserName};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::act::{Act, Audited};
-use reqlore_domain::ports::answers::Once;
-use reqlore_domain::ports::documents::{Change, Commit, Reads, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{Change, Commit, ReadSet, StoreError, StoreResult};
+use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::time::Timestamp;
 use reqlore_group_commit::Engine as _;
 use rusqlite::Connection;
@@ -20,16 +20,16 @@ use rusqlite::Connection;
 use super::damage::engine;
 use super::{place, sqlite, storage, told};
 
-fn audited() -> Act {
-    Act { audited: Some(Audited::begin(Arc::new(act().at))), ..act() }
+fn audited() -> WriteContext {
+    WriteContext { audited: Some(AuditScope::begin(Arc::new(act().at))), ..act() }
 }
 
 /// A section, put under its name as key.
 fn commit(name: &str, body: &'static str) -> Commit {
     let change = Change::put(DocumentId::section(name), body);
-    let reads = Reads::of(vec![change.id().clone()]);
-    let once = Once { key: name.to_owned(), request: "r".to_owned() };
-    let act = Act { once: Some(once), ..audited() };
+    let reads = ReadSet::of(vec![change.id().clone()]);
+    let once = IdempotencyKey { key: name.to_owned(), request: "r".to_owned() };
+    let act = WriteContext { once: Some(once), ..audited() };
     Commit { reads, decide: Box::new(move |_: &_| Ok(vec![change.clone()])), act }
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
 }
 
 /// All rows, of a chain that is whole.
-async fn chain(store: &dyn Store) -> Vec<Row> {
+async fn chain(store: &dyn Store) -> Vec<AuditRow> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -57,10 +57,10 @@ async fn chain(store: &dyn Store) -> Vec<Row> {
     rows
 }
 
-fn entry(action: &str) -> Entry {
+fn entry(action: &str) -> AuditEvent {
     audited()
         .entry(None, Vec::new())
-        .map(|entry| Entry { action: action.to_owned(), ..entry })
+        .map(|entry| AuditEvent { action: action.to_owned(), ..entry })
         .unwrap()
 }
 
@@ -111,7 +111,7 @@ fn the_epoch_and_its_users_are_seen_by_another_store_at_once() {
 async fn check_undone(s: &Storage, names: &[&str]) {
     for name in names {
         assert_eq!(s.body(&DocumentId::section(*name)).await, None, "{name}");
-        assert_eq!(s.store.earlier(name).await.unwrap(), None, "{name}");
+        assert_eq!(s.store.find_record(name).await.unwrap(), None, "{name}");
     }
     assert_eq!(chain(&*s.store).await.len(), 1, "only what was kept");
 }
@@ -125,7 +125,7 @@ fn a_change_that_is_undone_leaves_no_row_and_no_key() {
         let s = storage(&file);
         sqlite(&file, no);
         let (bad, kept) = futures_util::join!(put(&s, "bad", "bad"), put(&s, "kept", "text"));
-        assert!(matches!(bad, Err(StoreError::Fault(_))), "{bad:?}");
+        assert!(matches!(bad, Err(StoreError::Internal(_))), "{bad:?}");
         kept.unwrap();
         check_undone(&s, &["bad"]).await;
         put(&s, "bad", "good").await.expect("its key is free");
@@ -186,7 +186,7 @@ fn what_is_pruned_in_steps_leaves_a_chain() {
     run(async {
         let s = storage(&file);
         let old = Timestamp::new(1, 0);
-        let entries = (0..20_500).map(|_| Entry { at: old, ..entry("old") });
+        let entries = (0..20_500).map(|_| AuditEvent { at: old, ..entry("old") });
         s.store.record(entries.collect()).await.unwrap();
         let now = act().at;
         assert_eq!(s.store.prune(Timestamp(old.0 + 1), now).await.unwrap(), 20_500);
@@ -204,7 +204,7 @@ fn a_row_that_cannot_be_judged_stops_the_pruning_and_is_told_once() {
     run(async {
         let s = storage(&file);
         let mut sink = s.store.fill().await.unwrap();
-        let unknown = Row { number: 1, hash: Hash::FIRST, text: "{}".into() };
+        let unknown = AuditRow { number: 1, hash: Hash::FIRST, text: "{}".into() };
         sink.audit(vec![unknown]).await.unwrap();
         sink.finish().await.unwrap();
         s.store.record(vec![entry("a")]).await.unwrap();
@@ -245,7 +245,7 @@ fn a_row_of_another_shape_is_told() {
         told(s.store.rows(1, 1).await);
         told(s.store.record(vec![entry("a")]).await);
         sqlite(&file, "DELETE FROM audit");
-        assert_eq!(s.store.newest().await.unwrap(), Head::default());
+        assert_eq!(s.store.newest().await.unwrap(), ChainHead::default());
     });
 }
 

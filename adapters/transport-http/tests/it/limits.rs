@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqlore_domain::identity::{Denial, Role};
+use reqlore_domain::identity::{Role, TokenError};
 use reqlore_transport_http::{Limits, Rate};
 use serde_json::json;
 
@@ -255,7 +255,7 @@ async fn a_subscription_ends_with_the_rights_that_it_was_opened_with() {
         "subscriptions/listen",
         json!({ "notifications": { "resourceSubscriptions": ["epic://1"] } }),
     );
-    for change in [Err(Denial::Revoked), Ok(Role::User)] {
+    for change in [Err(TokenError::Revoked), Ok(Role::User)] {
         server.tokens.set(&ada(), Ok(Role::Administrator));
         let mut standing = server.begin(&listen).await;
         assert_eq!(standing.head().await.unwrap().0, 200);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use reqlore_domain::identity::{Denial, Role};
+use reqlore_domain::identity::{Role, TokenError};
 use serde_json::json;
 
 use crate::client::{Ask, Connection};
@@ -30,11 +30,11 @@ async fn whatever_is_no_token_that_counts_gets_one_answer() {
     let limits = reqlore_transport_http::Limits { failed_logins: None, ..Default::default() };
     let server = Server::with(limits);
     for (id, denial) in [
-        ("RevokedToken", Denial::Revoked),
-        ("WrongSecret1", Denial::Wrong),
-        ("RetiredToken", Denial::Retired),
-        ("NotYetValid1", Denial::NotYetValid),
-        ("DisabledUser", Denial::Disabled),
+        ("RevokedToken", TokenError::Revoked),
+        ("WrongSecret1", TokenError::Wrong),
+        ("RetiredToken", TokenError::Retired),
+        ("NotYetValid1", TokenError::NotYetValid),
+        ("DisabledUser", TokenError::Disabled),
     ] {
         server.tokens.set(&token(id), Err(denial));
     }
@@ -102,12 +102,12 @@ async fn what_can_t_be_read_is_told_to_who_keeps_the_record_and_no_token_is_not(
 async fn what_ended_counts_no_more_from_the_next_call_on() {
     let server = Server::start();
     server.lives().await;
-    server.tokens.set(&ada(), Err(Denial::Expired));
+    server.tokens.set(&ada(), Err(TokenError::Expired));
     let answer = server.ask(&good()).await;
     assert_eq!((answer.status, answer.code()), (401, -32010));
     let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("expired"), "{message}");
-    server.tokens.set(&ada(), Err(Denial::Revoked));
+    server.tokens.set(&ada(), Err(TokenError::Revoked));
     assert_eq!(server.ask(&good()).await.status, 401);
     server.tokens.set(&ada(), Ok(Role::User));
     server.lives().await;
@@ -119,7 +119,7 @@ async fn a_call_that_runs_when_its_token_ends_ends_well() {
     let server = Server::start();
     let mut waiting = server.begin(&Ask::post(call("wait")).token(&ada())).await;
     server.begun(1).await;
-    server.tokens.set(&ada(), Err(Denial::Expired));
+    server.tokens.set(&ada(), Err(TokenError::Expired));
     assert_eq!(server.ask(&good()).await.status, 401);
     server.stub.gate.add_permits(1);
     assert_eq!(waiting.answer().await.unwrap().status, 200);

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Access, Caller, Denial, Presented, Reach, Role, TokenId};
+use reqlore_domain::identity::{
+    Access, Caller, PresentedToken, ProjectScope, Role, TokenError, TokenId,
+};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
-use reqlore_domain::ports::endpoint::{
-    Asked, Begun, Call, Completion, Content, Endpoint, Prompt, PromptSpec, Reply, Resources,
-    TemplateSpec, ToolSpec,
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
+    ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_transport_http::{Config, Counters, Ending, Http, Limits};
@@ -33,7 +35,7 @@ pub(crate) fn bob() -> String {
 
 /// A token of good form with this id.
 pub(crate) fn token(id: &str) -> String {
-    Presented::new(id, SECRET).unwrap().reveal()
+    PresentedToken::new(id, SECRET).unwrap().reveal()
 }
 
 pub(crate) const SECRET: &str = "S3cretS3cretS3cretS3cretS3cret12";
@@ -88,7 +90,7 @@ impl Stub {
 }
 
 #[async_trait]
-impl Endpoint for Stub {
+impl ApplicationService for Stub {
     fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
         self.tools.iter().collect()
     }
@@ -128,7 +130,7 @@ impl Endpoint for Stub {
         vec![&TEMPLATE]
     }
 
-    async fn read(&self, asked: Asked) -> Result<Content> {
+    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
         Ok(Content {
             uri: asked.name,
             name: "epic".to_owned(),
@@ -142,11 +144,11 @@ impl Endpoint for Stub {
         Vec::new()
     }
 
-    async fn prompt(&self, asked: Asked) -> Result<Prompt> {
+    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt> {
         Err(Error::new(ErrorKind::InvalidArgument, asked.name))
     }
 
-    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: CompletionRequest) -> Result<Completion> {
         Ok(Completion::default())
     }
 
@@ -176,7 +178,7 @@ const TEMPLATE: TemplateSpec = TemplateSpec {
 /// A list of tokens.
 #[derive(Default)]
 pub(crate) struct Tokens {
-    known: Mutex<HashMap<String, std::result::Result<Arc<Caller>, Denial>>>,
+    known: Mutex<HashMap<String, std::result::Result<Arc<Caller>, TokenError>>>,
     pub(crate) look_ups: AtomicUsize,
     pub(crate) broken: AtomicBool,
     pub(crate) panics: AtomicBool,
@@ -185,9 +187,9 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn set(&self, token: &str, outcome: std::result::Result<Role, Denial>) {
+    pub(crate) fn set(&self, token: &str, outcome: std::result::Result<Role, TokenError>) {
         let caller = outcome.map(|role| {
-            let id = Presented::parse(token).unwrap().id;
+            let id = PresentedToken::parse(token).unwrap().id;
             Arc::new(caller(id, role))
         });
         self.known.lock().unwrap().insert(token.to_owned(), caller);
@@ -200,7 +202,7 @@ fn caller(id: TokenId, role: Role) -> Caller {
         role,
         access: role.access(),
         token: Some(id),
-        reach: Reach::Configured,
+        reach: ProjectScope::Configured,
         project: ProjectKey::default(),
     }
 }
@@ -218,7 +220,7 @@ impl Authenticator for Tokens {
         }
         assert!(!self.panics.load(Ordering::SeqCst), "of the authenticator");
         let known = self.known.lock().unwrap().get(shown.token.unwrap()).cloned();
-        let caller = known.unwrap_or(Err(Denial::Unknown)).map_err(Denied::Token)?;
+        let caller = known.unwrap_or(Err(TokenError::Unknown)).map_err(Denied::Token)?;
         match shown.project {
             None => Ok(caller),
             Some("mine") => {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::endpoint::{
-    Asked, Begun, Call, Completion, Content, Endpoint, Prompt, PromptSpec, Reply, Resources,
-    TemplateSpec, ToolSpec,
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
+    ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 use serde_json::{Map, json};
 
@@ -62,7 +62,7 @@ fn not_found(name: &str) -> Error {
 }
 
 #[async_trait]
-impl Endpoint for Stub {
+impl ApplicationService for Stub {
     fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
         vec![&self.tool]
     }
@@ -80,7 +80,7 @@ impl Endpoint for Stub {
         vec![&TEMPLATE]
     }
 
-    async fn read(&self, asked: Asked) -> Result<Content> {
+    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
         let number = asked.name.strip_prefix("epic://").and_then(|number| number.parse().ok());
         if number.is_none_or(|number: usize| number >= self.count) {
             return Err(not_found(&asked.name));
@@ -102,11 +102,11 @@ impl Endpoint for Stub {
         Vec::new()
     }
 
-    async fn prompt(&self, asked: Asked) -> Result<Prompt> {
+    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt> {
         Err(not_found(&asked.name))
     }
 
-    async fn complete(&self, _: &Arc<Caller>, _: &str, _: Begun) -> Result<Completion> {
+    async fn complete(&self, _: &Arc<Caller>, _: &str, _: CompletionRequest) -> Result<Completion> {
         Ok(Completion::default())
     }
 

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use reqlore_client_config::Scope;
-use reqlore_domain::identity::Presented;
+use reqlore_domain::identity::PresentedToken;
 use reqlore_probe::url;
 
 use super::entry::Token;
@@ -83,7 +83,7 @@ fn from_environment(of: &Subject<'_>, name: &str) -> Result<String, (String, Str
             format!("set {name} to the token where the client is started, and here"),
         ));
     };
-    if Presented::parse(&value).is_none() {
+    if PresentedToken::parse(&value).is_none() {
         return Err((
             format!("what the variable {name} holds is no token of Reqlore's"),
             format!("set {name} to what `reqlore token create` printed"),

@@ -3,7 +3,7 @@
 //! The server's own instructions say which tool does what (`adapters/mcp`, `server/words.rs`). Both
 //! are read in every session and paid for each time, so nothing stands here that stands there.
 
-use reqlore_domain::ports::projects::Slice;
+use reqlore_domain::ports::project_resolver::Toolset;
 
 /// The file, in a project's root.
 pub(super) const FILE: &str = "AGENTS.md";
@@ -11,16 +11,16 @@ pub(super) const FILE: &str = "AGENTS.md";
 pub(super) const TITLE: &str = "all assistants";
 
 /// What is kept, and the tools that reach it.
-const KEPT: [(Slice, &str); 4] = [
-    (Slice::Sections, "- requirements, by section: `reqlix_*`\n"),
-    (Slice::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
-    (Slice::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
-    (Slice::Docsets, "- where libraries are documented: `search_docs`\n"),
+const KEPT: [(Toolset, &str); 4] = [
+    (Toolset::Sections, "- requirements, by section: `reqlix_*`\n"),
+    (Toolset::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
+    (Toolset::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
+    (Toolset::Docsets, "- where libraries are documented: `search_docs`\n"),
 ];
 
 /// What stands between the markers. No toolsets are all.
-pub(super) fn block(toolsets: &[Slice]) -> String {
-    let is_served = |slice: &Slice| toolsets.is_empty() || toolsets.contains(slice);
+pub(super) fn block(toolsets: &[Toolset]) -> String {
+    let is_served = |slice: &Toolset| toolsets.is_empty() || toolsets.contains(slice);
     let kept = KEPT.iter().filter(|(slice, _)| is_served(slice)).map(|(_, line)| *line);
     format!(
         "## Reqlore\n\n\

@@ -1,7 +1,7 @@
 //! `analyze_requirement_quality`: what is wrong with a requirement, and better words for it.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::ports::endpoint::PromptSpec;
+use reqlore_domain::ports::service::PromptSpec;
 
 use super::{OnePrompt, REQUIREMENT};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::PromptSpec;
+use reqlore_domain::ports::service::PromptSpec;
 use serde_json::{Map, Value};
 
 /// The longest argument, in characters.

@@ -1,7 +1,7 @@
 //! `decompose_epic`: the user stories that an epic needs, and the order in which to build them.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::ports::endpoint::PromptSpec;
+use reqlore_domain::ports::service::PromptSpec;
 
 use super::{EPIC, OnePrompt};
 

@@ -1,7 +1,7 @@
 //! `generate_user_story`: the next story of an epic, from an idea or from what the epic lacks.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::ports::endpoint::{ArgumentSpec, PromptSpec};
+use reqlore_domain::ports::service::{ArgumentSpec, PromptSpec};
 
 use super::{EPIC, IDEA, OnePrompt};
 

@@ -16,7 +16,7 @@ mod tests;
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::{ArgumentSpec, Asked, Message, Prompt, PromptSpec};
+use reqlore_domain::ports::service::{ArgumentSpec, Message, Prompt, PromptSpec, ResourceRequest};
 
 use super::find::Backlog;
 use super::given;
@@ -69,7 +69,11 @@ const EPIC: ArgumentSpec = ArgumentSpec {
 };
 
 /// `is_on`: does this server have a backlog at all?
-pub(crate) async fn get(context: &Context, is_on: bool, mut asked: Asked) -> Result<Prompt> {
+pub(crate) async fn get(
+    context: &Context,
+    is_on: bool,
+    mut asked: ResourceRequest,
+) -> Result<Prompt> {
     let found = ALL.iter().find(|prompt| prompt.spec.name == asked.name);
     let prompt = found.filter(|_| is_on).ok_or_else(|| unknown(is_on, &asked.name))?;
     let arguments = arguments::read(&prompt.spec, std::mem::take(&mut asked.arguments))?;

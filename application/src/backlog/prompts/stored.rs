@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{ErrorKind, Result};
 use serde::Serialize;
 
@@ -176,7 +176,7 @@ impl Stored {
         &mut self,
         backlog: Backlog<'_>,
         parent: Reference,
-        heads: &[Arc<Head>],
+        heads: &[Arc<DocumentMeta>],
     ) -> Result<Part<Record>> {
         let kind = heads.first().and_then(|head| find::item(head)).map(|item| item.kind);
         let whole = kind.map_or_else(String::new, |kind| uri(parent, View::Children(kind)));
@@ -243,7 +243,7 @@ fn is_gone(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
 }
 
-async fn found(backlog: Backlog<'_>, reference: Reference) -> Result<(Arc<Head>, Record)> {
+async fn found(backlog: Backlog<'_>, reference: Reference) -> Result<(Arc<DocumentMeta>, Record)> {
     let head = backlog.head(reference).await?;
     let record = record::one(backlog, &head).await?;
     Ok((head, record))

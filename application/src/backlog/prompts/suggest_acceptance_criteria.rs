@@ -1,7 +1,7 @@
 //! `suggest_acceptance_criteria`: by what a user story counts as done.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::ports::endpoint::PromptSpec;
+use reqlore_domain::ports::service::PromptSpec;
 
 use super::{OnePrompt, USER_STORY};
 

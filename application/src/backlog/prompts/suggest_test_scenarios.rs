@@ -1,7 +1,7 @@
 //! `suggest_test_scenarios`: what to test of a requirement, limits and failures first of all.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::ports::endpoint::PromptSpec;
+use reqlore_domain::ports::service::PromptSpec;
 
 use super::{OnePrompt, REQUIREMENT};
 

@@ -7,7 +7,7 @@ use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
-use reqlore_domain::ports::endpoint::{Endpoint, Message};
+use reqlore_domain::ports::service::{ApplicationService, Message};
 use serde_json::{Value, json};
 
 use super::ALL;
@@ -228,7 +228,7 @@ async fn an_item_that_can_t_be_had_is_told_with_details() {
         assert!(error.message.contains(says), "{reference}: {}", error.message);
     }
     let mut store = MockDocumentRepository::new();
-    store.expect_named().returning(|_, _, _| {
+    store.expect_lookup().returning(|_, _, _| {
         let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
         Err(StoreError::Unavailable { place, reason, source: None })
     });

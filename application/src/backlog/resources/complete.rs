@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{Item, ItemKind, Reference};
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::{ArgumentOf, Begun, Completion};
+use reqlore_domain::ports::service::{Completion, CompletionRequest, CompletionTarget};
 
 use super::uri::{TEMPLATES, VARIABLE};
 use crate::backlog::find::{self, Backlog};
@@ -19,13 +19,16 @@ const MOST: usize = 100;
 /// What is longer is no begin of anything.
 const LONGEST: usize = 500;
 
-pub(super) async fn complete(backlog: Backlog<'_>, begun: &Begun) -> Result<Completion> {
+pub(super) async fn complete(
+    backlog: Backlog<'_>,
+    begun: &CompletionRequest,
+) -> Result<Completion> {
     let typed = begun.value.trim().to_lowercase();
     let Some(kind) = kind(begun).filter(|_| typed.len() <= LONGEST) else {
         return Ok(Completion::default());
     };
     let heads = backlog.all(kind).await?;
-    let ranked = |head: &Arc<Head>| {
+    let ranked = |head: &Arc<DocumentMeta>| {
         let item = find::item(head)?;
         let reference = item.reference?;
         Some((rank(item, reference, &typed)?, reference))
@@ -42,13 +45,13 @@ pub(super) async fn complete(backlog: Backlog<'_>, begun: &Begun) -> Result<Comp
 }
 
 /// The kind of items that the argument names.
-fn kind(begun: &Begun) -> Option<ItemKind> {
+fn kind(begun: &CompletionRequest) -> Option<ItemKind> {
     match &begun.of {
-        ArgumentOf::Template(uri) => {
+        CompletionTarget::Template(uri) => {
             let form = TEMPLATES.iter().find(|form| form.spec.uri_template == uri)?;
             (begun.argument == VARIABLE).then_some(form.kind)
         }
-        ArgumentOf::Prompt(name) => prompts::kind(name, &begun.argument),
+        CompletionTarget::Prompt(name) => prompts::kind(name, &begun.argument),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::document::Head;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::Content;
+use reqlore_domain::ports::service::Content;
 use reqlore_domain::project::ProjectKey;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -86,7 +86,7 @@ impl Records {
     /// The records of these heads, until there are too many.
     pub(super) async fn of(
         backlog: Backlog<'_>,
-        heads: &[Arc<Head>],
+        heads: &[Arc<DocumentMeta>],
         key: &'static str,
         hint: &'static str,
     ) -> Result<Self> {
@@ -116,7 +116,7 @@ impl Records {
     fn record(
         &mut self,
         project: &ProjectKey,
-        head: &Head,
+        head: &DocumentMeta,
         found: Result<Record>,
     ) -> Option<Record> {
         match found {

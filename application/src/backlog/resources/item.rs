@@ -2,7 +2,7 @@
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::endpoint::Content;
+use reqlore_domain::ports::service::Content;
 use serde::Serialize;
 
 use super::content::{Label, Records, short};

@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Head, Kind, Version};
+use reqlore_domain::document::{DocumentMeta, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::Filter;
-use reqlore_domain::ports::endpoint::{Resource, Resources};
+use reqlore_domain::ports::service::{Resource, Resources};
 use reqlore_domain::project::ProjectKey;
 
 use super::item::listed;
@@ -63,7 +63,7 @@ fn collection(collection: Collection) -> Resource {
 }
 
 /// Nothing can be read of what has no reference; `check` names it.
-fn resource(head: &Head) -> Option<Resource> {
+fn resource(head: &DocumentMeta) -> Option<Resource> {
     let item = find::item(head)?;
     let reference = item.reference?;
     Some(Resource {

@@ -11,7 +11,7 @@ pub(crate) mod uri;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::endpoint::{Begun, Completion, Content, Resources};
+use reqlore_domain::ports::service::{Completion, CompletionRequest, Content, Resources};
 
 pub(crate) use uri::TEMPLATES;
 use uri::Uri;
@@ -51,7 +51,7 @@ pub(crate) async fn read(
 pub(crate) async fn complete(
     context: &Context,
     caller: &Caller,
-    begun: &Begun,
+    begun: &CompletionRequest,
 ) -> Result<Completion> {
     complete::complete(Backlog::of(&context.ports, caller), begun).await
 }

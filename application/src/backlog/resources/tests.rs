@@ -206,7 +206,7 @@ async fn what_is_not_there_is_not_found_and_a_deleted_item_says_since_when() {
 #[tokio::test]
 async fn a_storage_that_fails_is_no_missing_item() {
     let mut store = MockDocumentRepository::new();
-    store.expect_named().returning(|_, _, _| {
+    store.expect_lookup().returning(|_, _, _| {
         let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
         Err(StoreError::Unavailable { place, reason, source: None })
     });

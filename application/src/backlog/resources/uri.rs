@@ -4,7 +4,7 @@
 use reqlore_domain::backlog::reference::Reading;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::endpoint::TemplateSpec;
+use reqlore_domain::ports::service::TemplateSpec;
 
 use crate::backlog::given::not_found;
 

@@ -2,8 +2,8 @@
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Access, Reach};
-use reqlore_domain::ports::endpoint::{ArgumentOf, Endpoint, Message};
+use reqlore_domain::identity::{Access, ProjectScope};
+use reqlore_domain::ports::service::{ApplicationService, CompletionTarget, Message};
 use reqlore_domain::project::ProjectKey;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn server() -> Testing {
 /// Whoever reaches this project alone.
 fn of(server: &Testing, project: &str) -> Testing {
     let project = ProjectKey::new(project);
-    let reach = Reach::Only(vec![project.clone()]);
+    let reach = ProjectScope::Only(vec![project.clone()]);
     Testing { reach, project, ..server.clone() }
 }
 
@@ -131,7 +131,7 @@ async fn resources_prompts_and_completions_speak_of_the_caller_s_project() {
         let prompt = testing.prompt("decompose_epic", json!({ "epic": "EP-001" })).await.unwrap();
         let Message::Text(text) = &prompt.messages[0] else { panic!("{prompt:?}") };
         assert!(text.contains(own) && !text.contains(other), "{text}");
-        let begun = ArgumentOf::Prompt("decompose_epic".to_owned());
+        let begun = CompletionTarget::Prompt("decompose_epic".to_owned());
         assert_eq!(testing.complete(begun, "epic", "EP").await.unwrap().total, epics);
     }
     assert_eq!(two.read("epic://EP-002").await.unwrap_err().kind, ErrorKind::NotFound);

@@ -6,7 +6,7 @@ use reqlore_domain::ports::identity::IdentityChange;
 use super::*;
 use crate::team::{Team, id, presented};
 
-fn denial(outcome: Result<Arc<Caller>, Denied>) -> Denial {
+fn denial(outcome: Result<Arc<Caller>, Denied>) -> TokenError {
     match outcome {
         Err(Denied::Token(denial)) => denial,
         other => panic!("{other:?}"),
@@ -28,7 +28,7 @@ async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
         let caller = team.login(letter).await.unwrap();
         assert_eq!(caller.name, format!("user-{letter}"));
         assert_eq!((caller.role, caller.access), (role, access), "{letter}");
-        assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &Reach::Configured));
+        assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &ProjectScope::Configured));
     }
     let read_only = Team::that_allows(Access::Read);
     read_only.join('a', "ada", Role::Administrator, Access::Write).await;
@@ -40,17 +40,17 @@ async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
 async fn whatever_is_no_good_token_is_refused() {
     let team = Team::new();
     team.join('a', "ada", Role::User, Access::Write).await;
-    assert_eq!(denial(team.show(None, None).await), Denial::Missing);
+    assert_eq!(denial(team.show(None, None).await), TokenError::Missing);
     for malformed in ["", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "a.b.c", " "] {
-        assert_eq!(denial(team.show(Some(malformed), None).await), Denial::Malformed);
+        assert_eq!(denial(team.show(Some(malformed), None).await), TokenError::Malformed);
     }
-    assert_eq!(denial(team.login('z').await), Denial::Unknown);
-    let other = Presented::new(id('a').as_str(), &"x".repeat(32)).unwrap().reveal();
-    assert_eq!(denial(team.show(Some(&other), None).await), Denial::Wrong);
+    assert_eq!(denial(team.login('z').await), TokenError::Unknown);
+    let other = PresentedToken::new(id('a').as_str(), &"x".repeat(32)).unwrap().reveal();
+    assert_eq!(denial(team.show(Some(&other), None).await), TokenError::Wrong);
     team.pass(999);
     team.login('a').await.unwrap();
     team.pass(1);
-    assert_eq!(denial(team.login('a').await), Denial::Expired);
+    assert_eq!(denial(team.login('a').await), TokenError::Expired);
 }
 
 /// Rulings 7, from the next request.
@@ -63,13 +63,13 @@ async fn what_changes_counts_at_once() {
     assert_eq!(team.login('a').await.unwrap().access, Access::Read);
     let disabled = User { disabled_at: Some(team.clock.now()), ..team.user("ada", Role::User) };
     team.put(IdentityChange::User(disabled)).await;
-    assert_eq!(denial(team.login('a').await), Denial::Disabled);
+    assert_eq!(denial(team.login('a').await), TokenError::Disabled);
     team.put(IdentityChange::User(team.user("ada", Role::User))).await;
     team.login('a').await.unwrap();
     let token = team.token('a', "ada", Access::Write);
     let revoked = Token { revoked_at: Some(team.clock.now()), ..token };
     team.put(IdentityChange::Token(revoked)).await;
-    assert_eq!(denial(team.login('a').await), Denial::Revoked);
+    assert_eq!(denial(team.login('a').await), TokenError::Revoked);
 }
 
 #[tokio::test]

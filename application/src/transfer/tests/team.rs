@@ -1,6 +1,6 @@
 //! Users, tokens and the audit on their way.
 
-use reqlore_domain::identity::{Access, Presented, Role, Token, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn user(name: &str) -> User {
 }
 
 fn token(id: &str) -> Token {
-    let presented = Presented::new(id, &"s".repeat(32)).unwrap();
+    let presented = PresentedToken::new(id, &"s".repeat(32)).unwrap();
     Token {
         id: presented.id.clone(),
         user: UserName::parse("ada").unwrap(),
@@ -26,18 +26,19 @@ fn token(id: &str) -> Token {
 }
 
 /// So many rows, sealed one behind the other; the user names tell chains apart.
-fn rows(count: usize, user: &str) -> Vec<Row> {
-    let mut head = Head::default();
+fn rows(count: usize, user: &str) -> Vec<AuditRow> {
+    let mut head = ChainHead::default();
     let row = |_| {
-        let entry = Entry { user: user.to_owned(), ..Entry::unconfirmed(1, Timestamp(1)) };
-        let row = Row::after(head, entry);
+        let entry =
+            AuditEvent { user: user.to_owned(), ..AuditEvent::unconfirmed(1, Timestamp(1)) };
+        let row = AuditRow::after(head, entry);
         head = row.head();
         row
     };
     (0..count).map(row).collect()
 }
 
-async fn with(users: Vec<User>, tokens: Vec<Token>, rows: Vec<Row>) -> MemoryStore {
+async fn with(users: Vec<User>, tokens: Vec<Token>, rows: Vec<AuditRow>) -> MemoryStore {
     let store = MemoryStore::default();
     let mut sink = store.fill().await.unwrap();
     sink.identities(Identities { users, tokens }).await.unwrap();

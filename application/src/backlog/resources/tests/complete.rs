@@ -1,13 +1,13 @@
 //! What is offered to whoever types.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::ports::endpoint::ArgumentOf;
+use reqlore_domain::ports::service::CompletionTarget;
 
 use super::{id, project};
 use crate::testing::Testing;
 
 async fn completed(testing: &Testing, template: &str, value: &str) -> Vec<String> {
-    let of = ArgumentOf::Template(template.to_owned());
+    let of = CompletionTarget::Template(template.to_owned());
     testing.complete(of, "reference", value).await.unwrap().values
 }
 
@@ -50,7 +50,7 @@ async fn completion_gives_a_hundred_and_the_true_number() {
     for number in 1..=130 {
         testing.write(id(&format!("US-{number:03}")), "---\ntitle: T\n---\n").await;
     }
-    let of = ArgumentOf::Prompt("suggest_acceptance_criteria".to_owned());
+    let of = CompletionTarget::Prompt("suggest_acceptance_criteria".to_owned());
     let found = testing.complete(of, "user_story", "US-").await.unwrap();
     assert_eq!((found.values.len(), found.total), (100, 130));
     assert_eq!((found.values[0].as_str(), found.values[99].as_str()), ("US-001", "US-100"));
@@ -60,11 +60,11 @@ async fn completion_gives_a_hundred_and_the_true_number() {
 async fn what_nobody_knows_has_no_completion() {
     let testing = project().await;
     for (of, argument) in [
-        (ArgumentOf::Template("epic://{id}".to_owned()), "reference"),
-        (ArgumentOf::Template("epic://{reference}".to_owned()), "epic"),
-        (ArgumentOf::Prompt("nobody".to_owned()), "epic"),
-        (ArgumentOf::Prompt("decompose_epic".to_owned()), "requirement"),
-        (ArgumentOf::Prompt("generate_user_story".to_owned()), "idea"),
+        (CompletionTarget::Template("epic://{id}".to_owned()), "reference"),
+        (CompletionTarget::Template("epic://{reference}".to_owned()), "epic"),
+        (CompletionTarget::Prompt("nobody".to_owned()), "epic"),
+        (CompletionTarget::Prompt("decompose_epic".to_owned()), "requirement"),
+        (CompletionTarget::Prompt("generate_user_story".to_owned()), "idea"),
     ] {
         let found = testing.complete(of.clone(), argument, "").await.unwrap();
         assert_eq!((found.values.len(), found.total), (0, 0), "{of:?} {argument}");

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::once::Earlier;
+use super::idempotency::IdempotencyRecord;
 use crate::error::{Error, ErrorKind};
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
@@ -15,7 +15,7 @@ pub enum StoreError {
     Decided(#[source] Error),
     /// It happened before, under the same key; nothing was written.
     #[error("this was done before under the same key")]
-    Repeated(Box<Earlier>),
+    Repeated(Box<IdempotencyRecord>),
     /// Others kept writing all the time; nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
@@ -30,16 +30,16 @@ pub enum StoreError {
     Unreadable { place: String, reason: String },
     /// A fault of ours.
     #[error("{0}")]
-    Fault(String),
+    Internal(String),
 }
 
 impl StoreError {
     /// The same for another caller whom it concerns as well. A decision's error concerns one
     /// caller; here it becomes a fault.
     #[must_use]
-    pub fn again(&self) -> Self {
+    pub fn clone_for_group(&self) -> Self {
         match self {
-            Self::Decided(error) => Self::Fault(error.to_string()),
+            Self::Decided(error) => Self::Internal(error.to_string()),
             Self::Repeated(earlier) => Self::Repeated(earlier.clone()),
             Self::Busy { reason } => Self::Busy { reason: reason.clone() },
             Self::Unavailable { place, reason, source } => Self::Unavailable {
@@ -56,7 +56,7 @@ impl StoreError {
             Self::Unreadable { place, reason } => {
                 Self::Unreadable { place: place.clone(), reason: reason.clone() }
             }
-            Self::Fault(fault) => Self::Fault(fault.clone()),
+            Self::Internal(fault) => Self::Internal(fault.clone()),
         }
     }
 }
@@ -77,7 +77,7 @@ impl From<StoreError> for Error {
             }
             StoreError::Refused { .. } => ErrorKind::Refused,
             StoreError::Unreadable { .. } => ErrorKind::Unreadable,
-            StoreError::Fault(_) => ErrorKind::Internal,
+            StoreError::Internal(_) => ErrorKind::Internal,
         };
         Error::new(kind, message)
     }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::time::Timestamp;
 
 /// Makes identities for new items.
-pub trait Ids: Send + Sync {
+pub trait IdGenerator: Send + Sync {
     /// A UUID of version 7 (RFC 9562) in its usual spelling, made at this time.
     fn uid(&self, at: Timestamp) -> String;
 
@@ -19,7 +19,7 @@ pub trait Ids: Send + Sync {
 #[derive(Debug, Default)]
 pub struct CountedIds(AtomicU64);
 
-impl Ids for CountedIds {
+impl IdGenerator for CountedIds {
     fn uid(&self, at: Timestamp) -> String {
         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let millis = u64::try_from(at.0 / 1_000_000).unwrap_or_default() & 0xffff_ffff_ffff;

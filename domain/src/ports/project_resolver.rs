@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::{Caller, Reach};
+use crate::identity::{Caller, ProjectScope};
 use crate::project::ProjectKey;
 
 /// Finds the project of a call. Refusals of roots live behind this port and nowhere else.
 #[async_trait]
-pub trait Projects: Send + Sync {
+pub trait ProjectResolver: Send + Sync {
     /// The project that a call means: `default` for the server's own root.
     ///
     /// `named` is what the caller gave (S1 `project_root`, S4 `repo`); nothing means the server's
@@ -26,7 +26,7 @@ pub trait Projects: Send + Sync {
         &self,
         caller: &'a Caller,
         named: Option<&'a str>,
-        slice: Slice,
+        slice: Toolset,
     ) -> Result<ProjectKey>;
 
     /// The keys of all projects that are configured, `default` first.
@@ -40,7 +40,7 @@ pub trait Projects: Send + Sync {
 }
 
 /// What a caller is told who names a project that is not there, or is another's (rulings 1).
-pub fn no_project(reach: &Reach, keys: &[ProjectKey], argument: &str, named: &str) -> Error {
+pub fn no_project(reach: &ProjectScope, keys: &[ProjectKey], argument: &str, named: &str) -> Error {
     let within = keys.iter().filter(|key| reach.includes(key));
     let within: Vec<&str> = within.map(ProjectKey::as_str).collect();
     let named: String = named.chars().take(100).collect();
@@ -53,7 +53,7 @@ pub fn no_project(reach: &Reach, keys: &[ProjectKey], argument: &str, named: &st
 
 /// A part of the product with tools and documents of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slice {
+pub enum Toolset {
     /// Requirement sections (S1).
     Sections,
     /// The backlog: epics, user stories, requirements and their criteria (S2, S5).
@@ -64,7 +64,7 @@ pub enum Slice {
     Knowledge,
 }
 
-impl Slice {
+impl Toolset {
     pub const ALL: [Self; 4] = [Self::Sections, Self::Backlog, Self::Docsets, Self::Knowledge];
 
     /// As settings call the slice's set of tools.

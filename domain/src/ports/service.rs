@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::act::Audited;
-use super::answers::Once;
+use super::idempotency::IdempotencyKey;
+use super::write_context::AuditScope;
 use crate::error::{ErrorKind, Result};
 use crate::identity::{Access, Caller};
 
 /// The application as transports see it. Answers do not depend on the transport.
 #[async_trait]
-pub trait Endpoint: Send + Sync {
+pub trait ApplicationService: Send + Sync {
     /// The tools that this caller may use, sorted by name; the same at every call.
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec>;
 
@@ -32,21 +32,21 @@ pub trait Endpoint: Send + Sync {
 
     /// What a URI stands for (S5 6): `NotFound` for a well-formed one of nothing,
     /// `InvalidArgument` for any other text.
-    async fn read(&self, asked: Asked) -> Result<Content>;
+    async fn read(&self, asked: ResourceRequest) -> Result<Content>;
 
     /// The prompts that this caller may use, sorted by name; the same at every call.
     fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec>;
 
     /// Makes a prompt of what is stored (S5 8). An unknown one and a missing argument are an
     /// `InvalidArgument` that names what there is and what is required.
-    async fn prompt(&self, asked: Asked) -> Result<Prompt>;
+    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt>;
 
     /// What an argument may be that begins like this; nothing for what takes any text.
     async fn complete(
         &self,
         caller: &Arc<Caller>,
         correlation_id: &str,
-        begun: Begun,
+        begun: CompletionRequest,
     ) -> Result<Completion>;
 
     /// Notes for the audit that this caller asked for something that is recorded nowhere else: a
@@ -74,18 +74,18 @@ pub struct Call {
     /// The tool's name.
     pub name: String,
     pub arguments: Map<String, Value>,
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn ProgressSink>,
     /// The caller's own name for this write, so that it happens once however often it is sent
     /// (rulings 7).
     pub idempotency_key: Option<String>,
     /// Filled in by the application where there is an audit.
-    pub audited: Option<Audited>,
+    pub audited: Option<AuditScope>,
     /// Filled in by the application for a call with a key.
-    pub once: Option<Once>,
+    pub once: Option<IdempotencyKey>,
 }
 
 /// How a long call stays in touch with whoever made it.
-pub trait Observer: std::fmt::Debug + Send + Sync {
+pub trait ProgressSink: std::fmt::Debug + Send + Sync {
     /// Does nobody want the answer any more? What was done until then stays.
     fn is_cancelled(&self) -> bool;
 
@@ -95,9 +95,9 @@ pub trait Observer: std::fmt::Debug + Send + Sync {
 
 /// Nobody watches.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unobserved;
+pub struct NoProgress;
 
-impl Observer for Unobserved {
+impl ProgressSink for NoProgress {
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -128,7 +128,7 @@ pub struct ToolSpec {
 
 /// A question to a resource or a prompt.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ResourceRequest {
     pub caller: Arc<Caller>,
     pub correlation_id: String,
     /// The resource's URI, or the prompt's name.
@@ -136,7 +136,7 @@ pub struct Asked {
     /// The prompt's arguments.
     pub arguments: Map<String, Value>,
     /// Somebody looks again on the caller's behalf, who asked once; the audit knows of it.
-    pub again: bool,
+    pub is_poll: bool,
 }
 
 /// A part of what can be read.
@@ -215,15 +215,15 @@ pub enum Message {
 
 /// An argument that somebody began to type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begun {
-    pub of: ArgumentOf,
+pub struct CompletionRequest {
+    pub of: CompletionTarget,
     pub argument: String,
     pub value: String,
 }
 
 /// Whose argument it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ArgumentOf {
+pub enum CompletionTarget {
     /// A prompt's, by its name.
     Prompt(String),
     /// A variable of a template of URIs.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clock::Clock;
-use super::failure::{StoreError, StoreResult};
-use super::once::{Earlier, Once};
-use crate::audit::{Entry, OK, Target};
+use super::idempotency::{IdempotencyKey, IdempotencyRecord};
+use super::store_error::{StoreError, StoreResult};
+use crate::audit::{AuditEvent, OK, Target};
 use crate::identity::Caller;
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
 /// Who changes, by which tool, why, and under which correlation id; for the log and the audit.
 #[derive(Debug, Clone)]
-pub struct Act {
+pub struct WriteContext {
     pub caller: Arc<Caller>,
     pub tool: &'static str,
     /// The caller's own reason (S1 `operation_description`).
@@ -22,16 +22,16 @@ pub struct Act {
     /// The time of the documents that it changes, where the storage keeps that itself.
     pub at: Timestamp,
     /// Where the audit wants to know of it.
-    pub audited: Option<Audited>,
+    pub audited: Option<AuditScope>,
     /// Where it must not happen again.
-    pub once: Option<Once>,
+    pub once: Option<IdempotencyKey>,
 }
 
-impl Act {
+impl WriteContext {
     /// The row of the audit, where there is one.
-    pub fn entry(&self, project: Option<&ProjectKey>, targets: Vec<Target>) -> Option<Entry> {
+    pub fn entry(&self, project: Option<&ProjectKey>, targets: Vec<Target>) -> Option<AuditEvent> {
         let audited = self.audited.as_ref()?;
-        Some(Entry {
+        Some(AuditEvent {
             at: self.at,
             user: self.caller.name.clone(),
             token: self.caller.token.clone(),
@@ -46,22 +46,22 @@ impl Act {
     }
 
     /// Refuses to act under a key that was used. For storages, before they let it be decided.
-    pub fn check_once(&self, earlier: Option<Earlier>) -> StoreResult<()> {
-        let used = earlier.filter(|earlier| earlier.counts_at(self.at));
+    pub fn check_idempotency(&self, earlier: Option<IdempotencyRecord>) -> StoreResult<()> {
+        let used = earlier.filter(|earlier| earlier.is_valid_at(self.at));
         used.map_or(Ok(()), |earlier| Err(StoreError::Repeated(Box::new(earlier))))
     }
 }
 
 /// A call that the audit wants to know of, from its beginning.
 #[derive(Clone)]
-pub struct Audited {
+pub struct AuditScope {
     clock: Arc<dyn Clock>,
     started: Timestamp,
     written: Arc<AtomicBool>,
     repeated: Arc<AtomicBool>,
 }
 
-impl Audited {
+impl AuditScope {
     pub fn begin(clock: Arc<dyn Clock>) -> Self {
         let started = clock.now();
         Self { clock, started, written: Arc::default(), repeated: Arc::default() }
@@ -78,16 +78,16 @@ impl Audited {
     }
 
     /// A row was written with a change.
-    pub fn wrote(&self) {
+    pub fn mark_written(&self) {
         self.written.store(true, Ordering::Relaxed);
     }
 
     /// It had happened before, under the same key, and was only answered again.
-    pub fn repeats(&self) {
+    pub fn mark_replayed(&self) {
         self.repeated.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_repeated(&self) -> bool {
+    pub fn is_replayed(&self) -> bool {
         self.repeated.load(Ordering::Relaxed)
     }
 
@@ -97,8 +97,8 @@ impl Audited {
     }
 }
 
-impl std::fmt::Debug for Audited {
+impl std::fmt::Debug for AuditScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Audited").field("started", &self.started).finish_non_exhaustive()
+        f.debug_struct("AuditScope").field("started", &self.started).finish_non_exhaustive()
     }
 }
