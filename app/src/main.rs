@@ -1,11 +1,13 @@
 //! The command: reads the configuration once, joins everything, and runs.
 
 mod beside;
+mod client_environment;
 mod clock;
 mod commands;
 mod composition;
 mod config;
 mod exit;
+mod git;
 mod ids;
 mod limits;
 mod models;
@@ -13,7 +15,6 @@ mod person;
 mod setting;
 mod settings;
 mod storage;
-mod surroundings;
 mod telemetry;
 
 use std::process::ExitCode;

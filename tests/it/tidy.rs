@@ -66,7 +66,6 @@ const OWNERS: &[(&str, &[&str])] = &[
         "rustix",
         &[
             "reqlore-dump",
-            "reqlore-probe",
             "reqlore-search",
             "reqlore-storage-fs",
             "reqlore-storage-sled",

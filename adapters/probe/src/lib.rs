@@ -1,46 +1,367 @@
-//! Asks an MCP server who it is, as a client would.
+//! Minimal MCP client for `doctor` and `demo`: asks a child process or an HTTP server who it is.
 //!
-//! For the commands that look at servers from outside (`doctor`, `demo`): the smallest client that
-//! there can be, with a time limit on everything, since what it starts may be anything. The trap:
-//! what comes back is the server's word, control characters and secrets included; whoever shows it
-//! cleans it first.
+//! Everything has a time limit. Answers are untrusted text: callers clean them before printing.
 
-pub mod command;
-mod process;
 #[cfg(test)]
 mod tests;
-pub mod url;
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::IpAddr;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use ureq::http::Uri;
+use ureq::{Agent, Proxy};
 
-/// An answer to `initialize` is never longer, in bytes.
-const MOST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+const MAX_ERROR_BYTES: u64 = 1 << 12;
+const MAX_QUOTED_CHARS: usize = 200;
+const MAX_WAITING_LINES: usize = 16;
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Standard error of an ended process is complete after this time, or never will be.
+const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a server says of itself in its answer to `initialize`.
+/// The `serverInfo` of an `initialize` answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hello {
+pub struct ServerInfo {
     pub name: String,
     pub version: String,
-    /// The revision of the protocol that it speaks.
     pub protocol: String,
 }
 
-/// Why there was no such answer, with what was seen of it, and what to do.
+/// Why there was no usable answer, and the next step for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {next}")]
-pub struct NoAnswer {
+pub struct ProbeError {
     pub message: String,
     pub next: String,
 }
 
-impl NoAnswer {
+impl ProbeError {
     fn new(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self { message: message.into(), next: next.into() }
     }
 }
 
-/// The parameters of `initialize`.
-fn introduction() -> Value {
+impl ServerInfo {
+    fn from_answer(answer: &Value) -> Result<Self, ProbeError> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let result = &answer["result"];
+        let server = &result["serverInfo"];
+        let fields = (text(&server["name"]), text(&server["version"]));
+        if let ((Some(name), Some(version)), Some(protocol)) =
+            (fields, text(&result["protocolVersion"]))
+        {
+            return Ok(Self { name, version, protocol });
+        }
+        Err(match text(&answer["error"]["message"]) {
+            Some(error) => ProbeError::new(
+                format!("answered with an error: {}", shortened(&error)),
+                "read the server's log",
+            ),
+            None => ProbeError::new(
+                "answered, but not as an MCP server",
+                "check that this is the right server",
+            ),
+        })
+    }
+}
+
+/// Exit code and output of a finished command.
+#[derive(Debug)]
+pub struct Output {
+    /// `None` if the command was killed at the time limit or by a signal.
+    pub code: Option<i32>,
+    pub text: String,
+    /// Standard error on one line, shortened.
+    pub errors: String,
+}
+
+/// Runs a command without input.
+pub fn output(command: Command, timeout: Duration) -> Result<Output, ProbeError> {
+    let mut process = ChildProcess::start(command, timeout)?;
+    process.stdin = None;
+    let mut text = Vec::new();
+    while text.len() < MAX_ANSWER_BYTES
+        && let Ok(line) = process.read_line()
+    {
+        text.extend(line);
+    }
+    let code = process.end().and_then(|status| status.code());
+    Ok(Output { code, text: String::from_utf8_lossy(&text).into_owned(), errors: process.errors() })
+}
+
+/// An MCP client of a child process; sends one request at a time.
+#[derive(Debug)]
+pub struct StdioClient {
+    process: ChildProcess,
+    timeout: Duration,
+    last_id: u64,
+}
+
+impl StdioClient {
+    /// `timeout` limits each answer, and the end.
+    pub fn start(command: Command, timeout: Duration) -> Result<Self, ProbeError> {
+        Ok(Self { process: ChildProcess::start(command, timeout)?, timeout, last_id: 0 })
+    }
+
+    pub fn initialize(&mut self) -> Result<ServerInfo, ProbeError> {
+        ServerInfo::from_answer(&self.request("initialize", &initialize_params())?)
+    }
+
+    /// Returns the whole answer; skips notifications and requests of the server.
+    pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
+        self.last_id += 1;
+        let line = format!("{}\n", request(self.last_id, method, params));
+        if let Some(stdin) = &mut self.process.stdin {
+            // A server that ended already is reported below, with its standard error.
+            let _ = stdin.write_all(line.as_bytes());
+        }
+        loop {
+            let Ok(line) = self.process.read_line() else { return Err(self.no_answer()) };
+            let message: Value = serde_json::from_slice(&line).unwrap_or_default();
+            if message["id"] == self.last_id && message.get("method").is_none() {
+                self.process.deadline = Instant::now() + self.timeout;
+                return Ok(message);
+            }
+        }
+    }
+
+    /// Closes the input; the server answers what it accepted and ends.
+    pub fn end(mut self) -> Result<ExitStatus, ProbeError> {
+        self.process.end().ok_or_else(|| {
+            let message = format!("did not end within {:?} of the end of its input", self.timeout);
+            ProbeError::new(message, "end it yourself")
+        })
+    }
+
+    fn no_answer(&mut self) -> ProbeError {
+        let message = match self.process.end() {
+            Some(status) => format!("ended ({status}) before it answered"),
+            None => format!("did not answer within {:?}", self.timeout),
+        };
+        let message = match self.process.errors() {
+            errors if errors.is_empty() => message,
+            errors => format!("{message}; it wrote: {errors}"),
+        };
+        ProbeError::new(message, "run the command by hand and fix what it reports")
+    }
+}
+
+/// A process with piped streams and a deadline. Dropping it kills it.
+#[derive(Debug)]
+struct ChildProcess {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Vec<u8>>,
+    errors: Receiver<String>,
+    deadline: Instant,
+}
+
+impl ChildProcess {
+    fn start(mut command: Command, timeout: Duration) -> Result<Self, ProbeError> {
+        let deadline = Instant::now() + timeout;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| {
+            ProbeError::new(
+                format!("could not be started: {error}"),
+                "check that the program is there and may be run",
+            )
+        })?;
+        let stdin = child.stdin.take();
+        let (line_sender, lines) = sync_channel(MAX_WAITING_LINES);
+        let (error_sender, errors) = channel();
+        if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
+            thread::spawn(move || read_lines(stdout, &line_sender));
+            thread::spawn(move || drop(error_sender.send(read_errors(stderr))));
+        }
+        Ok(Self { child, stdin, lines, errors, deadline })
+    }
+
+    fn read_line(&self) -> Result<Vec<u8>, RecvTimeoutError> {
+        self.lines.recv_timeout(self.deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Closes standard input and waits; `None` if the process had to be killed.
+    fn end(&mut self) -> Option<ExitStatus> {
+        self.stdin = None;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < self.deadline => thread::sleep(POLL_INTERVAL),
+                _ => break,
+            }
+        }
+        self.kill();
+        None
+    }
+
+    fn errors(&self) -> String {
+        self.errors.recv_timeout(STDERR_TIMEOUT).unwrap_or_default()
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Cuts a line that is too long and reads nothing after it.
+fn read_lines(stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
+    let mut stdout = BufReader::new(stdout);
+    loop {
+        let mut line = Vec::new();
+        let read = stdout.by_ref().take(MAX_ANSWER_BYTES as u64).read_until(b'\n', &mut line);
+        let is_last = read.is_err() || !line.ends_with(b"\n");
+        if line.is_empty() || sender.send(line).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn read_errors(mut stderr: ChildStderr) -> String {
+    let mut bytes = Vec::new();
+    let _ = stderr.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
+    // The rest is read too, so that the process is not blocked.
+    let _ = io::copy(&mut stderr, &mut io::sink());
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    shortened(&lines.join(" | "))
+}
+
+/// Asks the HTTP server at `url` who it is.
+///
+/// Redirects are not followed, and no proxy is used for this machine: both could leak the token.
+pub fn http_server_info(
+    url: &str,
+    token: Option<&str>,
+    timeout: Duration,
+) -> Result<ServerInfo, ProbeError> {
+    let proxy = if is_loopback(url) { None } else { Proxy::try_from_env() };
+    let agent: Agent = Agent::config_builder()
+        .timeout_global(Some(timeout))
+        .max_redirects(0)
+        .http_status_as_error(false)
+        .proxy(proxy)
+        .build()
+        .into();
+    let mut post = agent
+        .post(url)
+        .header("Content-Type", "application/json")
+        .header("Accept", "application/json, text/event-stream");
+    if let Some(token) = token {
+        post = post.header("Authorization", format!("Bearer {token}"));
+    }
+    let body = request(1, "initialize", &initialize_params()).to_string();
+    let mut response = post.send(body).map_err(|error| transport_error(&error, timeout))?;
+    if !response.status().is_success() {
+        return Err(status_error(response.status().as_u16(), token.is_some()));
+    }
+    let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES as u64).read_to_string();
+    let body = body.map_err(|error| transport_error(&error, timeout))?;
+    ServerInfo::from_answer(&parse_body(&body))
+}
+
+/// Whether the host is this machine, independent of any name server.
+pub fn is_loopback(url: &str) -> bool {
+    let Ok(uri) = url.parse::<Uri>() else { return false };
+    let Some(host) = uri.host() else { return false };
+    // Of all names only this one is fixed (RFC 6761).
+    let is_address = |host: &str| host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    host.eq_ignore_ascii_case("localhost")
+        || is_address(host.trim_start_matches('[').trim_end_matches(']'))
+}
+
+pub fn is_encrypted(url: &str) -> bool {
+    url.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https"))
+}
+
+/// The JSON-RPC message of a JSON body or of an event stream.
+fn parse_body(body: &str) -> Value {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
+    let mut events = body.lines().filter_map(|line| parse(line.strip_prefix("data:")?));
+    parse(body).or_else(|| events.find(|message| message["id"] == 1)).unwrap_or_default()
+}
+
+fn status_error(status: u16, has_token: bool) -> ProbeError {
+    let (what, next) = match status {
+        401 if has_token => (
+            "the token is not valid",
+            "it may be revoked, expired or another server's; `reqlore token list` on the server \
+             shows the valid ones, `reqlore token create` makes one",
+        ),
+        401 => ("it wants a token", "give the client one that `reqlore token create` made"),
+        403 => (
+            "it may not be called by this name",
+            "the server takes the names and origins of its settings http.hosts and http.origins; \
+             call it by one of them",
+        ),
+        404 => ("there is no MCP server at this path", "Reqlore's address ends with /api/v1/mcp"),
+        300..=399 => (
+            "it redirects, which was not followed",
+            "put the address into the configuration that it leads to",
+        ),
+        429 => ("it is asked too often", "wait a minute and try again"),
+        500.. => ("it failed", "read the server's log, or that of the proxy before it"),
+        _ => ("it refused", "check that an MCP server is at this address"),
+    };
+    ProbeError::new(format!("answered with status {status}: {what}"), next)
+}
+
+fn transport_error(error: &ureq::Error, timeout: Duration) -> ProbeError {
+    let (message, next) = match error {
+        ureq::Error::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => (
+            "does not listen (connection refused)".to_owned(),
+            "start the server with `reqlore --transport http`, or correct the port",
+        ),
+        ureq::Error::ConnectionFailed => {
+            ("can't be connected to".to_owned(), "start the server, or correct the port")
+        }
+        ureq::Error::HostNotFound => {
+            ("names an unknown host".to_owned(), "correct the name, or check the network")
+        }
+        ureq::Error::Timeout(_) => (
+            format!("did not answer within {timeout:?}"),
+            "check that the server is well, and that no firewall is between",
+        ),
+        ureq::Error::Tls(_) | ureq::Error::Rustls(_) => tls_error(&error.to_string()),
+        ureq::Error::Io(cause)
+            if cause.get_ref().is_some_and(|c| c.to_string().contains("cert")) =>
+        {
+            tls_error(&cause.to_string())
+        }
+        ureq::Error::BodyExceedsLimit(_) => {
+            ("answered too much".to_owned(), "check that an MCP server is at this address")
+        }
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+            ("is not a valid address".to_owned(), "write it as https://HOST/api/v1/mcp")
+        }
+        other => (
+            format!("can't be asked: {}", shortened(&other.to_string())),
+            "check that the server is there, and whether it speaks http or https",
+        ),
+    };
+    ProbeError::new(message, next)
+}
+
+fn tls_error(why: &str) -> (String, &'static str) {
+    (
+        format!("the encrypted connection failed: {}", shortened(why)),
+        "check that the server has a certificate for this name from a known authority, and that \
+         it speaks https",
+    )
+}
+
+fn initialize_params() -> Value {
     json!({
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": { "name": "reqlore", "version": env!("CARGO_PKG_VERSION") }
@@ -51,37 +372,9 @@ fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-impl Hello {
-    /// Reads a whole answer to `initialize`.
-    fn of(answer: &Value) -> Result<Self, NoAnswer> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let result = &answer["result"];
-        let server = &result["serverInfo"];
-        let hello = || {
-            Some(Self {
-                name: text(&server["name"])?,
-                version: text(&server["version"])?,
-                protocol: text(&result["protocolVersion"])?,
-            })
-        };
-        hello().ok_or_else(|| match text(&answer["error"]["message"]) {
-            Some(error) => NoAnswer::new(
-                format!("answered with an error: {}", shortened(&error)),
-                "look at what the server says in its log",
-            ),
-            None => NoAnswer::new(
-                "answered, but not as an MCP server",
-                "look whether this is the right server",
-            ),
-        })
-    }
-}
-
-/// As much of a text as a message can quote.
 fn shortened(text: &str) -> String {
-    const CHARACTERS: usize = 200;
     let text = text.trim();
-    match text.char_indices().nth(CHARACTERS) {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -1,15 +1,12 @@
-//! Servers that are what they should not be, each a few words of a shell.
+//! Servers that do not behave, each a few words of a shell, and HTTP answers.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::Command;
-use std::time::Duration;
 
-use crate::{Hello, NoAnswer, command, url};
+use super::*;
 
-/// Long enough on any machine; nothing here waits for it unless it is to be waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
-const SOON: Duration = Duration::from_millis(200);
+/// Never reached, even on a slow machine.
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(200);
 
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}}"#;
 
@@ -19,73 +16,49 @@ fn shell(script: &str) -> Command {
     command
 }
 
-fn hello(script: &str) -> Result<Hello, NoAnswer> {
-    command::hello(shell(script), PATIENCE)
+fn initialize(script: &str, timeout: Duration) -> Result<ServerInfo, ProbeError> {
+    StdioClient::start(shell(script), timeout)?.initialize()
 }
 
 #[test]
-fn a_server_says_who_it_is_and_ends_with_its_input() {
-    let told = r#"printf '{"jsonrpc":"2.0","method":"notifications/message","params":{}}\n'"#;
-    let hello = hello(&format!("read line; {told}; echo '{ANSWER}'; read line")).unwrap();
-    assert_eq!((&*hello.name, &*hello.version, &*hello.protocol), ("a", "1", "2025-11-25"));
+fn stdio_client_reads_the_answer_after_notifications() {
+    let notification = r#"printf '{"jsonrpc":"2.0","method":"notifications/message"}\n'"#;
+    let script = format!("read line; {notification}; echo '{ANSWER}'; read line");
+    let mut client = StdioClient::start(shell(&script), LONG).unwrap();
+    let server = client.initialize().unwrap();
+    assert_eq!((&*server.name, &*server.version, &*server.protocol), ("a", "1", "2025-11-25"));
+    assert!(!client.end().unwrap().success(), "its input has ended");
 }
 
 #[test]
-fn what_is_no_message_is_told_as_it_was_written() {
-    let error = hello(&format!("echo Listening; read line; echo '{ANSWER}'")).unwrap_err();
-    assert!(error.message.contains("wrote \"Listening\" to standard output"), "{error}");
-    // Also of one that is gone before it is asked.
-    let mut client = command::Client::start(shell("exec 0<&-; echo Listening"), PATIENCE).unwrap();
-    let asked = std::iter::repeat_with(|| client.initialize().unwrap_err()).take(2);
-    let told: Vec<String> = asked.map(|error| error.message).collect();
-    assert!(told[0].contains("wrote \"Listening\"") && told[1].contains("ended"), "{told:?}");
-}
-
-#[test]
-fn the_end_of_a_server_is_told_with_its_first_and_last_words() {
-    let error = hello("for n in 1 2 3 4 5 6 7 8 9; do echo n$n >&2; done; exit 3").unwrap_err();
+fn stdio_client_reports_why_there_is_no_answer() {
+    let error = initialize("echo broken >&2; echo more >&2; exit 3", LONG).unwrap_err();
     assert!(error.message.contains("exit status: 3"), "{error}");
-    assert!(error.message.contains("n1 | n2 | n3 | … | n7 | n8 | n9"), "{error}");
-    let error = command::hello(Command::new("/no/such/program"), PATIENCE).unwrap_err();
+    assert!(error.message.contains("it wrote: broken | more"), "{error}");
+    let error = StdioClient::start(Command::new("/no/such/program"), LONG).unwrap_err();
     assert!(error.message.starts_with("could not be started"), "{error}");
+    let endless = "while :; do printf '{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\\n'; done";
+    for silent in [endless, "exec sleep 1000"] {
+        let error = initialize(silent, SHORT).unwrap_err();
+        assert!(error.message.contains("did not answer within"), "{silent}: {error}");
+    }
+    assert!(initialize("exec cat /dev/zero", LONG).is_err(), "a line has a limit");
 }
 
 #[test]
-fn an_endless_line_and_an_endless_stream_end() {
-    let error = hello("read line; exec cat /dev/zero").unwrap_err();
-    assert!(error.message.contains("to standard output before its answer"), "{error}");
-    let talks = "while :; do printf '{\"jsonrpc\":\"2.0\",\"method\":\"x\"}\\n'; done";
-    let error = command::hello(shell(talks), SOON).unwrap_err();
-    assert!(error.message.contains("did not answer within"), "{error}");
-}
-
-#[test]
-fn what_a_silent_server_started_ends_with_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Its child holds the pipe's other end for as long as it lives.
-    let script = format!("sleep 1000 > '{}' & wait", pipe.display());
-    let silent = std::thread::spawn(move || command::hello(shell(&script), SOON).unwrap_err());
-    let mut nothing = String::new();
-    std::fs::File::open(&pipe).unwrap().read_to_string(&mut nothing).unwrap();
-    assert!(silent.join().unwrap().message.contains("did not answer within"));
-}
-
-#[test]
-fn the_output_of_a_command_is_read_to_its_end() {
-    let output = command::output(shell("echo one; echo two; echo no >&2; exit 1"), PATIENCE);
-    let output = output.unwrap();
-    assert_eq!((output.code, &*output.text, &*output.errors), (Some(1), "one\ntwo\n", "no"));
-    assert_eq!(command::output(shell("exec sleep 1000"), SOON).unwrap().code, None);
+fn output_returns_code_and_both_streams() {
+    let run = |script: &str, timeout| output(shell(script), timeout).unwrap();
+    let both = run("echo one; echo two; echo no >&2; exit 1", LONG);
+    assert_eq!((both.code, &*both.text, &*both.errors), (Some(1), "one\ntwo\n", "no"));
+    assert_eq!(run("exec sleep 1000", SHORT).code, None);
 }
 
 /// A server for one request: what it answers, and what it was asked.
-fn answering(answer: &str) -> (String, std::thread::JoinHandle<String>) {
+fn answering(answer: &str) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let answer = answer.to_owned();
-    let asked = std::thread::spawn(move || {
+    let asked = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let (mut head, mut length) = (String::new(), 0);
@@ -117,10 +90,10 @@ fn with_body(body: &str) -> String {
 }
 
 #[test]
-fn a_server_at_an_address_says_who_it_is_in_either_form() {
+fn http_server_info_reads_json_and_event_streams() {
     for body in [ANSWER.to_owned(), format!("id: 0\ndata:\n\ndata: {ANSWER}\n\n")] {
         let (url, asked) = answering(&with_body(&body));
-        assert_eq!(url::hello(&url, Some("secret"), PATIENCE).unwrap().name, "a");
+        assert_eq!(http_server_info(&url, Some("secret"), LONG).unwrap().name, "a");
         let asked = asked.join().unwrap();
         assert!(asked.to_lowercase().contains("authorization: bearer secret"), "{asked}");
         assert!(asked.contains("\"method\":\"initialize\""), "{asked}");
@@ -128,7 +101,7 @@ fn a_server_at_an_address_says_who_it_is_in_either_form() {
 }
 
 #[test]
-fn each_refusal_has_its_next_step_and_never_the_token() {
+fn each_status_has_a_next_step_without_the_token() {
     for (status, next) in [
         (401, "may be revoked"),
         (403, "http.hosts"),
@@ -136,30 +109,30 @@ fn each_refusal_has_its_next_step_and_never_the_token() {
         (302, "put the address into the configuration"),
         (429, "wait a minute"),
         (502, "the server's log"),
-        (418, "look whether an MCP server"),
+        (418, "check that an MCP server"),
     ] {
         let (url, asked) = answering(&with_status(status));
-        let error = url::hello(&url, Some("secret"), PATIENCE).unwrap_err();
+        let error = http_server_info(&url, Some("secret"), LONG).unwrap_err();
         assert!(error.message.contains(&status.to_string()), "{error}");
         assert!(error.next.contains(next) && !error.to_string().contains("secret"), "{error}");
         asked.join().unwrap();
     }
     let (url, asked) = answering(&with_status(401));
-    assert!(url::hello(&url, None, PATIENCE).unwrap_err().message.contains("wants a token"));
+    assert!(http_server_info(&url, None, LONG).unwrap_err().message.contains("wants a token"));
     asked.join().unwrap();
 }
 
 #[test]
-fn who_can_not_be_reached_or_understood_is_told_apart() {
+fn transport_errors_are_told_apart() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let silent = url::hello(&format!("http://{address}/"), None, SOON).unwrap_err();
+    let silent = http_server_info(&format!("http://{address}/"), None, SHORT).unwrap_err();
     assert!(silent.message.contains("did not answer within"), "{silent}");
     drop(listener);
-    let refused = url::hello(&format!("http://{address}/"), None, PATIENCE).unwrap_err();
+    let refused = http_server_info(&format!("http://{address}/"), None, LONG).unwrap_err();
     assert!(refused.message.contains("connection refused"), "{refused}");
     let (url, asked) = answering("no http at all\r\n\r\n");
-    let no_tls = url::hello(&url.replace("http:", "https:"), None, SOON).unwrap_err();
+    let no_tls = http_server_info(&url.replace("http:", "https:"), None, SHORT).unwrap_err();
     assert!(!no_tls.next.is_empty(), "{no_tls}");
     drop(asked);
     for (body, message) in [
@@ -168,19 +141,19 @@ fn who_can_not_be_reached_or_understood_is_told_apart() {
         (&"x".repeat(2 << 20), "too much"),
     ] {
         let (url, asked) = answering(&with_body(body));
-        let error = url::hello(&url, None, PATIENCE).unwrap_err();
+        let error = http_server_info(&url, None, LONG).unwrap_err();
         assert!(error.message.contains(message), "{error}");
         drop(asked);
     }
-    assert!(url::hello("no address", None, PATIENCE).is_err());
+    assert!(http_server_info("no address", None, LONG).is_err());
 }
 
 #[test]
-fn this_machine_is_known_by_its_addresses() {
+fn is_loopback_accepts_only_this_machine() {
     for here in
         ["http://127.0.0.1:8080/mcp", "http://localhost/", "http://[::1]:1/", "https://127.8.0.1"]
     {
-        assert!(url::is_loopback(here), "{here}");
+        assert!(is_loopback(here), "{here}");
     }
     for away in [
         "http://127.0.0.1.example.org/",
@@ -190,7 +163,7 @@ fn this_machine_is_known_by_its_addresses() {
         "http://0.0.0.0/",
         "no address",
     ] {
-        assert!(!url::is_loopback(away), "{away}");
+        assert!(!is_loopback(away), "{away}");
     }
-    assert!(url::is_encrypted("https://a/") && !url::is_encrypted("http://a/"));
+    assert!(is_encrypted("https://a/") && !is_encrypted("http://a/"));
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use reqlore_probe::NoAnswer;
-use reqlore_probe::command::Client as Pipe;
+use reqlore_probe::{ProbeError, StdioClient};
 use serde_json::{Value, json};
 
 use super::print;
@@ -144,13 +143,13 @@ fn indented(text: &str) -> String {
     text.lines().flat_map(|line| ["   ", line, "\n"]).collect()
 }
 
-fn silent(error: &NoAnswer) -> io::Error {
+fn silent(error: &ProbeError) -> io::Error {
     io::Error::other(format!("the server {}", error.message))
 }
 
 /// The assistant, as far as a demo needs one.
 struct Client {
-    pipe: Pipe,
+    pipe: StdioClient,
     project: Value,
 }
 
@@ -167,7 +166,7 @@ impl Client {
             .env("REQLORE_CACHE", "off")
             .args(["serve", "--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"])
             .arg(folder);
-        let pipe = Pipe::start(command, TIMEOUT).map_err(|error| silent(&error))?;
+        let pipe = StdioClient::start(command, TIMEOUT).map_err(|error| silent(&error))?;
         Ok(Self { pipe, project: json!(folder) })
     }
 

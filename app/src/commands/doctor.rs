@@ -1,41 +1,30 @@
-//! `reqlore doctor`: looks at everything that stands between a person and a working assistant.
+//! `reqlore doctor`: checks everything a working assistant needs, with the next step per finding.
 //!
-//! A finding says what to do next. The traps: it changes nothing, so no storage is opened as a
-//! server opens it, and what it has to start gets an empty folder as its project and is ended. A
-//! wrapper of a person's own is started as it was written, and may do what it likes. And a project
-//! may be somebody else's: what its files name is started only as far as `trust` allows, and asked
-//! only as far as `remote` does.
+//! It changes nothing, and the files of a project, which may be a cloned repository, can't make it
+//! start another program or send a token.
 
+mod client_entry;
 mod clients;
-mod entry;
-mod finding;
 mod git;
-mod http;
-mod instructions;
-mod permissions;
-mod program;
-mod programs;
-mod remote;
-mod search;
-mod settings;
-mod started;
+mod report;
 mod storage;
-mod subject;
-mod trust;
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use reqlore_client_config::Client;
+use reqlore_client_config::{Client, edit::block};
 
 use super::print;
-use crate::config::Config;
+use super::untrusted_text::{agents_md_ignored_by_claude, read};
+use crate::client_environment::{NAME, VERSION, own_program, program_on_path, surroundings};
+use crate::config::{Config, variable};
 use crate::exit::{CommandError, OK, REFUSED};
-use crate::settings::Flags;
-use crate::surroundings::surroundings;
-use clients::Known;
-use finding::{Area, Findings};
-use programs::Programs;
+use crate::settings::{FILE, FILE_VARIABLE, Flags};
+use crate::{composition, telemetry};
+use report::{Area, AreaReport, Report};
+
+const AGENTS_MD: &str = "AGENTS.md";
+const MAX_AGENTS_MD_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -44,74 +33,119 @@ pub(crate) struct Options {
     json: bool,
     /// Also ask servers at addresses that the project's own files name, with the token
     ///
-    /// A repository may name any server. Without this only those are asked that your own files
-    /// name.
+    /// A repository may name any server. Without this only servers in your own files are asked.
     #[arg(long)]
     with_token: bool,
 }
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
-    let mut findings = Findings::default();
-    let around = surroundings(flags);
-    let config = settings::look(flags, &mut findings);
-    let root = config.as_ref().map(|config| config.root.clone());
-    let root = root.or_else(|| around.as_ref().ok().map(|around| around.project.clone()));
+    let mut report = Report::default();
+    let environment = surroundings(flags);
+    let config = check_settings(flags, report.area(Area::Settings));
+    let config_root = config.as_ref().map(|config| config.root.clone());
+    let root = config_root.or_else(|| environment.as_ref().ok().map(|env| env.project.clone()));
     let requirements = config.as_ref().and_then(|config| config.requirements_directory.clone());
     let storage = config.as_ref().map(|config| config.storage.clone());
-    let programs = Programs::find(root.as_deref());
-    program::look(&programs, &mut findings);
+    check_program(report.area(Area::Program));
     if let Some(config) = config {
-        configured(config, &mut findings);
+        storage::check_all(config, &mut report);
     } else {
         for area in [Area::Storage, Area::Search] {
-            findings.note(area, "not looked at, since the settings are wrong", None);
+            report.area(area).note("not checked, because the settings are wrong", "");
         }
     }
-    let is_claude_here = around.as_ref().is_ok_and(|around| Client::ClaudeCode.is_present(around));
-    match around {
-        Ok(around) => {
-            let known = Known { around: &around, programs: &programs, storage };
-            clients::look(&known, options.with_token, &mut findings);
+    let mut has_claude = false;
+    match environment {
+        Ok(environment) => {
+            has_claude = Client::ClaudeCode.is_present(&environment);
+            let area = report.area(Area::Clients);
+            clients::check(&environment, storage.as_ref(), options.with_token, area);
         }
-        Err(failure) => {
-            findings.warning(Area::Clients, "not looked at", &failure.message);
-        }
+        Err(failure) => report.area(Area::Clients).warning("not checked", failure.message),
     }
     if let Some(root) = root {
-        git::look(&root, requirements.as_deref(), &programs, &mut findings);
-        instructions::look(&root, is_claude_here, &mut findings);
+        git::check(&root, requirements.as_deref(), report.area(Area::Git));
+        check_agents_md(&root, has_claude, report.area(Area::Instructions));
     }
-    let shown = if options.json {
-        findings.as_json()?
+    let text = if options.json {
+        report.as_json()?
     } else {
-        findings.as_text(std::io::stdout().is_terminal())
+        report.as_text(std::io::stdout().is_terminal())
     };
-    print(&shown)?;
-    Ok(if findings.has_problems() { REFUSED } else { OK })
+    print(&text)?;
+    Ok(if report.has_problems() { REFUSED } else { OK })
 }
 
-/// What can be told only where the settings are right.
-fn configured(mut config: Config, findings: &mut Findings) {
-    permissions::look(&config, findings);
-    search::look(&config, findings);
-    // From here on nothing is to be kept of what is read.
-    config.cache = None;
-    "off".clone_into(&mut config.model);
-    let store = storage::look(&config, findings);
-    if let Some(other) = config.overlooked() {
-        let next = format!("`reqlore doctor --storage {}` looks at that one", other.name());
-        let message = format!("{other} is there too, and nothing reads it by default");
-        findings.note(Area::Storage, message, Some(&next));
+fn check_settings(flags: &Flags, mut report: AreaReport<'_>) -> Option<Config> {
+    let config = match resolve_config(flags) {
+        Ok(config) => config,
+        Err(failure) => {
+            let next = "fix that; `reqlore --print-config` shows each setting, its value and its \
+                        source";
+            report.problem(failure.message, next);
+            return None;
+        }
+    };
+    let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(Into::into));
+    let usual = config.root.join(FILE);
+    let source = match named.or_else(|| usual.symlink_metadata().is_ok().then_some(usual)) {
+        Some(file) => format!("{} is used", file.display()),
+        None => format!("there is no {FILE}; flags, environment and defaults are used"),
+    };
+    report.ok(format!("the root is {}; {source}", config.root.display()));
+    Some(config)
+}
+
+/// The settings, with everything that a server validates before it starts.
+fn resolve_config(flags: &Flags) -> Result<Config, CommandError> {
+    let config = Config::resolve(flags)?;
+    telemetry::targets(&config.log)?;
+    composition::check_files(&config)?;
+    Ok(config)
+}
+
+fn check_program(mut report: AreaReport<'_>) {
+    let own = own_program().unwrap_or_default();
+    report.ok(format!("{NAME} {VERSION}, {}", own.display()));
+    let Some(named) = program_on_path(NAME) else {
+        let folder = own.parent().unwrap_or(Path::new("")).display();
+        return report.warning(
+            format!("no {NAME} on PATH: clients that start it by its name don't find it"),
+            format!("add {folder} to PATH, or install it with `npm install --global {NAME}`"),
+        );
+    };
+    if named.canonicalize().is_ok_and(|named| named == own) {
+        return report.ok(format!("`{NAME}` on PATH is this program"));
     }
-    http::look(&config, store.as_ref(), findings);
+    let named = named.display();
+    report.note(
+        format!("`{NAME}` on PATH is {named}, not this program; it was not started"),
+        format!("clients start that one; `{named} --version` shows its version"),
+    );
 }
 
-/// A path as people know it.
-fn shown(path: &Path) -> String {
-    path.display().to_string()
-}
-
-/// The whole path of this program.
-fn own() -> Option<PathBuf> {
-    std::env::current_exe().ok().and_then(|own| own.canonicalize().ok())
+fn check_agents_md(root: &Path, has_claude: bool, mut report: AreaReport<'_>) {
+    let next = "`reqlore init` adds a few lines to it that tell an assistant when to call the \
+                server";
+    let text = match read(&root.join(AGENTS_MD), MAX_AGENTS_MD_BYTES) {
+        Ok(Some(text)) => text,
+        Ok(None) => return report.note(format!("the project's root has no {AGENTS_MD}"), next),
+        Err(error) => {
+            let next = "make it a file that you can read, as text";
+            return report.warning(format!("{AGENTS_MD}: {error}"), next);
+        }
+    };
+    match block::find(&text) {
+        Ok(Some(_)) => {
+            report.ok("it mentions Reqlore");
+            if has_claude && let Some([message, next]) = agents_md_ignored_by_claude(root) {
+                report.warning(message, next);
+            }
+        }
+        Ok(None) => report.note("it does not mention Reqlore", next),
+        Err(error) => report.warning(
+            format!("its block for Reqlore is broken: {error}"),
+            "correct the markers by hand, then run `reqlore init`",
+        ),
+    }
 }

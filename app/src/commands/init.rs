@@ -28,10 +28,10 @@ use reqlore_client_config::{Client, Scope, Surroundings};
 
 use super::demo::SNIPPET;
 use super::print;
+use crate::client_environment::surroundings;
 use crate::config::state;
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::Flags;
-use crate::surroundings::surroundings;
 use beginning::Folder;
 use consent::Consent;
 use plan::{Change, Outcome, Plan};

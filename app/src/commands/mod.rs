@@ -12,11 +12,11 @@ pub(crate) mod init;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 mod moving;
-mod others;
 pub(crate) mod restore;
 pub(crate) mod serve;
 mod table;
 pub(crate) mod token;
+mod untrusted_text;
 pub(crate) mod user;
 
 use std::io::{self, Write};

@@ -1,303 +1,388 @@
-//! The clients: do they know this server, and does what they know work?
+//! Checks the clients' entries for this server.
+//!
+//! A project's files may come from a cloned repository. So only this very program is started, with
+//! the entry's arguments but in an empty folder, and an address in a project's file is asked, and
+//! sent a token, only with `--with-token`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use reqlore_client_config::{Client, Place, Scope, Server, Surroundings, edit};
-use reqlore_domain::identity::token;
-use reqlore_probe::{Hello, NoAnswer};
+use reqlore_domain::identity::{Presented, token};
+use reqlore_probe::{ProbeError, ServerInfo, StdioClient};
 use serde_json::Value;
 
-use super::entry::{Entry, Token, all_texts, is_disabled, misread};
-use super::finding::{Area, Findings};
-use super::programs::Programs;
-use super::subject::Subject;
-use super::trust::{self, Verdict};
-use super::{remote, settings, shown, started};
-use crate::commands::others::read;
+use super::client_entry::{self, ClientEntry, CommandEntry, TokenSource};
+use super::report::AreaReport;
+use crate::client_environment::{
+    NAME, VERSION, is_program, isolated_server, own_program, program_on_path,
+};
+use crate::commands::untrusted_text::{read, shell_word};
+use crate::config::variable;
 use crate::settings::Flags;
 use crate::storage::Storage;
 
-/// A file is never longer, in bytes. Some clients keep all that they ever did in a person's.
-const MOST_OF_PROJECT: u64 = 4 << 20;
-const MOST_OF_USER: u64 = 256 << 20;
+/// Some clients keep their whole history in the user's file.
+const MAX_PROJECT_BYTES: u64 = 4 << 20;
+const MAX_USER_BYTES: u64 = 256 << 20;
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A project's file may name no other variables.
+const TOKEN_VARIABLE_PREFIX: &str = "REQLORE_";
 
-/// What is known before a client is looked at.
-pub(super) struct Known<'a> {
-    pub(super) around: &'a Surroundings,
-    pub(super) programs: &'a Programs,
-    /// The storage that was looked at; `None` where the settings are wrong.
-    pub(super) storage: Option<Storage>,
-}
-
-pub(super) fn look(known: &Known<'_>, with_token: bool, findings: &mut Findings) {
-    let mut clients = Clients {
-        known,
-        with_token,
-        findings,
-        answers: BTreeMap::default(),
-        told: BTreeSet::default(),
-    };
+/// `storage` is the one that was checked; `None` if the settings are wrong.
+pub(super) fn check(
+    environment: &Surroundings,
+    storage: Option<&Storage>,
+    with_token: bool,
+    report: AreaReport<'_>,
+) {
+    let other_storages = BTreeSet::new();
+    let mut check = ClientCheck { environment, storage, with_token, report, other_storages };
     let mut is_any = false;
     for client in Client::ALL {
-        let configured = [Scope::Project, Scope::User].map(|scope| clients.look(client, scope));
-        is_any |= configured.contains(&true);
-        if !configured.contains(&true) && client.is_present(known.around) {
+        let configured = [Scope::Project, Scope::User].map(|scope| check.check_file(client, scope));
+        if configured.contains(&true) {
             is_any = true;
-            clients.findings.note(
-                Area::Clients,
+        } else if client.is_present(environment) {
+            is_any = true;
+            check.report.note(
                 format!("{} is here, and does not know this server", client.title()),
-                Some(&format!("`reqlore init --client {client}` tells it")),
+                format!("`reqlore init --client {client}` configures it"),
             );
         }
     }
     if !is_any {
-        let next = "`reqlore init --client NAME` writes for one that is not found; `reqlore init \
-                    --help` says more";
-        findings.note(Area::Clients, "no client was found", Some(next));
+        let next = "`reqlore init --client NAME` writes for one that is not found; see `reqlore \
+                    init --help`";
+        check.report.note("no client was found", next);
     }
 }
 
-/// A program with the words before its arguments, or with all of them.
-type Started = (PathBuf, Vec<String>);
-
-struct Clients<'a> {
-    known: &'a Known<'a>,
+struct ClientCheck<'a> {
+    environment: &'a Surroundings,
+    storage: Option<&'a Storage>,
     with_token: bool,
-    findings: &'a mut Findings,
-    /// What was started once is not started again.
-    answers: BTreeMap<Started, Result<Hello, NoAnswer>>,
-    /// Storages that some client's server keeps documents in, and that were not looked at.
-    told: BTreeSet<String>,
+    report: AreaReport<'a>,
+    /// Storages of entries that were not checked; each is reported once.
+    other_storages: BTreeSet<String>,
 }
 
-impl Clients<'_> {
-    /// Is there anything to be said of this client's file?
-    fn look(&mut self, client: Client, scope: Scope) -> bool {
-        let Ok(Place { file, slot, starts_in_project }) = client.place(scope, self.known.around)
+/// One entry of one client.
+struct Subject<'a> {
+    client: Client,
+    scope: Scope,
+    file: &'a Path,
+    starts_in_project: bool,
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.client.title(), self.file.display())
+    }
+}
+
+impl Subject<'_> {
+    /// The command that writes a correct entry.
+    fn init(&self) -> String {
+        let scope = if self.scope == Scope::Project { "project" } else { "user" };
+        format!("`reqlore init --client {} --scope {scope}`", self.client)
+    }
+}
+
+impl ClientCheck<'_> {
+    /// Returns whether the client has a file that mentions this server.
+    fn check_file(&mut self, client: Client, scope: Scope) -> bool {
+        let Ok(Place { file, slot, starts_in_project }) = client.place(scope, self.environment)
         else {
             return false;
         };
-        // What lies in the project is the project's, whoever calls it his or links to it.
-        let project = &self.known.around.project;
+        // A file in the project is the project's, even if it is the user's or a link to it.
+        let project = &self.environment.project;
         let is_inside = file.starts_with(project)
             || file.canonicalize().is_ok_and(|file| file.starts_with(project));
         let scope = if is_inside { Scope::Project } else { scope };
-        let named = shown(&file);
-        let of = Subject { client, scope, file: &named, starts_in_project };
-        let most = if is_inside { MOST_OF_PROJECT } else { MOST_OF_USER };
-        let text = match read(&file, most) {
+        let of = Subject { client, scope, file: &file, starts_in_project };
+        let text = match read(&file, if is_inside { MAX_PROJECT_BYTES } else { MAX_USER_BYTES }) {
             Ok(Some(text)) => text,
             Ok(None) => return false,
             Err(error) => {
-                let message = format!("{of}: the file can't be read: {error}");
                 let next = "make it a file that you can read, as text";
-                self.findings.warning(Area::Clients, message, next);
+                self.report.warning(format!("{of}: {error}"), next);
                 return true;
             }
         };
         match edit::find(&text, slot) {
-            Ok(Some(value)) => self.entry(&of, &value),
+            Ok(Some(value)) => self.check_entry(&of, &value),
             Ok(None) => return false,
             Err(error) => {
                 let message = format!("{of}: the client can't read it: {error}");
-                self.findings.problem(Area::Clients, message, "mend the file by hand");
+                self.report.problem(message, "correct the file by hand");
             }
         }
         true
     }
 
-    fn entry(&mut self, of: &Subject<'_>, value: &Value) {
-        if all_texts(value).iter().any(|text| text.contains(token::PREFIX)) {
-            self.findings.problem(
-                Area::Clients,
-                format!("{of}: a token stands in the file, for all who may read it"),
-                &format!(
+    fn check_entry(&mut self, of: &Subject<'_>, value: &Value) {
+        let fixes = format!("{} fixes it", of.init());
+        if client_entry::all_texts(value).iter().any(|text| text.contains(token::PREFIX)) {
+            self.report.problem(
+                format!("{of}: the file contains a token, readable by all who may read the file"),
+                format!(
                     "make a new one with `reqlore token rotate ID`, put it into a variable, and \
                      run {} with --transport http --url URL",
                     of.init()
                 ),
             );
         }
-        if is_disabled(value) {
-            let next = "the client does not start it until you switch it on there";
-            let message = format!("{of}: the entry is switched off");
-            return self.findings.note(Area::Clients, message, Some(next));
+        if client_entry::is_disabled(value) {
+            let next = "the client does not start it until you enable it there";
+            return self.report.note(format!("{of}: the entry is disabled"), next);
         }
-        let entry = Entry::read(value);
-        if !self.is_readable(of, value, &entry) {
-            return;
+        let entry = ClientEntry::parse(value);
+        let server = match &entry {
+            // With an argument, so that the wanted entry has a list of them.
+            ClientEntry::Command(CommandEntry { program, .. }) => {
+                Server::Command { program: program.clone(), arguments: vec!["serve".to_owned()] }
+            }
+            ClientEntry::Url { url, .. } => {
+                Server::Url { url: url.clone(), token_variable: "REQLORE_TOKEN".to_owned() }
+            }
+            ClientEntry::Unknown => {
+                let message = format!("{of}: the entry names no command and no address");
+                return self.report.problem(message, fixes);
+            }
+        };
+        if let Ok(wanted) = of.client.entry(&server) {
+            if let Some(wrong) = client_entry::wrong_type(of.client, value, &wanted.set) {
+                return self.report.problem(format!("{of}: {wrong}"), fixes);
+            }
+            let needs_type = of.client == Client::OpenCode || matches!(server, Server::Url { .. });
+            if needs_type && wanted.set.contains_key("type") && value.get("type").is_none() {
+                let message = format!("{of}: the entry has no `type`; the client may ignore it");
+                self.report.note(message, format!("{} writes it", of.init()));
+            }
         }
         match entry {
-            Entry::Command { program, arguments, variables } => {
-                self.command(of, &program, &arguments, &variables);
-            }
-            Entry::Url { url, token } => {
-                remote::look(of, &url, &token, self.with_token, self.findings);
-            }
-            Entry::Unknown => self.findings.problem(
-                Area::Clients,
-                format!("{of}: the entry names no command and no address"),
-                &format!("{} mends it", of.init()),
-            ),
+            ClientEntry::Command(command) => self.check_command(of, &command),
+            ClientEntry::Url { url, token } => self.check_url(of, &url, &token),
+            ClientEntry::Unknown => {}
         }
     }
 
-    /// Does the client read it as it was read here? `init` writes what it wants.
-    fn is_readable(&mut self, of: &Subject<'_>, value: &Value, entry: &Entry) -> bool {
-        let server = match entry {
-            // Any argument, so that there is a list of them.
-            Entry::Command { program, .. } => {
-                Server::Command { program: program.clone(), arguments: vec!["serve".to_owned()] }
-            }
-            Entry::Url { url, token } => {
-                let name = if let Token::Variable(name) = token { name } else { "REQLORE_TOKEN" };
-                Server::Url { url: url.clone(), token_variable: name.to_owned() }
-            }
-            Entry::Unknown => return true,
+    fn check_command(&mut self, of: &Subject<'_>, command: &CommandEntry) {
+        let program = &command.program;
+        let foreign = command.foreign_variables();
+        if of.scope == Scope::Project && !foreign.is_empty() {
+            let message = format!("{of}: it sets {} for its program", foreign.join(", "));
+            let next = "a client sets them, and some variables make a program start others; check \
+                        that you want that";
+            self.report.warning(message, next);
+        }
+        let own = own_program().unwrap_or_default();
+        let path = Path::new(program);
+        // The project decides which program a relative path means.
+        let is_relative_path = program.contains('/') && !path.is_absolute();
+        let found = match path {
+            path if path.is_absolute() => Some(path.to_owned()).filter(|path| is_program(path)),
+            _ if is_relative_path => None,
+            _ => program_on_path(program),
         };
-        // Zed once had one more level.
-        let is_older = of.client == Client::Zed && value["command"].is_object();
-        let Ok(wanted) = of.client.entry(&server) else { return true };
-        if let Some(wrong) = misread(value, &wanted.set).filter(|_| !is_older) {
-            let next = format!("{} mends it", of.init());
-            self.findings.problem(Area::Clients, format!("{of}: {wrong}"), &next);
+        let is_own = found.as_ref().is_some_and(|path| path.canonicalize().is_ok_and(|p| p == own));
+        let arguments = if is_own { Some(&*command.arguments) } else { command.own_arguments() };
+        if let Some(arguments) = arguments
+            && !self.check_arguments(of, command, arguments)
+        {
+            return;
+        }
+        if found.is_none() && !is_relative_path {
+            let message = format!("{of}: there is no program {program:?}");
+            return self.report.problem(message, format!("install it, or run {}", of.init()));
+        }
+        if !is_own {
+            return self.report_untried(of, command);
+        }
+        match start(&own, &command.arguments) {
+            Ok(server) => {
+                self.check_server(of, &format!("`{program}` starts and answers"), &server)
+            }
+            Err(error) => {
+                self.report.problem(format!("{of}: `{program}` {}", error.message), error.next);
+            }
+        }
+    }
+
+    fn report_untried(&mut self, of: &Subject<'_>, command: &CommandEntry) {
+        let message = format!("{of}: `{}` was not tried, it is not this program", command.program);
+        let words = std::iter::once(&command.program).chain(&command.arguments);
+        let words = words.map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
+        let next = format!("to try it by hand: `{words} </dev/null` has to end without an error");
+        if of.scope == Scope::Project && command.own_arguments().is_none() {
+            let next = format!(
+                "a project's file may start anything: check it before your client starts it; {} \
+                 makes it start Reqlore; {next}",
+                of.init()
+            );
+            return self.report.warning(message, next);
+        }
+        self.report.note(message, next);
+    }
+
+    /// Returns whether a server would start with these arguments.
+    fn check_arguments(
+        &mut self,
+        of: &Subject<'_>,
+        command: &CommandEntry,
+        arguments: &[String],
+    ) -> bool {
+        let flags = command.flags(arguments);
+        if let Err(wrong) = flags.and_then(|flags| self.check_storage(of, flags)) {
+            let message = format!("{of}: its arguments are wrong: {wrong}");
+            self.report.problem(message, format!("{} fixes it", of.init()));
             return false;
         }
-        // Most take a command without it.
-        let has_type = value.get("type").is_some() || !wanted.set.contains_key("type");
-        if !has_type && (of.client == Client::OpenCode || matches!(entry, Entry::Url { .. })) {
-            let message =
-                format!("{of}: the entry has no `type`, without which the client may not take it");
-            let next = format!("{} writes it", of.init());
-            self.findings.note(Area::Clients, message, Some(&next));
+        if !of.starts_in_project && !command.names_root() {
+            self.report.warning(
+                format!("{of}: it does not say which project it serves"),
+                format!(
+                    "{} starts servers in no particular folder; {} names the project",
+                    of.client.title(),
+                    of.init()
+                ),
+            );
         }
         true
     }
 
-    /// Would a server start with these settings, and is its storage the one that was looked at?
-    fn settings(&mut self, of: &Subject<'_>, flags: Flags) -> Result<(), String> {
-        let Some(looked_at) = &self.known.storage else { return Ok(()) };
-        let words = words(&flags);
-        let storage = settings::storage_of(flags, &self.known.around.project)?;
-        // Clients mostly agree; once is enough.
-        if storage != *looked_at && self.told.insert(storage.to_string()) {
-            let message = format!("{of}: it serves {storage}, which was not looked at here");
-            let next = format!("`reqlore doctor{words}` looks at it");
-            self.findings.note(Area::Clients, message, Some(&next));
+    /// Notes a storage other than the checked one. The error says why a server would not start.
+    fn check_storage(&mut self, of: &Subject<'_>, mut flags: Flags) -> Result<(), String> {
+        let Some(checked) = self.storage else { return Ok(()) };
+        let hint = storage_flags(&flags);
+        let project = &self.environment.project;
+        // A client replaces a variable by the project's folder.
+        let root = flags.root.take().filter(|root| !root.to_string_lossy().contains("${"));
+        flags.root = Some(root.map_or_else(|| project.clone(), |root| project.join(root)));
+        if let Some(file) = &mut flags.config {
+            let path = project.join(&*file);
+            if !path.is_file() {
+                return Err(format!("--config {} is not a file", file.display()));
+            }
+            *file = path;
+        }
+        let config = super::resolve_config(&flags).map_err(|error| error.message)?;
+        let storage = config.storage;
+        if storage != *checked && self.other_storages.insert(storage.to_string()) {
+            let message = format!("{of}: it serves {storage}, which was not checked here");
+            self.report.note(message, format!("`reqlore doctor{hint}` checks it"));
         }
         Ok(())
     }
 
-    /// Do its arguments serve what the person wants? Where a server would not start with them, no.
-    fn serves(
-        &mut self,
-        of: &Subject<'_>,
-        arguments: &[String],
-        variables: &[(String, String)],
-    ) -> bool {
-        let flags = trust::settings_of(arguments, variables);
-        if let Err(wrong) = flags.and_then(|flags| self.settings(of, flags)) {
-            let message = format!("{of}: its arguments are wrong: {wrong}");
-            let next = format!("{} mends it", of.init());
-            self.findings.problem(Area::Clients, message, &next);
-            return false;
+    fn check_server(&mut self, of: &Subject<'_>, how: &str, server: &ServerInfo) {
+        let ServerInfo { name, version, .. } = server;
+        let message = format!("{of}: {how} as {name} {version}");
+        if name != NAME {
+            self.report.warning(message, "check that this entry is meant to be another server");
+        } else if version != VERSION {
+            self.report
+                .warning(format!("{message}, and this is {VERSION}"), "update the older one");
+        } else {
+            self.report.ok(message);
         }
-        if !of.starts_in_project && !trust::names_root(arguments, variables) {
-            let message = format!("{of}: it does not say which project it serves");
-            let next = format!(
-                "{} starts servers in no folder in particular; {} names the project",
-                of.client.title(),
-                of.init()
+    }
+
+    fn check_url(&mut self, of: &Subject<'_>, url: &str, token: &TokenSource) {
+        // The query may contain a key.
+        let shown =
+            url.split_once('?').map_or_else(|| url.to_owned(), |(url, _)| format!("{url}?…"));
+        if !reqlore_probe::is_loopback(url) && !reqlore_probe::is_encrypted(url) {
+            return self.report.problem(
+                format!("{of}: {shown} is not encrypted; anyone on the way could read the token"),
+                "put a proxy with TLS in front of the server, and use its https:// address",
             );
-            self.findings.warning(Area::Clients, message, &next);
         }
-        true
-    }
-
-    fn command(
-        &mut self,
-        of: &Subject<'_>,
-        program: &str,
-        arguments: &[String],
-        variables: &[(String, String)],
-    ) {
-        let programs = self.known.programs;
-        let foreign = trust::foreign(variables);
-        if of.scope == Scope::Project && !foreign.is_empty() {
-            let message = format!("{of}: it sets {} for what it starts", foreign.join(", "));
-            let next = "they were left out here, but a client sets them, and some variables make a \
-                        program start others; look whether you want that";
-            self.findings.warning(Area::Clients, message, next);
+        // Even on this machine: any local user may listen on a port.
+        if of.scope == Scope::Project && !self.with_token {
+            return self.report.note(
+                format!("{of}: {shown} was not asked, because the project chose it, not you"),
+                "if you know that server, `reqlore doctor --with-token` asks it",
+            );
         }
-        let (key, answer) = match trust::judge(program, arguments, of.scope, programs) {
-            Verdict::Ours { program, before, arguments } => {
-                if !self.serves(of, &arguments, variables) {
-                    return;
+        let token = match token {
+            TokenSource::Variable(name) => match token_from_environment(of, name) {
+                Ok(token) => Some(token),
+                Err([why, next]) => {
+                    return self
+                        .report
+                        .warning(format!("{of}: {shown} was not asked: {why}"), next);
                 }
-                let key = (program, before);
-                let known = self.answers.get(&key).cloned();
-                let answer = known.unwrap_or_else(|| started::ours(programs, &key.0, &key.1));
-                (key, answer)
+            },
+            TokenSource::Input => {
+                let why = "because the client asks its user for the token";
+                return self.report.note(format!("{of}: {shown} was not asked, {why}"), "");
             }
-            Verdict::Theirs { .. } if is_open(arguments, variables) => {
-                let message = format!(
-                    "{of}: `{program}` was not started, since only the client knows what ${{…}} is"
-                );
-                return self.findings.note(Area::Clients, message, None);
-            }
-            Verdict::Theirs { program } => {
-                let answer = started::theirs(programs, &program, arguments, variables);
-                ((program, arguments.to_vec()), answer)
-            }
-            Verdict::Absent => {
-                let message = format!("{of}: there is no program {program:?}");
-                let next = format!("install it, or run {}", of.init());
-                return self.findings.problem(Area::Clients, message, &next);
-            }
-            Verdict::Refused(why) => {
-                let message = format!("{of}: {program:?} was not started: {why}");
-                let next = format!(
-                    "look at the file before you let a client start that; {} makes it start \
-                     Reqlore",
-                    of.init()
-                );
-                return self.findings.warning(Area::Clients, message, &next);
-            }
+            TokenSource::None => None,
         };
-        match &answer {
-            Ok(hello) => of.judge(&format!("`{program}` starts and answers"), hello, self.findings),
+        match reqlore_probe::http_server_info(url, token.as_deref(), TIMEOUT) {
+            Ok(server) => self.check_server(of, &format!("{shown} answers"), &server),
             Err(error) => {
-                let message = format!("{of}: `{program}` {}", error.message);
-                self.findings.problem(Area::Clients, message, &error.next);
+                self.report.problem(format!("{of}: {shown} {}", error.message), error.next);
             }
         }
-        self.answers.insert(key, answer);
     }
 }
 
-/// Does it leave something to the client?
-fn is_open(arguments: &[String], variables: &[(String, String)]) -> bool {
-    let mut texts = arguments.iter().chain(variables.iter().map(|(_, value)| value));
-    texts.any(|text| text.contains("${"))
+/// Starts this program with the entry's arguments in an empty folder.
+fn start(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
+    let folder = tempfile::Builder::new().prefix("reqlore-doctor-").tempdir();
+    let folder = folder.map_err(|error| ProbeError {
+        message: format!("was not started: no temporary folder could be made ({error})"),
+        next: "set TMPDIR to a folder that you may write to".to_owned(),
+    })?;
+    let mut command = isolated_server(own, &client_entry::isolated(arguments), folder.path());
+    command.current_dir(folder.path());
+    let mut client = StdioClient::start(command, TIMEOUT)?;
+    let server = client.initialize()?;
+    client.end()?;
+    Ok(server)
 }
 
-/// The flags that say where documents are kept, as a shell reads them. What only the client knows
-/// is the project, where they are used.
-fn words(flags: &Flags) -> String {
-    let path = |path: &Option<PathBuf>| path.as_deref().map(shown);
-    let all = [
+/// The token, or why there is none and the next step.
+fn token_from_environment(of: &Subject<'_>, name: &str) -> Result<String, [String; 2]> {
+    if of.scope == Scope::Project && !name.starts_with(TOKEN_VARIABLE_PREFIX) {
+        return Err([
+            format!("it wants the variable {name}, which is not one of Reqlore's"),
+            format!("check {}: its author may want another secret of yours", of.file.display()),
+        ]);
+    }
+    let Some(value) = variable(name) else {
+        return Err([
+            format!("the variable {name} is not set here"),
+            format!("set {name} to the token where the client is started, and here"),
+        ]);
+    };
+    if Presented::parse(&value).is_none() {
+        return Err([
+            format!("the value of the variable {name} is not a token of Reqlore"),
+            format!("set {name} to what `reqlore token create` printed"),
+        ]);
+    }
+    Ok(value)
+}
+
+/// The flags that decide where documents are, without values that only the client knows.
+fn storage_flags(flags: &Flags) -> String {
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let mut text = String::new();
+    for (flag, value) in [
         ("--root", path(&flags.root)),
         ("--storage", flags.storage.clone()),
         ("--config", path(&flags.config)),
-    ];
-    let is_plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "-_./:@".contains(c));
-    let word = |(flag, value): (&str, Option<String>)| match value? {
-        plain if is_plain(&plain) => Some(format!(" {flag} {plain}")),
-        other => Some(format!(" {flag} '{}'", other.replace('\'', r"'\''"))),
-    };
-    let is_known = |(_, value): &(&str, Option<String>)| {
-        value.as_ref().is_some_and(|value| !value.contains("${"))
-    };
-    all.into_iter().filter(is_known).filter_map(word).collect()
+    ] {
+        if let Some(value) = value.filter(|value| !value.contains("${")) {
+            text += &format!(" {flag} {}", shell_word(&value));
+        }
+    }
+    text
 }

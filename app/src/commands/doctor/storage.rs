@@ -1,18 +1,30 @@
-//! The storage: which one, whether it opens, what is in it, and what `reqlore check` would say.
+//! Checks of a configured server: storage, search index, permissions and, over HTTP, its users.
 
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_application::check::check;
+use reqlore_application::check;
 use reqlore_domain::document::Kind;
+use reqlore_domain::identity::{Role, Token, User};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::documents::Filter;
+use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::documents::{Filter, StoreError};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use reqlore_search::outside::{self, Kept};
+use reqlore_storage_fs::check_writable;
 use reqlore_storage_sled::outside::Outside;
 
-use super::finding::{Area, Findings};
+use super::report::{Area, AreaReport, Report};
+use crate::clock::SystemClock;
 use crate::composition::{self, Found};
 use crate::config::Config;
-use crate::storage::Storage;
+use crate::exit::CommandError;
+use crate::models;
+use crate::storage::{LOCAL, Storage};
 
 const COUNTED: [(&str, &[Kind]); 4] = [
     ("sections", &[Kind::Section]),
@@ -20,82 +32,94 @@ const COUNTED: [(&str, &[Kind]); 4] = [
     ("entities", &[Kind::Entity]),
     ("configurations of docsets", &[Kind::Docsets]),
 ];
+const FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
+/// The private entries of [`LOCAL`].
+const PRIVATE: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
+const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// The storage, if it could be opened to be read.
-pub(super) fn look(config: &Config, findings: &mut Findings) -> Option<Arc<dyn Store>> {
+pub(super) fn check_all(mut config: Config, report: &mut Report) {
+    check_permissions(&config, report.area(Area::Permissions));
+    check_model(&config, report.area(Area::Search));
+    check_index(&config, report.area(Area::Search));
+    // The checks that follow must not write a cache.
+    config.cache = None;
+    "off".clone_into(&mut config.model);
+    let mut area = report.area(Area::Storage);
+    let store = check_storage(&config, &mut area);
+    if let Some(other) = config.overlooked() {
+        area.note(
+            format!("{other} also exists, and is not used by default"),
+            format!("`reqlore doctor --storage {}` checks that one", other.name()),
+        );
+    }
+    check_http(&config, store.as_ref(), report.area(Area::Http));
+}
+
+/// Returns the storage if it can be read without being changed.
+fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn Store>> {
     let storage = &config.storage;
     match composition::look(config) {
         Err(failure) => {
-            // What says where it is, and what to do, needs no more than another way.
+            // The message may begin with the path, which is in the name of the storage too.
             let place = format!("{}: ", storage.place().display());
             let message = failure.message.strip_prefix(&place).unwrap_or(&failure.message);
-            let next = "until then no server can use it; --storage names another place";
-            findings.problem(Area::Storage, format!("{storage}: {message}"), next);
+            let next = "until this is fixed no server can use it; --storage names another place";
+            report.problem(format!("{storage}: {message}"), next);
         }
-        Ok(Found::Absent) => findings.note(
-            Area::Storage,
-            format!("{storage} is not there yet"),
-            Some("the server makes it when it starts; nothing is to be done"),
+        Ok(Found::Absent) => report.note(
+            format!("{storage} does not exist yet"),
+            "the server creates it when it starts; nothing to do",
         ),
-        Ok(Found::Older { schema, newest }) => findings.note(
-            Area::Storage,
+        Ok(Found::Older { schema, newest }) => report.note(
             format!(
-                "{storage} has schema {schema}, or was written by an older version; what is in it \
-                 was not looked at"
+                "{storage} has schema {schema}, or was written by an older version; its content \
+                 was not checked"
             ),
-            Some(&format!(
-                "the next server or command that opens it brings it to schema {newest}, and keeps \
-                 a copy beside it where the schema changes"
-            )),
+            format!(
+                "the next server or command that opens it migrates it to schema {newest}, and \
+                 keeps a copy beside it if the schema changes"
+            ),
         ),
-        Ok(Found::Unsettled) => findings.note(
-            Area::Storage,
-            format!("{storage} was not looked at: a change is being made, or was cut short"),
-            Some("the next server or command that opens it puts it in order"),
+        Ok(Found::Unsettled) => report.note(
+            format!("{storage} was not checked: a change is in progress, or was interrupted"),
+            "the next server or command that opens it recovers it",
         ),
-        Ok(Found::Closed(outside)) => closed(storage, outside, findings),
+        Ok(Found::Closed(Outside::Served { process })) => {
+            let process =
+                process.map_or("another process".to_owned(), |id| format!("process {id}"));
+            report.note(
+                format!("{storage} is served by {process}; its content was not checked"),
+                "sled is for one process: a second client can't use it meanwhile; `--storage \
+                 sqlite` serves several",
+            );
+        }
+        Ok(Found::Closed(Outside::Free)) => {
+            report.ok(format!("{storage} exists, and no process has it open"));
+            let message = "its content was not checked, because opening sled changes its files";
+            report.note(message, "`reqlore check` checks it");
+        }
+        Ok(Found::Closed(Outside::Unfinished)) => report.note(
+            format!("the creation of {storage} was not finished"),
+            "the server finishes it when it starts; nothing to do",
+        ),
         Ok(Found::Open { store, schema }) => {
-            inside(config, &store, schema, findings);
+            if let Err(failure) = check_content(config, &store, schema, report) {
+                let next = "fix that, and run `reqlore doctor` again";
+                report.problem(format!("{storage}: {}", failure.message), next);
+            }
             return Some(store);
         }
     }
     None
 }
 
-fn closed(storage: &Storage, outside: Outside, findings: &mut Findings) {
-    match outside {
-        Outside::Served { process } => {
-            let process =
-                process.map_or("another process".to_owned(), |id| format!("process {id}"));
-            findings.note(
-                Area::Storage,
-                format!("{storage} is served by {process}; what is in it was not looked at"),
-                Some(
-                    "sled is for one process: a second client can't use it meanwhile; `--storage \
-                     sqlite` serves several",
-                ),
-            );
-        }
-        Outside::Free => {
-            findings.ok(Area::Storage, format!("{storage} is there, and nobody has it open"));
-            findings.note(
-                Area::Storage,
-                "what is in it was not looked at, since opening sled changes its files",
-                Some("`reqlore check` looks"),
-            );
-        }
-        Outside::Unfinished => findings.note(
-            Area::Storage,
-            format!("{storage} was not finished being made"),
-            Some("the server finishes it when it starts; nothing is to be done"),
-        ),
-    }
-}
-
-fn inside(config: &Config, store: &Arc<dyn Store>, schema: Option<usize>, findings: &mut Findings) {
-    let storage = &config.storage;
-    let schema = schema.map_or_else(String::new, |schema| format!(", schema {schema}"));
-    let looked = composition::run(async {
+fn check_content(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    schema: Option<usize>,
+    report: &mut AreaReport<'_>,
+) -> Result<(), CommandError> {
+    let counts = composition::run(async {
         let mut counts = Vec::new();
         for (what, kinds) in COUNTED {
             let mut total = 0;
@@ -105,29 +129,186 @@ fn inside(config: &Config, store: &Arc<dyn Store>, schema: Option<usize>, findin
             }
             counts.push(format!("{what}: {total}"));
         }
-        Ok::<_, reqlore_domain::ports::documents::StoreError>(counts.join(", "))
-    });
-    let counted = match looked {
-        Ok(Ok(counted)) => counted,
-        Ok(Err(error)) => {
-            let next = "mend that, and run `reqlore doctor` again";
-            return findings.problem(Area::Storage, format!("{storage}: {error}"), next);
-        }
-        Err(failure) => return findings.problem(Area::Storage, failure.message, "try again"),
-    };
-    findings.ok(Area::Storage, format!("{storage}{schema}; {counted}"));
-    let checked = composition::ports_over(config, store, false).and_then(|ports| {
-        composition::run(check(&ports))?.map_err(crate::exit::CommandError::from)
-    });
-    match checked {
-        Ok(found) if found.is_empty() => {
-            findings.ok(Area::Storage, "`reqlore check` finds nothing to mend");
-        }
-        Ok(found) => findings.warning(
-            Area::Storage,
-            format!("`reqlore check` finds {} to mend", found.len()),
+        Ok(counts.join(", "))
+    })?;
+    let counts = counts.map_err(|error: StoreError| CommandError::refused(error.to_string()))?;
+    let schema = schema.map_or_else(String::new, |schema| format!(", schema {schema}"));
+    report.ok(format!("{}{schema}; {counts}", config.storage));
+    let ports = composition::ports_over(config, store, false)?;
+    match composition::run(check::check(&ports))??.len() {
+        0 => report.ok("`reqlore check` finds no problem"),
+        found => report.warning(
+            format!("`reqlore check` finds {found} to fix"),
             "run `reqlore check` to see them",
         ),
-        Err(failure) => findings.problem(Area::Storage, failure.message, "mend that"),
+    }
+    Ok(())
+}
+
+fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaReport<'_>) {
+    let Some(http) = &config.http else { return };
+    let proxy = match http.behind_proxy {
+        Some(_) => "behind a proxy that terminates TLS",
+        None => "without TLS, for this machine only",
+    };
+    report.ok(format!("listens at {}, {proxy}", http.listen));
+    let Some(store) = store else {
+        let next = format!("`reqlore user list` lists them; if there is none, {FIRST_USER}");
+        return report.note("users were not checked", next);
+    };
+    let loaded = composition::run(async {
+        Ok::<_, StoreError>((store.users().await?, store.tokens().await?))
+    });
+    match loaded {
+        Ok(Ok((users, tokens))) => check_users(&users, &tokens, SystemClock.now(), &mut report),
+        Ok(Err(error)) => report.problem(format!("users can't be read: {error}"), "fix that"),
+        Err(failure) => report.problem(failure.message, "try again"),
+    }
+}
+
+fn check_users(users: &[User], tokens: &[Token], now: Timestamp, report: &mut AreaReport<'_>) {
+    let active: Vec<&User> = users.iter().filter(|user| user.disabled_at.is_none()).collect();
+    if active.is_empty() {
+        return report.problem("no access for anyone: there is no active user", FIRST_USER);
+    }
+    let is_valid = |token: &&Token| {
+        token.revoked_at.is_none()
+            && token.expires_at > now
+            && active.iter().any(|user| user.name.key() == token.user.key())
+    };
+    let valid_tokens = tokens.iter().filter(is_valid).count();
+    if valid_tokens == 0 {
+        let next = "make one with `reqlore token create --user NAME`";
+        return report.problem("no access for anyone: no token is valid", next);
+    }
+    report.ok(format!("active users: {}, valid tokens: {valid_tokens}", active.len()));
+    if active.iter().all(|user| user.role != Role::Administrator) {
+        let next = "give a user the role with `reqlore user set-role NAME --role administrator`";
+        report.note("no active user is an administrator", next);
+    }
+}
+
+fn check_model(config: &Config, mut report: AreaReport<'_>) {
+    const BUILT_IN: &str = "the built-in table ranks by meaning";
+    match config.model.as_str() {
+        "off" => {
+            let next = "search.model = \"best\" ranks by meaning as well";
+            return report.note("ranks by words only", next);
+        }
+        "static" => return report.ok(BUILT_IN),
+        _ => {}
+    }
+    match models::open(config) {
+        Ok(Some(model)) => {
+            report.ok(format!("the model {} ranks by meaning", model.profile().name));
+        }
+        Ok(None) if cfg!(feature = "semantic") => report.note(
+            BUILT_IN,
+            "`reqlore model install` installs one that understands more; it is optional",
+        ),
+        Ok(None) => report.ok(BUILT_IN),
+        Err(failure) => {
+            report.problem(failure.message, "install the model, or set search.model to best");
+        }
+    }
+}
+
+fn check_index(config: &Config, mut report: AreaReport<'_>) {
+    let Some(cache) = &config.cache else {
+        return report.note(
+            "no cache folder: every start rebuilds the index",
+            "set HOME, or name a folder with REQLORE_CACHE",
+        );
+    };
+    let store = composition::index_name(&config.storage);
+    match outside::look(&cache.join("search"), &store, &ProjectKey::default()) {
+        Ok(None) => {
+            report.note("there is no index yet", "the first search builds it; nothing to do");
+        }
+        Ok(Some(Kept { folder, words: false, .. })) => report.note(
+            format!("the index in {} is unfinished, old or damaged", folder.display()),
+            "the next search rebuilds it; nothing to do",
+        ),
+        Ok(Some(Kept { folder, models, .. })) => {
+            let models = match &*models {
+                [] => "without meaning".to_owned(),
+                models => format!("with meaning by {}", models.join(", ")),
+            };
+            report.ok(format!("the index is in {}, {models}", folder.display()));
+        }
+        Err(error) => report.warning(
+            format!("the cache in {} can't be read: {error}", cache.display()),
+            "give yourself the right to it, or remove it: it is rebuilt",
+        ),
+    }
+}
+
+fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
+    let folder = match &config.storage {
+        Storage::Sqlite(file) => file.parent().unwrap_or(file),
+        Storage::Fs(folder) | Storage::Sled(folder) => folder,
+    };
+    if !config.read_only
+        && let Err(error) = check_folder(folder)
+    {
+        report.problem(
+            format!("{} can't be written: {error}", folder.display()),
+            "give yourself the right to write there, or serve with --read-only",
+        );
+    }
+    check_private(&config.root, &mut report);
+    if let Some(cache) = &config.cache
+        && let Err(error) = check_folder(cache)
+    {
+        report.warning(
+            format!("the cache {} can't be written: {error}", cache.display()),
+            "every start rebuilds the index; name another folder with REQLORE_CACHE",
+        );
+    }
+    if report.is_empty() {
+        report.ok("folders are writable, and secrets are private");
+    }
+}
+
+/// Whether the folder can be written to or created.
+fn check_folder(folder: &Path) -> io::Result<()> {
+    match folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()) {
+        Some(there) if !there.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+        Some(there) => check_writable(there),
+        None => Ok(()),
+    }
+}
+
+fn check_private(root: &Path, report: &mut AreaReport<'_>) {
+    let local = root.join(LOCAL);
+    let metadata = match local.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => {
+            let message = format!("{LOCAL} can't be inspected: {error}");
+            return report.problem(message, "give yourself the right to it");
+        }
+        Ok(metadata) => metadata,
+    };
+    if !metadata.is_dir() {
+        return report.problem(
+            format!("{LOCAL} is a symbolic link or a file instead of a folder"),
+            "remove it; the server creates the folder",
+        );
+    }
+    check_mode(LOCAL, &metadata, report);
+    for name in PRIVATE {
+        if let Ok(metadata) = local.join(name).symlink_metadata() {
+            check_mode(&format!("{LOCAL}/{name}"), &metadata, report);
+        }
+    }
+}
+
+fn check_mode(name: &str, metadata: &Metadata, report: &mut AreaReport<'_>) {
+    if !metadata.is_symlink() && metadata.permissions().mode() & GROUP_AND_OTHERS != 0 {
+        let mode = if metadata.is_dir() { 700 } else { 600 };
+        report.warning(
+            format!("{name} is accessible to other users"),
+            format!("run `chmod {mode} {name}` in the project, and check who read it meanwhile"),
+        );
     }
 }

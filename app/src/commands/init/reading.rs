@@ -6,8 +6,8 @@ use std::path::Path;
 use reqlore_client_config::{Client, Scope, Surroundings};
 
 use super::plan::Change;
-use crate::commands::others::instructions_of_claude;
-use crate::surroundings::repository_around;
+use crate::client_environment::repository_around;
+use crate::commands::untrusted_text::agents_md_ignored_by_claude;
 
 /// What to look at before the project's files are of use.
 pub(super) fn warnings(changes: &[Change], around: &Surroundings) -> Vec<String> {
@@ -22,7 +22,7 @@ pub(super) fn warnings(changes: &[Change], around: &Surroundings) -> Vec<String>
 }
 
 fn of_claude(project: &Path) -> Option<String> {
-    let (what, next) = instructions_of_claude(project)?;
+    let [what, next] = agents_md_ignored_by_claude(project)?;
     Some(format!("{what}; {next}"))
 }
 

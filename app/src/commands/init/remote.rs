@@ -4,7 +4,7 @@
 //! is not repeated in a message.
 
 use reqlore_domain::identity::redact;
-use reqlore_probe::url::is_loopback;
+use reqlore_probe::is_loopback;
 
 use crate::exit::CommandError;
 

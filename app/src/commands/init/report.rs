@@ -13,7 +13,7 @@ use similar::TextDiff;
 use super::plan::{Change, Outcome, Plan};
 use super::record::What;
 use super::words::{plain, scope, shown};
-use crate::commands::others::hide;
+use crate::commands::untrusted_text::mask_secrets;
 
 /// What a person is asked about.
 pub(super) fn question(change: &Change, around: &Surroundings) -> String {
@@ -51,7 +51,7 @@ fn diff(change: &Change, around: &Surroundings) -> String {
     let mut unified = diff.unified_diff();
     // What stands in both is not what changes, and may be another server's secret.
     let is_theirs = |string: &str| before.contains(string) && after.contains(string);
-    hide(&plain(&unified.header(old, new).to_string()), is_theirs)
+    mask_secrets(&plain(&unified.header(old, new).to_string()), is_theirs)
 }
 
 /// What `--check` says of one file; nothing where all is well.

@@ -8,11 +8,11 @@ use reqlore_client_config::{Client, Place, Scope, Server, Surroundings};
 use serde_json::Value;
 
 use super::{Options, remote};
+use crate::client_environment::is_program;
 use crate::config::{toolsets, variable};
 use crate::exit::CommandError;
 use crate::settings::Flags;
 use crate::storage::{Storage, resolved};
-use crate::surroundings::is_program;
 use crate::telemetry;
 
 /// What the launcher of the npm package says of itself.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use reqlore_client_config::{Scope, Surroundings};
 
-use crate::commands::others::steers;
+use crate::commands::untrusted_text::is_terminal_control;
 
 /// The path as a person would write it.
 pub(super) fn shown(path: &Path, around: &Surroundings) -> String {
@@ -19,7 +19,7 @@ pub(super) fn shown(path: &Path, around: &Surroundings) -> String {
 /// Without what would speak to a terminal; line ends and a byte order mark are not for eyes.
 pub(super) fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\u{feff}', "");
-    let is_quiet = |c: char| !steers(c) || c == '\n' || c == '\t';
+    let is_quiet = |c: char| !is_terminal_control(c) || c == '\n' || c == '\t';
     text.chars().map(|c| if is_quiet(c) { c } else { '\u{fffd}' }).collect()
 }
 

@@ -1,0 +1,77 @@
+//! Runs Git without letting the project's repository start a program.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use reqlore_probe::{Output, ProbeError};
+
+use crate::client_environment::{is_program, path_folders, repository_around};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A repository's configuration may name programs; these settings keep Git from starting them.
+const GUARDS: [&str; 9] = [
+    "--no-pager",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "safe.bareRepository=explicit",
+];
+const ENVIRONMENT: [(&str, &str); 5] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("LC_ALL", "C"),
+];
+/// Set inside a hook; they name another repository than the project's.
+const HOOK_VARIABLES: [&str; 5] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"];
+
+/// The Git program of this machine, run in the project's folder.
+#[derive(Debug)]
+pub(crate) struct Git {
+    program: PathBuf,
+    path: OsString,
+    root: PathBuf,
+}
+
+impl Git {
+    /// Searches `PATH` for Git. Folders inside the project's repository are skipped: a cloned
+    /// repository may contain a program called `git`.
+    pub(crate) fn find(root: &Path) -> Option<Self> {
+        let repository = repository_around(root).unwrap_or_else(|| root.to_owned());
+        let is_safe = |path: &Path| {
+            let is_outside = |path: &Path| !path.starts_with(&repository);
+            is_outside(path) && path.canonicalize().is_ok_and(|path| is_outside(&path))
+        };
+        let folders: Vec<PathBuf> =
+            path_folders().into_iter().filter(|folder| is_safe(folder)).collect();
+        let mut programs = folders.iter().map(|folder| folder.join("git"));
+        let program = programs.find(|program| is_program(program) && is_safe(program))?;
+        let path = std::env::join_paths(&folders).ok()?;
+        Some(Self { program, path, root: root.to_owned() })
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Output, ProbeError> {
+        let mut command = Command::new(&self.program);
+        command.args(GUARDS).args(arguments).current_dir(&self.root);
+        command.envs(ENVIRONMENT).env("PATH", &self.path);
+        for variable in HOOK_VARIABLES {
+            command.env_remove(variable);
+        }
+        let output = reqlore_probe::output(command, TIMEOUT)?;
+        if output.code.is_none() {
+            return Err(ProbeError {
+                message: format!("did not end by itself within {TIMEOUT:?}"),
+                next: "run `git status` in the project, and fix what it waits for".to_owned(),
+            });
+        }
+        Ok(output)
+    }
+}
