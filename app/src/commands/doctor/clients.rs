@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqlore_client_config::{Client, Place, Scope, Server, Surroundings, edit};
-use reqlore_domain::identity::{Presented, token};
+use reqlore_domain::identity::{PresentedToken, token};
 use reqlore_probe::{ProbeError, ServerInfo, StdioClient};
 use serde_json::Value;
 
@@ -362,7 +362,7 @@ fn token_from_environment(of: &Subject<'_>, name: &str) -> Result<String, [Strin
             format!("set {name} to the token where the client is started, and here"),
         ]);
     };
-    if Presented::parse(&value).is_none() {
+    if PresentedToken::parse(&value).is_none() {
         return Err([
             format!("the value of the variable {name} is not a token of Reqlore"),
             format!("set {name} to what `reqlore token create` printed"),
