@@ -1,15 +1,14 @@
-//! The clients there are: their names, their files, and what an entry looks like in them.
-//!
-//! A client's facts are in one file of `clients/`, named after it; here is what they share.
+//! The supported clients: their names, their files, and a server's entry in them.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use crate::clients::{self, Facts, Starts};
-use crate::edit::Entry;
-use crate::place::{NoPlace, Place, Scope, Server};
-use crate::surroundings::{Surroundings, is_there};
+use serde_json::{Map, json};
 
-/// A program that speaks MCP to servers which its configuration names.
+use crate::edit::{Entry, Slot};
+use crate::profiles;
+use crate::surroundings::{Surroundings, first_existing, is_there};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
     ClaudeCode,
@@ -23,6 +22,36 @@ pub enum Client {
     Kiro,
     OpenCode,
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// A file in the project, shared through Git.
+    Project,
+    /// A file in the home folder, for all projects of the user.
+    User,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Server {
+    /// The client starts it and uses standard input and output.
+    Command { program: String, arguments: Vec<String> },
+    /// A running server. The token is in a variable of the client's environment, never in a file.
+    Url { url: String, token_variable: String },
+}
+
+/// The position of a client's entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub file: PathBuf,
+    pub slot: Slot,
+    /// Whether the client starts the server in the project. Else the entry needs `--root`.
+    pub starts_in_project: bool,
+}
+
+/// Why a client can't be configured so, and what to do instead; a whole sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoPlace(pub String);
 
 impl Client {
     pub const ALL: [Self; 10] = [
@@ -38,107 +67,87 @@ impl Client {
         Self::OpenCode,
     ];
 
-    /// As `--client` takes it (rulings 1): `claude-code`, `vscode`.
+    /// The value of `--client`: `claude-code`, `vscode`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-code",
-            Self::ClaudeDesktop => "claude-desktop",
-            Self::Cursor => "cursor",
-            Self::VsCode => "vscode",
-            Self::Zed => "zed",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Copilot => "copilot",
-            Self::Kiro => "kiro",
-            Self::OpenCode => "opencode",
-        }
+        self.profile().name
     }
 
-    /// As its makers write it: `Claude Code`, `VS Code`.
+    /// `Claude Code`, `VS Code`.
     pub fn title(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "Claude Code",
-            Self::ClaudeDesktop => "Claude Desktop",
-            Self::Cursor => "Cursor",
-            Self::VsCode => "VS Code",
-            Self::Zed => "Zed",
-            Self::Codex => "Codex CLI",
-            Self::Gemini => "Gemini CLI",
-            Self::Copilot => "Copilot CLI",
-            Self::Kiro => "Kiro",
-            Self::OpenCode => "OpenCode",
-        }
+        self.profile().title
     }
 
-    /// The client of a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
-    /// Is it on this machine, or used in this project? Programs on the path and the folders that it
-    /// makes tell.
+    /// Whether its program is on the path, or it left files for the user or in the project.
     pub fn is_present(self, around: &Surroundings) -> bool {
-        let facts = self.facts();
-        around.has_program(facts.programs)
-            || (facts.own)(around).iter().any(|own| is_there(own))
-            || facts.in_project.iter().any(|name| is_there(&around.project.join(name)))
+        let profile = self.profile();
+        let user_paths = profile
+            .user_paths
+            .map_or_else(|| vec![(profile.user_folder)(around)], |paths| paths(around));
+        let project_paths = profile.project_paths.iter().map(|name| around.project.join(name));
+        around.has_program(profile.programs)
+            || user_paths.into_iter().chain(project_paths).any(|path| is_there(&path))
     }
 
-    /// The file in which it looks for servers, or why there is none for this scope.
+    /// The file in which the client looks for servers.
     pub fn place(self, scope: Scope, around: &Surroundings) -> Result<Place, NoPlace> {
-        let facts = self.facts();
+        let profile = self.profile();
         let file = match scope {
-            Scope::Project => facts.project_file.map_err(NoPlace::because)?(around),
-            Scope::User => (facts.user_file)(around),
+            Scope::Project => {
+                first_existing(&around.project, profile.project_files.map_err(no_place)?)
+            }
+            Scope::User => first_existing(&(profile.user_folder)(around), profile.user_files),
         };
-        let starts_in_project = match facts.starts {
-            Starts::InProject => true,
-            Starts::InItsOwnProject => scope == Scope::Project,
-            Starts::Elsewhere => false,
+        let starts_in_project = match profile.starts {
+            WorkingDirectory::Project => true,
+            WorkingDirectory::ProjectForItsOwnFile => scope == Scope::Project,
+            WorkingDirectory::Other => false,
         };
-        Ok(Place { file, slot: facts.slot, starts_in_project })
+        Ok(Place { file, slot: profile.slot, starts_in_project })
     }
 
-    /// The text to put the entry into where there is no file yet; mostly an empty one.
+    /// The text of a new file before the entry is added.
     pub fn new_file(self) -> &'static str {
-        self.facts().new_file
+        self.profile().new_file
     }
 
-    /// How an argument names the project's folder to a client that replaces a variable by it. Where
-    /// [`Place::starts_in_project`] is false, `--root` takes this rather than a path, which is true
-    /// on one machine and for one project only. It has to be an argument of its own.
+    /// The variable that the client replaces by the project's folder. If [`Place::starts_in_project`]
+    /// is false, `--root` takes it instead of a path, which is valid on one machine and for one
+    /// project only. It has to be an argument of its own.
     pub fn project_variable(self) -> Option<&'static str> {
-        self.facts().project_variable
+        self.profile().project_variable
     }
 
-    /// What stands in that file for this server, or why this client can't be told of it.
     pub fn entry(self, server: &Server) -> Result<Entry, NoPlace> {
-        let facts = self.facts();
+        let profile = self.profile();
         match server {
             Server::Command { program, arguments } => {
-                facts.check_command(self.title(), program, arguments)?;
-                Ok((facts.command)(program, arguments))
+                profile.check_command(program, arguments)?;
             }
-            Server::Url { url, token_variable } => {
-                let remote = facts.remote.map_err(NoPlace::because)?;
-                facts.check_url(self.title(), url, token_variable)?;
-                Ok(remote(url, token_variable))
-            }
+            Server::Url { url, token_variable } => profile.check_url(url, token_variable)?,
         }
+        let template = match server {
+            Server::Command { .. } => &profile.command,
+            Server::Url { .. } => profile.remote.as_ref().map_err(|reason| no_place(reason))?,
+        };
+        Ok(template.entry(server))
     }
 
-    fn facts(self) -> &'static Facts {
+    fn profile(self) -> &'static ClientProfile {
         match self {
-            Self::ClaudeCode => &clients::claude_code::FACTS,
-            Self::ClaudeDesktop => &clients::claude_desktop::FACTS,
-            Self::Cursor => &clients::cursor::FACTS,
-            Self::VsCode => &clients::vscode::FACTS,
-            Self::Zed => &clients::zed::FACTS,
-            Self::Codex => &clients::codex::FACTS,
-            Self::Gemini => &clients::gemini::FACTS,
-            Self::Copilot => &clients::copilot::FACTS,
-            Self::Kiro => &clients::kiro::FACTS,
-            Self::OpenCode => &clients::opencode::FACTS,
+            Self::ClaudeCode => &profiles::CLAUDE_CODE,
+            Self::ClaudeDesktop => &profiles::CLAUDE_DESKTOP,
+            Self::Cursor => &profiles::CURSOR,
+            Self::VsCode => &profiles::VS_CODE,
+            Self::Zed => &profiles::ZED,
+            Self::Codex => &profiles::CODEX,
+            Self::Gemini => &profiles::GEMINI,
+            Self::Copilot => &profiles::COPILOT,
+            Self::Kiro => &profiles::KIRO,
+            Self::OpenCode => &profiles::OPEN_CODE,
         }
     }
 }
@@ -146,5 +155,185 @@ impl Client {
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+fn no_place(reason: &str) -> NoPlace {
+    NoPlace(reason.to_owned())
+}
+
+/// The facts of one client. An `Err` says what it lacks and what to do instead.
+pub(crate) struct ClientProfile {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub programs: &'static [&'static str],
+    pub user_folder: fn(&Surroundings) -> PathBuf,
+    /// In the user folder; the first that exists, else the first.
+    pub user_files: &'static [&'static str],
+    /// In the project, likewise.
+    pub project_files: Result<&'static [&'static str], &'static str>,
+    /// Files and folders that the client makes for a user, if not the user folder.
+    pub user_paths: Option<fn(&Surroundings) -> Vec<PathBuf>>,
+    /// Files and folders that a client has in a project.
+    pub project_paths: &'static [&'static str],
+    pub slot: Slot,
+    pub new_file: &'static str,
+    pub starts: WorkingDirectory,
+    pub project_variable: Option<&'static str>,
+    pub variables: VariableSyntax,
+    pub command: Template,
+    pub remote: Result<Template, &'static str>,
+}
+
+/// The directory in which a client starts a server.
+#[derive(Clone, Copy)]
+pub(crate) enum WorkingDirectory {
+    Project,
+    ProjectForItsOwnFile,
+    Other,
+}
+
+/// The texts that a client replaces in values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VariableSyntax {
+    None,
+    /// `${NAME}`, with anything as the name.
+    Braced,
+    /// `${NAME}` and `$NAME`.
+    Dollar,
+    /// The same, and a shell splits a program without arguments.
+    Shell,
+    /// `{env:NAME}` and `{file:PATH}`.
+    Curly,
+}
+
+/// An entry for one kind of server.
+pub(crate) struct Template {
+    pub set: &'static [(&'static str, Field)],
+    /// Keys of the other kind. `args` comes first, and is dropped unless it is set.
+    pub drop: &'static [&'static str],
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Field {
+    Text(&'static str),
+    False,
+    /// A list with one text.
+    List(&'static str),
+    Program,
+    Arguments,
+    /// Left out if there are none.
+    OptionalArguments,
+    ProgramAndArguments,
+    Url,
+    /// `Authorization` with the token's variable between these texts.
+    Headers(&'static str, &'static str),
+    TokenVariable,
+}
+
+impl Template {
+    fn entry(&self, server: &Server) -> Entry {
+        let (mut program, mut arguments, mut url, mut variable) = ("", &[][..], "", "");
+        match server {
+            Server::Command { program: name, arguments: list } => {
+                (program, arguments) = (name, list);
+            }
+            Server::Url { url: at, token_variable } => (url, variable) = (at, token_variable),
+        }
+        let mut set = Map::new();
+        for (key, field) in self.set {
+            let value = match *field {
+                Field::OptionalArguments if arguments.is_empty() => continue,
+                Field::Arguments | Field::OptionalArguments => json!(arguments),
+                Field::Text(text) => json!(text),
+                Field::False => json!(false),
+                Field::List(text) => json!([text]),
+                Field::Program => json!(program),
+                Field::ProgramAndArguments => {
+                    [program].into_iter().chain(arguments.iter().map(String::as_str)).collect()
+                }
+                Field::Url => json!(url),
+                Field::Headers(before, after) => {
+                    json!({ "Authorization": format!("Bearer {before}{variable}{after}") })
+                }
+                Field::TokenVariable => json!(variable),
+            };
+            set.insert((*key).to_owned(), value);
+        }
+        let drop = match self.drop.split_first() {
+            Some((first, rest)) if set.contains_key(*first) => rest,
+            _ => self.drop,
+        };
+        Entry { set, drop }
+    }
+}
+
+/// Clients replace variables in what they read, so `${` in a path would change it silently. None
+/// documents an escape, so such texts are rejected.
+impl ClientProfile {
+    fn check_command(&self, program: &str, arguments: &[String]) -> Result<(), NoPlace> {
+        let title = self.title;
+        let is_word = |c: char| c.is_alphanumeric() || "/\\:._-+@".contains(c);
+        let is_split = arguments.is_empty() && !program.chars().all(is_word);
+        if self.variables == VariableSyntax::Shell && is_split {
+            return Err(NoPlace(format!(
+                "{title} passes `{program}` to a shell, which would split or expand it; put the \
+                 program on the path, and name it without spaces and signs"
+            )));
+        }
+        let given = arguments.iter().map(String::as_str);
+        let given = given.filter(|argument| Some(*argument) != self.project_variable);
+        for text in std::iter::once(program).chain(given) {
+            if let Some(variable) = self.variables.find(text) {
+                return Err(NoPlace(format!(
+                    "{title} takes `{variable}` in `{text}` for the beginning of a variable; give \
+                     it another name"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// A URL may contain a secret, and an invalid name may be the token: neither is shown.
+    fn check_url(&self, url: &str, token_variable: &str) -> Result<(), NoPlace> {
+        if let Err(reason) = self.remote {
+            return Err(no_place(reason));
+        }
+        if let Some(variable) = self.variables.find(url) {
+            return Err(NoPlace(format!(
+                "{} takes `{variable}` in the URL for the beginning of a variable; give one \
+                 without it",
+                self.title
+            )));
+        }
+        // Our own tokens are letters, digits and `_` as well.
+        let is_name = token_variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && !token_variable.is_empty()
+            && !token_variable.starts_with(|c: char| c.is_ascii_digit())
+            && !token_variable.starts_with("reqlore_pat_");
+        if !is_name {
+            return Err(no_place(
+                "the token's variable is not a valid name of an environment variable; give a name \
+                 like REQLORE_TOKEN, and set it to the token where the client is started",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl VariableSyntax {
+    /// The first variable in a text.
+    fn find(self, text: &str) -> Option<&'static str> {
+        let has = |sign: &'static str| text.contains(sign).then_some(sign);
+        match self {
+            Self::None => None,
+            Self::Braced => has("${"),
+            Self::Dollar | Self::Shell => has("${").or_else(|| {
+                let is_name =
+                    |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+                text.split('$').skip(1).any(is_name).then_some("$")
+            }),
+            Self::Curly => has("{env:").or_else(|| has("{file:")),
+        }
     }
 }

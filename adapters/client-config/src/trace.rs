@@ -1,33 +1,31 @@
-//! What an edit replaced by what, so that it can be undone to the byte.
+//! The undo of an edit, to the byte.
 //!
-//! It holds only what changed, not the file: that may hold other servers' secrets. It can be undone
-//! as long as what was put in stands there once, whatever else was edited since. So what changed is
-//! widened until it is the only such place: a lone `,` would be found everywhere.
+//! It contains only the change, not the file, which may hold secrets of other servers. An undo works
+//! while the inserted text occurs exactly once, whatever else was edited since. So the change is
+//! widened until it does: a lone `,` would occur everywhere.
 
 use serde::{Deserialize, Serialize};
 
 /// One edit of one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// What stood there before, often nothing.
     removed: String,
     inserted: String,
 }
 
 impl Trace {
-    /// The smallest edit that leads from one text to the other and that can be found again. Of two
-    /// equal texts it is the empty one, which nothing can undo; nor can it an edit that leaves
-    /// nothing.
+    /// The smallest edit between two texts that can be found again. An edit that changes nothing,
+    /// or leaves nothing, cannot be undone.
     pub fn between(before: &str, after: &str) -> Self {
         if before == after {
             return Self { removed: String::new(), inserted: String::new() };
         }
         let change = Change::between(before, after);
         let is_findable = |around: usize| is_once(change.widened(around).of(after), after);
+        let max = change.prefix.max(change.suffix);
         let mut enough = 0;
-        let whole = change.prefix.max(change.suffix);
-        while enough < whole && !is_findable(enough) {
-            enough = (enough * 2).clamp(1, whole);
+        while enough < max && !is_findable(enough) {
+            enough = (enough * 2).clamp(1, max);
         }
         let mut too_little = enough / 2;
         while too_little + 1 < enough {
@@ -42,16 +40,13 @@ impl Trace {
         Self { removed: change.of(before).to_owned(), inserted: change.of(after).to_owned() }
     }
 
-    /// The text before, if what was put in is found there exactly once.
+    /// The text before the edit, if the inserted text occurs exactly once.
     pub fn undo(&self, text: &str) -> Option<String> {
-        if !is_once(&self.inserted, text) {
-            return None;
-        }
-        Some(text.replacen(&self.inserted, &self.removed, 1))
+        is_once(&self.inserted, text).then(|| text.replacen(&self.inserted, &self.removed, 1))
     }
 }
 
-/// How many bytes two texts have in common at their beginnings and at their ends.
+/// The lengths of the common beginning and end of two texts.
 #[derive(Clone, Copy)]
 struct Change<'a> {
     text: &'a str,
@@ -70,14 +65,14 @@ impl<'a> Change<'a> {
         Self { text, other, prefix, suffix }.at_characters()
     }
 
-    /// The same change with so many bytes more on either side, or as many as there are.
+    /// The same change with up to this many more bytes on either side.
     fn widened(self, around: usize) -> Self {
         let prefix = self.prefix.saturating_sub(around);
         let suffix = self.suffix.saturating_sub(around);
         Self { prefix, suffix, ..self }.at_characters()
     }
 
-    /// No character and no CRLF is cut in two, in either text.
+    /// Widened so that it does not split a character or a CRLF of either text.
     fn at_characters(mut self) -> Self {
         while [self.text, self.other].iter().any(|text| is_cut(text, self.prefix)) {
             self.prefix -= 1;
@@ -88,7 +83,7 @@ impl<'a> Change<'a> {
         self
     }
 
-    /// What differs, in one of the two texts.
+    /// The part of one of the two texts that differs.
     fn of(self, text: &str) -> &str {
         &text[self.prefix..text.len() - self.suffix]
     }

@@ -1,39 +1,33 @@
-//! A block of our own in a markdown file of others, between two markers.
+//! Our block in a user's Markdown file, between two markers.
 //!
-//! A marker counts only where markdown would read it as a comment: alone on its line, and not
-//! inside a fence, where a page about Reqlore may show one.
+//! A marker is valid where Markdown would read it as a comment: alone on its line and outside of
+//! fenced code, which may show one.
 
 use std::ops::Range;
 
 use super::{Unreadable, text};
 
-/// What begins and ends the block; each stands on a line of its own.
 pub const BEGIN: &str = "<!-- reqlore:begin -->";
 pub const END: &str = "<!-- reqlore:end -->";
 
-/// What stands between the markers, with the line ends of the text.
+/// The text between the markers.
 pub fn find(text: &str) -> Result<Option<String>, Unreadable> {
-    Ok(look(text)?.block.map(|block| text[block.inside].to_owned()))
+    Ok(scan(text)?.block.map(|block| text[block.inside].to_owned()))
 }
 
-/// The text with this between the markers; the same text where it stands there already. A text
-/// without the block gets it at its end.
+/// The text with this content between the markers. A text without the block gets it at its end.
 pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
     if content.lines().any(|line| is_marker(line, BEGIN) || is_marker(line, END)) {
-        return Err(Unreadable(format!("`{BEGIN}` and `{END}` can't stand in the block itself")));
+        return Err(Unreadable(format!("the block must not contain `{BEGIN}` or `{END}`")));
     }
     let line_end = text::line_end(text);
-    let mut inside = String::new();
-    for line in content.lines() {
-        inside.push_str(line);
-        inside.push_str(line_end);
-    }
-    let Found { block, open_fence } = look(text)?;
+    let inside: String = content.lines().flat_map(|line| [line, line_end]).collect();
+    let Found { block, open_fence } = scan(text)?;
     if let Some(block) = block {
         return Ok(format!("{}{inside}{}", &text[..block.inside.start], &text[block.inside.end..]));
     }
     if let Some(fence) = open_fence {
-        let what = "the code block that begins here has no end, so that nothing can be written \
+        let what = "the code block that begins here has no end, and would contain what is written \
                     after it; close it, then run this again";
         return Err(Unreadable::at(text, fence, what));
     }
@@ -46,10 +40,10 @@ pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
     Ok(format!("{text}{between}{BEGIN}{line_end}{inside}{END}{line_end}"))
 }
 
-/// The text without the block; the same text where there is none. Of two blank lines that would
-/// meet then, and of those that the text would end with, one goes too.
+/// The text without the block. Of two blank lines that would meet, or end the text, one is removed
+/// as well.
 pub fn take(text: &str) -> Result<String, Unreadable> {
-    let Some(Block { whole, .. }) = look(text)?.block else { return Ok(text.to_owned()) };
+    let Some(Block { whole, .. }) = scan(text)?.block else { return Ok(text.to_owned()) };
     let (head, tail) = (&text[..whole.start], &text[whole.end..]);
     let is_doubled = tail.is_empty() || text::is_last_in_line(tail, 0);
     if is_doubled && text::ends_with_blank_line(head) {
@@ -64,14 +58,13 @@ struct Block {
     inside: Range<usize>,
 }
 
-/// What there is in a text.
 struct Found {
     block: Option<Block>,
-    /// Where the code begins that goes on to the end of the text.
+    /// The start of code that continues to the end of the text.
     open_fence: Option<usize>,
 }
 
-fn look(text: &str) -> Result<Found, Unreadable> {
+fn scan(text: &str) -> Result<Found, Unreadable> {
     let mut begin: Option<Range<usize>> = None;
     let mut block = None;
     let mut fence: Option<Fence> = None;
@@ -84,7 +77,7 @@ fn look(text: &str) -> Result<Found, Unreadable> {
                 block = Some(Block { whole: open.start..stop, inside: open.end..start });
                 begin = None;
             } else if is_marker(line, BEGIN) {
-                return Err(stray(text, start, BEGIN, "stands in a block that has begun"));
+                return Err(stray(text, start, BEGIN, "is inside of the block"));
             }
         } else if let Some(open) = &fence {
             if open.is_closed_by(line) {
@@ -96,7 +89,7 @@ fn look(text: &str) -> Result<Found, Unreadable> {
             }
             begin = Some(start..stop);
         } else if is_marker(line, END) {
-            return Err(stray(text, start, END, "ends what has not begun"));
+            return Err(stray(text, start, END, "ends no block"));
         } else {
             fence = Fence::opened_by(line, start);
         }
@@ -143,7 +136,7 @@ impl Fence {
     }
 }
 
-/// How many of the up to three spaces that change nothing are there.
+/// The number of leading spaces, up to the three that Markdown ignores.
 fn unindented(line: &str) -> usize {
     line.bytes().take(3).take_while(|byte| *byte == b' ').count()
 }

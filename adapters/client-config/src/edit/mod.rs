@@ -1,43 +1,47 @@
-//! One entry in a file of others: found, put in, taken out.
+//! One server entry in a client's configuration file: found, put in, taken out.
 //!
-//! All other bytes stay: comments, order, line ends, a BOM, trailing commas. What can't be read is
-//! refused, since an edit of a file that the client itself can't read would hide the mistake. A
-//! text is read again after each small change, since one change moves the places of all others.
+//! All other bytes stay: comments, order, line ends, a BOM, trailing commas. A file that its client
+//! cannot read is rejected.
 
 pub mod block;
+mod braces;
 mod json;
 mod text;
 mod toml;
 
 use serde_json::{Map, Value};
 
-/// The name under which Reqlore stands in each client's list of servers.
+/// The name of our entry in each client's map of servers.
 pub const NAME: &str = "reqlore";
 
-/// Claude Code keeps its histories beside its servers, so a file may be large; but not like this.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// Claude Code keeps its histories in the same file as its servers.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// The language of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// JSON, with comments and trailing commas where they are.
+    /// With comments and trailing commas.
     Json,
     Toml,
 }
 
-/// Which entry of which file: `path` leads to the map of servers, in which [`NAME`] is ours.
+/// The entry [`NAME`] in the map of servers to which `path` leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     pub format: Format,
     pub path: &'static [&'static str],
 }
 
-/// What shall stand there. Keys of an entry that is there already and that neither list names
-/// (`env`, `disabled`, `timeout`) are its owner's and stay.
+impl Slot {
+    fn names(self) -> Vec<&'static str> {
+        self.path.iter().copied().chain([NAME]).collect()
+    }
+}
+
+/// The keys to write. Other keys of an existing entry (`env`, `disabled`, `timeout`) stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub set: Map<String, Value>,
-    /// Keys that would contradict what is set, as `url` does beside `command`.
+    /// Keys that contradict those set, as `url` contradicts `command`.
     pub drop: &'static [&'static str],
 }
 
@@ -52,50 +56,72 @@ impl Unreadable {
     }
 }
 
-/// What stands there now.
+/// The entry, if the text has one.
 pub fn find(text: &str, slot: Slot) -> Result<Option<Value>, Unreadable> {
-    let (_, body) = opened(text)?;
+    let (_, body) = split_bom(text)?;
     match slot.format {
-        Format::Json => json::find(body, slot.path),
-        Format::Toml => toml::find(body, slot.path),
+        Format::Json => json::find(body, &slot.names()),
+        Format::Toml => toml::find(body, &slot.names()),
     }
 }
 
-/// The text with the entry as it shall be; the same text where it is so already. An empty text
-/// becomes a whole file.
+/// The text with this entry; the same text if it has it. An empty text becomes a whole file.
 pub fn put(text: &str, slot: Slot, entry: &Entry) -> Result<String, Unreadable> {
-    let (bom, body) = opened(text)?;
-    let edited = match slot.format {
-        Format::Json => json::put(body, slot.path, entry)?,
-        Format::Toml => toml::put(body, slot.path, entry)?,
+    let names = slot.names();
+    let edited = if find(text, slot)?.is_none() {
+        edit_body(text, |body| match slot.format {
+            Format::Json => json::set(body, &names, &Value::Object(entry.set.clone())),
+            Format::Toml => toml::append_entry(body, &names, &entry.set),
+        })?
+    } else {
+        let mut edited = text.to_owned();
+        for key in entry.drop {
+            edited = remove(&edited, slot.format, &[&names[..], &[key]].concat())?;
+        }
+        for (key, value) in &entry.set {
+            let names = [&names[..], &[key.as_str()]].concat();
+            edited = edit_body(&edited, |body| match slot.format {
+                Format::Json => json::set(body, &names, value),
+                Format::Toml => toml::set(body, &names, value),
+            })?;
+        }
+        edited
     };
-    let edited = format!("{bom}{edited}");
-    // A file may be written in ways that nobody here thought of; then a person has to do it.
     match find(&edited, slot) {
         Ok(Some(found)) if entry.is_in(&found) => Ok(edited),
-        _ => Err(Unreadable(format!(
-            "`{}` can't be written into this file without breaking it; add it by hand",
-            in_words(slot.path)
-        ))),
+        _ => Err(impossible(slot, "add", "it cannot be written without breaking this file")),
     }
 }
 
-/// The text without the entry; the same text where there is none. What surrounded it stays, an
-/// empty map too: whether it was there before, only a [`Trace`](crate::Trace) knows.
+/// The text without the entry; the same text if it has none. Maps around it stay, even empty: only
+/// a [`Trace`](crate::Trace) knows whether they were there before.
 pub fn take(text: &str, slot: Slot) -> Result<String, Unreadable> {
-    let (bom, body) = opened(text)?;
-    let edited = match slot.format {
-        Format::Json => json::take(body, slot.path)?,
-        Format::Toml => toml::take(body, slot.path)?,
-    };
-    let edited = format!("{bom}{edited}");
+    find(text, slot)?;
+    let edited = remove(text, slot.format, &slot.names())?;
     match find(&edited, slot) {
         Ok(None) => Ok(edited),
-        _ => Err(Unreadable(format!(
-            "`{}` can't be taken out of this file without breaking it; remove it by hand",
-            in_words(slot.path)
-        ))),
+        _ => Err(impossible(slot, "remove", "it cannot be removed without breaking this file")),
     }
+}
+
+fn remove(text: &str, format: Format, names: &[&str]) -> Result<String, Unreadable> {
+    edit_body(text, |body| match format {
+        Format::Json => json::remove(body, names),
+        Format::Toml => toml::remove(body, names),
+    })
+}
+
+fn edit_body(
+    text: &str,
+    edit: impl FnOnce(&str) -> Result<String, Unreadable>,
+) -> Result<String, Unreadable> {
+    let (bom, body) = split_bom(text)?;
+    Ok(format!("{bom}{}", edit(body)?))
+}
+
+/// A file may be written in a way that these edits do not handle; then the user has to edit it.
+fn impossible(slot: Slot, verb: &str, what: &str) -> Unreadable {
+    Unreadable(format!("`{}.{NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
 }
 
 impl Entry {
@@ -106,19 +132,13 @@ impl Entry {
     }
 }
 
-/// A byte order mark, and the text after it.
-fn opened(text: &str) -> Result<(&str, &str), Unreadable> {
-    if text.len() > MOST_BYTES {
+fn split_bom(text: &str) -> Result<(&str, &str), Unreadable> {
+    if text.len() > MAX_BYTES {
         return Err(Unreadable(format!(
-            "it has {} bytes, which is more than {MOST_BYTES}; is it the right file?",
+            "it has {} bytes, which is more than {MAX_BYTES}; is it the right file?",
             text.len()
         )));
     }
     let bom = if text.starts_with(text::BOM) { text::BOM.len_utf8() } else { 0 };
     Ok(text.split_at(bom))
-}
-
-/// `mcpServers.reqlore`.
-fn in_words(path: &[&str]) -> String {
-    path.iter().copied().chain([NAME]).collect::<Vec<_>>().join(".")
 }

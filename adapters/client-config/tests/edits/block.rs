@@ -120,7 +120,7 @@ fn a_block_that_is_not_one_is_refused() {
     .assert_eq(&refused("a\n\n<!-- reqlore:begin -->\nb\n"));
     expect![[r#"
         line 2, column 1:
-        `<!-- reqlore:end -->` ends what has not begun;
+        `<!-- reqlore:end -->` ends no block;
         keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
         then run this again
     "#]]
@@ -135,7 +135,7 @@ fn a_block_that_is_not_one_is_refused() {
     .assert_eq(&refused(&one.repeat(2)));
     expect![[r#"
         line 2, column 1:
-        `<!-- reqlore:begin -->` stands in a block that has begun;
+        `<!-- reqlore:begin -->` is inside of the block;
         keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
         then run this again
     "#]]
@@ -148,7 +148,7 @@ fn nothing_is_written_after_code_that_has_no_end() {
     let refused = block::put(text, "x").expect_err("it would be code");
     expect![[r#"
         line 2, column 1:
-        the code block that begins here has no end, so that nothing can be written after it;
+        the code block that begins here has no end, and would contain what is written after it;
         close it,
         then run this again
     "#]]

@@ -1,0 +1,106 @@
+//! Reviewed edits in `../golden/edits-*.txt`: a title, the text before, and the text or the error after.
+
+use std::fs;
+use std::path::Path;
+
+use expect_test::expect_file;
+use reqlore_client_config::edit::{self, Entry, Slot};
+use serde_json::json;
+
+use super::{JSON, TOML, command, entry, in_lines, put, refusal, take, url};
+
+#[test]
+fn json_is_edited_as_reviewed() {
+    check("edits-json.txt", JSON);
+}
+
+#[test]
+fn toml_is_edited_as_reviewed() {
+    check("edits-toml.txt", TOML);
+}
+
+/// Only the texts before are read, so that `UPDATE_EXPECT=1` adds the result of a new case.
+fn check(name: &str, slot: Slot) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let cases = fs::read_to_string(&path).expect("the cases");
+    let mut reviewed = String::new();
+    for case in cases.split("=== ").skip(1) {
+        let (title, texts) = case.split_once('\n').expect("a title");
+        let (before, _) = texts.split_once("---\n").expect("a text before");
+        let text = before.replace("\n\\ no line end\n", "").replace('␍', "\r");
+        let (verb, _) = title.split_once(": ").expect("a verb");
+        let after = match verb.split(' ').collect::<Vec<_>>()[..] {
+            ["take"] => take(&text, slot),
+            ["refuse"] => in_lines(&refusal(&text, slot)),
+            ["put", "refused"] => refused(&text, slot, &command()),
+            ["put", name, "refused"] => refused(&text, slot, &named(name)),
+            ["put", name] => put(&text, slot, &named(name)),
+            _ => panic!("{verb}"),
+        };
+        let mut shown = after.replace('\r', "␍");
+        if !shown.is_empty() && !shown.ends_with('\n') {
+            shown.push_str("\n\\ no line end\n");
+        }
+        reviewed.extend(["=== ", title, "\n", before, "---\n", &shown]);
+    }
+    expect_file![path].assert_eq(&reviewed);
+}
+
+fn refused(text: &str, slot: Slot, entry: &Entry) -> String {
+    in_lines(&edit::put(text, slot, entry).expect_err("a refusal").to_string())
+}
+
+fn named(name: &str) -> Entry {
+    match name {
+        "command" => command(),
+        "url" => url(),
+        "short" => entry(json!({"command": "reqlore", "args": []}), &["url"]),
+        "nested" => entry(json!({"a": [{"b": []}, [1, null]], "c": {}, "d": "\"\n"}), &[]),
+        "env" => entry(json!({"env": {"A": "b"}, "n": 1.5, "z": null}), &["old"]),
+        "odd" => entry(json!({"a b": ["\"\\\n\u{7f}\u{1}é"], "": {"c.d": true}}), &[]),
+        "null" => entry(json!({"env": {"A": null}}), &[]),
+        _ => panic!("{name}"),
+    }
+}
+
+#[test]
+fn json_that_no_client_reads_is_refused() {
+    let texts = r#"{'a': 1} {a:1} {1:1} {"a"1} {"a":1"b":2} {"a":[1"b"]} {"a":0x1} {"a":+1} {"a":.5}
+        {"a":5.} {"a":01} {"a":-} {"a":1e} {"a":NaN} {"a":-Infinity} {"a":undefined} {"a":True}
+        {"a":"\x41"} {"a":"\'"} {,} {"a":1,,} {"a":[,]} {}{} {}x {"a":1 {"a": {] #x{} {}/*x {"a":"}
+        ' {"a":`x`} {"a":1/2} {"a":1;} {"a":(1)} {"a":\u0031}"#;
+    let spaces =
+        ["{\u{a0}}", "{\u{b}}", "{\u{2028}}", "{\0}", "{}\u{feff}", "[\"\n\"]", "[\"\t\"]"];
+    for text in texts.split_whitespace().chain(spaces) {
+        let refused = refusal(text, JSON);
+        assert!(refused.starts_with("line "), "{text}: {refused}");
+        assert!(refused.contains("; correct it there"), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn texts_that_are_too_deep_or_too_long_are_refused() {
+    for open in ["[", "{\"a\":", "{\"mcpServers\":{\"reqlore\":[{\"a\":"] {
+        let refused = refusal(&open.repeat(100_000), JSON);
+        assert!(refused.contains("nesting depth"), "{refused}");
+    }
+    for (start, repeated) in [("a=[", "["), ("a={a=", "{a="), ("[", "["), ("a.", "a.")] {
+        refusal(&format!("{start}{}", repeated.repeat(100_000)), TOML);
+    }
+    let refused = refusal(&" ".repeat(17 * 1024 * 1024), JSON);
+    assert!(refused.contains("17825792 bytes, which is more than 16777216"), "{refused}");
+}
+
+#[test]
+fn a_long_file_is_edited_like_a_short_one() {
+    for between in [", ", ",\n", ",// x\n"] {
+        let server = format!("\"a\": {{\"b\": [{{\"c\": 1}}]}}{between}");
+        let text = format!("{{\"mcpServers\": {{{}\n\"z\": 1}}}}", server.repeat(10_000));
+        let put = edit::put(&text, JSON, &command()).expect("it can be edited");
+        assert!(take(&put, JSON) == text, "it is as before: {between:?}");
+    }
+    let table = |i| format!("[mcp_servers.a{i}]\nb = {{ c = 1 }}\n\n");
+    let tables = (0..3_000).map(table).collect::<Vec<_>>().concat();
+    let put = put(&tables, TOML, &command());
+    assert_eq!(take(&put, TOML).trim_end(), tables.trim_end());
+}
