@@ -1,5 +1,4 @@
-//! The composition root: one arm per storage, one per transport. The only place that knows all
-//! names.
+//! The composition root: the only module that knows every storage, transport and model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,11 @@ use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_domain::project::ProjectKey;
+#[cfg(feature = "semantic")]
+use reqlore_embed_minilm::lazy::LazyModel;
 use reqlore_embed_static::StaticEmbedder;
+#[cfg(feature = "semantic")]
+use reqlore_models::known::MODELS;
 use reqlore_search::Index;
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore, create_local};
 use reqlore_storage_sled::SledStore;
@@ -21,21 +24,17 @@ use reqlore_storage_sled::outside::Outside;
 use reqlore_storage_sqlite::{Looked, SqliteStore};
 use reqlore_transport_stdio::{Limits, Stdio};
 
-use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::CommandError;
-use crate::ids::RandomIds;
-use crate::models;
 use crate::person::{self, Sources};
 use crate::storage::Storage;
+use crate::system::{RandomIds, SystemClock};
 
-/// The storage that the configuration names, as the ports of commands that call no tools: what they
-/// do is not recorded.
+/// The ports of commands that call no tools. They are not audited.
 pub(crate) fn ports(config: &Config) -> Result<Ports, CommandError> {
     ports_over(config, &store(config, &config.storage)?, false)
 }
 
-/// A storage as all the ports that it is.
 pub(crate) fn ports_over(
     config: &Config,
     store: &Arc<dyn Store>,
@@ -61,8 +60,8 @@ pub(crate) fn ports_over(
     })
 }
 
-/// What users and tokens are administered with. The first user may come before the storage;
-/// whatever else is asked of one that is not there is asked of the wrong one.
+/// Only the first user may be added before the storage exists: any other command would be about
+/// the wrong storage.
 pub(crate) fn administration(
     config: &Config,
     is_first: bool,
@@ -79,14 +78,14 @@ pub(crate) fn administration(
     })
 }
 
-/// The storage that the configuration names, if it is there.
+/// The configured storage, which must exist.
 pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
     let found = std::fs::symlink_metadata(storage.place());
     if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Err(CommandError::refused(format!(
-            "{storage} is not there; name the server's own with --storage, or begin with `reqlore \
-             user add NAME --role administrator`"
+            "{storage} does not exist; name the server's with --storage, or begin with `reqlore user \
+             add NAME --role administrator`"
         )));
     }
     store(config, storage)
@@ -136,12 +135,11 @@ pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
     })
 }
 
-/// What can't be served as the files are configured.
+/// Rejects a configuration with which the files can't be served.
 pub(crate) fn check_files(config: &Config) -> Result<(), CommandError> {
     files(config, &config.root).check().map_err(CommandError::usage)
 }
 
-/// A storage, opened.
 pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
     let refused =
         |error: StoreError| CommandError::refused(format!("storage {}: {error}", storage.name()));
@@ -178,13 +176,13 @@ fn files(config: &Config, documents: &Path) -> reqlore_storage_fs::Config {
     }
 }
 
-/// The index and the models that rank in it, the worst first.
+/// The search index with its models, the least accurate first.
 fn search(config: &Config) -> Result<reqlore_search::Config, CommandError> {
     let mut embedders: Vec<Arc<dyn Embedder>> = Vec::new();
     if config.model != "off" {
         embedders.push(Arc::new(StaticEmbedder::new()));
         if config.model != "static" {
-            embedders.extend(models::open(config)?);
+            embedders.extend(open_model(config)?);
         }
     }
     Ok(reqlore_search::Config {
@@ -194,7 +192,7 @@ fn search(config: &Config) -> Result<reqlore_search::Config, CommandError> {
     })
 }
 
-/// What the index calls a storage.
+/// The name of a storage in the search index.
 pub(crate) fn index_name(storage: &Storage) -> String {
     match storage {
         Storage::Fs(place) => place.to_string_lossy().into_owned(),
@@ -207,7 +205,7 @@ pub(crate) fn stdio(config: &Config) -> Box<dyn Transport> {
     Box::new(Stdio { caller: caller(config), limits: Limits::default() })
 }
 
-/// The local person.
+/// The local user.
 pub(crate) fn caller(config: &Config) -> Caller {
     let name = person::name(&Sources {
         author: config.author.as_deref(),
@@ -215,15 +213,15 @@ pub(crate) fn caller(config: &Config) -> Caller {
         files: config.git.clone(),
         login: config.user.as_deref(),
     });
-    Caller::local(name, most(config))
+    Caller::local(name, max_access(config))
 }
 
-/// What this server allows to anybody.
-pub(crate) fn most(config: &Config) -> Access {
+/// The access that this server allows at most.
+pub(crate) fn max_access(config: &Config) -> Access {
     if config.read_only { Access::Read } else { Access::Write }
 }
 
-/// Runs a command's work. What still waits for a lock in the background is left behind.
+/// Runs a command's work. Background tasks that still wait for a lock are abandoned.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
     let runtime = runtime()?;
     let done = runtime.block_on(work);
@@ -231,15 +229,60 @@ pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
     Ok(done)
 }
 
-/// A single thread answers; file work has threads of its own. One client needs no more, and every
-/// message that changes threads would cost more than its answer.
+/// One thread, because moving a message to another thread costs more than to answer one client.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
 }
 
-/// Many clients are answered by as many threads as the machine runs at once.
-pub(crate) fn threads() -> Result<tokio::runtime::Runtime, CommandError> {
+/// One thread per core, for many clients.
+pub(crate) fn multi_thread_runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
+}
+
+/// The models that the user installed.
+#[cfg(feature = "semantic")]
+pub(crate) fn model_store(config: &Config) -> Result<reqlore_models::Store, CommandError> {
+    let cache = config.cache.as_ref().ok_or_else(|| {
+        CommandError::refused("there is no folder for models; name one with REQLORE_CACHE")
+    })?;
+    Ok(reqlore_models::Store::new(&MODELS, cache.join("models")))
+}
+
+/// The named model, or the best of the installed ones. A multilingual model is better than an
+/// English one: a user who needs only English installs no other.
+#[cfg(feature = "semantic")]
+pub(crate) fn open_model(config: &Config) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
+    let absent = |name: &str| {
+        let names = MODELS.each_ref().map(|model| model.name).join(", ");
+        let name = name.escape_debug();
+        CommandError::usage(format!(
+            "search.model: \"{name}\" is not installed; `reqlore model install {name}` installs \
+             it, if it is one of {names}. `best`, `static` and `off` need none"
+        ))
+    };
+    let named = Some(config.model.as_str()).filter(|name| *name != "best");
+    let store = model_store(config).ok();
+    let open = |name| Some((name, store.as_ref()?.open(name)?));
+    let found = match named {
+        Some(name) => Some(open(name).ok_or_else(|| absent(name))?),
+        None => MODELS.iter().rev().find_map(|model| open(model.name)),
+    };
+    let Some((name, folder)) = found else { return Ok(None) };
+    match LazyModel::new(name, folder) {
+        Ok(model) => Ok(Some(Arc::new(model))),
+        Err(error) => Err(CommandError::refused(error.to_string())),
+    }
+}
+
+#[cfg(not(feature = "semantic"))]
+pub(crate) fn open_model(config: &Config) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
+    match config.model.as_str() {
+        "best" => Ok(None),
+        name => Err(CommandError::usage(format!(
+            "search.model: {name:?}: this program was built without the feature `semantic`; use \
+             best, static or off"
+        ))),
+    }
 }

@@ -5,19 +5,16 @@ mod file;
 mod http;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project::ProjectKey;
 
 use crate::exit::CommandError;
-use crate::limits;
-use crate::setting::Setting;
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Setting, Syntax};
 use crate::storage::Storage;
-use crate::telemetry::Format;
+use crate::telemetry::LogFormat;
 
 pub(crate) use http::Http;
 
@@ -46,7 +43,7 @@ pub(crate) struct Config {
     pub(crate) cache: Option<PathBuf>,
     pub(crate) model: String,
     pub(crate) log: String,
-    pub(crate) log_format: Format,
+    pub(crate) log_format: LogFormat,
     pub(crate) home: Option<PathBuf>,
     /// The login.
     pub(crate) user: Option<String>,
@@ -57,7 +54,7 @@ pub(crate) struct Config {
     values: Values,
 }
 
-/// A setting's value as it was written, and where.
+/// A setting's value as it was written, and its source.
 #[derive(Debug)]
 struct Value {
     setting: Setting,
@@ -69,28 +66,54 @@ struct Value {
 struct Values(Vec<Value>);
 
 impl Values {
-    /// What is set, and not to nothing.
+    fn value(&self, key: &str) -> Result<&Value, CommandError> {
+        let found = self.0.iter().find(|value| value.setting.key == key);
+        found.ok_or_else(|| CommandError::refused(format!("{key} is not a setting")))
+    }
+
+    /// `None` if the value is empty.
     fn get(&self, key: &str) -> Option<&Value> {
-        self.0.iter().find(|value| value.setting.key == key).filter(|v| !v.text.is_empty())
+        self.value(key).ok().filter(|value| !value.text.is_empty())
     }
 
     fn text(&self, key: &str) -> &str {
         self.get(key).map_or("", |value| &value.text)
     }
 
-    /// What stands between commas, or one a line.
-    fn list(&self, key: &str) -> impl Iterator<Item = &str> {
-        self.text(key).split([',', '\n']).map(str::trim).filter(|item| !item.is_empty())
+    fn list(&self, key: &str) -> Vec<&str> {
+        items(self.text(key)).collect()
     }
 
-    fn parse<T: std::str::FromStr>(
-        &self,
-        key: &str,
-        wanted: &str,
-    ) -> Result<Option<T>, CommandError> {
-        let Some(value) = self.get(key) else { return Ok(None) };
-        value.text.parse().map(Some).map_err(|_| value.must_be(wanted))
+    fn parse<T: FromStr>(&self, key: &str, expected: &str) -> Result<T, CommandError> {
+        let value = self.value(key)?;
+        value.text_or_default().parse().map_err(|_| value.must_be(expected))
     }
+
+    fn number(&self, key: &str) -> Result<u32, CommandError> {
+        let value = self.value(key)?;
+        let Syntax::Number(least, most) = value.setting.syntax else {
+            return Err(value.must_be("a setting with bounds"));
+        };
+        let number = value.text_or_default().parse().ok();
+        number.filter(|number| (least..=most).contains(number)).ok_or_else(|| match most {
+            u32::MAX => value.must_be(&format!("a number of at least {least}")),
+            _ => value.must_be(&format!("a number from {least} to {most}")),
+        })
+    }
+
+    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, CommandError> {
+        let value = self.value(key)?;
+        let chosen = choices.iter().find(|(name, _)| *name == value.text_or_default());
+        chosen.map(|(_, choice)| *choice).ok_or_else(|| {
+            let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+            value.must_be(&names.join(" or "))
+        })
+    }
+}
+
+/// The items between commas or line ends.
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty())
 }
 
 impl Config {
@@ -104,36 +127,27 @@ impl Config {
         let near =
             root.as_ref().map_or(working_directory.clone(), |root| working_directory.join(root));
         let file = File::read(flags, &near)?;
-        let values = settings::all().map(|s| Value::resolve(s, flags, &file)).collect();
-        let values = Values(values);
+        let values = Values(settings::all().map(|s| Value::resolve(s, flags, &file)).collect());
         file.check_keys()?;
-        let get = |key| values.get(key);
-
         let root = existing(&working_directory.join(values.text("root")))?;
-        let storage = storage(get("storage"), &file, &root, &working_directory)?;
-        let roots = get("roots").map(|value| roots(&value.text, &value.source)).transpose()?;
-        let projects = file.projects(&root)?;
-        let toolsets = get("toolsets").map(|value| toolsets(&value.text)).transpose()?;
-        let cache = cache(get("cache"), file.named, &working_directory)?;
+        let get = |key| values.get(key);
         Ok(Self {
-            toolsets: toolsets.unwrap_or_default(),
-            cache,
+            storage: storage(get("storage"), &file, &root, &working_directory)?,
+            roots: get("roots").map_or(Ok(Vec::new()), roots)?,
+            projects: file.projects(&root)?,
+            toolsets: toolsets(values.text("toolsets"))?,
+            cache: cache(get("cache"), file.named, &working_directory)?,
             model: values.text("search.model").to_owned(),
-            storage,
-            projects,
             http: http::read(&values, &file)?,
-            audit: audit(get("audit"))?,
-            audit_keep_days: values
-                .parse("audit_keep_days", "a number of days, at least 1")?
-                .map_or(400, NonZeroU32::get),
-            read_only: values.parse("read_only", "true or false")?.unwrap_or(false),
-            roots: roots.unwrap_or_default(),
+            audit: values
+                .choice("audit", &[("on", Some(true)), ("off", Some(false)), ("auto", None)])?,
+            audit_keep_days: values.number("audit_keep_days")?,
+            read_only: values.choice("read_only", &[("true", true), ("false", false)])?,
             requirements_directory: get("sections.directory").map(|value| value.text.clone()),
-            wrap_columns: values
-                .parse("sections.wrap_columns", "a number of characters, 0 for off")?
-                .unwrap_or(0),
+            wrap_columns: values.number("sections.wrap_columns")? as usize,
             log: values.text("log").to_owned(),
-            log_format: values.parse("log_format", "text or json")?.unwrap_or(Format::Text),
+            log_format: values
+                .choice("log_format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
             home: variable("HOME").map(PathBuf::from),
             user: variable("USER").or_else(|| variable("LOGNAME")),
             author: variable("GIT_AUTHOR_NAME"),
@@ -144,69 +158,68 @@ impl Config {
         })
     }
 
-    /// A database at its usual place, while nobody said which storage is meant and the files are.
-    pub(crate) fn overlooked(&self) -> Option<Storage> {
-        let of_storage = |value: &&Value| value.setting.key == "storage";
-        let value = self.values.0.iter().find(of_storage)?;
-        let usual = |name| Storage::read(name, &self.root, &self.root).ok();
-        let is_there = |storage: &Storage| storage.place().symlink_metadata().is_ok();
-        let mut databases = ["sqlite", "sled"].into_iter().filter_map(usual);
-        databases.find(is_there).filter(|_| value.source == "default")
+    /// A database at its default place, while the files are used by default.
+    pub(crate) fn unselected_database(&self) -> Option<Storage> {
+        if self.values.value("storage").ok()?.source != "default" {
+            return None;
+        }
+        ["sqlite", "sled"]
+            .iter()
+            .filter_map(|name| Storage::read(name, &self.root, &self.root).ok())
+            .find(|storage| storage.place().symlink_metadata().is_ok())
     }
 
-    /// The flags of this command line that say of which store it speaks, for one that comes next.
+    /// The flags that selected the storage, for the next command to suggest.
     pub(crate) fn store_flags(&self) -> String {
-        let of_store = |value: &&Value| {
-            value.source.starts_with("flag") && ["root", "storage"].contains(&value.setting.key)
-        };
-        let given = self.values.0.iter().filter(of_store);
-        let flag = |value: &Value| Some(format!("{} {} ", value.setting.flag?, value.text));
-        given.filter_map(flag).collect()
+        let mut flags = String::new();
+        for value in ["root", "storage"].iter().filter_map(|key| self.values.get(key)) {
+            if let Some(flag) = value.setting.flag.filter(|_| value.source.starts_with("flag")) {
+                flags += &format!("{flag} {} ", value.text);
+            }
+        }
+        flags
     }
 
-    /// Every setting with its value and where that came from, in the form of `reqlore.toml`.
+    /// Every setting with its value and source, in the syntax of `reqlore.toml`.
     pub(crate) fn describe(&self) -> String {
         let mut text = String::new();
         for Value { setting, text: value, source } in &self.values.0 {
-            let shown = match setting.key {
-                "root" => quoted(&self.root.to_string_lossy()),
-                "roots" => format!("{:?}", self.roots),
-                key @ ("http.hosts" | "http.origins") => {
-                    format!("{:?}", self.values.list(key).collect::<Vec<_>>())
-                }
-                "read_only" | "sections.wrap_columns" | "audit_keep_days" => value.clone(),
-                key if key.starts_with(limits::PREFIX) => value.clone(),
-                _ => quoted(value),
+            let shown = match (setting.key, setting.syntax) {
+                ("root", _) => quoted(&self.root.to_string_lossy()),
+                ("roots", _) => format!("{:?}", self.roots),
+                (_, Syntax::List) => format!("{:?}", items(value).collect::<Vec<_>>()),
+                (_, Syntax::Text) => quoted(value),
+                (_, Syntax::Bool | Syntax::Number(..)) => value.clone(),
             };
-            let line = format!("{} = {shown}", setting.key);
-            let names = [("flag", setting.flag), ("environment", setting.variable)];
-            let spelled =
-                |(kind, name): (&str, Option<&str>)| name.map(|name| format!("{kind} {name}"));
-            let names: Vec<String> = names.into_iter().filter_map(spelled).collect();
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "# {}", setting.meaning);
+            let flag = setting.flag.map(|name| format!("flag {name}"));
+            let variable = setting.variable.map(|name| format!("environment {name}"));
+            let names: Vec<String> = flag.into_iter().chain(variable).collect();
+            text += &format!("# {}\n", setting.meaning);
             if !names.is_empty() {
-                let _ = writeln!(text, "# ({})", names.join(", "));
+                text += &format!("# ({})\n", names.join(", "));
             }
-            let _ = writeln!(text, "{line:<40} # {source}\n");
+            text += &format!("{:<40} # {source}\n\n", format!("{} = {shown}", setting.key));
         }
         for (key, root) in &self.projects {
-            let _ =
-                writeln!(text, "[projects.{key}]\nroot = {}\n", quoted(&root.to_string_lossy()));
+            text += &format!("[projects.{key}]\nroot = {}\n\n", quoted(&root.to_string_lossy()));
         }
         text
     }
 }
 
 impl Value {
-    /// Did a file say so that nobody named?
+    /// True if it comes from the project's own file, which may be part of a cloned repository.
     fn is_of_project(&self, is_named: bool) -> bool {
         self.source.starts_with("file") && !is_named
     }
 
-    fn must_be(&self, wanted: &str) -> CommandError {
+    fn text_or_default(&self) -> &str {
+        if self.text.is_empty() { self.setting.default } else { &self.text }
+    }
+
+    fn must_be(&self, expected: &str) -> CommandError {
         let (key, source) = (self.setting.key, &self.source);
-        CommandError::usage(format!("{key}: {:?} ({source}) must be {wanted}", self.text))
+        CommandError::usage(format!("{key}: {:?} ({source}) must be {expected}", self.text))
     }
 
     fn resolve(setting: Setting, flags: &Flags, file: &File) -> Self {
@@ -252,45 +265,38 @@ fn storage(
     }
 }
 
-/// `None` is for the transport to decide.
-fn audit(value: Option<&Value>) -> Result<Option<bool>, CommandError> {
-    match value.map(|value| (value, &*value.text)) {
-        None | Some((_, "auto")) => Ok(None),
-        Some((_, "on")) => Ok(Some(true)),
-        Some((_, "off")) => Ok(Some(false)),
-        Some((value, _)) => Err(value.must_be("on, off or auto")),
-    }
-}
-
-/// The folders that projects are fenced in by: better none than a hole.
-fn roots(text: &str, source: &str) -> Result<Vec<PathBuf>, CommandError> {
-    let check = |root: &str| match Path::new(root) {
-        path if path.is_absolute() && path.is_dir() => Ok(path.to_owned()),
-        _ => Err(CommandError::usage(format!(
-            "roots: {root:?} ({source}) must be the absolute path of an existing folder"
-        ))),
+/// The folders that requests may name as project roots. An invalid one is an error, because a
+/// shorter list would not restrict anything.
+fn roots(value: &Value) -> Result<Vec<PathBuf>, CommandError> {
+    let Value { text, source, .. } = value;
+    let folders: Vec<&str> = if source.starts_with("file") {
+        text.split_terminator('\n').collect()
+    } else {
+        text.split(':').collect()
     };
-    if source.starts_with("file") {
-        return text.split_terminator('\n').map(check).collect();
+    for folder in &folders {
+        if !Path::new(folder).is_absolute() || !Path::new(folder).is_dir() {
+            return Err(CommandError::usage(format!(
+                "roots: {folder:?} ({source}) must be the absolute path of an existing folder"
+            )));
+        }
     }
-    text.split(':').map(check).collect()
+    Ok(folders.into_iter().map(PathBuf::from).collect())
 }
 
-/// The toolsets of a list.
+/// Parses a list of toolsets.
 pub(crate) fn toolsets(text: &str) -> Result<Vec<Toolset>, CommandError> {
-    let known = |name: &str| Toolset::ALL.into_iter().find(|slice| slice.name() == name);
-    let names = text.split([',', '\n']).map(str::trim).filter(|name| !name.is_empty());
     let toolset = |name: &str| {
-        known(name).ok_or_else(|| {
+        Toolset::ALL.into_iter().find(|toolset| toolset.name() == name).ok_or_else(|| {
             let names = Toolset::ALL.map(Toolset::name).join(", ");
-            CommandError::usage(format!("toolsets: {name:?} is none; there are {names}"))
+            CommandError::usage(format!("toolsets: {name:?} is not a toolset; use {names}"))
         })
     };
-    names.map(toolset).collect()
+    items(text).map(toolset).collect()
 }
 
-/// The folder for caches. A repository that somebody cloned must not choose where models and
-/// indexes come from, so a file that nobody named does not count.
+/// The folder for caches. A project's own file must not set it: a cloned repository could bring
+/// its own models and indexes.
 fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathBuf>, CommandError> {
     match value {
         None => Ok(user_cache()),
@@ -315,7 +321,7 @@ fn git() -> Vec<PathBuf> {
     own.into_iter().chain(folder.map(|folder| folder.join("git/config"))).collect()
 }
 
-/// Where this user's programs keep what they can make again.
+/// The user's cache folder.
 fn user_cache() -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let named = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
@@ -323,7 +329,7 @@ fn user_cache() -> Option<PathBuf> {
     named.or_else(home).map(|cache| cache.join("reqlore"))
 }
 
-/// Where this user's programs keep what outlives them and is no document.
+/// The user's folder for state that outlives a process.
 pub(crate) fn state(home: &Path) -> PathBuf {
     let named = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     named.unwrap_or_else(|| home.join(".local/state")).join("reqlore")

@@ -1,20 +1,18 @@
-//! The command: reads the configuration once, joins everything, and runs.
+//! The command `reqlore`.
 
-mod beside;
+#![expect(clippy::format_push_string, reason = "shorter than `write!`, and not in a hot path")]
+
+mod background;
 mod client_environment;
-mod clock;
 mod commands;
 mod composition;
 mod config;
 mod exit;
 mod git;
-mod ids;
-mod limits;
-mod models;
 mod person;
-mod setting;
 mod settings;
 mod storage;
+mod system;
 mod telemetry;
 
 use std::process::ExitCode;
@@ -31,7 +29,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { USAGE } else { OK };
-            // Nobody is left to tell when even this can't be printed.
+            // An error of the output has no other output to go to.
             let _ = error.print();
             return ExitCode::from(code);
         }
@@ -54,11 +52,11 @@ fn run(cli: &Cli) -> Result<u8, CommandError> {
         Some(Command::Init(options)) => commands::init::run(&cli.settings, options),
         Some(Command::Doctor(options)) => commands::doctor::run(&cli.settings, options),
         Some(Command::Demo) => commands::demo::run(),
-        Some(Command::Completions(options)) => commands::completions::run(options),
+        Some(Command::Completions { shell }) => commands::print_completions(*shell),
     }
 }
 
-/// Reads the settings and listens to the log, for as long as the work takes.
+/// Runs a command that needs valid settings, with logging.
 fn configured(
     flags: &Flags,
     work: impl FnOnce(&Config) -> Result<u8, CommandError>,
@@ -69,21 +67,21 @@ fn configured(
 }
 
 fn run_configured(config: &Config, command: &Configured) -> Result<u8, CommandError> {
-    if command.is_of_one_storage()
-        && let Some(other) = config.overlooked()
+    if command.targets_single_storage()
+        && let Some(other) = config.unselected_database()
     {
         let name = other.name();
         eprintln!(
-            "warning: this is about the project's files; there is a database too, and --storage \
-             {name} or REQLORE_STORAGE={name} means that one"
+            "warning: using the project's files; there is a database too: pass --storage {name} or \
+             set REQLORE_STORAGE={name} to use it"
         );
     }
     match command {
         Configured::Serve => commands::serve::run(config),
         Configured::Check(options) => commands::check::run(config, options),
-        Configured::Copy(options) => commands::copy::run(config, options),
-        Configured::Backup(options) => commands::backup::run(config, options),
-        Configured::Restore(options) => commands::restore::run(config, options),
+        Configured::Copy(options) => commands::transfer::copy(config, options),
+        Configured::Backup(options) => commands::transfer::backup(config, options),
+        Configured::Restore(options) => commands::transfer::restore(config, options),
         Configured::Docsets(command) => commands::docsets::run(config, command),
         #[cfg(feature = "semantic")]
         Configured::Model(command) => commands::model::run(config, command),

@@ -84,7 +84,7 @@ fn mistakes_are_refused_with_the_way_out() {
         ("token revoke aaaaaaaaaaaa", 1, "`reqlore token list` shows all"),
         ("token rotate aaaaaaaaaaaa --overlap 25h", 2, "at most 24h"),
         ("audit verify --expect 1:abc", 2, "64 digits"),
-        ("--storage sqlite:typo.db user list", 1, "typo.db is not there"),
+        ("--storage sqlite:typo.db user list", 1, "typo.db does not exist"),
     ] {
         let (code, said) = run(place, command);
         assert_eq!(code, expected, "{command}: {said}");
@@ -116,7 +116,7 @@ fn the_audit_tells_who_administered_and_proves_that_it_is_whole() {
         moved(place, &at(&format!("audit verify --expect {noted}")));
         let later = noted.replacen('3', "4", 1);
         let (code, said) = run(place, &at(&format!("audit verify --expect {later}")));
-        assert!(code == 1 && said.contains("rows were cut off"), "{storage}: {said}");
+        assert!(code == 1 && said.contains("rows were removed"), "{storage}: {said}");
     }
     let scratch = project();
     let off = |command: &str| {
@@ -144,7 +144,7 @@ fn a_team_goes_through_every_storage() {
     let listed = moved(place, "--storage sqlite:c.db token list");
     assert!(listed.contains(token.id.as_str()), "{listed}");
     let whole = moved(place, "--storage sqlite:c.db audit verify");
-    assert!(whole.starts_with("The audit is whole: 2 rows."), "{whole}");
+    assert!(whole.starts_with("The audit is intact: 2 rows."), "{whole}");
 }
 
 // Rulings 7: a running sled store belongs to its server

@@ -114,7 +114,7 @@ fn several_processes(storage: &str, processes: usize, each: usize) {
     assert_eq!(told.keys().cloned().collect::<BTreeSet<_>>(), expected, "a number was left out");
     assert_eq!(requirements(&mut start()), told);
     let (code, said) = run(root, &format!("check --storage {storage}"));
-    assert_eq!((code, said.as_str()), (0, "Nothing to mend.\n"));
+    assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
 }
 
 // Reliability P3

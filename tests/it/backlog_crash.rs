@@ -197,6 +197,6 @@ fn check(storage: &str, root: &Path, stories: &mut [Story]) -> usize {
     assert!(server.end().1.success());
     // A requirement that was never answered, below a story that is gone, is a finding.
     let (code, said) = run(root, &format!("check --storage {storage}"));
-    assert_eq!((code, said.as_str()), (0, "Nothing to mend.\n"));
+    assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
     undone
 }

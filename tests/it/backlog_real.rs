@@ -140,5 +140,5 @@ fn a_real_backlog_is_loaded_and_read_whole() {
     assert!(uris.len() >= 994, "only {} resources", uris.len());
     assert!(server.end().1.success());
     let (code, said) = run(root, "check");
-    assert_eq!((code, said.as_str()), (0, "Nothing to mend.\n"));
+    assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
 }

@@ -101,9 +101,9 @@ fn two_branches_that_both_grew_merge_and_are_mended() {
     }
     let (code, said) = run(&bob, "check --fix --log warn");
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("EP-001 is EP-002 now"), "{said}");
+    assert!(said.contains("EP-001 is now EP-002"), "{said}");
     let (code, said) = run(&bob, "check");
-    assert_eq!((code, said.as_str()), (0, "Nothing to mend.\n"));
+    assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
 
     let mut server = Server::start(&bob);
     for (reference, who) in [("EP-001", "Ada"), ("EP-002", "Bob")] {

@@ -57,7 +57,7 @@ fn a_database_that_is_not_meant_is_named() {
     assert_eq!(run(&["--storage", "sqlite", "user", "add", "ann", "--role", "user"]).0, 0);
     for command in [&files[..], &["audit", "verify"], &["backup", "x.dump"], &["check"]] {
         let errors = run(command).2;
-        assert!(errors.contains("REQLORE_STORAGE=sqlite means that one"), "{command:?}: {errors}");
+        assert!(errors.contains("REQLORE_STORAGE=sqlite to use it"), "{command:?}: {errors}");
     }
     for storage in ["sqlite", "fs"] {
         assert_eq!(run(&["--storage", storage, "user", "list"]).2, "", "{storage}");
@@ -89,11 +89,11 @@ fn check_of_a_sound_project_says_so_and_succeeds() {
     write(project.path(), "AGENTS.md", "## Sections\n\n- Good (key: good)\n");
     write(project.path(), "good.md", "**1.** fine\n");
     let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(project.path()));
-    assert_eq!((code, found.as_str()), (0, "Nothing to mend.\n"));
+    assert_eq!((code, found.as_str()), (0, "Nothing to fix.\n"));
     let empty = crate::client::project();
     for _ in 0..2 {
         let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(empty.path()));
-        assert_eq!((code, found.as_str()), (0, "Nothing to mend.\n"), "nothing was written yet");
+        assert_eq!((code, found.as_str()), (0, "Nothing to fix.\n"), "nothing was written yet");
         crate::client::Server::start(empty.path())
             .call("reqlix_get_instructions", serde_json::json!({}));
     }
@@ -176,16 +176,16 @@ const CASES: [Case; 21] = [
         2,
         "must be true, false or a list of addresses: \"proxy\" is no address",
     ),
-    (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on, off or auto"),
+    (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on or off or auto"),
     (
         &[],
         &[("REQLORE_AUDIT_KEEP_DAYS", "0")],
         2,
-        "(environment REQLORE_AUDIT_KEEP_DAYS) must be a number of days, at least 1",
+        "(environment REQLORE_AUDIT_KEEP_DAYS) must be a number of at least 1",
     ),
     (&["--config", "limit.toml"], &[], 2, "http.limits.queue: \"0\" (file"),
     (&["--config", "misspelt.toml"], &[], 2, "unknown setting \"http.limits.que\""),
-    (&["--log", "loud"], &[], 2, "log: \"loud\" is no level"),
+    (&["--log", "loud"], &[], 2, "log: \"loud\" is not a level"),
     (&["--root", "/no/such/folder"], &[], 1, "root: /no/such/folder can't be used"),
     (&["--config", "typo.toml"], &[], 2, "typo.toml: unknown setting \"wrap\"; known are root,"),
     (&["--config", "broken.toml"], &[], 2, "broken.toml: "),

@@ -85,7 +85,7 @@ fn check_names_the_line_of_a_fault_and_folders_that_are_not_there() {
     configure(project.path(), "docsets:\n  a:\n");
     assert!(found().1.contains(".knowledge/config.yaml:2: the folder "), "{}", found().1);
     std::fs::create_dir_all(project.path().join(".knowledge/docs/a")).unwrap();
-    assert_eq!(found(), (Some(0), "Nothing to mend.\n".to_owned()));
+    assert_eq!(found(), (Some(0), "Nothing to fix.\n".to_owned()));
 }
 
 /// Files of the repository that introduced the later format, where it lies beside this one.

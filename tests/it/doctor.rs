@@ -192,7 +192,7 @@ fn wrong_settings_are_a_problem_and_do_not_stop_other_checks() {
     report.assert("clients", "note", "no client was found");
     assert!(report.text.ends_with("\n1 problem.\n"), "{}", report.text);
     bed.write("project/reqlore.toml", "log = \"loud\"\n");
-    bed.doctor(&[]).assert_problem("settings", "is no level");
+    bed.doctor(&[]).assert_problem("settings", "is not a level");
     bed.doctor(&["--config", "none.toml"]).assert_problem("settings", "none.toml can't be read");
     bed.doctor(&["--root", "/no/such/folder"]).assert_problem("settings", "root: /no/such/folder");
     bed.write("project/reqlore.toml", "\"");

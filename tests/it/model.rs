@@ -195,7 +195,7 @@ fn the_real_model_is_installed_from_everywhere() {
     let install = |from: &str| {
         let (code, said) = cache.install(from);
         assert_eq!(code, 0, "{said}");
-        assert!(said.contains("Servers use it from their next start on"), "{said}");
+        assert!(said.contains("Servers use it after a restart"), "{said}");
         cache.check_state("installed");
         let (code, said) = cache.model(&["remove", MODEL]);
         assert_eq!((code, said.as_str()), (0, "all-minilm-l6-v2 is removed.\n"));

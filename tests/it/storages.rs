@@ -235,5 +235,5 @@ fn docsets_are_imported_into_the_database() {
     let (code, said) = import("docsets:\n  react: [\n");
     assert_eq!(code, 1, "{said}");
     let (_, said) = import("docsets:\n  vue:\n");
-    assert!(said.contains("in the place of another configuration"), "{said}");
+    assert!(said.contains("replacing another configuration"), "{said}");
 }

@@ -1,13 +1,11 @@
-//! `reqlore audit`: who did what, and whether the record of it is whole.
-
-use std::fmt::Write as _;
+//! `reqlore audit`: lists audit rows and verifies their hash chain.
 
 use reqlore_application::identity::audit_trail::{self, Noted, Verified, Wanted};
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash, Target};
+use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash};
+use reqlore_domain::document::Version;
 use serde_json::{Value, json};
 
-use super::print;
-use super::table::table;
+use super::{print, print_json, table};
 use crate::composition;
 use crate::config::Config;
 use crate::exit::{CommandError, REFUSED};
@@ -24,19 +22,19 @@ pub(crate) enum Command {
             value_parser = clap::value_parser!(u32).range(1..=100_000)
         )]
         last: u32,
-        /// Only what this user did
+        /// Only rows of this user
         #[arg(long, value_name = "NAME")]
         user: Option<String>,
-        /// Only this: the name of a tool, or a method like resources/read
+        /// Only this action: the name of a tool, or a method like resources/read
         #[arg(long, value_name = "NAME")]
         action: Option<String>,
         /// Print them as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Look whether rows were changed or taken out; exit code 1 if there were
+    /// Verify that no row was changed or removed; exits 1 if one was
     Verify {
-        /// A row that an earlier `audit verify` told, to find out whether newer ones were cut off
+        /// A row printed by an earlier `audit verify`, to prove that later ones were not removed
         #[arg(long, value_name = "NUMBER:HASH", value_parser = head)]
         expect: Option<ChainHead>,
         /// Print the result as JSON
@@ -68,38 +66,36 @@ async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> 
             let wanted =
                 Wanted { last: *last as usize, user: user.clone(), action: action.clone() };
             let rows = audit_trail::list(&*log, &wanted).await?;
-            print(&if *json { as_json(&rows) } else { lines(&rows) })
+            if *json { print_json(&rows_json(&rows)) } else { print(&lines(&rows)) }
         }
         Command::Verify { expect, json } => {
             let verified = audit_trail::verify(&*log, *expect).await?;
-            let printed =
-                print(&if *json { verdict_json(&verified) } else { verdict(&verified, *expect) })?;
+            let printed = if *json {
+                print_json(&verdict_json(&verified))?
+            } else {
+                print(&verdict(&verified, *expect))?
+            };
             Ok(if verified.is_whole() { printed } else { REFUSED })
         }
     }
 }
 
-fn as_json(rows: &[AuditRow]) -> String {
-    let row = |row: &AuditRow| {
-        let sealed = json!({ "number": row.number, "hash": row.hash });
-        let Some(entry) = row.entry() else {
+fn rows_json(rows: &[AuditRow]) -> Value {
+    let mut all = Vec::new();
+    for row in rows {
+        let mut shown = json!({ "number": row.number, "hash": row.hash });
+        if let Some(event) = row.entry() {
+            if let (Value::Object(shown), Value::Object(event)) = (&mut shown, json!(event)) {
+                shown.extend(event);
+            }
+            shown["at"] = json!(event.at.rfc3339());
+        } else {
             // A later version wrote it.
-            return merged(sealed, json!({ "text": row.text }));
-        };
-        let at = entry.at.rfc3339();
-        let mut told = merged(sealed, json!(entry));
-        told["at"] = json!(at);
-        told
-    };
-    let rows: Vec<Value> = rows.iter().map(row).collect();
-    format!("{:#}\n", json!({ "rows": rows }))
-}
-
-fn merged(mut one: Value, other: Value) -> Value {
-    if let (Value::Object(one), Value::Object(other)) = (&mut one, other) {
-        one.extend(other);
+            shown["text"] = json!(row.text);
+        }
+        all.push(shown);
     }
-    one
+    json!({ "rows": all })
 }
 
 fn lines(rows: &[AuditRow]) -> String {
@@ -107,12 +103,11 @@ fn lines(rows: &[AuditRow]) -> String {
         return "There are no such rows.\n".to_owned();
     }
     let line = |row: &AuditRow| {
-        let Some(entry) = row.entry() else {
-            let unread = "(a later version of reqlore wrote this row)".to_owned();
-            let none = String::new;
-            return [row.number.to_string(), none(), none(), none(), none(), none(), unread];
+        let Some(event) = row.entry() else {
+            let about = "(a later version of reqlore wrote this row)";
+            return [&*row.number.to_string(), "", "", "", "", "", about].map(str::to_owned);
         };
-        let AuditEvent { at, user, token, action, result, .. } = &entry;
+        let AuditEvent { at, user, token, action, result, .. } = &event;
         [
             row.number.to_string(),
             at.rfc3339(),
@@ -120,72 +115,66 @@ fn lines(rows: &[AuditRow]) -> String {
             token.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             action.clone(),
             result.clone(),
-            about(&entry),
+            about(&event),
         ]
     };
     table(["ROW", "TIME", "USER", "TOKEN", "ACTION", "RESULT", "ABOUT"], rows.iter().map(line))
 }
 
-/// What it was about, with the first digits of the versions, and why.
-fn about(entry: &AuditEvent) -> String {
-    let short = |version: &Option<_>| {
-        version.as_ref().map_or_else(
-            || "none".to_owned(),
-            |version: &reqlore_domain::document::Version| {
-                version.to_string().chars().take(8).collect()
-            },
-        )
-    };
-    let target = |target: &Target| {
+/// The targets with the first digits of their versions, and the reason.
+fn about(event: &AuditEvent) -> String {
+    let mut parts = Vec::new();
+    if let Some(key) = event.project.as_ref().filter(|key| !key.is_default()) {
+        parts.push(format!("in {key}"));
+    }
+    for target in &event.targets {
+        let mut part = target.name.clone();
         if target.is_changed() {
-            format!("{} {}>{}", target.name, short(&target.before), short(&target.after))
-        } else {
-            target.name.clone()
+            part += &format!(" {}>{}", short(target.before), short(target.after));
         }
-    };
-    let project = entry.project.iter().filter(|key| !key.is_default());
-    let mut parts: Vec<String> = project.map(|key| format!("in {key}")).collect();
-    parts.extend(entry.targets.iter().map(target));
-    parts.extend(Some(&entry.reason).filter(|reason| !reason.is_empty()).cloned());
+        parts.push(part);
+    }
+    if !event.reason.is_empty() {
+        parts.push(event.reason.clone());
+    }
     parts.join("; ")
+}
+
+fn short(version: Option<Version>) -> String {
+    version
+        .map_or_else(|| "none".to_owned(), |version| version.to_string().chars().take(8).collect())
 }
 
 fn verdict(verified: &Verified, expected: Option<ChainHead>) -> String {
     let Verified { rows, newest: ChainHead { number, hash }, broken, noted } = verified;
     let mut text = match broken {
-        None => format!("The audit is whole: {rows} rows.\n"),
+        None => format!("The audit is intact: {rows} rows.\n"),
         Some(broken) => format!(
-            "The audit is broken: {broken}. The {rows} rows before are whole. Somebody changed \
-             the storage past reqlore, or its disk fails; hold a backup against it.\n"
+            "The audit is broken: {broken}. The {rows} rows before are intact. The storage was \
+             changed without reqlore, or its disk fails; compare it with a backup.\n"
         ),
     };
-    let wanted = expected.map(|head| head.number).unwrap_or_default();
-    // Writing to a string does not fail.
-    let _ = match noted {
-        Noted::None => Ok(()),
-        Noted::Found => writeln!(text, "AuditRow {wanted} is what was expected."),
+    let expected = expected.map(|head| head.number).unwrap_or_default();
+    text += &match noted {
+        Noted::None => String::new(),
+        Noted::Found => format!("Row {expected} is as expected.\n"),
         Noted::Pruned => {
-            writeln!(
-                text,
-                "AuditRow {wanted} was too old and is gone, so it proves nothing any more."
-            )
+            format!("Row {expected} was too old and is deleted, so it proves nothing.\n")
         }
-        Noted::Missing => writeln!(
-            text,
-            "AuditRow {wanted} is not there as expected: rows were cut off or written anew."
-        ),
+        Noted::Missing => {
+            format!("Row {expected} is not as expected: rows were removed or rewritten.\n")
+        }
     };
     if verified.is_whole() {
-        let _ = writeln!(
-            text,
-            "The newest row is {number}:{hash}\nKeep that somewhere else; \
-             `reqlore audit verify --expect {number}:{hash}` then proves that nothing was cut off."
+        text += &format!(
+            "The newest row is {number}:{hash}\nKeep that somewhere else; `reqlore audit verify \
+             --expect {number}:{hash}` then proves that no later row was removed.\n"
         );
     }
     text
 }
 
-fn verdict_json(verified: &Verified) -> String {
+fn verdict_json(verified: &Verified) -> Value {
     let Verified { rows, newest, broken, noted } = verified;
     let expected = match noted {
         Noted::None => None,
@@ -193,12 +182,11 @@ fn verdict_json(verified: &Verified) -> String {
         Noted::Pruned => Some("pruned"),
         Noted::Missing => Some("missing"),
     };
-    let told = json!({
+    json!({
         "whole": verified.is_whole(),
         "rows": rows,
         "newest": newest,
         "broken": broken.map(|broken| broken.to_string()),
         "expected": expected,
-    });
-    format!("{told:#}\n")
+    })
 }

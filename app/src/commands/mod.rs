@@ -1,27 +1,24 @@
-//! The commands, one file each, and what they share.
+//! The command line, its commands, and their output.
 
 pub(crate) mod audit;
-pub(crate) mod backup;
 pub(crate) mod check;
-pub(crate) mod completions;
-pub(crate) mod copy;
 pub(crate) mod demo;
 pub(crate) mod docsets;
 pub(crate) mod doctor;
 pub(crate) mod init;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
-mod moving;
-pub(crate) mod restore;
 pub(crate) mod serve;
-mod table;
 pub(crate) mod token;
+pub(crate) mod transfer;
 mod untrusted_text;
 pub(crate) mod user;
 
 use std::io::{self, Write};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use serde::Serialize;
 
 use crate::exit::{CommandError, OK};
 use crate::settings::Flags;
@@ -43,75 +40,123 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) settings: Flags,
 
-    /// Show every setting with its value and where it came from, and end
+    /// Show every setting with its value and source, and exit
     #[arg(long, global = true)]
     pub(crate) print_config: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Tell the AI assistants on this machine of this server; shows each change before it is made
+    /// Configure the AI assistants on this machine; shows each change before it is made
     Init(init::Options),
-    /// Look at everything between you and a working assistant, with the next step for what is wrong
+    /// Check everything an assistant needs, and show the next step for each problem
     Doctor(doctor::Options),
     #[command(flatten)]
     Configured(Configured),
     /// Show in half a minute what Reqlore does, on a sample project in a temporary folder
     Demo,
-    /// Print what a shell needs to complete commands and flags
-    Completions(completions::Options),
+    /// Print the script with which a shell completes commands and flags
+    Completions {
+        /// The shell's language
+        shell: Shell,
+    },
 }
 
-/// The commands that begin with the settings, and end where these are wrong.
+/// Commands that need valid settings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Configured {
     /// Serve MCP clients (what `reqlore` alone does)
     Serve,
-    /// Look for what a person should mend in the requirements; exit code 1 if there is any
+    /// Report problems in the project's documents; exits 1 if there are any
     Check(check::Options),
-    /// Copy everything from one storage to another one, which must be empty
-    Copy(copy::Options),
-    /// Write everything that the storage keeps to one file
-    Backup(backup::Options),
-    /// Fill the storage, which must be empty, from a backup
-    Restore(restore::Options),
+    /// Copy everything from one storage to another, empty one
+    Copy(transfer::CopyOptions),
+    /// Write the whole storage to one file
+    Backup(transfer::BackupOptions),
+    /// Fill an empty storage from a backup
+    Restore(transfer::RestoreOptions),
     /// Add, list and disable the users of a server over http
     #[command(subcommand)]
     User(user::Command),
-    /// Make, list, revoke and rotate the tokens that let users in
+    /// Create, list, revoke and rotate the tokens of users
     #[command(subcommand)]
     Token(token::Command),
-    /// Read who did what, and prove that the record is whole
+    /// List audit rows, and verify that none was changed
     #[command(subcommand)]
     Audit(audit::Command),
-    /// Put the configuration of the docsets into a storage that is no folder
+    /// Import the configuration of the docsets into a database
     #[command(subcommand)]
     Docsets(docsets::Command),
-    /// Install, list and remove models that let search rank by meaning
+    /// Install, list and remove models of semantic search
     #[cfg(feature = "semantic")]
     #[command(subcommand)]
     Model(model::Command),
 }
 
 impl Configured {
-    /// Does its answer speak of what one storage holds, and mislead about another one?
-    pub(crate) fn is_of_one_storage(&self) -> bool {
-        match self {
-            Self::Check(_) | Self::Backup(_) => true,
-            Self::User(_) | Self::Token(_) | Self::Audit(_) => true,
-            #[cfg(feature = "semantic")]
-            Self::Model(_) => false,
-            Self::Serve | Self::Copy(_) | Self::Restore(_) | Self::Docsets(_) => false,
-        }
+    /// True if the result is about one storage and misleads when another one is meant.
+    pub(crate) fn targets_single_storage(&self) -> bool {
+        matches!(
+            self,
+            Self::Check(_) | Self::Backup(_) | Self::User(_) | Self::Token(_) | Self::Audit(_)
+        )
     }
 }
 
-/// Prints a command's result. A reader that went away early is no failure of ours.
+/// Prints a command's result. A reader that closed the pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CommandError::refused(format!("standard output: {error}")))
         }
         _ => Ok(OK),
+    }
+}
+
+fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
+    match serde_json::to_string_pretty(value) {
+        Ok(json) => print(&(json + "\n")),
+        Err(error) => Err(CommandError::refused(error.to_string())),
+    }
+}
+
+pub(crate) fn print_completions(shell: Shell) -> Result<u8, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "reqlore", &mut script);
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// Rows below their headings, each on one line. Control characters become spaces, because cells
+/// contain text of clients.
+fn table<const COLUMNS: usize>(
+    headings: [&str; COLUMNS],
+    rows: impl Iterator<Item = [String; COLUMNS]>,
+) -> String {
+    let mut rows: Vec<_> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
+    let mut widths = [0; COLUMNS];
+    for row in &mut rows {
+        for (cell, width) in row.iter_mut().zip(&mut widths) {
+            *cell = cell.replace(char::is_control, " ");
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text += "\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_keeps_each_row_on_one_line() {
+        let rows = [["a", "x\n\x1b[2J"], ["bcd", ""]].map(|row| row.map(str::to_owned));
+        let shown = table(["N", "REASON"], rows.into_iter());
+        assert_eq!(shown, "N    REASON\na    x  [2J\nbcd\n");
     }
 }

@@ -1,31 +1,29 @@
-//! `reqlore model`: sentence models for search, installed on request and never otherwise.
+//! `reqlore model`: installs models of semantic search, which happens only on request.
 
-use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 use reqlore_models::{Progress, Source, State};
 use serde_json::json;
 
-use super::print;
+use super::{print, print_json};
+use crate::composition;
 use crate::config::Config;
 use crate::exit::CommandError;
-use crate::models;
 
-/// What is installed when nothing is named.
 const DEFAULT: &str = "all-minilm-l6-v2";
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Install a model, so that search ranks by meaning with it
+    /// Install a model, which search then uses
     Install {
-        /// Which one; `reqlore model list` names them
+        /// The name, as `reqlore model list` shows it
         #[arg(default_value = DEFAULT)]
         name: String,
-        /// A folder, a zip, a wheel or an address that has the files, instead of the makers' own
+        /// A folder, zip, wheel or URL with the files, instead of the publisher's
         #[arg(long, value_name = "FILE|DIR|URL")]
         from: Option<String>,
     },
-    /// List the models there are
+    /// List the available models
     List {
         /// Print them as JSON
         #[arg(long)]
@@ -62,21 +60,21 @@ fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Comman
             eprint!("\r{file}: {}{of} MiB\x1b[K", mib(done_bytes));
         }
     };
-    let installed = models::store(config)?.install(name, &source, &mut show);
+    let installed = composition::model_store(config)?.install(name, &source, &mut show);
     if shows {
         eprintln!();
     }
     let installed = installed.map_err(|error| CommandError::refused(error.to_string()))?;
     let place = installed.path.display();
     print(&if installed.already {
-        format!("{name} is installed already, in {place}.\n")
+        format!("{name} is already installed in {place}.\n")
     } else {
-        format!("{name} is installed in {place}. Servers use it from their next start on.\n")
+        format!("{name} is installed in {place}. Servers use it after a restart.\n")
     })
 }
 
 fn list(config: &Config, as_json: bool) -> Result<u8, CommandError> {
-    let listed = models::store(config)?.list();
+    let listed = composition::model_store(config)?.list();
     if as_json {
         let model = |model: &reqlore_models::Listed| {
             let (state, path) = match &model.state {
@@ -88,32 +86,25 @@ fn list(config: &Config, as_json: bool) -> Result<u8, CommandError> {
                     "state": state, "path": path })
         };
         let models: Vec<_> = listed.iter().map(model).collect();
-        let text = serde_json::to_string_pretty(&json!({ "models": models }));
-        return print(&(text.map_err(|error| CommandError::refused(error.to_string()))? + "\n"));
+        return print_json(&json!({ "models": models }));
     }
     let mut text = String::new();
     for model in listed {
         let state = match model.state {
             State::Absent => "not installed".to_owned(),
             State::Partial { bytes } => {
-                format!("partly installed, {} MiB; install it again to go on", mib(bytes))
+                format!("partly installed, {} MiB; install it again to continue", mib(bytes))
             }
             State::Installed { path } => format!("installed in {}", path.display()),
         };
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "{:<24} {:>4} MiB  {:<12} {state}",
-            model.name,
-            mib(model.bytes),
-            model.license
-        );
+        let (name, license, bytes) = (model.name, model.license, mib(model.bytes));
+        text += &format!("{name:<24} {bytes:>4} MiB  {license:<12} {state}\n");
     }
     print(&text)
 }
 
 fn remove(config: &Config, name: &str) -> Result<u8, CommandError> {
-    let removed = models::store(config)?.remove(name);
+    let removed = composition::model_store(config)?.remove(name);
     if removed.map_err(|error| CommandError::refused(error.to_string()))? {
         return print(&format!("{name} is removed.\n"));
     }

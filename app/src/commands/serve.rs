@@ -1,4 +1,4 @@
-//! `reqlore serve`: answers until the client or the operator ends it.
+//! `reqlore serve`: serves until the client or the operator ends it.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use reqlore_metrics::{Metrics, Traffic};
 use reqlore_transport_http::{Counters, Ending, Http};
 use tokio::sync::watch;
 
-use crate::beside::Beside;
-use crate::clock::SystemClock;
+use crate::background::BackgroundTasks;
 use crate::composition;
 use crate::config::{self, Config};
 use crate::exit::{CommandError, OK};
-use crate::telemetry::Format;
+use crate::system::SystemClock;
+use crate::telemetry::LogFormat;
 
-/// Of 21 limits, so that a line fits a terminal.
-const LIMITS_A_LINE: usize = 3;
-const FIRST_USER: &str = "Nobody can call it yet. On this host, with the same --root, --storage \
+/// Fits a terminal.
+const LIMITS_PER_LINE: usize = 3;
+const FIRST_USER: &str = "There are no users yet. On this host, with the same --root, --storage \
                           and --config:\n  reqlore user add NAME --role administrator\n  \
                           reqlore token create --user NAME";
 
@@ -36,21 +36,21 @@ fn over_stdio(config: &Config) -> Result<u8, CommandError> {
     let is_audited = config.audit == Some(true);
     let store = composition::store(config, &config.storage)?;
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
-    // Who has no audit has nothing to keep up, and is not woken every second.
+    // Without an audit there is nothing to maintain, and no reason to wake up every second.
     let upkeep = is_audited.then(|| application.upkeep(None, config.audit_keep_days));
     if std::io::stdin().is_terminal() {
         explain(config);
     }
     let runtime = composition::runtime()?;
     let served = runtime.block_on(async {
-        let beside = upkeep.map(|upkeep| Beside::start(upkeep, None));
+        let background = upkeep.map(|upkeep| BackgroundTasks::start(upkeep, None));
         let served = composition::stdio(config).serve(Arc::new(application)).await;
-        if let Some(beside) = beside {
-            beside.finish().await;
+        if let Some(background) = background {
+            background.finish().await;
         }
         served
     });
-    // A read of standard input may still block a thread; nothing accepted is left to wait for.
+    // A read of standard input may still block a thread; all accepted requests are answered.
     runtime.shutdown_background();
     served
         .map(|()| OK)
@@ -72,21 +72,21 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let identities: Arc<dyn IdentityRepository> = Arc::clone(&store) as _;
     let identities = Arc::new(metrics.store(identities));
     let application = Application::new(ports);
-    let authenticator = application.authenticator(identities, composition::most(config));
+    let authenticator = application.authenticator(identities, composition::max_access(config));
     let authenticator = Arc::new(authenticator);
     let upkeep = application.upkeep(Some(Arc::clone(&authenticator)), config.audit_keep_days);
     let (is_ready, looked) = watch::channel(true);
-    let runtime = composition::threads()?;
+    let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
         let transport = bind(http, authenticator, looked, &metrics, counters)?;
         let failed = |error| CommandError::refused(format!("http: {error}"));
-        // Before anybody is told that it runs.
+        // Before the address is printed: a signal may follow at once.
         let ending = Ending::by_signals().map_err(failed)?;
         welcome(config, http, &transport, &*store).await?;
-        let beside = Beside::start(upkeep, Some((store, is_ready)));
+        let background = BackgroundTasks::start(upkeep, Some((store, is_ready)));
         let endpoint = Arc::new(metrics.endpoint(Arc::new(application)));
         let served = transport.serve_until(endpoint, ending).await;
-        beside.finish().await;
+        background.finish().await;
         served.map_err(failed)
     });
     runtime.shutdown_background();
@@ -115,7 +115,6 @@ fn bind(
     Http::bind(config).map_err(|error| CommandError::refused(format!("http: {error}")))
 }
 
-/// What the transport counted, as figures for operators.
 fn traffic(counters: &Counters) -> Traffic {
     Traffic {
         answers: [2, 3, 4, 5].map(|digit| counters.answers(digit)),
@@ -127,11 +126,11 @@ fn traffic(counters: &Counters) -> Traffic {
     }
 }
 
-/// For the person who started it by hand.
+/// Explains to a user at a terminal how to use the server.
 fn explain(config: &Config) {
     eprintln!(
         "reqlore serves {} and waits for an MCP client on standard input (end with Ctrl-D).\n\
-         It is meant to be started by an AI assistant; its configuration for that is\n\
+         AI assistants start it, with this configuration:\n\
          {}\n\
          To see what it does: reqlore demo",
         config.root.display(),
@@ -139,8 +138,7 @@ fn explain(config: &Config) {
     );
 }
 
-/// For the operator: what runs, what it gives, and what is still to be done. Programs that read the
-/// log get it as an event like any other.
+/// Prints the address, limits and next step for the operator; with JSON logs as one event.
 async fn welcome(
     config: &Config,
     http: &config::Http,
@@ -163,8 +161,8 @@ async fn welcome(
     let (users, tokens, is_audited) = (users.len(), tokens.len(), config.audit != Some(false));
     let read_only = config.read_only;
     let next = (users == 0).then_some(FIRST_USER);
-    if config.log_format == Format::Json {
-        let limits = http.told.join(" ");
+    if config.log_format == LogFormat::Json {
+        let limits = http.limit_texts.join(" ");
         tracing::info!(users, tokens, read_only, audit = is_audited, limits, next, "{serves}");
         return Ok(());
     }
@@ -173,7 +171,7 @@ async fn welcome(
         if read_only { "read-only; " } else { "" },
         if is_audited { "on" } else { "off" },
     );
-    for limits in http.told.chunks(LIMITS_A_LINE) {
+    for limits in http.limit_texts.chunks(LIMITS_PER_LINE) {
         eprintln!("  {}", limits.join(" "));
     }
     if let Some(next) = next {

@@ -1,47 +1,45 @@
-//! `reqlore token`: what users' programs show to be let in.
+//! `reqlore token`: administers the tokens of users.
 //!
-//! Trap: a token is printed once, alone on standard output, so that `TOKEN=$(reqlore token create
-//! …)` works; all words about it go to stderr. Nothing a person typed in the place of an id is
-//! repeated, because it may be a whole token.
+//! A token is printed once, alone on standard output, so that `TOKEN=$(reqlore token create …)`
+//! works; everything else goes to stderr. An invalid id is not repeated: it may be a whole token.
 
 use std::io::Write;
 
 use reqlore_application::identity::lifetime::Lifetime;
-use reqlore_application::identity::tokens::{self, Issued, Listed, Revoked, State, Wanted};
+use reqlore_application::identity::tokens::{self, Issued, Listed, Revoked, Wanted};
 use reqlore_domain::identity::{Access, Role, Token, TokenId, User, UserName};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::print;
-use super::table::table;
+use super::{print, print_json, table};
 use crate::composition;
 use crate::config::Config;
 use crate::exit::{CommandError, OK};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Make a token and print it, this once
+    /// Create a token and print it, only this once
     Create(Create),
-    /// List all tokens, also those that do not count any more
+    /// List all tokens, also invalid ones
     List {
         /// Print them as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Refuse a token from now on
+    /// Reject a token from now on
     Revoke {
         /// As `reqlore token list` shows it
         id: String,
     },
-    /// Put a new token in the place of one, for the same length of time, and print it, this once
+    /// Replace a token by a new one of the same lifetime, and print it, only this once
     Rotate {
         /// As `reqlore token list` shows it
         id: String,
-        /// How long the old one counts beside the new one, at most 24h
+        /// How long the old token stays valid, at most 24h
         #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Lifetime::of_overlap)]
         overlap: Lifetime,
-        /// Print the token and what is known of it as JSON
+        /// Print the token and its properties as JSON
         #[arg(long)]
         json: bool,
     },
@@ -49,17 +47,17 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    /// Whose it is
+    /// The owner
     #[arg(long, value_name = "NAME", value_parser = UserName::parse)]
     user: UserName,
-    /// What it allows at most, whatever the user's role: read or write
+    /// Access at most, also if the user's role allows more: read or write
     #[arg(long, value_name = "SCOPE", default_value = "write", value_parser = scope)]
     scope: Access,
-    /// The projects it is good for, by their keys; the first is meant where a call names none
+    /// Keys of the projects it may use; the first is the default of calls that name none
     /// [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     projects: Vec<String>,
-    /// How long it counts, from 1s to 366d (s, m, h, d)
+    /// Lifetime, from 1s to 366d (s, m, h, d)
     #[arg(
         long,
         value_name = "TIME",
@@ -67,7 +65,7 @@ pub(crate) struct Create {
         value_parser = Lifetime::of_token
     )]
     expires: Lifetime,
-    /// Print the token and what is known of it as JSON
+    /// Print the token and its properties as JSON
     #[arg(long)]
     json: bool,
 }
@@ -88,31 +86,31 @@ async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> 
             let projects = projects.iter().map(|key| ProjectKey::new(key.trim())).collect();
             let (user, scope, lifetime) = (user.clone(), *scope, *expires);
             let issued = tokens::create(&of, Wanted { user, scope, projects, lifetime }).await?;
-            give(&issued, *json)?;
+            print_token(&issued, *json)?;
             eprintln!("{}", about(&issued));
             Ok(OK)
         }
         Command::List { json } => {
             let all = tokens::list(&of).await?;
-            print(&if *json { as_json(&all) } else { lines(&all) })
+            if *json { print_json(&tokens_json(&all)) } else { print(&lines(&all)) }
         }
         Command::Revoke { id } => {
             let Revoked { token, unchanged } = tokens::revoke(&of, read(id)?).await?;
             let since = token.revoked_at.unwrap_or_default().rfc3339();
             print(&if unchanged {
-                format!("{} is revoked since {since} already.\n", token.id)
+                format!("{} has been revoked since {since}.\n", token.id)
             } else {
-                format!("{} is revoked: it does not count any more.\n", token.id)
+                format!("{} is revoked: it is no longer valid.\n", token.id)
             })
         }
         Command::Rotate { id, overlap, json } => {
             let id = read(id)?;
             let issued = tokens::rotate(&of, id.clone(), *overlap).await?;
-            give(&issued, *json)?;
+            print_token(&issued, *json)?;
             let old = if *overlap == Lifetime::default() {
-                "does not count any more".to_owned()
+                "is no longer valid".to_owned()
             } else {
-                format!("counts for another {overlap} at most")
+                format!("stays valid for at most {overlap}")
             };
             eprintln!("{}\nThe old one, {id}, {old}.", about(&issued));
             Ok(OK)
@@ -123,33 +121,32 @@ async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> 
 fn read(id: &str) -> Result<TokenId, CommandError> {
     TokenId::parse(id).ok_or_else(|| {
         CommandError::usage(
-            "ID: an id has 12 letters and digits, which stand behind reqlore_pat_ in the token; \
-             `reqlore token list` shows all",
+            "ID: must be the 12 letters and digits after reqlore_pat_ in the token; `reqlore token \
+             list` shows all",
         )
     })
 }
 
-/// To standard output, and nothing else with it.
-fn give(issued: &Issued, as_json: bool) -> Result<(), CommandError> {
+/// Prints the token alone to standard output.
+fn print_token(issued: &Issued, as_json: bool) -> Result<(), CommandError> {
     let Issued { presented, token, .. } = issued;
     let text = if as_json {
-        let mut told = told(token);
-        told["token"] = json!(presented.reveal());
-        format!("{told:#}\n")
+        let mut shown = properties(token);
+        shown["token"] = json!(presented.reveal());
+        format!("{shown:#}\n")
     } else {
         presented.reveal() + "\n"
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
         CommandError::refused(format!(
-            "the token could not be printed, so nobody has it: {error}; remove it with `reqlore \
-             token revoke {}` and make another one",
+            "the token could not be printed, so it is lost: {error}; revoke it with `reqlore \
+             token revoke {}` and create another one",
             token.id
         ))
     })
 }
 
-/// For whoever made it.
 fn about(issued: &Issued) -> String {
     let Issued { token, user: User { name, role, .. }, .. } = issued;
     let projects = match &token.projects[..] {
@@ -173,7 +170,7 @@ fn joined(projects: &[ProjectKey]) -> String {
     projects.iter().map(ProjectKey::as_str).collect::<Vec<_>>().join(",")
 }
 
-fn told(token: &Token) -> Value {
+fn properties(token: &Token) -> Value {
     json!({
         "id": token.id,
         "user": token.user,
@@ -184,21 +181,21 @@ fn told(token: &Token) -> Value {
     })
 }
 
-fn as_json(all: &[Listed]) -> String {
+fn tokens_json(all: &[Listed]) -> Value {
     let listed = |Listed { token, state }: &Listed| {
-        let mut told = told(token);
-        told["last_used_at"] = json!(token.last_used_at.map(Timestamp::rfc3339));
-        told["state"] = json!(state.name());
-        told["successor"] = json!(token.successor);
-        told
+        let mut shown = properties(token);
+        shown["last_used_at"] = json!(token.last_used_at.map(Timestamp::rfc3339));
+        shown["state"] = json!(state.name());
+        shown["successor"] = json!(token.successor);
+        shown
     };
     let tokens: Vec<Value> = all.iter().map(listed).collect();
-    format!("{:#}\n", json!({ "tokens": tokens }))
+    json!({ "tokens": tokens })
 }
 
 fn lines(all: &[Listed]) -> String {
     if all.is_empty() {
-        return "There is no token yet; reqlore token create --user NAME makes one.\n".to_owned();
+        return "There is no token; reqlore token create --user NAME creates one.\n".to_owned();
     }
     let line = |Listed { token, state }: &Listed| {
         let projects = if token.projects.is_empty() { "all" } else { &joined(&token.projects) };
@@ -212,13 +209,9 @@ fn lines(all: &[Listed]) -> String {
             token.created_at.rfc3339(),
             token.expires_at.rfc3339(),
             used,
-            words(*state) + &successor.unwrap_or_default(),
+            state.name().replace('_', " ") + &successor.unwrap_or_default(),
         ]
     };
     let headings = ["ID", "USER", "SCOPE", "PROJECTS", "CREATED", "EXPIRES", "LAST USED", "STATE"];
     table(headings, all.iter().map(line))
-}
-
-fn words(state: State) -> String {
-    state.name().replace('_', " ")
 }

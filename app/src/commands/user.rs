@@ -1,12 +1,11 @@
-//! `reqlore user`: who may use the server, and as what.
+//! `reqlore user`: administers the users of a server.
 
 use reqlore_application::identity::users::{self, Changed};
 use reqlore_domain::identity::{Role, User, UserName};
 use reqlore_domain::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::print;
-use super::table::table;
+use super::{print, print_json, table};
 use crate::composition;
 use crate::config::Config;
 use crate::exit::CommandError;
@@ -19,7 +18,7 @@ pub(crate) enum Command {
         #[arg(value_parser = UserName::parse)]
         name: UserName,
         #[command(flatten)]
-        role: Given,
+        role: RoleArgument,
     },
     /// List all users
     List {
@@ -32,9 +31,9 @@ pub(crate) enum Command {
         #[arg(value_parser = UserName::parse)]
         name: UserName,
         #[command(flatten)]
-        role: Given,
+        role: RoleArgument,
     },
-    /// Refuse all tokens of a user from now on, for good
+    /// Reject all tokens of a user, permanently
     Disable {
         #[arg(value_parser = UserName::parse)]
         name: UserName,
@@ -42,7 +41,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Given {
+pub(crate) struct RoleArgument {
     /// administrator (everything), user (reads and writes) or commenter (reads)
     #[arg(long = "role", value_name = "ROLE", value_parser = role)]
     role: Role,
@@ -73,7 +72,7 @@ async fn answer(config: &Config, is_first: bool, command: &Command) -> Result<u8
         }
         Command::List { json } => {
             let users = users::list(&of).await?;
-            print(&if *json { as_json(&users) } else { lines(&users) })
+            if *json { print_json(&users_json(&users)) } else { print(&lines(&users)) }
         }
         Command::SetRole { name, role } => {
             let Changed { user: User { name, role, .. }, unchanged } =
@@ -85,15 +84,15 @@ async fn answer(config: &Config, is_first: bool, command: &Command) -> Result<u8
             let Changed { user, unchanged } = users::disable(&of, name.clone()).await?;
             let since = user.disabled_at.unwrap_or_default().rfc3339();
             print(&if unchanged {
-                format!("{} is disabled since {since} already.\n", user.name)
+                format!("{} has been disabled since {since}.\n", user.name)
             } else {
-                format!("{} is disabled: no token of theirs counts any more.\n", user.name)
+                format!("{} is disabled: all tokens of this user are invalid.\n", user.name)
             })
         }
     }
 }
 
-fn as_json(users: &[User]) -> String {
+fn users_json(users: &[User]) -> Value {
     let user = |user: &User| -> Value {
         json!({
             "name": user.name,
@@ -103,12 +102,12 @@ fn as_json(users: &[User]) -> String {
         })
     };
     let users: Vec<Value> = users.iter().map(user).collect();
-    format!("{:#}\n", json!({ "users": users }))
+    json!({ "users": users })
 }
 
 fn lines(users: &[User]) -> String {
     if users.is_empty() {
-        return "There is no user yet; reqlore user add NAME --role administrator adds one.\n"
+        return "There is no user; reqlore user add NAME --role administrator adds one.\n"
             .to_owned();
     }
     let line = |user: &User| {

@@ -1,7 +1,7 @@
-//! `reqlore.toml`: what stands in it, and what may not.
+//! Reads `reqlore.toml`.
 //!
-//! Trap: a file that nobody named lies in a repository that somebody may have cloned, so it does
-//! not choose everything; who reads a setting asks [`File::named`].
+//! A file that was found in the root, not named, may be part of a cloned repository and must not
+//! set everything: see [`File::named`].
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,15 +13,13 @@ use super::variable;
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, FILE_VARIABLE, Flags};
 
-/// The table of further projects.
 const PROJECTS: &str = "projects";
-/// A file is never longer, in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The configuration file; empty when there is none.
 pub(super) struct File {
     pub(super) path: PathBuf,
-    /// Somebody asked for this very file.
+    /// Given by `--config` or `REQLORE_CONFIG`.
     pub(super) named: bool,
     table: toml::Table,
 }
@@ -43,33 +41,27 @@ impl File {
         };
         match text.parse() {
             Ok(table) => Ok(Self { path, named: named.is_some(), table }),
-            Err(error) => {
-                Err(CommandError::usage(format!("{}: {}", path.display(), wrong(&error, &text))))
-            }
+            Err(error) => Err(CommandError::usage(format!(
+                "{}: {}",
+                path.display(),
+                syntax_error(&error, &text)
+            ))),
         }
     }
 
-    /// What relative paths in it begin at.
+    /// The base of relative paths in the file.
     pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
     pub(super) fn get(&self, key: &str) -> Option<String> {
         let mut names = key.split('.');
-        let mut value = self.table.get(names.next()?)?;
-        for name in names {
-            value = value.get(name)?;
-        }
+        let first = self.table.get(names.next()?)?;
+        let value = names.try_fold(first, |value, name| value.get(name))?;
         Some(match value {
-            toml::Value::String(text) => text.clone(),
-            // One a line; an empty list is an empty text.
-            toml::Value::Array(items) => {
-                let text = |item: &toml::Value| {
-                    item.as_str().map_or_else(|| item.to_string(), str::to_owned)
-                };
-                items.iter().map(|item| text(item) + "\n").collect()
-            }
-            other => other.to_string(),
+            // One item a line; an empty list is an empty text.
+            toml::Value::Array(items) => items.iter().map(|item| plain(item) + "\n").collect(),
+            value => plain(value),
         })
     }
 
@@ -77,7 +69,7 @@ impl File {
         self.table.contains_key(PROJECTS)
     }
 
-    /// The projects beside the root: `[projects.KEY] root = "…"`, relative to the file.
+    /// Further projects: `[projects.KEY] root = "…"`, relative to the file.
     pub(super) fn projects(
         &self,
         root: &Path,
@@ -92,8 +84,8 @@ impl File {
             let project_key = ProjectKey::new(key.as_str());
             if !project_key.is_plain() || project_key.is_default() {
                 return Err(wrong(format!(
-                    "{PROJECTS}: {key:?} is no key; one has 1 to 64 letters, digits, '-' and '_', \
-                     and \"{}\" is the root's",
+                    "{PROJECTS}: {key:?} is not a key; use 1 to 64 letters, digits, '-' and '_'; \
+                     \"{}\" is the root's",
                     ProjectKey::DEFAULT
                 )));
             }
@@ -104,11 +96,13 @@ impl File {
             }
             let folder = base.join(named).canonicalize().ok().filter(|folder| folder.is_dir());
             let folder = folder.ok_or_else(|| {
-                wrong(format!("{PROJECTS}.{key}: {named:?} is no folder; create it or mend root"))
+                wrong(format!(
+                    "{PROJECTS}.{key}: {named:?} is not a folder; create it or correct root"
+                ))
             })?;
             if folder == root || found.values().any(|other| *other == folder) {
                 return Err(wrong(format!(
-                    "{PROJECTS}.{key}: {named:?} is the folder of another project as well"
+                    "{PROJECTS}.{key}: {named:?} is also the folder of another project"
                 )));
             }
             found.insert(project_key, folder);
@@ -116,7 +110,7 @@ impl File {
         Ok(found)
     }
 
-    /// A misspelt setting is an error, not a surprise.
+    /// Rejects unknown settings.
     pub(super) fn check_keys(&self) -> Result<(), CommandError> {
         let others = self.table.iter().filter(|(key, _)| *key != PROJECTS);
         let keys = others.flat_map(|(key, value)| keys(key.clone(), value));
@@ -131,31 +125,33 @@ impl File {
     }
 }
 
-/// What stands in the file. One that nobody named may be a link or a pipe that a repository came
-/// with, which nobody shall wait for.
+fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Reads the file. One in the root may be a pipe from a cloned repository, which would block.
 fn text(path: &Path, named: bool) -> io::Result<String> {
     if !named && !path.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MOST).read_to_string(&mut text)?;
-    if text.len() as u64 == MOST {
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    if text.len() as u64 == MAX_FILE_BYTES {
         return Err(io::Error::other("it is too long"));
     }
     Ok(text)
 }
 
-/// Where it is no TOML, and why. The line itself is not told: a link may have led to a secret.
-fn wrong(error: &toml::de::Error, text: &str) -> String {
-    let at = error.span().map_or(0, |span| span.start);
-    let before = text.get(..at).unwrap_or_default();
-    let (line, begin) =
-        (before.matches('\n').count() + 1, before.rfind('\n').map_or(0, |at| at + 1));
-    let column = before[begin..].chars().count() + 1;
+/// The place and reason of a syntax error. The line is not quoted: it may be a secret that a link
+/// led to.
+fn syntax_error(error: &toml::de::Error, text: &str) -> String {
+    let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     format!("line {line}, column {column}: {}", error.message())
 }
 
-/// The settings of a table and those in it, by their whole names.
+/// The full names of the settings in a table.
 fn keys(key: String, value: &toml::Value) -> Vec<String> {
     let toml::Value::Table(table) = value else { return vec![key] };
     table.iter().flat_map(|(inner, value)| keys(format!("{key}.{inner}"), value)).collect()

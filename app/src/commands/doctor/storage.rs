@@ -19,12 +19,11 @@ use reqlore_storage_fs::check_writable;
 use reqlore_storage_sled::outside::Outside;
 
 use super::report::{Area, AreaReport, Report};
-use crate::clock::SystemClock;
 use crate::composition::{self, Found};
 use crate::config::Config;
 use crate::exit::CommandError;
-use crate::models;
 use crate::storage::{LOCAL, Storage};
+use crate::system::SystemClock;
 
 const COUNTED: [(&str, &[Kind]); 4] = [
     ("sections", &[Kind::Section]),
@@ -46,7 +45,7 @@ pub(super) fn check_all(mut config: Config, report: &mut Report) {
     "off".clone_into(&mut config.model);
     let mut area = report.area(Area::Storage);
     let store = check_storage(&config, &mut area);
-    if let Some(other) = config.overlooked() {
+    if let Some(other) = config.unselected_database() {
         area.note(
             format!("{other} also exists, and is not used by default"),
             format!("`reqlore doctor --storage {}` checks that one", other.name()),
@@ -198,7 +197,7 @@ fn check_model(config: &Config, mut report: AreaReport<'_>) {
         "static" => return report.ok(BUILT_IN),
         _ => {}
     }
-    match models::open(config) {
+    match composition::open_model(config) {
         Ok(Some(model)) => {
             report.ok(format!("the model {} ranks by meaning", model.profile().name));
         }

@@ -1,0 +1,259 @@
+//! `reqlore copy`, `backup` and `restore`.
+//!
+//! Opening a database creates it, so a misspelt source would be an empty one: a source must exist,
+//! and a target is opened only after its source was found readable.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
+use reqlore_application::transfer::{self, Copied, Verified};
+use reqlore_domain::error::Error;
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::archive::{Archive, Source};
+use reqlore_dump::Dump;
+use serde::Serialize;
+
+use super::{print, print_json};
+use crate::composition;
+use crate::config::Config;
+use crate::exit::{CommandError, REFUSED};
+use crate::storage::Storage;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CopyOptions {
+    #[arg(
+        long,
+        value_name = "STORAGE",
+        help = "The source: fs[:DIR], sqlite[:FILE] or sled[:DIR]"
+    )]
+    from: String,
+
+    /// The target in the same form; it must be empty
+    #[arg(long, value_name = "STORAGE")]
+    to: String,
+
+    /// Compare both sides afterwards
+    #[arg(long)]
+    verify: bool,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BackupOptions {
+    /// The file to write; it must not exist
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RestoreOptions {
+    /// A file written by `reqlore backup`
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn copy(config: &Config, options: &CopyOptions) -> Result<u8, CommandError> {
+    let from = Storage::read(&options.from, &config.root, &config.working_directory)?;
+    let to = Storage::read(&options.to, &config.root, &config.working_directory)?;
+    if from == to {
+        let message = format!("--from and --to are both {from}; name two storages");
+        return Err(CommandError::refused(message));
+    }
+    if let (Storage::Fs(_), Storage::Fs(_), Some(project)) =
+        (&from, &to, config.projects.keys().next())
+    {
+        return Err(CommandError::refused(format!(
+            "the project {project} has the same folder on both sides; use --config with a file \
+             that has no [projects]"
+        )));
+    }
+    composition::run(async {
+        let source = existing_source(config, &from)?;
+        let reader = read(&*source).await?;
+        let target = composition::store(config, &to)?;
+        let copied = write(reader, &*target).await?;
+        let mut verified = None;
+        if options.verify {
+            verified = Some(verify(&*source, &*target).await?);
+        }
+        Report { from: from.to_string(), to: to.to_string(), copied, verified }.print(
+            "Copied",
+            "both sides are the same",
+            options.json,
+        )
+    })?
+}
+
+/// The file is read again and its checksum compared. It is not compared with the storage, which
+/// may have changed since.
+pub(crate) fn backup(config: &Config, options: &BackupOptions) -> Result<u8, CommandError> {
+    composition::run(async {
+        let (dump, file) = (Dump::new(&options.file), options.file.display());
+        let source = existing_source(config, &config.storage)?;
+        let copied = write(read(&*source).await?, &dump).await?;
+        let written = dump.read().await.map_err(|error| {
+            CommandError::refused(format!(
+                "the backup can't be read back, so do not rely on it: {error}"
+            ))
+        })?;
+        let same = written.total().unwrap_or_default() as u64;
+        if same != copied.documents {
+            let message = format!("{file} was changed by another process; write another backup");
+            return Err(CommandError::refused(message));
+        }
+        let verified = Some(Verified { same, ..Verified::default() });
+        Report { from: config.storage.to_string(), to: file.to_string(), copied, verified }.print(
+            "Backed up",
+            "it was read back and its checksum is right",
+            options.json,
+        )
+    })?
+}
+
+/// The whole file is checked before the storage is opened.
+pub(crate) fn restore(config: &Config, options: &RestoreOptions) -> Result<u8, CommandError> {
+    composition::run(async {
+        let dump = Dump::new(&options.file);
+        let reader = read(&dump).await?;
+        let target = composition::store(config, &config.storage)?;
+        let copied = write(reader, &*target).await?;
+        let verified = Some(verify(&dump, &*target).await?);
+        let (from, to) = (options.file.display().to_string(), config.storage.to_string());
+        Report { from, to, copied, verified }.print(
+            "Restored",
+            "both sides are the same",
+            options.json,
+        )
+    })?
+}
+
+fn existing_source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
+    let found = std::fs::metadata(storage.place())
+        .map_err(|error| CommandError::refused(format!("{storage} can't be read: {error}")))?;
+    if found.is_file() && found.len() == 0 {
+        let message = format!("{storage} is an empty file, not a database; name another one");
+        return Err(CommandError::refused(message));
+    }
+    composition::store(config, storage)
+}
+
+async fn read(from: &dyn Archive) -> Result<Box<dyn Source>, CommandError> {
+    from.read().await.map_err(|error| CommandError::refused(Error::from(error).message))
+}
+
+async fn write(source: Box<dyn Source>, to: &dyn Archive) -> Result<Copied, CommandError> {
+    let bar = progress_bar("Copying");
+    let copied = transfer::copy(source, to, &|done, total| show(&bar, done, total)).await;
+    copied.map_err(|error| CommandError::refused(error.message))
+}
+
+async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<Verified, CommandError> {
+    let bar = progress_bar("Comparing");
+    let verified = transfer::verify(from, to, &|done, total| show(&bar, done, total)).await;
+    verified.map_err(|error| CommandError::refused(error.message))
+}
+
+/// Shown if stderr is a terminal; disappears when it is dropped.
+fn progress_bar(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::no_length().with_message(what).with_finish(ProgressFinish::AndClear);
+    match ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}, {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn show(bar: &ProgressBar, done: u64, total: Option<usize>) {
+    if let Some(total) = total {
+        bar.set_length(total as u64);
+    }
+    bar.set_position(done);
+}
+
+#[derive(Serialize)]
+struct Report {
+    from: String,
+    to: String,
+    #[serde(flatten)]
+    copied: Copied,
+    verified: Option<Verified>,
+}
+
+impl Report {
+    fn print(&self, verb: &str, verdict: &str, as_json: bool) -> Result<u8, CommandError> {
+        let sentence = self.sentence(verb, verdict);
+        let printed = if as_json { print_json(self)? } else { print(&sentence)? };
+        let differs = self.verified.as_ref().is_some_and(|verified| verified.different > 0);
+        Ok(if differs { REFUSED } else { printed })
+    }
+
+    fn sentence(&self, verb: &str, verdict: &str) -> String {
+        let Self { from, to, copied, verified } = self;
+        let Copied { documents, bytes, users, tokens, rows, .. } = *copied;
+        let mut text =
+            format!("{verb} {} ({})", counted(documents, "document"), DecimalBytes(bytes));
+        if users + tokens + rows > 0 {
+            let (users, tokens) = (counted(users, "user"), counted(tokens, "token"));
+            text += &format!(", {users}, {tokens}, {} of the audit", counted(rows, "row"));
+        }
+        text += &format!(" from {from} to {to}");
+        let Some(Verified { different, differences, .. }) = verified else { return text + ".\n" };
+        if *different == 0 {
+            return text + &format!("; verified: {verdict}.\n");
+        }
+        text += &format!("; differences: {}\n", HumanCount(*different));
+        for difference in differences {
+            text += &format!("- {difference}\n");
+        }
+        let more = different.saturating_sub(differences.len() as u64);
+        if more > 0 {
+            text += &format!("and {} more.\n", HumanCount(more));
+        }
+        text
+    }
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{end}", HumanCount(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_application::transfer::{Difference, What};
+
+    use super::*;
+
+    #[test]
+    fn sentence_counts_and_lists_differences() {
+        let mut report = Report {
+            from: "fs:/a".to_owned(),
+            to: "sled:/b".to_owned(),
+            copied: Copied { documents: 1, bytes: 1500, ..Copied::default() },
+            verified: None,
+        };
+        let sentence = report.sentence("Copied", "");
+        assert_eq!(sentence, "Copied 1 document (1.50 kB) from fs:/a to sled:/b.\n");
+        report.copied.users = 1;
+        report.copied.rows = 2_000;
+        let what = vec![What::OtherTime, What::OtherPlace];
+        let differences = vec![Difference { document: "section a".to_owned(), what }];
+        report.verified = Some(Verified { same: 0, different: 1234, differences });
+        assert_eq!(
+            report.sentence("Copied", ""),
+            "Copied 1 document (1.50 kB), 1 user, 0 tokens, 2,000 rows of the audit from fs:/a to \
+             sled:/b; differences: 1,234\n- section a: other time, other place\nand 1,233 more.\n"
+        );
+    }
+}
