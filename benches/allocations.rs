@@ -68,8 +68,6 @@ fn call(tool: &str, arguments: &Value) -> Call {
         name: tool.to_owned(),
         arguments: arguments.as_object().cloned().unwrap_or_default(),
         idempotency_key: None,
-        audited: None,
-        once: None,
     }
 }
 

@@ -8,11 +8,11 @@ use reqlore_domain::ports::service::{Call, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 
-use crate::Ports;
+use crate::{Context, Ports};
 
 /// Everything that happens in one call happens in its name, and at one time.
 pub(crate) fn act(
-    ports: &Ports,
+    context: &Context,
     call: &Call,
     spec: &ToolSpec,
     reason: impl Into<String>,
@@ -22,9 +22,9 @@ pub(crate) fn act(
         tool: spec.name,
         reason: reason.into(),
         correlation_id: call.correlation_id.clone(),
-        at: ports.clock.now(),
-        audited: call.audited.clone(),
-        once: call.once.clone(),
+        at: context.ports.clock.now(),
+        audited: context.audit.clone(),
+        once: context.once.clone(),
     }
 }
 

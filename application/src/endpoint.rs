@@ -9,8 +9,8 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
-    ResourceRequest, Resources, TemplateSpec, ToolSpec,
+    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
+    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
@@ -35,25 +35,25 @@ impl Application {
     }
 
     /// Finds the tool, asks the gate and calls it.
-    async fn admitted(&self, mut call: Call) -> Result<Reply> {
+    async fn admitted(&self, context: &mut Context, call: Call) -> Result<Reply> {
         let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
         let Some((spec, tool)) = found else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
-        let Context { ports, turns, .. } = &self.context;
+        let ports = &self.context.ports;
         gate::admit(&*ports.projects, &call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
         let once = if spec.access == Access::Write { once::of(&call) } else { None };
         let Some(once) = once else {
-            return tool.call(&self.context, spec, call).instrument(span).await;
+            return tool.call(context, spec, call).instrument(span).await;
         };
-        let _turn = turns.wait(&once.key).await;
+        let _turn = self.context.turns.wait(&once.key).await;
         if let Some(reply) = once::again(&*ports.answers, &once, ports.clock.now()).await? {
-            call.audited.as_ref().inspect(|audited| audited.mark_replayed());
+            context.audit.as_ref().inspect(|audit| audit.mark_replayed());
             return Ok(reply);
         }
-        call.once = Some(once.clone());
-        let outcome = tool.call(&self.context, spec, call).instrument(span).await;
+        context.once = Some(once.clone());
+        let outcome = tool.call(context, spec, call).instrument(span).await;
         match &outcome {
             Ok(reply) => once::keep(&*ports.answers, &once, reply).await,
             // Another process may have been faster.
@@ -66,7 +66,7 @@ impl Application {
         outcome
     }
 
-    fn admit(&self, caller: &Caller, what: &str) -> Result<()> {
+    fn authorize_read(&self, caller: &Caller, what: &str) -> Result<()> {
         gate::admit(&*self.context.ports.projects, caller, Access::Read, what)
     }
 
@@ -76,6 +76,8 @@ impl Application {
     }
 }
 
+const LIST: &str = "resources/list";
+const COMPLETE: &str = "completion/complete";
 const READ: &str = "resources/read";
 const PROMPT: &str = "prompts/get";
 
@@ -86,6 +88,11 @@ fn noted<'a>(asked: &'a ResourceRequest, action: &'a str) -> Noted<'a> {
     Noted { caller, correlation_id, action, targets }
 }
 
+/// A record without targets.
+fn plain<'a>(caller: &'a Caller, correlation_id: &'a str, action: &'a str) -> Noted<'a> {
+    Noted { caller, correlation_id, action, targets: Vec::new() }
+}
+
 #[async_trait]
 impl ApplicationService for Application {
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
@@ -93,34 +100,43 @@ impl ApplicationService for Application {
         specs.filter(|spec| caller.may(spec.access)).collect()
     }
 
-    async fn call(&self, mut call: Call) -> Result<Reply> {
+    async fn call(&self, call: Call) -> Result<Reply> {
         let recorder = &self.context.recorder;
-        let audited = recorder.begin();
-        let targets = audited.as_ref().map(|_| audit::targets(&call.arguments));
-        call.audited.clone_from(&audited);
+        let audit = recorder.begin();
+        let targets = audit.as_ref().map(|_| audit::targets(&call.arguments));
+        let mut context = Context { audit: audit.clone(), ..self.context.clone() };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
-        let outcome = self.admitted(call).await;
+        let outcome = self.admitted(&mut context, call).await;
         let noted = || Noted {
             caller: &caller,
             correlation_id: &id,
             action: &name,
             targets: targets.unwrap_or_default(),
         };
-        recorder.end(audited.as_ref(), noted, outcome).await
+        recorder.end(audit.as_ref(), noted, outcome).await
     }
 
-    async fn resources(
-        &self,
-        caller: &Arc<Caller>,
-        _: &str,
-        cursor: Option<String>,
-    ) -> Result<Resources> {
-        self.admit(caller, "resources/list")?;
-        if !self.has_backlog() {
-            return Ok(Resources::default());
-        }
-        resources::list(&self.context, caller, cursor).await
+    async fn admit(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
+        let admitted = self.authorize_read(caller, method);
+        let unknown = (method == UNKNOWN_METHOD).then_some(ErrorKind::InvalidArgument);
+        let error = unknown.or(admitted.as_ref().err().map(|error| error.kind));
+        self.context.recorder.note(plain(caller, id, method), error).await.and(admitted)
+    }
+
+    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+        let ListRequest { caller, correlation_id, cursor, is_poll } = request;
+        let recorder = &self.context.recorder;
+        let audit = if is_poll { None } else { recorder.begin() };
+        let listing = async {
+            self.authorize_read(&caller, LIST)?;
+            if !self.has_backlog() {
+                return Ok(Resources::default());
+            }
+            resources::list(&self.context, &caller, cursor).await
+        };
+        let outcome = listing.await;
+        recorder.end(audit.as_ref(), || plain(&caller, &correlation_id, LIST), outcome).await
     }
 
     fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
@@ -137,7 +153,7 @@ impl ApplicationService for Application {
         let audited = if asked.is_poll { None } else { recorder.begin() };
         let span = tracing::error_span!("read", uri = asked.name, id = %asked.correlation_id);
         let reading = async {
-            self.admit(&asked.caller, READ)?;
+            self.authorize_read(&asked.caller, READ)?;
             resources::read(&self.context, self.has_backlog(), &asked.caller, &asked.name).await
         };
         let outcome = reading.instrument(span).await;
@@ -153,7 +169,7 @@ impl ApplicationService for Application {
         let audited = recorder.begin();
         let span = tracing::error_span!("prompt", name = asked.name, id = %asked.correlation_id);
         let making = async {
-            self.admit(&asked.caller, PROMPT)?;
+            self.authorize_read(&asked.caller, PROMPT)?;
             prompts::get(&self.context, self.has_backlog(), asked.clone()).await
         };
         let outcome = making.instrument(span).await;
@@ -163,27 +179,20 @@ impl ApplicationService for Application {
     async fn complete(
         &self,
         caller: &Arc<Caller>,
-        _: &str,
+        id: &str,
         begun: CompletionRequest,
     ) -> Result<Completion> {
-        self.admit(caller, "completion/complete")?;
-        if !self.has_backlog() {
-            return Ok(Completion::default());
-        }
-        resources::complete(&self.context, caller, &begun).await
-    }
-
-    async fn noted(
-        &self,
-        caller: &Arc<Caller>,
-        id: &str,
-        method: &'static str,
-        error: Option<ErrorKind>,
-    ) -> Result<()> {
-        let admitted = self.admit(caller, method);
-        let error = error.or(admitted.as_ref().err().map(|error| error.kind));
-        let noted = Noted { caller, correlation_id: id, action: method, targets: Vec::new() };
-        self.context.recorder.note(noted, error).await.and(admitted)
+        let recorder = &self.context.recorder;
+        let audit = recorder.begin();
+        let completing = async {
+            self.authorize_read(caller, COMPLETE)?;
+            if !self.has_backlog() {
+                return Ok(Completion::default());
+            }
+            resources::complete(&self.context, caller, &begun).await
+        };
+        let outcome = completing.await;
+        recorder.end(audit.as_ref(), || plain(caller, id, COMPLETE), outcome).await
     }
 
     async fn resources_changed(&self, caller: &Caller) -> Result<u64> {

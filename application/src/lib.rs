@@ -28,6 +28,7 @@ mod toolset;
 pub mod transfer;
 mod upkeep;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use reqlore_domain::identity::Access;
@@ -35,11 +36,12 @@ use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::id_generator::IdGenerator;
-use reqlore_domain::ports::idempotency::IdempotencyStore;
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::ports::write_context::AuditScope;
 
 use audit::Recorder;
 use backlog::changed::Changed;
@@ -87,13 +89,31 @@ impl Default for Settings {
 }
 
 /// What a call works with: the ports, and what was made of documents and is still true.
-pub(crate) struct Context {
+pub(crate) struct SharedContext {
     pub(crate) ports: Ports,
     pub(crate) models: Models,
     pub(crate) configurations: docsets::Configurations,
     pub(crate) changed: Changed,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) turns: Turns,
+}
+
+/// What one request works with: the shared state, and what is recorded of the request itself.
+#[derive(Clone)]
+pub(crate) struct Context {
+    shared: Arc<SharedContext>,
+    /// Set for a tool call where there is an audit.
+    pub(crate) audit: Option<AuditScope>,
+    /// Set for a write that must not happen twice.
+    pub(crate) once: Option<IdempotencyKey>,
+}
+
+impl Deref for Context {
+    type Target = SharedContext;
+
+    fn deref(&self) -> &SharedContext {
+        &self.shared
+    }
 }
 
 /// All tools over one set of ports.
@@ -118,7 +138,8 @@ impl Application {
         let (models, configurations, changed, turns) = Default::default();
         let recorder = Recorder::new(ports.audit.clone(), Arc::clone(&ports.clock));
         let recorder = Arc::new(recorder);
-        let context = Context { ports, models, configurations, changed, recorder, turns };
+        let shared = SharedContext { ports, models, configurations, changed, recorder, turns };
+        let context = Context { shared: Arc::new(shared), audit: None, once: None };
         Self { context, tools }
     }
 

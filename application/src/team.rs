@@ -14,7 +14,7 @@ use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, NoProgress, Reply, ResourceRequest,
+    ApplicationService, Call, ListRequest, NoProgress, Reply, ResourceRequest, Resources,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
@@ -143,10 +143,22 @@ impl Team {
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             observer: Arc::new(NoProgress),
             idempotency_key: key.map(str::to_owned),
-            audited: None,
-            once: None,
         };
         self.application.call(call).await
+    }
+
+    pub(crate) async fn resources(
+        &self,
+        caller: &Arc<Caller>,
+        cursor: Option<&str>,
+    ) -> Result<Resources> {
+        let request = ListRequest {
+            caller: Arc::clone(caller),
+            correlation_id: "list-1".to_owned(),
+            cursor: cursor.map(str::to_owned),
+            is_poll: false,
+        };
+        self.application.resources(request).await
     }
 
     pub(crate) async fn epic(&self, caller: &Arc<Caller>, key: Option<&str>) -> Result<Reply> {

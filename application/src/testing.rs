@@ -12,8 +12,8 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, CompletionTarget, Content, NoProgress,
-    Prompt, Reply, ResourceRequest, Resources,
+    ApplicationService, Call, Completion, CompletionRequest, CompletionTarget, Content,
+    ListRequest, NoProgress, Prompt, Reply, ResourceRequest, Resources,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
@@ -98,8 +98,6 @@ impl Testing {
             arguments: arguments.as_object().unwrap().clone(),
             observer: Arc::new(NoProgress),
             idempotency_key: None,
-            audited: None,
-            once: None,
         };
         application.call(call).await
     }
@@ -173,7 +171,13 @@ impl Testing {
     }
 
     pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<Resources> {
-        self.application().resources(&self.caller(), "test", cursor.map(str::to_owned)).await
+        let request = ListRequest {
+            caller: self.caller(),
+            correlation_id: "test".to_owned(),
+            cursor: cursor.map(str::to_owned),
+            is_poll: false,
+        };
+        self.application().resources(request).await
     }
 
     pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<Prompt> {

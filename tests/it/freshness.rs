@@ -130,8 +130,6 @@ async fn call(application: &Application, tool: &str, arguments: Value) -> Result
         arguments: arguments.as_object().unwrap().clone(),
         observer: Arc::new(NoProgress),
         idempotency_key: None,
-        audited: None,
-        once: None,
     };
     let reply = application.call(call).await.map_err(|error| error.message)?;
     Ok(Value::clone(&reply.data))

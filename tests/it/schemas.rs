@@ -218,8 +218,6 @@ proptest! {
             let call = Call {
                 caller: caller(),
                 idempotency_key: None,
-                audited: None,
-                once: None,
                 observer: Arc::new(NoProgress),
                 correlation_id: String::new(),
                 name: spec.name.to_owned(),
@@ -250,8 +248,6 @@ fn every_broken_constraint_is_named_at_once() {
     let call = Call {
         caller: caller(),
         idempotency_key: None,
-        audited: None,
-        once: None,
         observer: Arc::new(NoProgress),
         correlation_id: String::new(),
         name: "reqlix_set_requirements".to_owned(),
@@ -286,8 +282,6 @@ fn every_tool_answers_the_arguments_that_fit() {
         let call = Call {
             caller: caller(),
             idempotency_key: None,
-            audited: None,
-            once: None,
             observer: Arc::new(NoProgress),
             correlation_id: String::new(),
             name: spec.name.to_owned(),

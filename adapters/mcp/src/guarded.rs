@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, ProgressSink, Prompt, Reply,
-    ResourceRequest, Resources,
+    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, ProgressSink,
+    Prompt, Reply, ResourceRequest, Resources,
 };
 use serde_json::{Map, Value};
 
@@ -36,15 +36,23 @@ impl Guarded {
             arguments,
             observer,
             idempotency_key,
-            audited: None,
-            once: None,
         };
         guard(self.endpoint.call(call)).await
     }
 
-    pub(crate) async fn resources(&self, cursor: Option<String>) -> Result<Resources> {
+    pub(crate) async fn admit(&self, method: &'static str) -> Result<()> {
         let Asker { caller, request_id, .. } = &self.asker;
-        guard(self.endpoint.resources(caller, request_id, cursor)).await
+        guard(self.endpoint.admit(caller, request_id, method)).await
+    }
+
+    pub(crate) async fn resources(
+        &self,
+        cursor: Option<String>,
+        is_poll: bool,
+    ) -> Result<Resources> {
+        let caller = Arc::clone(&self.asker.caller);
+        let request = ListRequest { caller, correlation_id: self.id(), cursor, is_poll };
+        guard(self.endpoint.resources(request)).await
     }
 
     pub(crate) async fn read(&self, uri: String) -> Result<Content> {
@@ -67,11 +75,6 @@ impl Guarded {
     pub(crate) async fn complete(&self, begun: CompletionRequest) -> Result<Completion> {
         let Asker { caller, request_id, .. } = &self.asker;
         guard(self.endpoint.complete(caller, request_id, begun)).await
-    }
-
-    pub(crate) async fn noted(&self, method: &'static str, error: Option<ErrorKind>) -> Result<()> {
-        let Asker { caller, request_id, .. } = &self.asker;
-        guard(self.endpoint.noted(caller, request_id, method, error)).await
     }
 
     pub(crate) async fn resources_changed(&self) -> Result<u64> {

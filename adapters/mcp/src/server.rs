@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, ProgressSink};
+use reqlore_domain::ports::service::{ApplicationService, ProgressSink, UNKNOWN_METHOD};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
@@ -130,11 +130,11 @@ impl Server {
         self.0.local.is_some()
     }
 
-    /// Puts on record what the endpoint does not hear of (S5 4.5).
-    async fn noted(&self, context: &Context, method: &'static str) -> Result<(), ErrorData> {
+    /// Authorizes and records a request that is answered here.
+    async fn admit(&self, context: &Context, method: &'static str) -> Result<(), ErrorData> {
         let asked = self.asked(context)?;
-        let noted = asked.noted(method, None).await;
-        noted.map_err(|error| present::failure(error, &asked.asker, None))
+        let admitted = asked.admit(method).await;
+        admitted.map_err(|error| present::failure(error, &asked.asker, None))
     }
 
     async fn call(
@@ -163,7 +163,7 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: Context,
     ) -> Result<InitializeResult, ErrorData> {
-        self.noted(&context, "initialize").await?;
+        self.admit(&context, "initialize").await?;
         let mut result = self.negotiate_initialize(&request)?;
         result.instructions.clone_from(&self.view(&context)?.config.instructions);
         if let Some(resources) = result.capabilities.resources.as_mut()
@@ -179,7 +179,7 @@ impl ServerHandler for Server {
     }
 
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
-        self.noted(&context, "server/discover").await?;
+        self.admit(&context, "server/discover").await?;
         let versions = ServerHandler::supported_protocol_versions(self).into_owned();
         Ok(DiscoverResult::from_server_info(versions, self.view(&context)?.config.clone()))
     }
@@ -189,7 +189,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.noted(&context, "tools/list").await?;
+        self.admit(&context, "tools/list").await?;
         asked::only_page(request, "tools")?;
         let mut result = ListToolsResult::with_all_items(self.view(&context)?.tools.clone());
         sign(&mut result.meta, &context);
@@ -230,7 +230,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.noted(&context, "resources/templates/list").await?;
+        self.admit(&context, "resources/templates/list").await?;
         let mut result = self.resource_templates(request, &context)?;
         sign(&mut result.meta, &context);
         Ok(result)
@@ -254,7 +254,7 @@ impl ServerHandler for Server {
         if !self.is_connected() {
             return Err(methods::unknown("resources/subscribe", false, false));
         }
-        self.noted(&context, "resources/subscribe").await?;
+        self.admit(&context, "resources/subscribe").await?;
         let asked = self.asked(&context)?;
         self.0.subscriptions.subscribe(asked, request.uri, &context.peer).await
     }
@@ -267,7 +267,7 @@ impl ServerHandler for Server {
         if !self.is_connected() {
             return Err(methods::unknown("resources/unsubscribe", false, false));
         }
-        self.noted(&context, "resources/unsubscribe").await?;
+        self.admit(&context, "resources/unsubscribe").await?;
         self.0.subscriptions.unsubscribe(&request.uri);
         Ok(())
     }
@@ -282,7 +282,7 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let request = context.request_context();
-        self.noted(request, "subscriptions/listen").await?;
+        self.admit(request, "subscriptions/listen").await?;
         let mut stream = request.extensions.get::<Arc<Stream>>().cloned();
         if stream.is_none() && self.view(request)?.has_resources() {
             // Where rmcp serves requests it acknowledged this one already.
@@ -298,7 +298,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.noted(&context, "prompts/list").await?;
+        self.admit(&context, "prompts/list").await?;
         let mut result = self.prompt_list(request, &context)?;
         sign(&mut result.meta, &context);
         Ok(result)
@@ -330,9 +330,7 @@ impl ServerHandler for Server {
         request: CustomRequest,
         context: Context,
     ) -> Result<CustomResult, ErrorData> {
-        let asked = self.asked(&context)?;
-        let noted = asked.noted("unknown", Some(ErrorKind::InvalidArgument)).await;
-        noted.map_err(|error| present::failure(error, &asked.asker, None))?;
+        self.admit(&context, UNKNOWN_METHOD).await?;
         Err(methods::refusal(&request.method, self.is_connected(), methods::is_modern(&context)))
     }
 }

@@ -17,8 +17,8 @@ use prometheus_client::registry::Registry;
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
-    ResourceRequest, Resources, TemplateSpec, ToolSpec,
+    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
+    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 
 const OK: &str = "ok";
@@ -140,14 +140,18 @@ impl ApplicationService for MeasuredEndpoint {
         self.calls.measure(tool, self.inner.call(call)).await
     }
 
-    async fn resources(
+    async fn admit(
         &self,
         caller: &Arc<Caller>,
         correlation_id: &str,
-        cursor: Option<String>,
-    ) -> Result<Resources> {
-        let asked = self.inner.resources(caller, correlation_id, cursor);
-        self.calls.measure("resources/list", asked).await
+        method: &'static str,
+    ) -> Result<()> {
+        let admitted = self.inner.admit(caller, correlation_id, method);
+        self.calls.measure(method, admitted).await
+    }
+
+    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+        self.calls.measure("resources/list", self.inner.resources(request)).await
     }
 
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec> {
@@ -174,21 +178,6 @@ impl ApplicationService for MeasuredEndpoint {
     ) -> Result<Completion> {
         let asked = self.inner.complete(caller, correlation_id, begun);
         self.calls.measure("completion/complete", asked).await
-    }
-
-    async fn noted(
-        &self,
-        caller: &Arc<Caller>,
-        correlation_id: &str,
-        method: &'static str,
-        error: Option<ErrorKind>,
-    ) -> Result<()> {
-        let noted = self.inner.noted(caller, correlation_id, method, error);
-        match method {
-            // These were measured when they were asked.
-            "resources/list" | "completion/complete" => noted.await,
-            method => self.calls.measure(method, noted).await,
-        }
     }
 
     /// ResourceRequest by the transport for its subscribers, not by a client.

@@ -35,7 +35,7 @@ impl ChangeItem {
             return Err(nothing_asked(spec));
         }
         let backlog = Backlog::of(&context.ports, &call.caller);
-        let act = act(backlog.ports, call, spec, format!("a change of {}", self.item));
+        let act = act(context, call, spec, format!("a change of {}", self.item));
         let field = self.item.kind.name();
         let head = backlog.head(self.item).await.map_err(|error| error.field(field))?;
         let mut ids = vec![head.id.clone()];

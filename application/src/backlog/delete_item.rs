@@ -84,7 +84,7 @@ impl Tool for DeleteItem {
         let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let reference = given.reference.reference("reference")?;
         let backlog = Backlog::of(&context.ports, &call.caller);
-        let act = act(backlog.ports, &call, spec, format!("{reference} is deleted"));
+        let act = act(context, &call, spec, format!("{reference} is deleted"));
         for _ in 0..ATTEMPTS {
             let closure = Closure::of(backlog, reference, given.cascade).await?;
             if let Some(answer) = closure.delete(backlog, &given, act.clone()).await? {

@@ -40,7 +40,7 @@ impl Make {
         spec: &ToolSpec,
     ) -> Result<Reply> {
         let backlog = Backlog::of(&context.ports, &call.caller);
-        let act = act(backlog.ports, call, spec, format!("a new {}", self.kind.name()));
+        let act = act(context, call, spec, format!("a new {}", self.kind.name()));
         let parent = match self.parent {
             Some(parent) => {
                 let field = parent.kind.name();

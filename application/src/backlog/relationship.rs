@@ -69,7 +69,7 @@ impl Relate {
         }
         let backlog = Backlog::of(&context.ports, &call.caller);
         let sentence = format!("{source} {} {target}", kind.name());
-        let act = act(backlog.ports, call, spec, sentence);
+        let act = act(context, call, spec, sentence);
         let head = backlog.head(source).await.map_err(|error| error.field("source"))?;
         let mut ids = vec![head.id.clone()];
         let mut linked = Vec::new();

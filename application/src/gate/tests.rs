@@ -54,9 +54,9 @@ async fn whose_projects_are_gone_reads_nothing_at_all() {
     let gone = team.login('g').await.unwrap();
     let read = team.application.read(asked(&gone, "epic://EP-001")).await.unwrap_err();
     let prompt = team.application.prompt(asked(&gone, "decompose_epic")).await.unwrap_err();
-    let listed = team.application.resources(&gone, "i", None).await.unwrap_err();
+    let listed = team.resources(&gone, None).await.unwrap_err();
     let called = team.call(&gone, "get_item", json!({ "reference": "EP-001" }), None).await;
-    let noted = team.application.noted(&gone, "n-1", "tools/list", None).await.unwrap_err();
+    let noted = team.application.admit(&gone, "n-1", "tools/list").await.unwrap_err();
     for error in [read, prompt, listed, called.unwrap_err(), noted] {
         assert_eq!(error.kind, ErrorKind::Forbidden);
         assert!(error.message.contains("ask an administrator"), "{error}");
@@ -78,9 +78,8 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
     team.call(&reader, "no_such_tool", json!({}), None).await.unwrap_err();
     team.application.read(asked(&reader, "epic://EP-001")).await.unwrap();
     team.application.prompt(asked(&reader, "decompose_epic")).await.unwrap();
-    team.application.noted(&reader, "n-1", "tools/list", None).await.unwrap();
-    let bad = Some(ErrorKind::InvalidArgument);
-    team.application.noted(&reader, "n-2", "resources/list", bad).await.unwrap();
+    team.application.admit(&reader, "n-1", "tools/list").await.unwrap();
+    team.resources(&reader, Some("unknown")).await.unwrap_err();
     let rows = team.rows().await;
     let told: Vec<_> = rows.iter().map(|row| (&*row.user, &*row.action, &*row.result)).collect();
     assert_eq!(

@@ -83,7 +83,7 @@ impl Tool for Sync {
         if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
             let reason = "the files of the project's root are taken over";
             // It takes several commits, and does the same when it is done again.
-            let act = WriteContext { once: None, ..act(ports, &call, spec, reason) };
+            let act = WriteContext { once: None, ..act(context, &call, spec, reason) };
             missed = super::import::import(ports, tree, &project, &act, observer).await?;
         }
         context.models.update_index(ports, &project, Refresh::Full, observer).await?;

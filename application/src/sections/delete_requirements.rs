@@ -77,7 +77,7 @@ Returns the deleted requirement text, or an error if not found.",
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(&context.ports, &call, spec, arguments.operation_description.as_str());
+        let act = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         // AGENTS.md is made when it is missing, also by a deletion that finds nothing (C.1).
         super::read(ports, &project, None, act.clone()).await?;

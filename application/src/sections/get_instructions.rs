@@ -58,7 +58,7 @@ This MCP server is the single source of truth for everything related to requirem
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(&context.ports, &call, spec, arguments.operation_description.into_string());
+        let act = act(context, &call, spec, arguments.operation_description.into_string());
         let (agents, _) = super::read(ports, &project, None, act).await?;
         let answer = Answer { project: project.to_string(), version: agents.version.to_string() };
         reply(super::into_text(agents)?, &answer)

@@ -64,7 +64,7 @@ impl Tool for GetRequirements {
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(&context.ports, &call, spec, arguments.operation_description.into_string());
+        let act = act(context, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section;
         let (_, section) = super::read(ports, &project, Some(&key), act).await?;
         let mut answer = Answer {

@@ -92,7 +92,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let ports = &context.ports;
         let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
-        let act = act(&context.ports, &call, spec, arguments.operation_description.as_str());
+        let act = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let reads = super::reads_of_write(&key);

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::idempotency::IdempotencyKey;
-use super::write_context::AuditScope;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::identity::{Access, Caller};
 
 /// The application as transports see it. Answers do not depend on the transport.
@@ -19,13 +17,18 @@ pub trait ApplicationService: Send + Sync {
     /// Runs one tool. Unknown, forbidden and failed calls change nothing.
     async fn call(&self, call: Call) -> Result<Reply>;
 
-    /// What can be read, a page at a time; an unknown cursor is an `InvalidArgument`.
-    async fn resources(
+    /// Authorizes and records a request that the transport answers itself: a handshake, a list of
+    /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], a subscription. An error is the
+    /// answer. [`UNKNOWN_METHOD`] is recorded as a failure.
+    async fn admit(
         &self,
         caller: &Arc<Caller>,
         correlation_id: &str,
-        cursor: Option<String>,
-    ) -> Result<Resources>;
+        method: &'static str,
+    ) -> Result<()>;
+
+    /// A page of the resources; an unknown cursor is an `InvalidArgument`.
+    async fn resources(&self, request: ListRequest) -> Result<Resources>;
 
     /// The forms of URIs that can be read, the same at every call.
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec>;
@@ -49,17 +52,6 @@ pub trait ApplicationService: Send + Sync {
         begun: CompletionRequest,
     ) -> Result<Completion>;
 
-    /// Notes for the audit that this caller asked for something that is recorded nowhere else: a
-    /// list, a completion, a subscription; and how that ended (S5 4.5). An error means that nobody
-    /// may be answered now, since it would be on no record.
-    async fn noted(
-        &self,
-        caller: &Arc<Caller>,
-        correlation_id: &str,
-        method: &'static str,
-        error: Option<ErrorKind>,
-    ) -> Result<()>;
-
     /// A count that grows whenever resources may say something else than before, whoever changed
     /// it; two equal counts promise that they do not.
     async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
@@ -75,13 +67,8 @@ pub struct Call {
     pub name: String,
     pub arguments: Map<String, Value>,
     pub observer: Arc<dyn ProgressSink>,
-    /// The caller's own name for this write, so that it happens once however often it is sent
-    /// (rulings 7).
+    /// A repeated write with the same key returns the first response and changes nothing.
     pub idempotency_key: Option<String>,
-    /// Filled in by the application where there is an audit.
-    pub audited: Option<AuditScope>,
-    /// Filled in by the application for a call with a key.
-    pub once: Option<IdempotencyKey>,
 }
 
 /// How a long call stays in touch with whoever made it.
@@ -126,6 +113,20 @@ pub struct ToolSpec {
     pub idempotent: bool,
 }
 
+/// Recorded for a request whose method the protocol does not know.
+pub const UNKNOWN_METHOD: &str = "unknown";
+
+/// A request for a page of the resources.
+#[derive(Debug, Clone)]
+pub struct ListRequest {
+    pub caller: Arc<Caller>,
+    pub correlation_id: String,
+    /// Continues an earlier page.
+    pub cursor: Option<String>,
+    /// See [`ResourceRequest::is_poll`].
+    pub is_poll: bool,
+}
+
 /// A question to a resource or a prompt.
 #[derive(Debug, Clone)]
 pub struct ResourceRequest {
@@ -135,7 +136,7 @@ pub struct ResourceRequest {
     pub name: String,
     /// The prompt's arguments.
     pub arguments: Map<String, Value>,
-    /// Somebody looks again on the caller's behalf, who asked once; the audit knows of it.
+    /// True for reads of the subscription poller; the audit has the original request.
     pub is_poll: bool,
 }
 

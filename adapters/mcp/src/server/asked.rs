@@ -29,8 +29,7 @@ impl Server {
             self.0.subscriptions.watch_list(&asked, &context.peer).await;
         }
         let cursor = request.and_then(|request| request.cursor);
-        let listing = noted(&asked, "resources/list", asked.resources(cursor));
-        let page = answer(listing, context, &asked, None).await?;
+        let page = answer(asked.resources(cursor, false), context, &asked, None).await?;
         let resources = page.resources.into_iter().map(present::resource).collect();
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = page.next_cursor;
@@ -96,20 +95,8 @@ impl Server {
             value: request.argument.value,
         };
         let asked = self.asked(context)?;
-        let completing = noted(&asked, "completion/complete", asked.complete(begun));
-        answer(completing, context, &asked, None).await.map(present::completion)
+        answer(asked.complete(begun), context, &asked, None).await.map(present::completion)
     }
-}
-
-/// A question, and afterwards the record of it and of how it ended (S5 4.5).
-async fn noted<T>(
-    asked: &Guarded,
-    method: &'static str,
-    question: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    let outcome = question.await;
-    let error = outcome.as_ref().err().map(|error| error.kind);
-    asked.noted(method, error).await.and(outcome)
 }
 
 /// The answer to a question that changes nothing: who takes it back gets none, and it is given up.

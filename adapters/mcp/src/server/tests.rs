@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{
-    Call, Completion, CompletionRequest, Content, NoProgress, PromptSpec, Reply, ResourceRequest,
-    Resources, TemplateSpec, ToolSpec,
+    Call, Completion, CompletionRequest, Content, ListRequest, NoProgress, PromptSpec, Reply,
+    ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ impl ApplicationService for Stub {
         }
     }
 
-    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
+    async fn resources(&self, _: ListRequest) -> Result<Resources> {
         Ok(Resources::default())
     }
 
@@ -62,13 +62,7 @@ impl ApplicationService for Stub {
         Ok(Completion::default())
     }
 
-    async fn noted(
-        &self,
-        _: &Arc<Caller>,
-        _: &str,
-        _: &'static str,
-        _: Option<ErrorKind>,
-    ) -> Result<()> {
+    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
         Ok(())
     }
 

@@ -199,7 +199,7 @@ impl Watch {
         use std::hash::Hash;
         let (mut hasher, mut cursor) = (self.hasher.build_hasher(), None);
         loop {
-            let page = self.asked.resources(cursor).await?;
+            let page = self.asked.resources(cursor, true).await?;
             for resource in &page.resources {
                 (&resource.uri, &resource.title).hash(&mut hasher);
             }

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::{
-    ApplicationService, ArgumentSpec, Call, Completion, CompletionRequest, Content, Message,
-    Prompt, PromptSpec, Reply, Resource, ResourceRequest, Resources, TemplateSpec, ToolSpec,
+    ApplicationService, ArgumentSpec, Call, Completion, CompletionRequest, Content, ListRequest,
+    Message, Prompt, PromptSpec, Reply, Resource, ResourceRequest, Resources, TemplateSpec,
+    ToolSpec,
 };
 
 const TEMPLATE: TemplateSpec = TemplateSpec {
@@ -102,13 +103,8 @@ impl ApplicationService for Stub {
         panic!("no tool is called here")
     }
 
-    async fn resources(
-        &self,
-        _: &Arc<Caller>,
-        _: &str,
-        cursor: Option<String>,
-    ) -> Result<Resources> {
-        let from = match cursor.as_deref() {
+    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+        let from = match request.cursor.as_deref() {
             None => 0,
             Some("panic") => panic!("a secret of the inside"),
             Some(cursor) => {
@@ -180,13 +176,7 @@ impl ApplicationService for Stub {
         Ok(Completion { values, total: 150 })
     }
 
-    async fn noted(
-        &self,
-        _: &Arc<Caller>,
-        _: &str,
-        _: &'static str,
-        _: Option<ErrorKind>,
-    ) -> Result<()> {
+    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
         Ok(())
     }
 

@@ -38,7 +38,7 @@ impl ApplicationService for Stub {
         Ok(Reply { text: vec!["done".to_owned()], data: Arc::new(Value::Null) })
     }
 
-    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
+    async fn resources(&self, _: ListRequest) -> Result<Resources> {
         Ok(Resources::default())
     }
 
@@ -63,13 +63,7 @@ impl ApplicationService for Stub {
         Ok(Completion::default())
     }
 
-    async fn noted(
-        &self,
-        _: &Arc<Caller>,
-        _: &str,
-        _: &'static str,
-        _: Option<ErrorKind>,
-    ) -> Result<()> {
+    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
         Ok(())
     }
 
@@ -111,8 +105,6 @@ fn call(name: &str) -> Call {
         arguments: Map::new(),
         observer: Arc::new(NoProgress),
         idempotency_key: None,
-        audited: None,
-        once: None,
     }
 }
 
@@ -179,11 +171,17 @@ async fn what_is_no_tool_has_the_name_of_its_method() {
     let caller = caller();
     let of = CompletionTarget::Prompt(String::new());
     let begun = CompletionRequest { of, argument: String::new(), value: String::new() };
-    endpoint.resources(&caller, "", None).await.unwrap();
+    let list = ListRequest {
+        caller: Arc::clone(&caller),
+        correlation_id: String::new(),
+        cursor: None,
+        is_poll: false,
+    };
+    endpoint.resources(list).await.unwrap();
     endpoint.read(asked("epic://a_secret_uri")).await.unwrap_err();
     endpoint.prompt(asked("any")).await.unwrap();
     endpoint.complete(&caller, "", begun).await.unwrap();
-    endpoint.noted(&caller, "", "tools/list", None).await.unwrap();
+    endpoint.admit(&caller, "", "tools/list").await.unwrap();
     assert_eq!(endpoint.resources_changed(&caller).await.unwrap(), 7);
     for (method, result) in [
         ("resources/list", "ok"),

@@ -13,8 +13,8 @@ use reqlore_domain::identity::{
 };
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
-    ResourceRequest, Resources, TemplateSpec, ToolSpec,
+    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
+    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_transport_http::{Config, Counters, Ending, Http, Limits};
@@ -122,7 +122,7 @@ impl ApplicationService for Stub {
         Ok(Reply { text: vec![data.to_string()], data: Arc::new(data) })
     }
 
-    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
+    async fn resources(&self, _: ListRequest) -> Result<Resources> {
         Ok(Resources::default())
     }
 
@@ -152,13 +152,7 @@ impl ApplicationService for Stub {
         Ok(Completion::default())
     }
 
-    async fn noted(
-        &self,
-        _: &Arc<Caller>,
-        _: &str,
-        _: &'static str,
-        _: Option<ErrorKind>,
-    ) -> Result<()> {
+    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, Prompt, PromptSpec, Reply,
-    ResourceRequest, Resources, TemplateSpec, ToolSpec,
+    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
+    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 use serde_json::{Map, json};
 
@@ -72,7 +72,7 @@ impl ApplicationService for Stub {
         Ok(Reply { text: vec!["written".to_owned()], data: Arc::new(json!({})) })
     }
 
-    async fn resources(&self, _: &Arc<Caller>, _: &str, _: Option<String>) -> Result<Resources> {
+    async fn resources(&self, _: ListRequest) -> Result<Resources> {
         Ok(Resources::default())
     }
 
@@ -110,13 +110,7 @@ impl ApplicationService for Stub {
         Ok(Completion::default())
     }
 
-    async fn noted(
-        &self,
-        _: &Arc<Caller>,
-        _: &str,
-        _: &'static str,
-        _: Option<ErrorKind>,
-    ) -> Result<()> {
+    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
         Ok(())
     }
 
