@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use reqlore_domain::sections::index::Index;
-use reqlore_domain::sections::{MAX_TEXT, Section, wrap};
+use reqlore_domain::sections::{MAX_TEXT, Section, text};
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 
@@ -41,7 +41,7 @@ fn by_size(criterion: &mut Criterion) {
         });
         for (name, index) in [("replace", &middle), ("insert", &between)] {
             group.bench_function(BenchmarkId::new(name, size), |bencher| {
-                bencher.iter(|| parsed.set(index, black_box("Another text."), wrap::COLUMNS));
+                bencher.iter(|| parsed.set(index, black_box("Another text."), text::COLUMNS));
             });
         }
         group.bench_function(BenchmarkId::new("delete", size), |bencher| {
@@ -60,7 +60,7 @@ fn wrapping(criterion: &mut Criterion) {
         let text: String = unit.chars().cycle().take(MAX_TEXT).collect();
         group.throughput(Throughput::Bytes(text.len() as u64));
         group.bench_function(BenchmarkId::new("set", name), |bencher| {
-            bencher.iter(|| empty.set(&first, black_box(&text), wrap::COLUMNS));
+            bencher.iter(|| empty.set(&first, black_box(&text), text::COLUMNS));
         });
     }
     group.finish();

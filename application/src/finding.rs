@@ -1,5 +1,6 @@
 //! One thing that a person should mend, whatever slice it belongs to.
 
+use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::DocumentId;
 use serde::Serialize;
 
@@ -16,6 +17,10 @@ pub struct Finding {
 }
 
 impl Finding {
+    pub(crate) fn new(id: &DocumentId, found: Diagnostic) -> Self {
+        Self { document: id.to_string(), line: found.line, message: found.message }
+    }
+
     /// A finding on a document as a whole.
     pub(crate) fn whole(id: &DocumentId, message: String) -> Self {
         Self { document: id.to_string(), line: None, message }

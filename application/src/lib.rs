@@ -83,7 +83,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             toolsets: Toolset::ALL.to_vec(),
-            wrap_columns: reqlore_domain::sections::wrap::COLUMNS,
+            wrap_columns: reqlore_domain::sections::text::COLUMNS,
         }
     }
 }

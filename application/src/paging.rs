@@ -3,17 +3,17 @@
 //! The trap: a cursor is a place in one list. With other arguments it would skip what nobody has
 //! seen, so it carries the fingerprint of those that it was given for, and of the project.
 
+use reqlore_domain::bounded::BoundedInt;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::number::Whole;
 use reqlore_domain::project::ProjectKey;
-use reqlore_domain::text::Bounded;
 use serde::Serialize;
 
 /// At most so many of a list (rulings 3).
-pub(crate) type Limit = Whole<1, 100>;
+pub(crate) type Limit = BoundedInt<1, 100>;
 /// What [`Pages::next`] gave.
-pub(crate) type Cursor = Bounded<100>;
+pub(crate) type Cursor = BoundedString<100>;
 
 const DEFAULT_LIMIT: usize = 50;
 

@@ -1,42 +1,61 @@
-//! YAML that people wrote, as a tree with lines: front matter of any shape.
+//! YAML as a tree with positions: front matter of any shape and the configuration of the docsets.
 //!
-//! Scalars stay text as they were written: `010` is no ten and `no` is no false. Whoever knows the
-//! shape beforehand (the docsets' configuration) reads into types of its own.
+//! Scalars keep their source spelling: `010` is not ten and `no` is not false.
+
+use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
-use serde_saphyr::{Error, Options, Spanned};
+use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
 
-/// What is wrong with a text, and where.
+use crate::diagnostic::Diagnostic;
+
+/// The place of a key or a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Counted from 1.
+pub struct Position {
+    /// Counted from 1, like the column.
     pub line: usize,
-    /// Counted from 1.
     pub column: usize,
-    pub reason: String,
+    /// In bytes. Covers a scalar with its quotes; a list or map has only its opening bracket.
+    pub span: Range<usize>,
+}
+
+impl Position {
+    pub fn diagnostic(&self, message: impl Into<String>) -> Diagnostic {
+        let (line, column) = (Some(self.line), Some(self.column));
+        Diagnostic { line, column, message: message.into() }
+    }
 }
 
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Counted from 1, within the text that was read.
-    pub line: usize,
+    pub at: Position,
+    /// An alias or a merged value: its text is elsewhere.
+    pub is_alias: bool,
     pub value: Value,
 }
 
-/// What YAML can say, without its types.
+/// An untyped value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Null,
     Scalar(String),
     List(Vec<Node>),
-    /// In the order of the text; no key twice.
-    Map(Vec<(String, Node)>),
+    /// In source order, without duplicate keys.
+    Map(Vec<Entry>),
+}
+
+/// A key of a map and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub key: String,
+    pub key_at: Position,
+    pub node: Node,
 }
 
 impl Node {
-    /// The text of a scalar that is not blank, without the spaces around it.
+    /// The trimmed text of a scalar that is not blank.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar(text) => Some(text.trim()).filter(|text| !text.is_empty()),
@@ -44,13 +63,12 @@ impl Node {
         }
     }
 
-    /// The value under a key of a map.
-    pub fn get(&self, key: &str) -> Option<&Node> {
-        let Value::Map(entries) = &self.value else { return None };
-        entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
+    /// The entries of a map; none for any other value.
+    pub fn entries(&self) -> &[Entry] {
+        if let Value::Map(entries) = &self.value { entries } else { &[] }
     }
 
-    /// The items of a list; of anything else itself.
+    /// The items of a list; any other value is its own only item.
     pub fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -59,139 +77,167 @@ impl Node {
     }
 }
 
-/// A map that was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Map {
-    /// In the order of the text; of two equal keys the first.
-    pub entries: Vec<(String, Node)>,
-    /// What should be mended in it all the same.
-    pub fault: Option<Fault>,
+/// The value of a key.
+pub fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+}
+
+/// A parsed text; an empty one has a null root.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tree {
+    pub root: Node,
+    /// The first key that its map already has. The tree holds the first value.
+    pub duplicate: Option<Diagnostic>,
+}
+
+/// The rules for a kind of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Ignores unknown tags.
+    FrontMatter,
+    /// Rejects unknown tags.
+    Configuration,
 }
 
 const MAX_NODES: usize = 20_000;
 const MAX_DEPTH: usize = 32;
-const MAX_ALIASES: usize = 20;
 
-/// How much a text may ask of us (reliability 6).
-fn options() -> Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_nodes: MAX_NODES,
-            max_depth: MAX_DEPTH,
-            max_aliases: MAX_ALIASES,
-            max_anchors: MAX_ALIASES,
-            max_documents: 1,
-            max_total_scalar_bytes: 1 << 20,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_NODES,
-            max_replay_stack_depth: MAX_DEPTH,
-        },
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::PassThrough,
-        strict_booleans: true,
-        with_snippet: false,
+impl Dialect {
+    fn max_aliases(self) -> usize {
+        if self == Self::FrontMatter { 20 } else { 100 }
     }
-}
 
-/// Reads a map; an empty text is an empty one.
-pub fn read_map(text: &str) -> Result<Map, Fault> {
-    let read: Result<Option<Spanned<Raw>>, _> =
-        serde_saphyr::from_str_with_options(text, options());
-    let empty = Map { entries: Vec::new(), fault: None };
-    let Some(raw) = read.map_err(|error| fault(&error))? else { return Ok(empty) };
-    let mut twice = None;
-    match node(raw, text, &mut twice) {
-        Node { value: Value::Map(entries), .. } => Ok(Map { entries, fault: twice }),
-        Node { value: Value::Null, .. } => Ok(empty),
-        Node { line, .. } => {
-            let reason = "keys with values are expected here, such as `title: …`".to_owned();
-            Err(Fault { line, column: 1, reason })
+    fn options(self) -> Options {
+        let mut options = serde_saphyr::options! {
+            budget: serde_saphyr::budget! {
+                max_documents: 1,
+                max_nodes: MAX_NODES,
+                max_events: 4 * MAX_NODES,
+                max_depth: MAX_DEPTH,
+                flow_nesting_limit: MAX_DEPTH,
+                max_aliases: self.max_aliases(),
+                max_anchors: self.max_aliases(),
+                max_merge_keys: self.max_aliases(),
+                max_recorded_anchor_events: MAX_NODES,
+                max_recorded_anchor_bytes: 4 << 20,
+            },
+            alias_limits: serde_saphyr::alias_limits! {
+                max_total_replayed_events: MAX_NODES,
+                max_replay_stack_depth: MAX_DEPTH,
+            },
+            duplicate_keys: serde_saphyr::DuplicateKeyPolicy::PassThrough,
+            strict_booleans: true,
+            reject_unsupported_tags: self == Self::Configuration,
+            non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
+            with_snippet: false,
+        };
+        if let (Self::FrontMatter, Some(budget)) = (self, &mut options.budget) {
+            budget.max_total_scalar_bytes = 1 << 20;
         }
+        options
     }
 }
 
-/// The place and the words of a reader's error.
-fn fault(error: &Error) -> Fault {
-    let number = |value: u64| usize::try_from(value).unwrap_or(1).max(1);
-    let (line, column) = error
-        .location()
-        .map_or((1, 1), |location| (number(location.line()), number(location.column())));
-    let reason = explain(error).unwrap_or_else(|| {
-        let words = error.without_snippet().to_string();
-        // The place is told by us.
-        let words = words.split(" at line ").next().unwrap_or_default();
-        words.trim_end_matches([':', ' ']).replace(char::is_control, " ")
-    });
-    Fault { line, column, reason }
+/// Parses a text within the limits of its dialect.
+pub fn read(text: &str, dialect: Dialect) -> Result<Tree, Diagnostic> {
+    let root: Option<Spanned<Raw>> = serde_saphyr::from_str_with_options(text, dialect.options())
+        .map_err(|error| explain(&error, dialect))?;
+    let mut duplicate = None;
+    let root = match root {
+        Some(raw) => node(raw, text, &mut duplicate),
+        None => Node { at: position(None), is_alias: false, value: Value::Null },
+    };
+    Ok(Tree { root, duplicate })
 }
 
-/// An error in words for whoever wrote the text, where the reader's own are for programmers.
-fn explain(error: &Error) -> Option<String> {
+fn position(location: Option<Location>) -> Position {
+    let location = location.unwrap_or(Location::UNKNOWN);
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let start = number(location.span().byte_offset().unwrap_or_default());
+    let end = start.saturating_add(number(location.span().byte_len().unwrap_or_default()));
+    let (line, column) = (number(location.line()).max(1), number(location.column()).max(1));
+    Position { line, column, span: start..end }
+}
+
+/// The parser's error in words for the author of the text.
+fn explain(error: &Error, dialect: Dialect) -> Diagnostic {
     let inner = match error {
         Error::AliasError { error, .. } => error,
         error => error,
     };
-    Some(match inner {
-        Error::UnknownAnchor { .. } => {
-            "this alias names an anchor that is not there; put the text in quotes".to_owned()
+    let message = match inner {
+        Error::UnknownAnchor { .. } => "this alias has no anchor; define it further up with '&', \
+                                        or put the text in quotes"
+            .to_owned(),
+        Error::UnsupportedTag { tag, .. } => {
+            format!("the tag {} is not supported; remove it", shown(tag))
         }
         Error::MultipleDocuments { .. }
         | Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
-            "a second YAML document begins here, and only one is read".to_owned()
+            "a second YAML document begins here, and only one is read; remove the line".to_owned()
         }
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => format!(
-            "too large or too deeply nested; at most {MAX_NODES} values, {MAX_DEPTH} levels and \
-             {MAX_ALIASES} aliases are read"
+            "too large or too deeply nested; at most {MAX_NODES} values, {MAX_DEPTH} levels and {} \
+             aliases are read",
+            dialect.max_aliases()
         ),
-        _ => return None,
-    })
+        Error::Unexpected { expected: "string scalar", .. } | Error::NullIntoString { .. } => {
+            "a text is expected here; write one, or remove the key".to_owned()
+        }
+        other => {
+            let reason = UserMessageFormatter.format_message(other);
+            format!("{}; correct the YAML", reason.replace(char::is_control, " "))
+        }
+    };
+    position(error.location()).diagnostic(message)
 }
 
-/// What the reader tells of a node before its source is looked up.
+/// The start of an untrusted text, quoted for a message.
+pub(crate) fn shown(text: &str) -> String {
+    let short: String = text.chars().take(64).collect();
+    if short.len() == text.len() { format!("{short:?}") } else { format!("{short:?}…") }
+}
+
+/// A node before the source spelling of typed scalars is looked up.
 enum Raw {
     Null,
     Text(String),
-    /// Something that the reader took for a number or a truth value: its source says what it was.
+    /// A scalar that the parser took for a number or a boolean.
     Typed,
     List(Vec<Spanned<Raw>>),
-    Map(Vec<(String, Spanned<Raw>)>),
+    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
 }
 
-/// `twice` gets the first key that stands there a second time.
-fn node(raw: Spanned<Raw>, source: &str, twice: &mut Option<Fault>) -> Node {
-    let line = usize::try_from(raw.referenced.line()).unwrap_or(1);
+fn node(raw: Spanned<Raw>, source: &str, duplicate: &mut Option<Diagnostic>) -> Node {
     let value = match raw.value {
         Raw::Null => Value::Null,
         Raw::Text(text) => Value::Scalar(text),
-        Raw::Typed => Value::Scalar(written(&raw, source)),
-        Raw::List(items) => {
-            Value::List(items.into_iter().map(|raw| node(raw, source, twice)).collect())
+        Raw::Typed => {
+            let written = source.get(position(Some(raw.defined)).span);
+            Value::Scalar(written.unwrap_or_default().trim().to_owned())
         }
-        Raw::Map(entries) => {
-            let mut known: Vec<(String, Node)> = Vec::with_capacity(entries.len());
-            for (key, raw) in entries {
-                let node = node(raw, source, twice);
-                if known.iter().all(|(other, _)| *other != key) {
-                    known.push((key, node));
-                } else if twice.is_none() {
-                    let reason = format!("the key {key:?} is there twice; the first one counts");
-                    *twice = Some(Fault { line: node.line, column: 1, reason });
+        Raw::List(items) => {
+            Value::List(items.into_iter().map(|raw| node(raw, source, duplicate)).collect())
+        }
+        Raw::Map(pairs) => {
+            let mut entries: Vec<Entry> = Vec::with_capacity(pairs.len());
+            for (key, raw) in pairs {
+                let node = node(raw, source, duplicate);
+                let (key, key_at) = (key.value, position(Some(key.referenced)));
+                if find(&entries, &key).is_none() {
+                    entries.push(Entry { key, key_at, node });
+                } else if duplicate.is_none() {
+                    let message = format!("the key {} is duplicated; keep one", shown(&key));
+                    *duplicate = Some(key_at.diagnostic(message));
                 }
             }
-            Value::Map(known)
+            Value::Map(entries)
         }
     };
-    Node { line, value }
-}
-
-fn written(raw: &Spanned<Raw>, source: &str) -> String {
-    let span = raw.defined.span();
-    let number = |value: Option<u64>| value.and_then(|value| usize::try_from(value).ok());
-    let (start, length) = (number(span.byte_offset()), number(span.byte_len()));
-    let part = start.zip(length).and_then(|(start, length)| source.get(start..start + length));
-    part.unwrap_or_default().trim().to_owned()
+    let is_alias = raw.referenced != raw.defined;
+    Node { at: position(Some(raw.referenced)), is_alias, value }
 }
 
 impl<'de> Deserialize<'de> for Raw {
@@ -201,6 +247,14 @@ impl<'de> Deserialize<'de> for Raw {
 }
 
 struct RawVisitor;
+
+macro_rules! typed {
+    ($($visit:ident: $type:ty),*) => {$(
+        fn $visit<E>(self, _: $type) -> Result<Raw, E> {
+            Ok(Raw::Typed)
+        }
+    )*};
+}
 
 impl<'de> Visitor<'de> for RawVisitor {
     type Value = Raw;
@@ -213,48 +267,11 @@ impl<'de> Visitor<'de> for RawVisitor {
         Ok(Raw::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
-        Raw::deserialize(deserializer)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Raw, E> {
-        Ok(Raw::Typed)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Raw, E> {
-        Ok(Raw::Typed)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
-        Ok(Raw::Typed)
-    }
-
-    fn visit_i128<E>(self, _: i128) -> Result<Raw, E> {
-        Ok(Raw::Typed)
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<Raw, E> {
-        Ok(Raw::Typed)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
-        Ok(Raw::Typed)
-    }
+    typed!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_i128: i128, visit_u128: u128);
+    typed!(visit_f64: f64);
 
     fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
         Ok(Raw::Text(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Raw, E> {
-        Ok(Raw::Text(text))
-    }
-
-    fn visit_bytes<E: serde::de::Error>(self, _: &[u8]) -> Result<Raw, E> {
-        Err(E::custom("binary values are not supported"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw, A::Error> {
@@ -266,11 +283,11 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
-        let mut entries: Vec<(String, Spanned<Raw>)> = Vec::new();
-        while let Some((key, value)) = map.next_entry::<String, _>()? {
-            entries.push((key, value));
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
         }
-        Ok(Raw::Map(entries))
+        Ok(Raw::Map(pairs))
     }
 }
 
@@ -278,20 +295,21 @@ impl<'de> Visitor<'de> for RawVisitor {
 mod tests {
     use super::*;
 
-    fn scalar<'a>(map: &'a [(String, Node)], key: &str) -> Option<&'a str> {
-        map.iter().find(|(name, _)| name == key)?.1.text()
+    fn parse(text: &str) -> Tree {
+        read(text, Dialect::FrontMatter).unwrap()
+    }
+
+    fn scalar<'a>(tree: &'a Tree, key: &str) -> Option<&'a str> {
+        find(tree.root.entries(), key)?.text()
     }
 
     #[test]
-    fn scalars_stay_as_they_were_written() {
-        let Map { entries: map, fault } = read_map(
-            "a: 010\nb: no\nc: 1.0\nd: '2'\ne: ~\nf: 2026-01-04\
-             \ng: 1e3\nh: true # yes\ni: \"x\\ty\"\n\
-             j: 0x1F\nk: .5\nl: 123456789012345678901234567890\nm: é🦀 x\nn: 7\n",
-        )
-        .unwrap();
-        assert_eq!(fault, None);
-        for (key, text) in [
+    fn scalars_keep_their_spelling_and_positions() {
+        let text = "a: 010\nb: no\nc: 1.0\nd: '2'\ne: ~\nf: 2026-01-04\ng: 1e3\nh: true # yes\n\
+                    i: \"x\\ty\"\nj: 0x1F\nk: .5\nl: 123456789012345678901234567890\nm: é🦀 x\nn: 7\n";
+        let tree = parse(text);
+        assert_eq!(tree.duplicate, None);
+        for (key, expected) in [
             ("a", "010"),
             ("b", "no"),
             ("c", "1.0"),
@@ -306,15 +324,18 @@ mod tests {
             ("m", "é🦀 x"),
             ("n", "7"),
         ] {
-            assert_eq!(scalar(&map, key), Some(text), "{key}");
+            assert_eq!(scalar(&tree, key), Some(expected), "{key}");
         }
-        assert_eq!(map[4].1.value, Value::Null);
-        assert_eq!((map[0].1.line, map[13].1.line), (1, 14));
+        let entries = tree.root.entries();
+        assert_eq!(entries[4].node.value, Value::Null);
+        assert_eq!((entries[0].node.at.line, entries[13].key_at.line), (1, 14));
+        assert_eq!(&text[entries[3].node.at.span.clone()], "'2'");
+        assert_eq!(&text[entries[12].node.at.span.clone()], "é🦀 x");
     }
 
     // Catalogue 67
     #[test]
-    fn faults_name_their_line() {
+    fn errors_name_their_line() {
         let level =
             |at: usize| format!("l{at}: &l{at} [{}]\n", vec![format!("*l{}", at - 1); 9].join(","));
         let bomb = "l0: &l0 [x]\n".to_owned() + &(1..9).map(level).collect::<String>();
@@ -323,31 +344,30 @@ mod tests {
             ("a: 1\nb: [1, 2\nc: 3\n", 3, ""),
             ("a:\n\t- x\n", 2, ""),
             ("a: *nowhere\n", 1, "anchor"),
-            ("- a\n- b\n", 1, "keys with values"),
-            ("just words\n", 1, "keys with values"),
+            ("a: 1\n---\nb: 2\n", 2, "second YAML document"),
             (&bomb, 4, "at most"),
             (&deep, 1, ""),
         ] {
-            let fault = read_map(text).unwrap_err();
-            let shown: String = text.chars().take(40).collect();
-            assert_eq!(fault.line, line, "{shown}: {fault:?}");
-            assert!(fault.reason.contains(says) && !fault.reason.is_empty(), "{fault:?}");
+            let error = read(text, Dialect::FrontMatter).unwrap_err();
+            let start: String = text.chars().take(40).collect();
+            assert_eq!(error.line, Some(line), "{start}: {error:?}");
+            assert!(error.message.contains(says) && !error.message.is_empty(), "{error:?}");
         }
-        assert!(read_map("a: 1\n---\nb: 2\n").is_err(), "two documents");
-        let empty = Ok(Map { entries: vec![], fault: None });
-        assert_eq!(read_map(""), empty);
-        assert_eq!(read_map("# nothing\n"), empty);
+        assert_eq!(parse("").root.value, Value::Null);
+        assert_eq!(parse("# nothing\n").root.value, Value::Null);
     }
 
     #[test]
-    fn anchors_are_followed_and_of_two_equal_keys_the_first_counts() {
-        let map = read_map("a: &me Kevin\nb: *me\na: other\nc: {d: 1, d: 2}\n").unwrap();
-        let fault = map.fault.unwrap();
+    fn aliases_are_resolved_and_the_first_of_duplicate_keys_wins() {
+        let tree = parse("a: &me Kevin\nb: *me\na: other\nc: {d: 1, d: 2}\n");
+        assert_eq!((scalar(&tree, "a"), scalar(&tree, "b")), (Some("Kevin"), Some("Kevin")));
+        let is_alias = |key| find(tree.root.entries(), key).unwrap().is_alias;
+        assert!(is_alias("b") && !is_alias("a"));
+        assert_eq!(tree.root.entries().len(), 3);
+        let duplicate = tree.duplicate.unwrap();
         assert_eq!(
-            (scalar(&map.entries, "a"), scalar(&map.entries, "b")),
-            (Some("Kevin"), Some("Kevin"))
+            (duplicate.line, duplicate.message.contains("\"a\" is duplicated")),
+            (Some(3), true)
         );
-        assert_eq!((fault.line, fault.reason.contains("\"a\" is there twice")), (3, true));
-        assert_eq!(map.entries.len(), 3);
     }
 }

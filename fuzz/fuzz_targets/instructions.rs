@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use reqlore_domain::sections::instructions::{Titles, listed, with_sections};
-use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::index::SectionKey;
 
 const BOM: char = '\u{feff}';
 const NONE_DEFINED: &str = "No sections defined yet.";

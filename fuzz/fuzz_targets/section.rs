@@ -9,7 +9,7 @@ use reqlore_domain::error::ErrorKind;
 use reqlore_domain::sections::index::Index;
 use reqlore_domain::sections::set::Set;
 use reqlore_domain::sections::{Deleted, MAX_TEXT, Requirement, Section, title};
-use reqlore_domain::text::Bounded;
+use reqlore_domain::bounded::BoundedString;
 
 /// Off, narrow so that short texts are wrapped too, and as it is by default.
 const COLUMNS: [usize; 3] = [0, 20, 120];
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     if let Some(deleted) = section.delete(&index) {
         check_delete(source, &section, &deleted);
     }
-    let text = String::from_utf8(text.to_owned()).ok().map(Bounded::<MAX_TEXT>::try_from);
+    let text = String::from_utf8(text.to_owned()).ok().map(BoundedString::<MAX_TEXT>::try_from);
     let Some(Ok(text)) = text else { return };
     let columns = COLUMNS[text.as_str().len() % COLUMNS.len()];
     match section.set(&index, text.as_str(), columns) {

@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use reqlore_domain::docsets::Configuration;
-use reqlore_domain::front_matter::{self, Set, Value};
+use reqlore_domain::front_matter::{self, KeyEdit, Value};
 use reqlore_domain::knowledge::Entity;
 
 const FOLDER: &str = "/home/me/app";
@@ -15,9 +15,10 @@ fuzz_target!(|text: &str| {
     let parts = front_matter::split(text);
     assert!(text.ends_with(parts.body), "the body is the end of the text");
     let keys = front_matter::read(parts).map_or_else(|_| Vec::new(), |map| map.entries);
-    for (key, _) in keys.iter().take(3) {
+    for entry in keys.iter().take(3) {
+        let key = entry.key.as_str();
         for value in [None, Some(Value::from("a: b")), Some(Value::List(vec!["x".to_owned()]))] {
-            if let Ok(edited) = front_matter::edit(text, &[Set { key, value }]) {
+            if let Ok(edited) = front_matter::edit(text, &[KeyEdit { key, value }], &[]) {
                 assert_eq!(front_matter::split(&edited).body, parts.body);
             }
         }

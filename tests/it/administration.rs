@@ -73,7 +73,7 @@ fn mistakes_are_refused_with_the_way_out() {
     let whole = token(place, "token create --user ann").reveal();
     for (command, expected, told) in [
         ("user add ANN --role user", 1, "there is a user ann already"),
-        ("user add a/b --role user", 2, "is no user name"),
+        ("user add a/b --role user", 2, "is not a user name"),
         ("user add bob --role boss", 2, "administrator, user, commenter"),
         ("user disable eve", 1, "`reqlore user list` shows all"),
         ("token create --user eve", 1, "user add eve --role"),

@@ -33,8 +33,8 @@ fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
     assert_eq!(code, 1, "{found}");
     for line in [
         "section bytes: not UTF-8 text from line 2 on; save the file as UTF-8",
-        "section order:3: index 1 stands after 2",
-        "section order:5: `**12345678901.**` is no valid index",
+        "section order:3: index 1 comes after 2",
+        "section order:5: `**12345678901.**` is not a valid index",
         "section order:7: this code fence or comment is never closed",
         "AGENTS.md: the list under \"## Sections\" is not what is there",
     ] {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::mark_of;
-use reqlore_domain::backlog::{Item, Linked, Misnamed, Reference, misnamed};
+use reqlore_domain::backlog::{Item, Linked, Reference, check_keys};
+use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
@@ -103,22 +104,16 @@ impl Names {
 
     /// What there is to mend in one document, by line.
     fn check(&self, head: &DocumentMeta, text: &str, findings: &mut Vec<Finding>) {
-        let mut found: Vec<(Option<usize>, String)> = Vec::new();
-        found.extend(head.fault.iter().map(|fault| (fault.line, fault.reason.clone())));
-        found.extend(self.claimed_twice(head).into_iter().map(|message| (None, message)));
-        let misnamed = item(head).map(|item| misnamed(item.kind, text)).unwrap_or_default();
-        found.extend(misnamed.into_iter().map(|Misnamed { line, key, read }| {
-            (Some(line), format!("{key} is not read here; the key is {read}"))
-        }));
-        let line = |link: &Broken| line_of(text, link.key, link.target);
-        found.extend(self.broken_links(head).into_iter().map(|link| (line(&link), link.message)));
-        found.sort_by_key(|(line, _)| *line);
-        let document = head.id.to_string();
-        findings.extend(found.into_iter().map(|(line, message)| Finding {
-            document: document.clone(),
-            line,
-            message,
-        }));
+        let mut found: Vec<Diagnostic> = head.fault.iter().cloned().collect();
+        found.extend(
+            self.claimed_twice(head).into_iter().map(|message| Diagnostic::new(None, message)),
+        );
+        found.extend(item(head).map(|item| check_keys(item.kind, text)).unwrap_or_default());
+        for link in self.broken_links(head) {
+            found.push(Diagnostic::new(line_of(text, link.key, link.target), link.message));
+        }
+        found.sort_by_key(|found| found.line);
+        findings.extend(found.into_iter().map(|found| Finding::new(&head.id, found)));
     }
 
     /// The items of each reference.

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::backlog::text::MAX_DESCRIPTION;
+use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,7 +22,7 @@ pub(crate) struct CreateAcceptanceCriteria;
 struct Arguments {
     user_story: Given<UserStory>,
     /// Markdown.
-    description: Bounded<MAX_DESCRIPTION>,
+    description: BoundedString<MAX_DESCRIPTION>,
 }
 
 #[async_trait]

@@ -1,10 +1,10 @@
 //! `create_user_story` (S5 7.5): makes a user story of an epic.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::text::{Assignee, Description, Tags, Title};
+use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::backlog::{ItemKind, Priority};
+use reqlore_domain::bounded::BoundedInt;
 use reqlore_domain::error::Result;
-use reqlore_domain::number::Whole;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ struct Arguments {
     epic: Given<Epic>,
     title: Title,
     /// 1 Critical, 2 High, 3 Medium, 4 Low.
-    priority: Whole<1, 4>,
+    priority: BoundedInt<1, 4>,
     /// Markdown.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Description")]

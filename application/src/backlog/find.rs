@@ -209,5 +209,5 @@ pub(crate) fn item(head: &DocumentMeta) -> Option<&Item> {
 pub(crate) fn fault(head: &DocumentMeta) -> Option<String> {
     let fault = head.fault.as_ref()?;
     let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
-    Some(format!("{}{line}: {}", head.id, fault.reason))
+    Some(format!("{}{line}: {}", head.id, fault.message))
 }

@@ -39,7 +39,7 @@ mod update_epic;
 mod update_requirement;
 mod update_user_story;
 
-use reqlore_domain::backlog::text::{Assignee, Description, Tags};
+use reqlore_domain::backlog::fields::{Assignee, Description, Tags};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::ToolSpec;
 use schemars::JsonSchema;

@@ -2,12 +2,12 @@
 //! graph.
 
 use async_trait::async_trait;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::Kind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::search::{Meaning, Query};
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub(crate) struct SearchGlobal;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Words, a question, a reference.
-    query: Bounded<10_000>,
+    query: BoundedString<10_000>,
     /// Only these; all when left out.
     #[serde(default)]
     entity_types: Vec<EntityType>,

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{Item, ItemKind, Priority, Reference, RequirementType, Status};
+use reqlore_domain::bounded::BoundedInt;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::{DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
-use reqlore_domain::number::Whole;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::search::{Facet, Meaning, Query};
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,15 +37,15 @@ const BEGINNING: usize = 240;
 struct Arguments {
     /// Words, a question, a reference; left out: all that the filters let through.
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Bounded<10_000>")]
-    query: Option<Bounded<10_000>>,
+    #[schemars(with = "BoundedString<10_000>")]
+    query: Option<BoundedString<10_000>>,
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "One<RequirementStatuses>")]
     status: Option<One<RequirementStatuses>>,
     /// 1 Critical to 4 Low.
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Whole<1, 4>")]
-    priority: Option<Whole<1, 4>>,
+    #[schemars(with = "BoundedInt<1, 4>")]
+    priority: Option<BoundedInt<1, 4>>,
     #[serde(default, rename = "type", deserialize_with = "present")]
     #[schemars(with = "One<RequirementTypes>")]
     requirement_type: Option<One<RequirementTypes>>,
@@ -88,7 +88,7 @@ impl Tool for SearchRequirements {
         let backlog = Backlog::of(&context.ports, &call.caller);
         let (filters, list) = Filters::of(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
-        let text = arguments.query.map(Bounded::into_string);
+        let text = arguments.query.map(BoundedString::into_string);
         let pages = Pages::of(backlog.project, &(spec.name, &text, &list));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
@@ -130,7 +130,7 @@ impl Filters {
         let (story, epic) = (story.transpose()?, epic.transpose()?);
         let mut filters = Self {
             status: arguments.status.map(|status| status.0),
-            priority: arguments.priority.map(Whole::get).and_then(Priority::new),
+            priority: arguments.priority.map(BoundedInt::get).and_then(Priority::new),
             requirement_type: arguments.requirement_type.map(|found| found.0),
             stories: Vec::new(),
         };

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::Edit;
-use reqlore_domain::backlog::text::MAX_DESCRIPTION;
+use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,7 +23,7 @@ pub(crate) struct UpdateAcceptanceCriteria;
 struct Arguments {
     acceptance_criteria: Given<Criteria>,
     /// Markdown.
-    description: Bounded<MAX_DESCRIPTION>,
+    description: BoundedString<MAX_DESCRIPTION>,
     /// Change only if it is still at this version.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Version")]

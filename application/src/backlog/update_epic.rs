@@ -1,11 +1,11 @@
 //! `update_epic` (S5 7.5): changes an epic.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::text::{Assignee, Description, Tags, Title};
+use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::backlog::{Edit, Priority};
+use reqlore_domain::bounded::BoundedInt;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::number::Whole;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,8 +35,8 @@ struct Arguments {
     status: Option<One<WorkStatuses>>,
     /// 1 Critical, 2 High, 3 Medium, 4 Low.
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Whole<1, 4>")]
-    priority: Option<Whole<1, 4>>,
+    #[schemars(with = "BoundedInt<1, 4>")]
+    priority: Option<BoundedInt<1, 4>>,
     /// A user's name; empty for nobody.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Assignee")]

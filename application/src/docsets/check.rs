@@ -1,6 +1,7 @@
 //! What a person should mend in the configuration of the docsets.
 
-use reqlore_domain::docsets::{Configuration, Fault};
+use reqlore_domain::diagnostic::Diagnostic;
+use reqlore_domain::docsets::Configuration;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::project::ProjectKey;
@@ -19,10 +20,9 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
         Err(fault) => return Ok(vec![Finding::whole(&id, fault)]),
     };
     let folder = ports.projects.folder(project).await?;
-    let on_line = |Fault { line, column, message }: Fault| Finding {
-        document: id.to_string(),
-        line: Some(line),
-        message: format!("column {column}: {message}"),
+    let on_line = |Diagnostic { line, column, message }: Diagnostic| {
+        let message = format!("column {}: {message}", column.unwrap_or(1));
+        Finding::new(&id, Diagnostic::new(line, message))
     };
     let configuration = match Configuration::read(text, &folder) {
         Ok(configuration) => configuration,
@@ -36,8 +36,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
                  its folder with `local_path`",
                 docset.local_path, docset.name
             );
-            let line = Some(docset.line);
-            findings.push(Finding { document: id.to_string(), line, message });
+            findings.push(Finding::new(&id, Diagnostic::new(docset.line, message)));
         }
     }
     findings.sort_by_key(|finding| finding.line);

@@ -14,7 +14,8 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqlore_domain::docsets::{Configuration, FILE, Fault, MINIMAL};
+use reqlore_domain::diagnostic::Diagnostic;
+use reqlore_domain::docsets::{Configuration, FILE, MINIMAL, located};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
@@ -110,8 +111,8 @@ impl Configurations {
 }
 
 /// The faults for a caller: the first ones, and what to do.
-fn told(faults: &[Fault]) -> String {
-    let mut lines: Vec<String> = faults.iter().take(MAX_FAULTS).map(Fault::to_string).collect();
+fn told(faults: &[Diagnostic]) -> String {
+    let mut lines: Vec<String> = faults.iter().take(MAX_FAULTS).map(located).collect();
     if let Some(more) = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
         lines.push(format!("({more} more; `reqlore check` lists them all.)"));
     }

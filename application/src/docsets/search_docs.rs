@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::docsets::Configuration;
-use reqlore_domain::docsets::keywords::{Keyword, Keywords};
-use reqlore_domain::docsets::name::DocsetName;
+use reqlore_domain::docsets::DocsetName;
+use reqlore_domain::docsets::{Keyword, Keywords};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};

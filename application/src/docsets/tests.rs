@@ -110,8 +110,8 @@ async fn arguments_outside_their_bounds_are_named_and_never_reach_the_store() {
         ("keywords", json!("a"), "keywords", "invalid type"),
         ("generalized_keywords", json!(vec!["x"; 51]), "generalized_keywords", "0 to 50"),
         ("generalized_keywords", Value::Null, "generalized_keywords", "required, and missing"),
-        ("docset", json!("../react"), "docset", "is no name of a docset"),
-        ("docset", json!(""), "docset", "is no name of a docset"),
+        ("docset", json!("../react"), "docset", "is not a docset name"),
+        ("docset", json!(""), "docset", "is not a docset name"),
         ("docset", json!("x".repeat(65)), "docset", "1 to 64"),
         ("other", json!(1), "other", "unknown argument"),
     ] {
@@ -256,7 +256,7 @@ async fn the_check_tells_every_fault_every_slip_and_every_folder_that_is_not_the
         [
             ".knowledge/config.yaml:2: the folder /project/.knowledge/docs/a/ of docset a is not \
              there; put the documentation there, or name its folder with `local_path`",
-            ".knowledge/config.yaml:3: column 5: nobody reads the property \"alias\"; did you mean \
+            ".knowledge/config.yaml:3: column 5: unknown property \"alias\"; did you mean \
              `aliases`?",
         ]
     );

@@ -1,10 +1,10 @@
 //! `max_tokens`: how much text an answer may hold, and what was left out.
 
-use reqlore_domain::number::Whole;
+use reqlore_domain::bounded::BoundedInt;
 use serde::Serialize;
 
 /// How many tokens an answer may have at most; four characters count as one.
-pub(crate) type MaxTokens = Whole<1, 262_144>;
+pub(crate) type MaxTokens = BoundedInt<1, 262_144>;
 
 /// Counts down while an answer is put together.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! What a person should mend in the knowledge graph; `reqlore check` prints it.
 
 use reqlore_domain::backlog::Reference;
+use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::knowledge::link::names_entity;
+use reqlore_domain::knowledge::names_entity;
 use reqlore_domain::knowledge::{Edge, Found, Graph, Node};
 use reqlore_domain::ports::documents::{Filter, Refresh, Revision};
 use reqlore_domain::project::ProjectKey;
@@ -25,10 +26,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
     let mut findings = Vec::new();
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
-        let mut found: Vec<(Option<usize>, String)> = Vec::new();
-        if let Some(fault) = &node.fault {
-            found.push((fault.line, fault.reason.clone()));
-        }
+        let mut found: Vec<Diagnostic> = node.fault.iter().cloned().collect();
         let broken = broken_links(graph, names, node);
         let claimed_once = matches!(graph.find(&node.entity.id), Found::One(_));
         let misnamed = misnamed(node).filter(|_| claimed_once);
@@ -38,17 +36,14 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
             let read = ports.documents.get(project, std::slice::from_ref(&id)).await?;
             let document = read.into_iter().flatten().next();
             let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
-            let line = |word: &str| line_of(text, word);
             let own = misnamed.into_iter().chain(twice);
-            found.extend(own.map(|message| (line(&node.entity.id), message)));
-            found.extend(broken.into_iter().map(|(target, message)| (line(target), message)));
+            let own = own.map(|message| (node.entity.id.as_str(), message));
+            for (word, message) in own.chain(broken) {
+                found.push(Diagnostic::new(line_of(text, word), message));
+            }
         }
-        found.sort_by_key(|(line, _)| *line);
-        findings.extend(found.into_iter().map(|(line, message)| Finding {
-            document: id.to_string(),
-            line,
-            message,
-        }));
+        found.sort_by_key(|found| found.line);
+        findings.extend(found.into_iter().map(|found| Finding::new(&id, found)));
     }
     Ok(findings)
 }

@@ -91,7 +91,7 @@ async fn versions(
         let page = documents.find(project, &filter).await?;
         for head in &page.heads {
             if let Some(found) = head.fault.as_ref().filter(|_| head.version == Version::UNREAD) {
-                fault(&head.id, &found.reason);
+                fault(&head.id, &found.message);
             }
             versions.insert(head.id.clone(), head.version);
         }

@@ -13,6 +13,7 @@ pub(crate) mod tags;
 
 use std::sync::Arc;
 
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::{DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
@@ -21,7 +22,6 @@ use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::Reply;
 use reqlore_domain::project::ProjectKey;
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +31,9 @@ use crate::tool;
 use budget::MaxTokens;
 
 /// S4 `repo`.
-pub(crate) type Repo = Bounded<1_000>;
+pub(crate) type Repo = BoundedString<1_000>;
 /// An id, or the path of a file below `.ixchel`.
-pub(crate) type Id = Bounded<1_000>;
+pub(crate) type Id = BoundedString<1_000>;
 
 // What the tools about one entity take. (A doc comment would become part of the schema.)
 #[derive(Deserialize, JsonSchema)]

@@ -1,13 +1,13 @@
 //! `ixchel_search` (S4 AC-002.2): by meaning and by words, over everything that is there now.
 
 use async_trait::async_trait;
+use reqlore_domain::bounded::BoundedInt;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::Kind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
-use reqlore_domain::number::Whole;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::search::{Hits, Meaning, Query};
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,19 +25,19 @@ const DEFAULT_LIMIT: usize = 10;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Words, a question, an id.
-    query: Bounded<10_000>,
+    query: BoundedString<10_000>,
     /// 10 when left out.
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Whole<1, 100>")]
-    limit: Option<Whole<1, 100>>,
+    #[schemars(with = "BoundedInt<1, 100>")]
+    limit: Option<BoundedInt<1, 100>>,
     /// Skip so many of the best hits.
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Whole<0, 1_000_000>")]
-    offset: Option<Whole<0, 1_000_000>>,
+    #[schemars(with = "BoundedInt<0, 1_000_000>")]
+    offset: Option<BoundedInt<0, 1_000_000>>,
     /// Only entities of this kind, such as "decision".
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Bounded<40>")]
-    kind: Option<Bounded<40>>,
+    #[schemars(with = "BoundedString<40>")]
+    kind: Option<BoundedString<40>>,
     /// Look through the requirement sections too; their ids are section and index, "general:2.1".
     #[serde(default)]
     sections: bool,
@@ -114,8 +114,8 @@ impl Tool for Search {
             documents,
             kinds: arguments.kind.iter().map(|kind| kind.as_str().to_lowercase()).collect(),
             facets: Vec::new(),
-            offset: arguments.offset.map_or(0, Whole::get),
-            limit: arguments.limit.map_or(DEFAULT_LIMIT, Whole::get),
+            offset: arguments.offset.map_or(0, BoundedInt::get),
+            limit: arguments.limit.map_or(DEFAULT_LIMIT, BoundedInt::get),
             meaning: if arguments.words_only { Meaning::Off } else { Meaning::Best },
         };
         let (ports, observer) = (&context.ports, &*call.observer);

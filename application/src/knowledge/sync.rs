@@ -107,8 +107,8 @@ fn warnings(inventory: &Inventory, mut warnings: Vec<String>) -> Vec<String> {
     warnings.extend(inventory.faults().map(|(name, fault)| {
         let file = DocumentId::entity(name);
         match fault.line {
-            Some(line) => format!("{file}:{line}: {}", fault.reason),
-            None => format!("{file}: {}", fault.reason),
+            Some(line) => format!("{file}:{line}: {}", fault.message),
+            None => format!("{file}: {}", fault.message),
         }
     }));
     for (id, names) in inventory.duplicates() {

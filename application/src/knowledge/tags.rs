@@ -1,6 +1,7 @@
 //! `ixchel_tags` (S4 AC-004): all tags with their counts, or what has none.
 
 use async_trait::async_trait;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
@@ -8,7 +9,6 @@ use reqlore_domain::knowledge::Node;
 use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::project::ProjectKey;
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +28,8 @@ struct Arguments {
     repo: Option<Repo>,
     /// Only entities of this kind, such as "decision".
     #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Bounded<40>")]
-    kind: Option<Bounded<40>>,
+    #[schemars(with = "BoundedString<40>")]
+    kind: Option<BoundedString<40>>,
     /// List the entities without a tag instead.
     #[serde(default)]
     untagged: bool,

@@ -230,7 +230,7 @@ async fn check_names_broken_links_duplicates_and_names_with_file_and_line() {
         ".ixchel/ideas/twin.md:2: the id iss-bbbbbb is claimed by .ixchel/issues/iss-bbbbbb.md",
         ".ixchel/issues/iss-bbbbbb.md:2: the id iss-bbbbbb is claimed by .ixchel/ideas/twin.md",
         ".ixchel/notes/other.md:2: its id is iss-dddddd, and the file is called other.md",
-        ".ixchel/issues/iss-cccccc.md:2: the front matter can't be read",
+        ".ixchel/issues/iss-cccccc.md:2: invalid front matter",
     ] {
         assert!(shown.iter().any(|line| line.starts_with(part)), "{part}\n{shown:#?}");
     }

@@ -156,7 +156,7 @@ fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> P
         Read::Document(document) => {
             let head = head.filter(|head| head.version == document.version);
             let known = head.and_then(|head| head.entity.as_deref().cloned());
-            let items = search::projection::items(&document, known);
+            let items = search::items(&document, known);
             (Some(document.version), items)
         }
     };

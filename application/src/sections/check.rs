@@ -18,7 +18,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
     let mut findings = Vec::new();
     for head in &page.heads {
         if let Some(fault) = &head.fault {
-            findings.push(Finding::whole(&head.id, fault.reason.clone()));
+            findings.push(Finding::whole(&head.id, fault.message.clone()));
             continue;
         }
         let found = ports.documents.get(project, std::slice::from_ref(&head.id)).await?;
@@ -28,11 +28,8 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
         let Ok(section) = document.text().map(Section::of) else {
             continue;
         };
-        findings.extend(section.findings().into_iter().map(|finding| Finding {
-            document: head.id.to_string(),
-            line: Some(finding.line),
-            message: finding.message,
-        }));
+        let found = section.diagnostics().into_iter();
+        findings.extend(found.map(|found| Finding::new(&head.id, found)));
     }
     for pair in page.heads.windows(2) {
         if pair[0].id.name.to_lowercase() == pair[1].id.name.to_lowercase() {

@@ -8,7 +8,7 @@ use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{Change, Snapshot};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::Index;
-use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::index::SectionKey;
 use reqlore_domain::sections::{Deleted, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

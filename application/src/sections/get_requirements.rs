@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::index::SectionKey;
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

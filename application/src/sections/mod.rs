@@ -7,6 +7,7 @@ pub(crate) mod get_requirements;
 pub(crate) mod set_requirements;
 
 use bytes::Bytes;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
@@ -15,17 +16,16 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::sections::Section;
+use reqlore_domain::sections::index::SectionKey;
 use reqlore_domain::sections::instructions::{self, PLACEHOLDER, Titles};
-use reqlore_domain::sections::key::SectionKey;
-use reqlore_domain::text::Bounded;
 
 use crate::Ports;
 use crate::edit::edit;
 
 /// S1 `project_root`.
-pub(crate) type ProjectRoot = Bounded<1_000>;
+pub(crate) type ProjectRoot = BoundedString<1_000>;
 /// S1 `operation_description`.
-pub(crate) type OperationDescription = Bounded<10_000>;
+pub(crate) type OperationDescription = BoundedString<10_000>;
 
 async fn project(ports: &Ports, caller: &Caller, root: &ProjectRoot) -> Result<ProjectKey> {
     ports.projects.resolve(caller, Some(root.as_str()), Toolset::Sections).await

@@ -1,16 +1,16 @@
 //! `reqlix_set_requirements` (S1 S): adds or changes one requirement, and keeps order and list.
 
 use async_trait::async_trait;
+use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{Change, Snapshot};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::Index;
-use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::index::SectionKey;
 use reqlore_domain::sections::set::Set;
 use reqlore_domain::sections::{MAX_TEXT, Section};
-use reqlore_domain::text::Bounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ struct Arguments {
     /// Requirement index (e.g., "1", "2.1", "3").
     index: Index,
     /// Requirement text.
-    text: Bounded<MAX_TEXT>,
+    text: BoundedString<MAX_TEXT>,
     /// Write only if the section is still at this version.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Version")]

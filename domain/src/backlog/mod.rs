@@ -1,78 +1,127 @@
-//! The backlog (S2, S5): epics, user stories, requirements and acceptance criteria, each a markdown
-//! file with front matter.
+//! The backlog: epics, user stories, requirements and acceptance criteria, each a markdown file with
+//! front matter.
 //!
-//! Everything is read tolerantly: a file that a person made with a title alone is an item, and what
-//! it lacks reads as the defaults of a new one (rulings 3). The trap: the *reference* comes from
-//! the file's name, so it needs no key, and a copied file can't claim another one's.
+//! Parsing is tolerant: a file with only a title is an item, and missing keys have the defaults of a
+//! new item. The reference comes from the file's name, so a copied file can't claim another one's.
 
-mod keys;
-mod kind;
-mod mention;
-mod order;
-mod read;
+mod edit;
+pub mod fields;
+mod parse;
 pub mod reference;
-pub mod text;
-pub mod values;
-mod write;
+
+use std::cmp::{Ordering, Reverse};
 
 use serde::{Deserialize, Serialize};
 
-pub use keys::{Misnamed, misnamed};
-pub use kind::ItemKind;
-pub use order::order;
+pub use edit::{Edit, Linked, New, edit, relink, tombstone};
+pub use fields::{Priority, RelationshipType, RequirementType, Status};
+pub use parse::check_keys;
 pub use reference::Reference;
-pub use values::{Priority, RelationshipType, RequirementType, Status};
-pub use write::{Edit, Linked, New, edit, relink, tombstone};
 
 use crate::time::Timestamp;
 
-/// What lists need of an item. It is kept in the document's head.
+/// A kind of item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ItemKind {
+    Epic,
+    UserStory,
+    Requirement,
+    AcceptanceCriteria,
+}
+
+impl ItemKind {
+    pub const ALL: [Self; 4] =
+        [Self::Epic, Self::UserStory, Self::Requirement, Self::AcceptanceCriteria];
+
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Epic => ("EP", "epic", "Epic"),
+            Self::UserStory => ("US", "user_story", "User story"),
+            Self::Requirement => ("REQ", "requirement", "Requirement"),
+            Self::AcceptanceCriteria => ("AC", "acceptance_criteria", "Acceptance criteria"),
+        }
+    }
+
+    /// The prefix of references.
+    pub fn prefix(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The name in arguments, keys and results. Never changes.
+    pub fn name(self) -> &'static str {
+        self.names().1
+    }
+
+    /// The name in sentences.
+    pub fn noun(self) -> &'static str {
+        self.names().2
+    }
+
+    /// The parent's kind. A file names its parent under the key [`ItemKind::name`].
+    pub fn parent(self) -> Option<Self> {
+        match self {
+            Self::Epic => None,
+            Self::UserStory => Some(Self::Epic),
+            Self::Requirement | Self::AcceptanceCriteria => Some(Self::UserStory),
+        }
+    }
+
+    /// The valid states, a new item's first; criteria have none.
+    pub fn statuses(self) -> &'static [Status] {
+        match self {
+            Self::Epic | Self::UserStory => &Status::OF_WORK,
+            Self::Requirement => &Status::OF_REQUIREMENTS,
+            Self::AcceptanceCriteria => &[],
+        }
+    }
+
+    /// False for criteria.
+    pub fn has_priority(self) -> bool {
+        self != Self::AcceptanceCriteria
+    }
+}
+
+/// The metadata of an item, which lists show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     pub kind: ItemKind,
-    /// `None` where the file's name gives none of this kind; such an item can only be mended.
+    /// `None` if the file's name is not a reference of this kind.
     pub reference: Option<Reference>,
-    /// Given once and never changed; a file made by hand may have none.
+    /// Never changes; `None` in files made by hand.
     pub uid: Option<String>,
-    /// On one line. Criteria have none of their own: it is their description's first line.
+    /// On one line. The title of criteria is the first line of their description.
     pub title: String,
-    /// Where it is short, as most are: then lists that show it read no document.
+    /// `None` if it is long, so that most lists read no document.
     pub description: Option<String>,
-    /// `None` for what has no state.
     pub status: Option<Status>,
-    /// `None` for what has no priority.
     pub priority: Option<Priority>,
     /// Of requirements.
     pub requirement_type: Option<RequirementType>,
     /// The epic of a story, the story of a requirement or of criteria.
     pub parent: Option<Reference>,
-    /// Of requirements: those that begin here.
+    /// Outgoing relationships of a requirement.
     pub relationships: Vec<Relationship>,
-    /// What title and description speak of: references and ids of entities, each once.
+    /// The references and entity ids in title and description, each once.
     pub mentions: Vec<String>,
-    /// The user who made it.
     pub creator: Option<String>,
-    /// The user whose turn it is.
     pub assignee: Option<String>,
-    /// Whole seconds; the file's own time where it does not say.
+    /// Whole seconds, like the next. The file's modification time if the file names none.
     pub created_at: Timestamp,
-    /// Whole seconds; the file's own time where it does not say.
     pub updated_at: Timestamp,
     pub tags: Vec<String>,
-    /// Which of several items of one reference its links mean: the end of that file's name.
+    /// The file suffix of link targets, which identifies one of several items of a reference.
     pub linked: Vec<(Reference, String)>,
-    /// Set in a tombstone.
+    /// Present in a tombstone.
     pub deleted: Option<Deletion>,
 }
 
-/// A link from one requirement to another, kept by the first.
+/// A link from a requirement to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Relationship {
     pub kind: RelationshipType,
     pub target: Reference,
 }
 
-/// When an item was deleted, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
     /// Whole seconds.
@@ -80,11 +129,11 @@ pub struct Deletion {
     pub by: Option<String>,
 }
 
-/// The relation of what a text only speaks of.
+/// The relation of a mention.
 pub const MENTIONS: &str = "mentions";
 
 impl Item {
-    /// Where it leads: relation and reference. A deleted item leads nowhere.
+    /// Relations and targets of its links. A deleted item has none.
     pub fn links(&self) -> impl Iterator<Item = (&str, String)> {
         let live = self.deleted.is_none();
         let parent = self.parent.map(|parent| (parent.kind.name(), parent.to_string()));
@@ -94,10 +143,20 @@ impl Item {
         parent.into_iter().chain(related).chain(mentions).filter(move |_| live)
     }
 
-    /// The reference as it is printed; the file's name where it gives none.
+    /// The reference as printed, else the file's name.
     pub fn called<'a>(&self, name: &'a str) -> std::borrow::Cow<'a, str> {
         self.reference.map_or(name.into(), |reference| reference.to_string().into())
     }
+}
+
+/// The order of lists: by priority, the newest first, the higher number first.
+pub fn order(a: &Item, b: &Item) -> Ordering {
+    let key = |item: &Item| {
+        let priority = item.priority.map_or(u8::MAX, Priority::number);
+        let number = item.reference.map(|reference| reference.number);
+        (priority, Reverse(item.created_at), Reverse(number))
+    };
+    key(a).cmp(&key(b))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What files of any make say.
 
-mod write;
+mod edit;
 
 use super::*;
 
 const AT: Timestamp = Timestamp(1_700_000_000_500_000_000);
 
-fn requirement(name: &str, text: &str) -> (Item, Option<crate::fault::Fault>) {
+fn requirement(name: &str, text: &str) -> (Item, Option<crate::diagnostic::Diagnostic>) {
     Item::read(ItemKind::Requirement, name, text, AT)
 }
 
@@ -66,13 +66,13 @@ fn what_can_t_be_used_is_a_fault_with_its_line_and_reads_as_the_default() {
     ] {
         let (item, fault) = requirement("REQ-1", text);
         let fault = fault.unwrap_or_else(|| panic!("{text:?} has no fault"));
-        assert!(fault.reason.contains(says), "{text:?}: {}", fault.reason);
+        assert!(fault.message.contains(says), "{text:?}: {}", fault.message);
         assert!(line.is_none() || fault.line == line, "{text:?}: {:?}", fault.line);
         assert_eq!(item.status, Some(Status::Draft));
     }
     let (item, fault) = requirement("notes", "---\ntitle: T\n---\n");
     assert_eq!(item.reference, None);
-    assert!(fault.unwrap().reason.contains("REQ-012.md"));
+    assert!(fault.unwrap().message.contains("REQ-012.md"));
 }
 
 #[test]
@@ -120,4 +120,36 @@ fn lists_go_by_priority_then_newest_then_the_higher_number() {
     items.sort_by(order);
     let numbers = items.map(|item| item.reference.unwrap().number);
     assert_eq!(numbers, [5, 2, 3, 4, 1]);
+}
+
+#[test]
+fn references_and_ids_are_mentioned_as_words() {
+    let text =
+        "As `REQ-48`, (dec-1d2c8f) and EP-001. Not REQ-48x, pre-REQ-1, REQ-9; twice REQ-048.";
+    let own = Reference::parse("REQ-9");
+    assert_eq!(parse::mentions(text, own), ["REQ-048", "dec-1d2c8f", "EP-001"]);
+}
+
+#[test]
+fn argument_names_are_reported_where_the_key_is_missing() {
+    let text = "---\ntitle: T\ntype: Data\nassignee: ann\ncreator: bob\ncreator_username: eve\n\
+                parent: US-1\nstory: US-1\nmine: kept\n---\ntype: in the text\n";
+    let shown = |kind| -> Vec<String> {
+        let all = check_keys(kind, text).into_iter();
+        all.map(|found| format!("{}: {}", found.line.unwrap(), found.message)).collect()
+    };
+    let assignee = "4: assignee is not read here; the key is assignee_username";
+    assert_eq!(
+        shown(ItemKind::Requirement),
+        [
+            "3: type is not read here; the key is type_name",
+            assignee,
+            "7: parent is not read here; the key is user_story",
+            "8: story is not read here; the key is user_story"
+        ]
+    );
+    let parent = "7: parent is not read here; the key is epic";
+    assert_eq!(shown(ItemKind::UserStory), [assignee, parent]);
+    assert_eq!(shown(ItemKind::Epic), [assignee]);
+    assert_eq!(check_keys(ItemKind::Epic, "---\n- no: map\n---\n"), []);
 }

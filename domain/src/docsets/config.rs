@@ -1,276 +1,434 @@
-//! From the configuration as written to one that can be worked with (S3 REQ-4, REQ-5).
-//!
-//! All faults are told at once, each with its line; YAML that can't be read at all is a single one.
+//! Parses the configuration of the docsets. All problems are reported at once, each with its place.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_saphyr::{Location, Spanned};
-
-use super::source::{Entry, Raw, Shape, Text, fault};
 use super::template::Template;
-use super::{Configuration, Docset, Fault, MINIMAL, later, name, nearest, path, source};
+use super::{Configuration, Docset, MAX_BYTES, MINIMAL, check_name, check_version, nearest, shown};
+use crate::diagnostic::Diagnostic;
+use crate::yaml::{self, Dialect, Entry, Node, Position, Value};
 
 const DOCS_ROOT: &str = ".knowledge/docs";
-/// The longest title or description, in characters.
+/// Root of docsets with `sources`, whose tool puts the files there.
+const SOURCES_ROOT: &str = ".knowledge/docsets";
+/// Maximum length of a title or description, in characters.
 const MAX_WORDS: usize = 2_000;
+/// Maximum length of a path, in characters.
+const MAX_PATH: usize = 1_000;
+const PROPERTIES: [&str; 3] = ["docs_root", "template", "docsets"];
+/// The properties of a docset, and those of the later format.
+const DOCSET_PROPERTIES: [&str; 5] =
+    ["version", "aliases", "description", "template", "local_path"];
+const OTHER_PROPERTIES: [&str; 3] = ["id", "name", "sources"];
 
 impl Configuration {
-    /// Reads a configuration. `folder` is the project's: the absolute path, with forward slashes,
-    /// of the folder that contains `.knowledge`. The faults are sorted by line and not none.
-    pub fn read(text: &str, folder: &str) -> Result<Self, Vec<Fault>> {
-        let raw = source::read(text).map_err(|fault| vec![fault])?;
-        let mut reader = Reader::new(folder, &raw);
-        let docsets = reader.docsets(raw);
+    /// Parses a configuration. `folder` is the absolute path, with forward slashes, of the folder
+    /// that contains `.knowledge`. The diagnostics of an error are sorted by line and not empty.
+    pub fn read(text: &str, folder: &str) -> Result<Self, Vec<Diagnostic>> {
+        let tree = parse(text).map_err(|error| vec![error])?;
+        let entries = tree.entries();
+        let folder = normalised(folder);
+        let mut reader = Reader::default();
+        let (docs_root, has_docs_root) = reader.docs_root(entries, &folder);
+        let templates = reader.templates(entries);
+        reader.hint_unknown(entries, &PROPERTIES, &[]);
+        let scope = Scope { folder, docs_root, has_docs_root, templates };
+        let docsets = reader.docsets(entries, &scope);
         let names = reader.names(&docsets);
-        let docsets = docsets.into_iter().map(|(docset, _)| docset).collect();
-        let mut faults = reader.faults;
-        if !faults.is_empty() {
-            faults.sort();
-            return Err(faults);
+        if !reader.errors.is_empty() {
+            reader.errors.sort();
+            return Err(reader.errors);
         }
-        let mut hints = reader.hints;
-        hints.sort();
-        Ok(Self { docs_root: reader.docs_root, docsets, hints, names })
+        reader.hints.sort();
+        let docsets = docsets.into_iter().map(|(docset, _)| docset).collect();
+        Ok(Self { docs_root: scope.docs_root, docsets, hints: reader.hints, names })
     }
 }
 
-/// A docset with the places of its name and aliases.
-type Placed = (Docset, Vec<Text>);
+fn parse(text: &str) -> Result<Node, Diagnostic> {
+    let at = |line, column, message| Diagnostic { line: Some(line), column: Some(column), message };
+    if text.len() > MAX_BYTES {
+        let bytes = text.len();
+        let message =
+            format!("the file has {bytes} bytes, at most {MAX_BYTES} are read; shorten it");
+        return Err(at(1, 1, message));
+    }
+    let tree = yaml::read(text, Dialect::Configuration);
+    let error = match tree.map(|tree| (tree.root, tree.duplicate)) {
+        Ok((root, None)) if matches!(root.value, Value::Map(_) | Value::Null) => return Ok(root),
+        Ok((root, None)) => root.at.diagnostic(properties_expected()),
+        Ok((_, Some(duplicate))) => duplicate,
+        Err(error) => error,
+    };
+    let line = error.line.and_then(|line| text.lines().nth(line - 1)).unwrap_or_default().trim();
+    if line.is_empty() || error.message.contains('\n') {
+        return Err(error);
+    }
+    Err(Diagnostic { message: format!("{} (in {})", error.message, shown(line)), ..error })
+}
 
-struct Reader {
+fn properties_expected() -> String {
+    format!("properties (`key: value`) are expected here, such as:\n{MINIMAL}")
+}
+
+/// A text of the configuration and its place.
+#[derive(Clone, Copy)]
+struct Text<'a> {
+    value: &'a str,
+    at: &'a Position,
+}
+
+/// A docset with the texts of its name and aliases.
+type Placed<'a> = (Docset, Vec<Text<'a>>);
+
+/// The settings that all docsets share.
+struct Scope {
     /// The project's folder, with a slash at its end.
     folder: String,
     docs_root: String,
     has_docs_root: bool,
-    /// The top level's template as S3 reads it, and as the later format does.
+    /// The common template, and the same in the later format.
     templates: [Option<Arc<Template>>; 2],
-    faults: Vec<Fault>,
-    hints: Vec<Fault>,
+}
+
+#[derive(Default)]
+struct Reader {
+    errors: Vec<Diagnostic>,
+    hints: Vec<Diagnostic>,
 }
 
 impl Reader {
-    fn new(folder: &str, raw: &Raw) -> Self {
-        let mut reader = Self {
-            folder: path::normalised(folder),
-            docs_root: String::new(),
-            has_docs_root: raw.docs_root.is_some(),
-            templates: [None, None],
-            faults: Vec::new(),
-            hints: Vec::new(),
-        };
-        let written = raw.docs_root.as_ref().map_or(DOCS_ROOT, |root| root.value.as_str());
-        match path::resolve(&reader.folder, written) {
-            Ok(docs_root) if path::lies_in(&docs_root, &reader.folder) => {
-                reader.docs_root = docs_root;
-            }
-            Ok(docs_root) if path::belongs_to_system(&docs_root) => {
-                let message = format!(
-                    "{} belongs to the system; name the folder that holds documentation",
-                    name::shown(written)
-                );
-                reader.refuse(raw.docs_root.as_ref(), "docs_root", &message);
-            }
-            Ok(docs_root) => {
-                reader.hint_at(raw.docs_root.as_ref(), &docs_root);
-                reader.docs_root = docs_root;
-            }
-            Err(message) => reader.refuse(raw.docs_root.as_ref(), "docs_root", &message),
+    fn error(&mut self, at: &Position, message: impl Into<String>) {
+        self.errors.push(at.diagnostic(message));
+    }
+
+    fn refuse(&mut self, text: Text<'_>, property: &str, message: &str) {
+        self.error(text.at, format!("{property}: {message}"));
+    }
+
+    /// Reports anything but a text.
+    fn required<'a>(&mut self, node: &'a Node) -> Option<Text<'a>> {
+        if let Value::Scalar(value) = &node.value {
+            return Some(Text { value, at: &node.at });
         }
-        if let Some(template) = &raw.template {
-            let read = |doubled| Template::read(&template.value, doubled).map(Arc::new);
-            match (read(false), read(true)) {
-                (Ok(single), Ok(doubled)) => reader.templates = [Some(single), Some(doubled)],
-                (Err(message), _) | (_, Err(message)) => {
-                    reader.refuse(Some(template), "template", &message);
+        self.error(&node.at, "a text is expected here; write one, or remove the key");
+        None
+    }
+
+    /// The text of a property; null counts as absent.
+    fn text<'a>(&mut self, entries: &'a [Entry], property: &str) -> Option<Text<'a>> {
+        let node = yaml::find(entries, property).filter(|node| node.value != Value::Null)?;
+        self.required(node)
+    }
+
+    fn docs_root(&mut self, entries: &[Entry], folder: &str) -> (String, bool) {
+        let text = self.text(entries, "docs_root");
+        let Some(text) = text else { return (format!("{folder}{DOCS_ROOT}/"), false) };
+        match resolve(folder, text.value) {
+            Err(message) => self.refuse(text, "docs_root", &message),
+            Ok(root) if !root.starts_with(folder) && belongs_to_system(&root) => {
+                let written = shown(text.value);
+                let message = format!(
+                    "{written} belongs to the system; name the folder of the documentation"
+                );
+                self.refuse(text, "docs_root", &message);
+            }
+            Ok(root) => {
+                // Anyone who clones the project should know that assistants leave it.
+                if !root.starts_with(folder) {
+                    let message = format!(
+                        "docs_root leads out of the project: assistants are sent to {}; make sure \
+                         that this is intended",
+                        shown(&root)
+                    );
+                    self.hints.push(text.at.diagnostic(message));
                 }
+                return (root, true);
             }
         }
-        reader.hint(&raw.unknown, &Raw::PROPERTIES);
-        reader
+        (String::new(), true)
     }
 
-    fn refuse(&mut self, at: Option<&Text>, property: &str, message: &str) {
-        let location = at.map_or(Location::UNKNOWN, |text| text.referenced);
-        self.faults.push(fault(&location, format!("{property}: {message}")));
-    }
-
-    /// Who cloned the project should know that assistants are sent out of it.
-    fn hint_at(&mut self, at: Option<&Text>, docs_root: &str) {
-        let location = at.map_or(Location::UNKNOWN, |text| text.referenced);
-        let message = format!(
-            "docs_root leads out of the project: assistants are sent to {}; make sure that this is \
-             meant",
-            name::shown(docs_root)
-        );
-        self.hints.push(fault(&location, message));
-    }
-
-    fn hint(&mut self, unknown: &[Text], known: &[&str]) {
-        for key in unknown {
-            if let Some(meant) = nearest(&key.value, known.iter().copied()) {
-                let message = format!(
-                    "nobody reads the property {}; did you mean `{meant}`?",
-                    name::shown(&key.value)
-                );
-                self.hints.push(fault(&key.referenced, message));
+    fn templates(&mut self, entries: &[Entry]) -> [Option<Arc<Template>>; 2] {
+        let Some(text) = self.text(entries, "template") else { return [None, None] };
+        let read = |doubled| Template::read(text.value, doubled).map(Arc::new);
+        match (read(false), read(true)) {
+            (Ok(single), Ok(doubled)) => [Some(single), Some(doubled)],
+            (Err(message), _) | (_, Err(message)) => {
+                self.refuse(text, "template", &message);
+                [None, None]
             }
         }
     }
 
-    fn docsets(&mut self, raw: Raw) -> Vec<Placed> {
-        let Some(Spanned { value, referenced, .. }) = raw.docsets else {
-            let meant = self.hints.iter().find(|hint| hint.message.contains("`docsets`"));
-            let (location, meant) = match meant {
-                Some(hint) => ((hint.line, hint.column), format!(" ({})", hint.message)),
-                None => ((1, 1), String::new()),
-            };
-            let message =
-                format!("the section docsets is missing{meant}; add it, for instance:\n{MINIMAL}");
-            self.faults.push(Fault { line: location.0, column: location.1, message });
+    fn hint_unknown(&mut self, entries: &[Entry], known: &[&str], others: &[&str]) {
+        for Entry { key, key_at, .. } in entries {
+            if known.contains(&&**key) || others.contains(&&**key) {
+                continue;
+            }
+            if let Some(similar) = nearest(key, known.iter().copied()) {
+                let message = format!("unknown property {}; did you mean `{similar}`?", shown(key));
+                self.hints.push(key_at.diagnostic(message));
+            }
+        }
+    }
+
+    fn docsets<'a>(&mut self, entries: &'a [Entry], scope: &Scope) -> Vec<Placed<'a>> {
+        let Some(node) = yaml::find(entries, "docsets") else {
+            let hint = self.hints.iter().find(|hint| hint.message.contains("`docsets`")).cloned();
+            let similar = hint.as_ref().map(|hint| format!(" ({})", hint.message));
+            let message = format!(
+                "the section docsets is missing{}; add it, for instance:\n{MINIMAL}",
+                similar.unwrap_or_default()
+            );
+            let place = Diagnostic { line: Some(1), column: Some(1), message: String::new() };
+            self.errors.push(Diagnostic { message, ..hint.unwrap_or(place) });
             return Vec::new();
         };
-        match value {
-            Shape::Nothing => Vec::new(),
-            Shape::Map(entries) => entries
-                .into_iter()
-                .map(|(key, entry)| self.keyed(key, entry.map(|entry| entry.value)))
-                .collect(),
-            Shape::List(entries) => {
-                entries.into_iter().filter_map(|entry| self.listed(entry)).collect()
+        let mut docsets = Vec::new();
+        match &node.value {
+            Value::Null => {}
+            // The key is the name, and a `name` the title.
+            Value::Map(entries) => {
+                for Entry { key, key_at, node } in entries {
+                    if !matches!(node.value, Value::Map(_) | Value::Null) {
+                        self.error(&node.at, properties_expected());
+                        continue;
+                    }
+                    let title = self.text(node.entries(), "name");
+                    let name = Text { value: key, at: key_at };
+                    docsets.push(self.docset(name, title, node.entries(), scope, false));
+                }
             }
-            Shape::Other => {
+            Value::List(items) => {
+                for item in items {
+                    docsets.extend(self.listed(item, scope));
+                }
+            }
+            Value::Scalar(_) => {
                 let message = format!(
                     "docsets: docsets by name, or a list of them, are expected, for instance:\n\
                      {MINIMAL}"
                 );
-                self.faults.push(fault(&referenced, message));
-                Vec::new()
+                self.error(&node.at, message);
             }
         }
+        docsets
     }
 
-    /// A docset of the map: its key is its name, and a `name` beside it a title.
-    fn keyed(&mut self, key: Text, entry: Option<Entry>) -> Placed {
-        let mut entry = entry.unwrap_or_default();
-        let title = entry.name.take();
-        self.docset(key, title, entry, false)
-    }
-
-    /// A docset of the list: named by `name`, or in the later format by `id`.
-    fn listed(&mut self, entry: Spanned<Entry>) -> Option<Placed> {
-        let Spanned { value: mut entry, referenced, .. } = entry;
-        match (entry.id.take(), entry.name.take()) {
-            (Some(id), title) => Some(self.docset(id, title, entry, true)),
-            (None, Some(name)) => Some(self.docset(name, None, entry, false)),
+    /// A docset of a list: named by `name`, or by `id` in the later format.
+    fn listed<'a>(&mut self, item: &'a Node, scope: &Scope) -> Option<Placed<'a>> {
+        let Value::Map(entries) = &item.value else {
+            self.error(&item.at, properties_expected());
+            return None;
+        };
+        match (self.text(entries, "id"), self.text(entries, "name")) {
+            (Some(id), title) => Some(self.docset(id, title, entries, scope, true)),
+            (None, Some(name)) => Some(self.docset(name, None, entries, scope, false)),
             (None, None) => {
-                let message = "this docset has no name; add `name: …` to it";
-                self.faults.push(fault(&referenced, message));
+                self.error(&item.at, "this docset has no name; add `name: …`");
                 None
             }
         }
     }
 
-    fn docset(&mut self, key: Text, title: Option<Text>, entry: Entry, is_later: bool) -> Placed {
-        self.hint(&entry.unknown, &Entry::PROPERTIES);
-        if let Err(message) = name::check(&key.value) {
-            self.refuse(Some(&key), "docsets", &message);
+    fn docset<'a>(
+        &mut self,
+        name: Text<'a>,
+        title: Option<Text<'_>>,
+        entries: &'a [Entry],
+        scope: &Scope,
+        is_later: bool,
+    ) -> Placed<'a> {
+        self.hint_unknown(entries, &DOCSET_PROPERTIES, &OTHER_PROPERTIES);
+        if let Err(message) = check_name(name.value) {
+            self.refuse(name, "docsets", &message);
         }
-        for alias in &entry.aliases {
-            if let Err(message) = name::check(&alias.value) {
-                self.refuse(Some(alias), "aliases", &message);
-            }
-        }
-        if let Some(version) = &entry.version
-            && let Err(message) = name::check_version(&version.value)
+        let aliases = self.aliases(entries);
+        let version = self.text(entries, "version");
+        if let Some(version) = version
+            && let Err(message) = check_version(version.value)
         {
-            self.refuse(Some(version), "version", &message);
+            self.refuse(version, "version", &message);
         }
-        let local_path = self.local_path(&key.value, &entry, is_later);
-        let own = entry.template.as_ref().map(|text| (text, Template::read(&text.value, is_later)));
-        let template = match own {
+        let own = self.text(entries, "template");
+        let template = match own.map(|text| (text, Template::read(text.value, is_later))) {
             Some((text, Err(message))) => {
-                self.refuse(Some(text), "template", &message);
+                self.refuse(text, "template", &message);
                 None
             }
             Some((_, Ok(template))) => Some(Arc::new(template)),
-            None => self.templates[usize::from(is_later)].clone(),
+            None => scope.templates[usize::from(is_later)].clone(),
         };
+        let description = self.text(entries, "description");
         let docset = Docset {
-            name: key.value.clone(),
-            version: entry.version.map(|version| version.value),
-            aliases: entry.aliases.iter().map(|alias| alias.value.clone()).collect(),
+            name: name.value.to_owned(),
+            version: version.map(|version| version.value.to_owned()),
+            aliases: aliases.iter().map(|alias| alias.value.to_owned()).collect(),
             title: self.words(title, "name"),
-            description: self.words(entry.description, "description"),
-            local_path,
+            description: self.words(description, "description"),
+            local_path: self.local_path(name.value, version, entries, scope, is_later),
             template,
-            line: fault(&key.referenced, "").line,
+            line: name.at.line,
         };
-        (docset, std::iter::once(key).chain(entry.aliases).collect())
+        (docset, std::iter::once(name).chain(aliases).collect())
     }
 
-    /// Free words for people and models; blank ones are none.
-    fn words(&mut self, text: Option<Text>, property: &str) -> Option<String> {
+    fn aliases<'a>(&mut self, entries: &'a [Entry]) -> Vec<Text<'a>> {
+        let mut aliases = Vec::new();
+        match yaml::find(entries, "aliases").map(|node| (&node.at, &node.value)) {
+            None | Some((_, Value::Null)) => {}
+            Some((_, Value::List(items))) => {
+                for item in items {
+                    let Some(alias) = self.required(item) else { continue };
+                    if let Err(message) = check_name(alias.value) {
+                        self.refuse(alias, "aliases", &message);
+                    }
+                    aliases.push(alias);
+                }
+            }
+            Some((at, _)) => self.error(at, "a list is expected here, such as [reactjs]"),
+        }
+        aliases
+    }
+
+    /// Text of any words; blank text counts as absent.
+    fn words(&mut self, text: Option<Text<'_>>, property: &str) -> Option<String> {
         let text = text.filter(|text| !text.value.trim().is_empty())?;
         let length = text.value.chars().count();
         if length > MAX_WORDS {
             let message = format!("at most {MAX_WORDS} characters, this has {length}; shorten it");
-            self.refuse(Some(&text), property, &message);
+            self.refuse(text, property, &message);
         }
-        Some(text.value)
+        Some(text.value.to_owned())
     }
 
-    fn local_path(&mut self, name: &str, entry: &Entry, is_later: bool) -> String {
-        if let Some(text) = &entry.local_path {
-            let inside = |path: &String| path::lies_in(path, &self.folder);
-            let resolved = path::resolve(&self.folder, &text.value);
-            let outside = || {
-                format!(
-                    "{} lies outside of the project's folder; name a folder inside, or let \
-                     docs_root name where documentation lies",
-                    name::shown(&text.value)
-                )
-            };
-            match resolved.and_then(|path| inside(&path).then_some(path).ok_or_else(outside)) {
-                Ok(path) => return path,
-                Err(message) => self.refuse(Some(text), "local_path", &message),
-            }
-        }
-        if let Some(sources) = entry.sources.as_ref().filter(|_| is_later) {
-            if let Some(path) = later::local_folder(sources, &self.folder) {
-                return path;
-            }
-            if !self.has_docs_root {
-                return format!("{}{}/{name}/", self.folder, later::DOCS_ROOT);
-            }
-            return format!("{}{name}/", self.docs_root);
-        }
-        match &entry.version {
-            Some(version) => format!("{}{name}-{}/", self.docs_root, version.value),
-            None => format!("{}{name}/", self.docs_root),
-        }
-    }
-
-    /// Names and aliases are unique together; twins in case alone are refused between docsets,
-    /// because their folders are one on some systems, and nobody can tell them apart.
-    fn names(&mut self, docsets: &[Placed]) -> BTreeMap<String, usize> {
-        let mut names = BTreeMap::new();
-        let mut folded: BTreeMap<String, (usize, &Text)> = BTreeMap::new();
-        for (at, (_, words)) in docsets.iter().enumerate() {
-            for word in words {
-                let twin = folded.entry(word.value.to_lowercase()).or_insert((at, word));
-                let taken = names.insert(word.value.clone(), at).is_some();
-                if taken || twin.0 != at {
-                    let (line, shown) = (twin.1.referenced.line(), name::shown(&twin.1.value));
+    fn local_path(
+        &mut self,
+        name: &str,
+        version: Option<Text<'_>>,
+        entries: &[Entry],
+        scope: &Scope,
+        is_later: bool,
+    ) -> String {
+        let Scope { folder, docs_root, .. } = scope;
+        if let Some(text) = self.text(entries, "local_path") {
+            match resolve(folder, text.value) {
+                Ok(path) if path.starts_with(folder) => return path,
+                Ok(_) => {
                     let message = format!(
-                        "{} is taken: {shown} stands on line {line}, and names and aliases are \
-                         unique together, whatever their case; rename one",
-                        name::shown(&word.value)
+                        "{} is outside of the project's folder; name a folder inside, or set \
+                         docs_root to the folder of the documentation",
+                        shown(text.value)
                     );
-                    self.faults.push(fault(&word.referenced, message));
+                    self.refuse(text, "local_path", &message);
+                }
+                Err(message) => self.refuse(text, "local_path", &message),
+            }
+        }
+        let sources = yaml::find(entries, "sources").filter(|node| node.value != Value::Null);
+        if let Some(sources) = sources.filter(|_| is_later) {
+            return match local_source(sources, folder) {
+                Some(path) => path,
+                None if scope.has_docs_root => format!("{docs_root}{name}/"),
+                None => format!("{folder}{SOURCES_ROOT}/{name}/"),
+            };
+        }
+        match version {
+            Some(version) => format!("{docs_root}{name}-{}/", version.value),
+            None => format!("{docs_root}{name}/"),
+        }
+    }
+
+    /// Names and aliases are unique together. Two docsets can't have names that differ only in
+    /// case, because their folders would be the same on some systems.
+    fn names(&mut self, docsets: &[Placed<'_>]) -> BTreeMap<String, usize> {
+        let mut names = BTreeMap::new();
+        let mut folded: BTreeMap<String, (usize, Text<'_>)> = BTreeMap::new();
+        for (at, (_, texts)) in docsets.iter().enumerate() {
+            for text in texts {
+                let (owner, first) =
+                    *folded.entry(text.value.to_lowercase()).or_insert((at, *text));
+                let is_taken = names.insert(text.value.to_owned(), at).is_some();
+                if is_taken || owner != at {
+                    let message = format!(
+                        "{} is taken by {} on line {}; names and aliases are unique together in \
+                         any case; rename one",
+                        shown(text.value),
+                        shown(first.value),
+                        first.at.line
+                    );
+                    self.error(text.at, message);
                 }
             }
         }
         names
     }
+}
+
+/// The folder of sources that are exactly one local path inside the project.
+fn local_source(sources: &Node, folder: &str) -> Option<String> {
+    let Value::List(sources) = &sources.value else { return None };
+    let [source] = sources.as_slice() else { return None };
+    let kind = yaml::find(source.entries(), "type")?.text()?;
+    let Value::List(paths) = &yaml::find(source.entries(), "paths")?.value else { return None };
+    let [path] = paths.as_slice() else { return None };
+    let resolved = resolve(folder, path.text()?).ok()?;
+    (kind == "local_folder" && resolved.starts_with(folder)).then_some(resolved)
+}
+
+/// An absolute path with forward slashes and a slash at its end. A relative path begins at `base`.
+/// Pure text: links are not followed.
+fn resolve(base: &str, text: &str) -> Result<String, String> {
+    let length = text.chars().count();
+    if text.trim().is_empty() || length > MAX_PATH {
+        return Err(format!("a path of 1 to {MAX_PATH} characters is required, this has {length}"));
+    }
+    if text.contains(char::is_control) {
+        return Err(format!("{} contains a control character; remove it", shown(text)));
+    }
+    if text.starts_with('~') {
+        return Err(format!(
+            "{} is not expanded; write the whole path, or one relative to the project's folder",
+            shown(text)
+        ));
+    }
+    let text = text.replace('\\', "/");
+    if drive(&text).is_some() || text.starts_with('/') {
+        return Ok(normalised(&text));
+    }
+    Ok(normalised(&format!("{base}/{text}")))
+}
+
+/// True for folders of the system, which may contain secrets.
+fn belongs_to_system(path: &str) -> bool {
+    const SYSTEM: [&str; 7] = ["/etc/", "/proc/", "/sys/", "/dev/", "/boot/", "/run/", "/var/run/"];
+    path == "/" || path.ends_with(":/") || SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
+
+/// The path without `.`, `..` and empty parts, with a slash at its end.
+fn normalised(path: &str) -> String {
+    let drive = drive(path).unwrap_or_default();
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path[drive.len()..].split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let mut whole = format!("{drive}/");
+    for part in parts {
+        whole.push_str(part);
+        whole.push('/');
+    }
+    whole
+}
+
+/// `C:` of `C:/docs`.
+fn drive(path: &str) -> Option<&str> {
+    let letter = path.starts_with(|c: char| c.is_ascii_alphabetic());
+    (letter && path.get(1..3) == Some(":/")).then(|| &path[..2])
 }

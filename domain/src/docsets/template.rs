@@ -1,26 +1,26 @@
-//! Templates of instructions (S3 REQ-6): text with variables in braces.
+//! Templates of instructions: text with variables in braces.
 //!
-//! Substitution is one pass: what a keyword says is never read as a variable.
+//! Substitution is one pass: a keyword is never parsed for variables.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::Docset;
 
-/// The longest template, in characters.
+/// In characters.
 const MAX_CHARS: usize = 10_000;
-/// So many variables at most, since each may stand for fifty long keywords.
+/// Each variable may be replaced by fifty long keywords.
 const MAX_VARIABLES: usize = 50;
 
-/// S3 REQ-1, word for word.
+/// Required word for word by the specification.
 const STANDARD: &str = "Search for '{keywords}' in folder {local_path}. Use your normal text \
      search tools to do this. If the search results don't help you, try to find \
      '{generalized_keywords}'. If this still doesn't help, ask the user to rephrase it.";
-/// The same without the sentence on generalized keywords, for when there are none.
+/// The same without generalized keywords.
 const STANDARD_WITHOUT: &str = "Search for '{keywords}' in folder {local_path}. Use your normal \
      text search tools to do this. If this still doesn't help, ask the user to rephrase it.";
 
-/// Text that was read once, and its variables.
+/// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -44,7 +44,6 @@ enum Variable {
     Description,
 }
 
-/// The variables of S3.
 const VARIABLES: [(&str, Variable); 5] = [
     ("{keywords}", Variable::Keywords),
     ("{generalized_keywords}", Variable::GeneralizedKeywords),
@@ -53,7 +52,7 @@ const VARIABLES: [(&str, Variable); 5] = [
     ("{version}", Variable::Version),
 ];
 
-/// How the later format writes them; there they may stand in either form.
+/// The later format, which allows both spellings.
 const DOUBLED: [(&str, Variable); 7] = [
     ("{{keywords}}", Variable::Keywords),
     ("{{generalized_keywords}}", Variable::GeneralizedKeywords),
@@ -64,7 +63,7 @@ const DOUBLED: [(&str, Variable); 7] = [
     ("{{docset_description}}", Variable::Description),
 ];
 
-/// What variables stand for.
+/// The values of the variables.
 #[derive(Debug)]
 pub(super) struct Values<'a, T> {
     pub(super) docset: &'a Docset,
@@ -73,7 +72,7 @@ pub(super) struct Values<'a, T> {
 }
 
 impl Template {
-    /// Reads a template; `doubled` ones may write `{{keywords}}` as well.
+    /// Parses a template; `doubled` allows `{{keywords}}` too.
     pub(super) fn read(text: &str, doubled: bool) -> Result<Self, String> {
         let length = text.chars().count();
         if length > MAX_CHARS {
@@ -95,7 +94,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The default, with or without the sentence on generalized keywords.
+    /// The default, with or without generalized keywords.
     pub(super) fn standard(generalized: bool) -> &'static Self {
         static WITH: LazyLock<Template> = LazyLock::new(|| standard(STANDARD));
         static WITHOUT: LazyLock<Template> = LazyLock::new(|| standard(STANDARD_WITHOUT));
@@ -109,7 +108,7 @@ impl Template {
         text
     }
 
-    /// The texts that one part becomes: itself, a word, or words with `, ` between them.
+    /// The texts that replace a part.
     fn pieces<'a, T: AsRef<str>>(
         &'a self,
         part: &Part,

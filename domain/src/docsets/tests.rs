@@ -1,7 +1,6 @@
-//! Docsets as configurations that people write, and as ones that nobody should.
+//! Valid configurations, and their paths and instructions.
 
-mod faults;
-mod later;
+mod errors;
 mod properties;
 
 use super::*;
@@ -15,10 +14,6 @@ fn read(text: &str) -> Configuration {
 /// The only docset's path.
 fn path(text: &str) -> String {
     read(text).docsets[0].local_path.clone()
-}
-
-fn instruction(text: &str, keywords: &[&str], generalized: &[&str]) -> String {
-    read(text).docsets[0].instruction(keywords, generalized)
 }
 
 // S3: REQ-5.1, REQ-5.2, REQ-2.4
@@ -93,12 +88,10 @@ fn unknown_properties_are_ignored_and_likely_slips_can_be_told() {
                 owner: me\n    sources: hello\n    id: 7\n";
     let configuration = read(text);
     assert_eq!(configuration.docsets[0].local_path, "/home/me/app/.knowledge/docs/react/");
-    let hints: Vec<String> = configuration.hints.iter().map(ToString::to_string).collect();
+    let hints: Vec<String> = configuration.hints.iter().map(located).collect();
     assert_eq!(
         hints,
-        [
-            ".knowledge/config.yaml:5:5: nobody reads the property \"alias\"; did you mean `aliases`?"
-        ]
+        [".knowledge/config.yaml:5:5: unknown property \"alias\"; did you mean `aliases`?"]
     );
 }
 
@@ -143,35 +136,17 @@ fn an_override_stays_in_the_project_and_docs_root_out_of_the_system() {
         ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/a", "C:\\x", "..\\x"]
     {
         let faults = Configuration::read(&over(outside), FOLDER).unwrap_err();
-        let shown = faults[0].to_string();
+        let shown = located(&faults[0]);
         assert!(shown.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{shown}");
         assert!(shown.contains("outside of the project's folder"), "{shown}");
     }
     for system in ["/", "/etc", "../../../../etc/ssl", "/proc/self", "C:\\"] {
         let text = format!("docs_root: '{system}'\ndocsets: {{a: {{}}}}");
         let faults = Configuration::read(&text, FOLDER).unwrap_err();
-        assert!(faults[0].to_string().contains("belongs to the system"), "{faults:?}");
+        assert!(located(&faults[0]).contains("belongs to the system"), "{faults:?}");
     }
     let outside = read("docs_root: ../shared\ndocsets: {a: {}}");
-    assert!(outside.hints[0].to_string().contains("leads out of the project"), "for `check`");
-}
-
-// S3: REQ-1.5, REQ-6.1, REQ-6.5
-#[test]
-fn the_default_instruction_is_that_of_the_specification() {
-    let text = "docsets: {react: {version: 18.2}}";
-    assert_eq!(
-        instruction(text, &["useEffect", "cleanup"], &["hooks", "side effects"]),
-        "Search for 'useEffect, cleanup' in folder /home/me/app/.knowledge/docs/react-18.2/. Use \
-         your normal text search tools to do this. If the search results don't help you, try to \
-         find 'hooks, side effects'. If this still doesn't help, ask the user to rephrase it."
-    );
-    assert_eq!(
-        instruction(text, &["useEffect"], &[]),
-        "Search for 'useEffect' in folder /home/me/app/.knowledge/docs/react-18.2/. Use your \
-         normal text search tools to do this. If this still doesn't help, ask the user to rephrase \
-         it."
-    );
+    assert!(located(&outside.hints[0]).contains("leads out of the project"), "for `check`");
 }
 
 // S3: REQ-6.2, REQ-6.3, REQ-6.4, REQ-6.5
@@ -187,4 +162,66 @@ fn a_template_of_its_own_beats_the_top_levels_and_substitutes_in_one_pass() {
          {a} {docset\n"
     );
     assert_eq!(render(1), "all b");
+}
+
+#[test]
+fn an_id_is_the_name_and_sources_lie_where_their_tool_puts_them() {
+    let text = "\
+docsets:
+  - id: sdk
+    name: MCP TypeScript SDK
+    description: Official SDK
+    sources: [{type: git_repo, url: 'https://example.org/x.git', paths: [README.md]}]
+  - id: local
+    name: Local Documentation
+    sources: [{type: local_folder, paths: [./docs]}]
+  - id: two
+    name: Two folders
+    sources: [{type: local_folder, paths: [./docs, ./more]}]
+  - id: outside
+    sources: [{type: local_folder, paths: [../docs]}]
+  - id: odd
+    sources: nonsense
+  - id: react
+    name: React
+    local_path: ./node_modules/react/docs
+";
+    let configuration = read(text);
+    let paths: Vec<_> = configuration
+        .docsets
+        .iter()
+        .map(|d| (d.name.as_str(), &d.local_path[FOLDER.len()..]))
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            ("sdk", "/.knowledge/docsets/sdk/"),
+            ("local", "/docs/"),
+            ("two", "/.knowledge/docsets/two/"),
+            ("outside", "/.knowledge/docsets/outside/"),
+            ("odd", "/.knowledge/docsets/odd/"),
+            ("react", "/node_modules/react/docs/"),
+        ]
+    );
+    assert_eq!(configuration.docsets[0].title.as_deref(), Some("MCP TypeScript SDK"));
+    let rooted = read(&format!("docs_root: /srv\n{text}"));
+    assert_eq!(rooted.docsets[0].local_path, "/srv/sdk/");
+}
+
+#[test]
+fn doubled_braces_are_variables_there_and_there_alone() {
+    let template =
+        "template: '{{docset_name}} {{docset_description}} {{keywords}} {keywords} {{x}}'";
+    let later = read(&format!("{template}\ndocsets: [{{id: a, name: A B, description: c}}]"));
+    assert_eq!(later.docsets[0].instruction(&["k"], &[]), "A B c k k {{x}}");
+    let plain = read(&format!("{template}\ndocsets: {{a: {{description: c}}}}"));
+    let expected = "{{docset_name}} {{docset_description}} {k} k {{x}}";
+    assert_eq!(plain.docsets[0].instruction(&["k"], &[]), expected);
+}
+
+#[test]
+fn an_id_must_fit_the_rule_of_names() {
+    let faults =
+        Configuration::read("docsets:\n  - id: my docs\n    name: x\n", FOLDER).unwrap_err();
+    assert!(located(&faults[0]).starts_with(".knowledge/config.yaml:2:9: docsets: \"my docs\""));
 }

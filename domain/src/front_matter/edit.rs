@@ -1,195 +1,367 @@
-//! Edits of front matter that change the keys they are told and no other byte.
+//! Edits of front matter that change the given keys and no other byte.
 //!
-//! What is not replaced stays untouched by construction. The trap is what YAML makes of it: a new
-//! value may end a block or swallow a line, so the result is read again, and an edit that changes
-//! more than was asked is refused.
+//! A new value may end a block or absorb the next line, so the result is parsed again: an edit that
+//! changes anything else is refused.
 
-use super::place::{Splice, Tree};
-use super::render::{Value, scalar};
-use super::{Parts, read, split};
-use crate::yaml::{self, Map, Node};
+use std::ops::Range;
 
-/// What a key shall say.
+use super::{Map, Parts, Value, read, scalar, split};
+use crate::diagnostic::Diagnostic;
+use crate::yaml::{self, Entry, Node};
+
+/// A key and its new value.
 #[derive(Debug, Clone)]
-pub struct Set<'a> {
+pub struct KeyEdit<'a> {
     pub key: &'a str,
     /// `None` removes the key.
     pub value: Option<Value>,
 }
 
-/// Edits the front matter of a text. A key that is there gets its value in its place, a new one
-/// comes last, or before the `last` keys where those are at the end, which themselves come last; a
-/// text without front matter gets one. Refused, with words for whoever can mend
-/// the text, where the edit can't be proved to change nothing else.
-pub fn edit(text: &str, sets: &[Set<'_>], last: &[&str]) -> Result<String, String> {
+/// Edits the front matter of a text. An existing key keeps its place. A new key becomes the last
+/// one, but precedes the `last` keys at the end, unless it is one of them. A text without front
+/// matter gets one. An error says why the edit is refused and what to do.
+pub fn edit(text: &str, edits: &[KeyEdit<'_>], last: &[&str]) -> Result<String, String> {
     let parts = split(text);
-    let before = map(parts)?;
-    let same = |set: &&Set<'_>| !is_set(&before, set);
-    let sets: Vec<&Set<'_>> = sets.iter().filter(same).collect();
-    if sets.is_empty() {
+    let before = parse(parts)?;
+    let edits: Vec<&KeyEdit<'_>> = edits.iter().filter(|edit| !is_done(&before, edit)).collect();
+    if edits.is_empty() {
         return Ok(text.to_owned());
     }
+    let mark = if text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
+    let source = &text[mark.len()..];
     let edited = match parts.yaml {
-        Some(yaml) => within(text, yaml, &before, &sets, last)?,
-        None if begins_unended(parts.body) => {
+        Some(_) => {
+            let entries = &before.entries;
+            let front = Front { text: parts.fenced, entries, line_end: line_end(source) };
+            front.edited(&edits, last)? + &source[parts.fenced.len()..]
+        }
+        None if begins_unclosed(source) => {
             return Err(refusal("it begins with `---` and has no second line like that"));
         }
-        None => in_front(text, parts.body, &sets),
+        None => prepend_front_matter(source, &edits),
     };
-    prove(&edited, parts, &before, &sets)?;
-    Ok(edited)
+    verify_edit(&edited, parts, &before, &edits)?;
+    Ok(mark.to_owned() + &edited)
 }
 
 /// A front matter by itself.
-pub fn new(sets: &[Set<'_>]) -> String {
-    let lines: String = sets.iter().map(|set| line(set, "\n")).collect();
+pub fn new(edits: &[KeyEdit<'_>]) -> String {
+    let lines: String = edits.iter().map(|edit| line(edit, "\n")).collect();
     format!("---\n{lines}---\n")
 }
 
-/// The text with another description: a blank line behind the front matter, the description
-/// without line ends around it, and a line end; nothing where it is empty.
+/// The text with another description, which is separated by a blank line and ends with a line end.
 pub fn with_body(text: &str, description: &str) -> String {
-    let head = &text[..text.len() - split(text).body.len()];
+    let front = &text[..text.len() - split(text).body.len()];
     let description = description.trim_matches(['\r', '\n']);
     let end = line_end(text);
     if description.is_empty() {
-        return head.to_owned();
+        return front.to_owned();
     }
-    // Without front matter there is nothing that a blank line would part from the description.
-    let gap = match head {
+    let gap = match front {
         "" | "\u{feff}" => String::new(),
-        head if head.ends_with('\n') => end.to_owned(),
+        front if front.ends_with('\n') => end.to_owned(),
         _ => end.repeat(2),
     };
-    format!("{head}{gap}{description}{end}")
+    format!("{front}{gap}{description}{end}")
 }
 
 fn refusal(reason: &str) -> String {
     format!("the front matter can't be edited safely: {reason}; edit the file by hand")
 }
 
-fn map(parts: Parts<'_>) -> Result<Map, String> {
-    let at = |fault: yaml::Fault| refusal(&format!("line {}: {}", fault.line, fault.reason));
-    let mut map = read(parts).map_err(at)?;
-    match map.fault.take() {
-        Some(fault) => Err(at(fault)),
-        None => Ok(map),
-    }
+fn parse(parts: Parts<'_>) -> Result<Map, String> {
+    let refused = |found: &Diagnostic| {
+        refusal(&format!("line {}: {}", found.line.unwrap_or(1), found.message))
+    };
+    let map = read(parts).map_err(|found| refused(&found))?;
+    map.duplicate.as_ref().map_or(Ok(()), |found| Err(refused(found)))?;
+    Ok(map)
 }
 
-fn node<'a>(map: &'a Map, key: &str) -> Option<&'a Node> {
-    map.entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
-}
-
-fn is_set(map: &Map, set: &Set<'_>) -> bool {
-    match (&set.value, node(map, set.key)) {
-        (Some(value), Some(node)) => value.is(&node.value),
+fn is_done(map: &Map, edit: &KeyEdit<'_>) -> bool {
+    match (&edit.value, yaml::find(&map.entries, edit.key)) {
+        (Some(value), Some(node)) => value.equals(&node.value),
         (value, node) => value.is_none() && node.is_none(),
     }
 }
 
-/// Did somebody begin front matter and not end it?
-fn begins_unended(body: &str) -> bool {
+/// True if front matter begins and has no closing line.
+fn begins_unclosed(body: &str) -> bool {
     let mut lines = body.lines();
     lines.next().is_some_and(|line| line.trim_end() == "---")
         && lines.next().is_some_and(|line| line.contains(':'))
 }
 
-/// The kind of line end that a text has.
 fn line_end(text: &str) -> &'static str {
     let first = text.split_inclusive('\n').next().unwrap_or_default();
     if first.ends_with("\r\n") { "\r\n" } else { "\n" }
 }
 
-fn line(set: &Set<'_>, end: &str) -> String {
-    let value = set.value.as_ref().map(Value::render).unwrap_or_default();
-    format!("{}: {value}{end}", scalar(set.key, true))
+fn line(edit: &KeyEdit<'_>, end: &str) -> String {
+    let value = edit.value.as_ref().map(Value::render).unwrap_or_default();
+    format!("{}: {value}{end}", scalar(edit.key, true))
 }
 
-/// A front matter of its own before all the text.
-fn in_front(text: &str, body: &str, sets: &[&Set<'_>]) -> String {
-    let end = line_end(text);
-    let mark = &text[..text.len() - body.len()];
-    let lines: String = sets.iter().map(|set| line(set, end)).collect();
+fn prepend_front_matter(body: &str, edits: &[&KeyEdit<'_>]) -> String {
+    let end = line_end(body);
+    let lines: String = edits.iter().map(|edit| line(edit, end)).collect();
     let gap = if body.is_empty() || body.starts_with(['\r', '\n']) { "" } else { end };
-    format!("{mark}---{end}{lines}---{end}{gap}{body}")
+    format!("---{end}{lines}---{end}{gap}{body}")
 }
 
-fn within(
-    text: &str,
-    yaml: &str,
+/// Parses the result: the edited keys have their new values, and everything else is unchanged.
+fn verify_edit(
+    edited: &str,
+    old: Parts<'_>,
     before: &Map,
-    sets: &[&Set<'_>],
-    last: &[&str],
-) -> Result<String, String> {
-    let end = line_end(text);
-    let names: Vec<&str> = before.entries.iter().map(|(name, _)| name.as_str()).collect();
-    let tree = Tree::read(yaml, &names, end).map_err(|reason| refusal(&reason))?;
-    let mut splices = Vec::new();
-    // A place that can't be told is the end.
-    let run = names.iter().rev().take_while(|name| last.contains(name)).count();
-    let early = tree.remove(names.len() - run).ok().filter(|_| run > 0);
-    let early = early.map(|splice| splice.part.start);
-    let (mut added, mut inserted) = (String::new(), String::new());
-    for set in sets {
-        let at = names.iter().position(|name| *name == set.key);
-        let splice = match (at, &set.value) {
-            (Some(at), Some(value)) => tree.replace(at, value),
-            (Some(at), None) => tree.remove(at),
-            (None, _) => {
-                let is_late = early.is_none() || last.contains(&set.key);
-                let lines = if is_late { &mut added } else { &mut inserted };
-                lines.push_str(&tree.indent());
-                lines.push_str(&line(set, end));
-                continue;
-            }
-        };
-        let odd = |what: String| refusal(&format!("`{}` has {what}", set.key));
-        splices.push(splice.map_err(odd)?);
-    }
-    splices.push(Splice { part: yaml.len()..yaml.len(), text: added });
-    let early = early.unwrap_or(yaml.len());
-    splices.push(Splice { part: early..early, text: inserted });
-    splices.sort_by_key(|splice| splice.part.start);
-    // Both are parts of one text.
-    let offset = yaml.as_ptr().addr() - text.as_ptr().addr();
-    let mut edited = text.to_owned();
-    for Splice { part, text } in splices.into_iter().rev() {
-        edited.replace_range(offset + part.start..offset + part.end, &text);
-    }
-    Ok(edited)
-}
-
-/// Reads what was edited: the keys say what they were told, and nothing else is different.
-fn prove(edited: &str, old: Parts<'_>, before: &Map, sets: &[&Set<'_>]) -> Result<(), String> {
+    edits: &[&KeyEdit<'_>],
+) -> Result<(), String> {
     let parts = split(edited);
-    let more = || refusal("something else would get another meaning");
-    // A fault of the result is none that its author could find in the file.
-    let after = map(parts).map_err(|_| more())?;
-    // A new front matter is parted from its body by a blank line.
+    let refused = || refusal("something else would get another meaning");
+    let after = parse(parts).map_err(|_| refused())?;
+    // A new front matter is separated from the body by a blank line.
     let edges: &[char] = if old.yaml.is_some() { &[] } else { &['\r', '\n'] };
-    let is_other = |(name, _): &&(String, Node)| sets.iter().all(|set| set.key != name);
-    let others = |map: &Map| -> Vec<(String, Node)> {
-        map.entries.iter().filter(is_other).cloned().collect()
-    };
-    let (was, is) = (others(before), others(&after));
-    let kept = was.len() == is.len()
-        && was.iter().zip(&is).all(|(was, is)| was.0 == is.0 && alike(&was.1, &is.1));
+    let is_other = |entry: &&Entry| edits.iter().all(|edit| edit.key != entry.key);
+    let others_before = before.entries.iter().filter(is_other);
+    let others_after = after.entries.iter().filter(is_other);
+    let is_kept = others_before.clone().count() == others_after.clone().count()
+        && others_before.zip(others_after).all(|(a, b)| same_entry(a, b));
     let same_body = parts.body.trim_start_matches(edges) == old.body.trim_start_matches(edges);
-    if !same_body || !kept || !sets.iter().all(|set| is_set(&after, set)) {
-        return Err(more());
+    if !same_body || !is_kept || !edits.iter().all(|edit| is_done(&after, edit)) {
+        return Err(refused());
     }
     Ok(())
 }
 
-/// Do two nodes say the same, wherever they stand?
-fn alike(a: &Node, b: &Node) -> bool {
+fn same_entry(a: &Entry, b: &Entry) -> bool {
+    a.key == b.key && same_value(&a.node, &b.node)
+}
+
+/// Compares values and ignores positions.
+fn same_value(a: &Node, b: &Node) -> bool {
     use yaml::Value::{List, Map};
     match (&a.value, &b.value) {
-        (List(a), List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
-        (Map(a), Map(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && alike(&a.1, &b.1))
-        }
+        (List(a), List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
+        (Map(a), Map(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_entry(a, b)),
         (a, b) => a == b,
+    }
+}
+
+/// Front matter from its `---` line to the end of the YAML.
+struct Front<'a> {
+    text: &'a str,
+    entries: &'a [Entry],
+    line_end: &'a str,
+}
+
+/// The parts of an entry's text.
+struct Place<'a> {
+    key_start: usize,
+    after_colon: usize,
+    /// Empty at the colon where there is no value.
+    value: Range<usize>,
+    node: &'a Node,
+}
+
+/// A replacement of a part of the text.
+type Splice = (Range<usize>, String);
+
+impl Front<'_> {
+    fn edited(&self, edits: &[&KeyEdit<'_>], last: &[&str]) -> Result<String, String> {
+        let mut splices = Vec::new();
+        let early = self.start_of_last(last);
+        let (mut added, mut inserted) = (String::new(), String::new());
+        for edit in edits {
+            let Some(entry) = self.entries.iter().find(|entry| entry.key == edit.key) else {
+                let is_late = early.is_none() || last.contains(&edit.key);
+                let lines = if is_late { &mut added } else { &mut inserted };
+                lines.push_str(self.indent());
+                lines.push_str(&line(edit, self.line_end));
+                continue;
+            };
+            let place = self.place(entry);
+            let place = place.map_err(|odd| refusal(&format!("`{}` has {odd}", edit.key)))?;
+            splices.push(match &edit.value {
+                Some(value) => self.replace(&place, value),
+                None => (self.lines_of(&place), String::new()),
+            });
+        }
+        let end = self.text.len();
+        splices.push((end..end, added));
+        let early = early.unwrap_or(end);
+        splices.push((early..early, inserted));
+        splices.sort_by_key(|(part, _)| part.start);
+        let mut edited = self.text.to_owned();
+        for (part, text) in splices.into_iter().rev() {
+            edited.replace_range(part, &text);
+        }
+        Ok(edited)
+    }
+
+    /// Start of the `last` keys at the end; `None` without such keys.
+    fn start_of_last(&self, last: &[&str]) -> Option<usize> {
+        let run = self.entries.iter().rev().take_while(|entry| last.contains(&&*entry.key));
+        let first = self.place(run.last()?).ok()?;
+        Some(self.line_start(first.key_start))
+    }
+
+    /// The white space before a key.
+    fn indent(&self) -> &str {
+        let first = self.entries.first().map_or(0, |entry| entry.key_at.span.start);
+        let indent = &self.text[self.line_start(first)..first];
+        if indent.trim().is_empty() { indent } else { "" }
+    }
+
+    /// Replaces a value and keeps the comment behind it where that is possible.
+    fn replace(&self, place: &Place<'_>, value: &Value) -> Splice {
+        if let Value::List(items) = value
+            && let Some(splice) = self.block_list(place, items)
+        {
+            return splice;
+        }
+        let rendered = value.render();
+        let old = &self.text[place.value.clone()];
+        let between = &self.text[place.after_colon..place.value.start];
+        if old.is_empty() {
+            return (place.value.clone(), format!(" {rendered}"));
+        }
+        if between.contains('\n') {
+            // A value below its key moves up to it, before the comment there.
+            let comment = between.lines().next().unwrap_or_default().trim_end();
+            return (place.after_colon..place.value.end, format!(" {rendered}{comment}"));
+        }
+        let header = old.lines().next().unwrap_or_default().trim_end();
+        let comment = match header.find([' ', '\t']) {
+            Some(at) if old.starts_with(['|', '>']) => &header[at..],
+            _ => "",
+        };
+        (place.value.clone(), format!("{rendered}{comment}"))
+    }
+
+    fn lines_of(&self, place: &Place<'_>) -> Range<usize> {
+        let last = place.value.end.max(place.after_colon);
+        self.line_start(place.key_start)..self.line_after(last)
+    }
+
+    /// Finds the parts of an entry. An error names a form that is not edited.
+    fn place<'a>(&self, entry: &'a Entry) -> Result<Place<'a>, &'static str> {
+        let (key, node) = (&entry.key_at.span, &entry.node);
+        let behind = self.text.get(key.end..).unwrap_or_default().trim_start_matches([' ', '\t']);
+        let after_colon = self.text.len() - behind.len() + 1;
+        let before = self.text.get(self.line_start(key.start)..key.start).unwrap_or("?");
+        if !behind.starts_with(':') || !before.trim().is_empty() {
+            return Err("a form of key that is not `key: value`");
+        }
+        let is_missing = node.value == yaml::Value::Null && node.at.span.is_empty();
+        let rest = if is_missing { behind[1..].lines().next() } else { None };
+        let start = self.skip_comments(after_colon);
+        match rest.unwrap_or(&self.text[start..]).trim_start().chars().next() {
+            Some('&') => return Err("an anchor"),
+            Some('!') => return Err("a tag"),
+            Some('*') => return Err("an alias"),
+            _ => {}
+        }
+        let is_block_scalar = self.text[start..].starts_with(['|', '>']);
+        let (value_start, end) = match node.value {
+            _ if is_missing => (after_colon, after_colon),
+            _ if is_block_scalar => (start, node.at.span.end),
+            _ => (start, self.end_of(node)?),
+        };
+        let value = self.text.get(value_start..end).ok_or("a value without a clear end")?;
+        let end = value_start + value.trim_end_matches([' ', '\t', '\r', '\n']).len();
+        Ok(Place { key_start: key.start, after_colon, value: value_start..end, node })
+    }
+
+    /// End of a value. Only collections need a search, as positions cover scalars.
+    fn end_of(&self, node: &Node) -> Result<usize, &'static str> {
+        let mut end = node.at.span.end;
+        for item in if let yaml::Value::List(items) = &node.value { &items[..] } else { &[] } {
+            end = end.max(self.end_of(item)?);
+        }
+        for entry in node.entries() {
+            end = end.max(entry.key_at.span.end).max(self.end_of(&entry.node)?);
+        }
+        let is_collection = matches!(node.value, yaml::Value::List(_) | yaml::Value::Map(_));
+        let opening = self.text.get(node.at.span.clone()).unwrap_or_default();
+        if !is_collection || node.is_alias || !opening.starts_with(['[', '{']) {
+            return Ok(end);
+        }
+        // Only separators and comments precede the closing bracket.
+        loop {
+            let rest = self.text[end..].trim_start_matches([' ', '\t', '\r', '\n', ',', ':']);
+            end = self.text.len() - rest.len();
+            match rest.chars().next() {
+                Some(']' | '}') => return Ok(end + 1),
+                Some('#') => end = self.line_after(end),
+                _ => return Err("a value without a clear end"),
+            }
+        }
+    }
+
+    fn skip_comments(&self, mut at: usize) -> usize {
+        loop {
+            let rest = self.text[at..].trim_start_matches([' ', '\t', '\r', '\n']);
+            at = self.text.len() - rest.len();
+            if !rest.starts_with('#') {
+                return at;
+            }
+            at = self.line_after(at);
+        }
+    }
+
+    /// A list with an item a line stays one, and an unchanged item keeps its line and comment.
+    fn block_list(&self, place: &Place<'_>, items: &[String]) -> Option<Splice> {
+        let yaml::Value::List(old) = &place.node.value else { return None };
+        let lines = self.item_lines(old).filter(|_| !items.is_empty())?;
+        let start = self.line_start(place.value.start);
+        let indent = &self.text[start..place.value.start];
+        let new = |item: &String| format!("{indent}- {}{}", scalar(item, false), self.line_end);
+        let part = start..self.line_after(lines.last()?.0.end);
+        let is_known = |item: &String| lines.iter().any(|(_, text)| *text == item);
+        let mut rest = items.iter().peekable();
+        let stays: Vec<bool> =
+            lines.iter().map(|(_, text)| rest.next_if(|item| *item == text).is_some()).collect();
+        let mut text = self.text[part.clone()].to_owned();
+        if !rest.clone().any(is_known) {
+            text.extend(rest.map(new));
+            for ((span, _), _) in lines.iter().zip(stays).rev().filter(|(_, stays)| !stays) {
+                let (from, to) = (self.line_start(span.start), self.line_after(span.end));
+                text.replace_range(from - start..to - start, "");
+            }
+        } else if lines.len() == items.len() {
+            for ((span, old), item) in lines.iter().zip(items).rev() {
+                if *old != item {
+                    text.replace_range(span.start - start..span.end - start, &scalar(item, false));
+                }
+            }
+        } else {
+            text = items.iter().map(new).collect();
+        }
+        Some((part, text))
+    }
+
+    /// The items of a list; `None` unless each is a scalar on a line of its own.
+    fn item_lines<'b>(&self, items: &'b [Node]) -> Option<Vec<(Range<usize>, &'b str)>> {
+        let mut lines = Vec::new();
+        for node in items {
+            let yaml::Value::Scalar(text) = &node.value else { return None };
+            let span = node.at.span.clone();
+            let before = &self.text[self.line_start(span.start)..span.start];
+            let is_one = before.trim() == "-" && !self.text[span.clone()].contains('\n');
+            if span.is_empty() || !is_one || node.is_alias {
+                return None;
+            }
+            lines.push((span, text.as_str()));
+        }
+        Some(lines)
+    }
+
+    fn line_start(&self, at: usize) -> usize {
+        self.text[..at].rfind('\n').map_or(0, |end| end + 1)
+    }
+
+    fn line_after(&self, at: usize) -> usize {
+        self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
     }
 }

@@ -1,16 +1,201 @@
-//! Who calls, and what they may do: users with roles, and the tokens that stand for them (S5 4;
-//! rulings 7).
+//! Callers and their rights: users with roles, and the tokens of users.
 
-mod access;
-mod caller;
 mod redact;
-mod role;
 pub mod token;
-mod user;
 
-pub use access::Access;
-pub use caller::{Caller, ProjectScope};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
 pub use redact::redact;
-pub use role::Role;
 pub use token::{Digest, PresentedToken, Token, TokenError, TokenId, TokenOwner};
-pub use user::{User, UserName};
+
+use crate::project::ProjectKey;
+use crate::time::Timestamp;
+
+/// The access level of a tool or a caller. Writing includes reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// A user's role. Tokens may narrow it and never widen it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reads, writes and sees the server's metrics.
+    Administrator,
+    User,
+    Commenter,
+}
+
+impl Role {
+    pub const ALL: [Self; 3] = [Self::Administrator, Self::User, Self::Commenter];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Administrator => "administrator",
+            Self::User => "user",
+            Self::Commenter => "commenter",
+        }
+    }
+
+    /// Parses a [`Role::name`] in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name().eq_ignore_ascii_case(text))
+    }
+
+    pub fn access(self) -> Access {
+        match self {
+            Self::Administrator | Self::User => Access::Write,
+            Self::Commenter => Access::Read,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The user of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    pub name: String,
+    pub role: Role,
+    /// The access level that role, token and server allow together.
+    pub access: Access,
+    /// `None` for the local user.
+    pub token: Option<TokenId>,
+    pub reach: ProjectScope,
+    /// The project of calls that name none. It is in scope.
+    pub project: ProjectKey,
+}
+
+/// The projects that a caller may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectScope {
+    /// Folders too, within the server's roots: the local user.
+    Anywhere,
+    /// The default project and all configured ones.
+    Configured,
+    Only(Vec<ProjectKey>),
+}
+
+impl ProjectScope {
+    pub fn includes(&self, project: &ProjectKey) -> bool {
+        match self {
+            Self::Anywhere | Self::Configured => true,
+            Self::Only(projects) => projects.contains(project),
+        }
+    }
+}
+
+impl Caller {
+    /// The local user, who administers the project's own files.
+    pub fn local(name: impl Into<String>, access: Access) -> Self {
+        Self {
+            name: name.into(),
+            role: Role::Administrator,
+            access,
+            token: None,
+            reach: ProjectScope::Anywhere,
+            project: ProjectKey::default(),
+        }
+    }
+
+    pub fn may(&self, access: Access) -> bool {
+        self.access >= access
+    }
+}
+
+/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, the first a letter or a
+/// digit. Names that differ only in case are equal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct UserName(Arc<str>);
+
+impl UserName {
+    const MAX: usize = 64;
+
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._@+-".contains(&byte);
+        let starts = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if starts && text.len() <= Self::MAX && text.bytes().all(is_plain) {
+            return Ok(Self(text.into()));
+        }
+        Err(format!(
+            "{:?} is not a user name; a name has 1 to {} letters, digits, '.', '_', '@', '+' and '-' of \
+             ASCII, and starts with a letter or a digit",
+            text.chars().take(80).collect::<String>(),
+            Self::MAX
+        ))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The key of storages, equal for names that differ only in case.
+    pub fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+impl fmt::Display for UserName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for UserName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text)
+    }
+}
+
+/// An owner of tokens. Users are never removed, so that their actions keep a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    pub name: UserName,
+    pub role: Role,
+    pub created_at: Timestamp,
+    /// From then on the user's tokens are invalid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_plain_and_bounded() {
+        let longest = "x".repeat(64);
+        for good in ["a", "Ada", "ada.l@example.org", "ci-bot_2", "0", longest.as_str()] {
+            assert_eq!(UserName::parse(good).unwrap().as_str(), good);
+        }
+        let long = "x".repeat(65);
+        for bad in ["", " ", "-a", ".a", "a b", "a/b", "\u{e4}", "a\n", "a\0", long.as_str()] {
+            assert!(UserName::parse(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(UserName::parse("Ada").unwrap().key(), UserName::parse("aDA").unwrap().key());
+    }
+}

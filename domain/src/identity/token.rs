@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::access::Access;
-use super::user::{User, UserName};
+use super::{Access, User, UserName};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
@@ -32,7 +31,7 @@ const SLACK: i64 = 5 * 60;
 
 /// The public part of a token: twelve letters of base62.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct TokenId(Arc<str>);
 
 impl TokenId {
@@ -56,12 +55,6 @@ impl TryFrom<String> for TokenId {
 
     fn try_from(text: String) -> Result<Self, &'static str> {
         Self::parse(&text).ok_or("the id of a token is 12 letters and digits")
-    }
-}
-
-impl From<TokenId> for String {
-    fn from(id: TokenId) -> Self {
-        id.0.as_ref().to_owned()
     }
 }
 

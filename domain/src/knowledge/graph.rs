@@ -1,34 +1,31 @@
-//! The graph of a project's entities: what ids name, and where links lead.
+//! The graph of a project's entities, and an inventory of their tags, kinds, diagnostics and ids.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Entity;
-use super::inventory::similar;
-use crate::document::{DocumentMeta, Version};
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
+use crate::document::{DocumentId, DocumentMeta, Version};
 
 /// All entities of a project.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
-    /// By the document's name.
     nodes: BTreeMap<String, Node>,
-    /// The names of the documents that claim an id.
+    /// Ids to the names of their documents.
     ids: HashMap<String, Vec<String>>,
 }
 
-/// An entity and its document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// The document's name.
     pub name: String,
     pub entity: Arc<Entity>,
     pub version: Version,
-    pub fault: Option<Fault>,
+    pub fault: Option<Diagnostic>,
 }
 
 impl Node {
-    /// The node of an entity's head; `None` for a document of another kind.
+    /// `None` for a document of another kind.
     pub fn of(head: &DocumentMeta) -> Option<Self> {
         let entity = head.entity.clone()?;
         let (name, fault) = (head.id.name.clone(), head.fault.clone());
@@ -36,18 +33,18 @@ impl Node {
     }
 }
 
-/// What an id names.
+/// The entity of an id.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     One(&'a Node),
-    /// Several documents claim it; these are their names.
+    /// The names of the documents that claim the id.
     Several(Vec<&'a str>),
     Nothing,
 }
 
 impl<'a> Found<'a> {
-    /// What a word names among the nodes whose id or name it is, sorted by name. An id that several
-    /// claim is nobody's, unless it is the name of one of them.
+    /// The entity of a word among the nodes with this id or name. An id that several nodes claim is
+    /// ambiguous unless it is the name of one of them.
     pub fn among(word: &str, nodes: &'a [Node]) -> Self {
         let mut claims = nodes.iter().filter(|node| node.entity.id == word);
         if let (Some(node), None) = (claims.next(), claims.next()) {
@@ -72,12 +69,11 @@ pub struct Outgoing<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge<'a> {
     pub id: &'a str,
-    /// The entity there, where there is one and only one.
+    /// `None` if the target is missing or ambiguous.
     pub node: Option<&'a Node>,
 }
 
-/// Where an entity's links lead, sorted by relation; `find` tells what a target names. A certain
-/// link to nothing is kept: its target has no node.
+/// The targets of an entity's links, sorted by relation. A certain link to a missing target is kept.
 pub fn outgoing<'a>(entity: &'a Entity, find: impl Fn(&'a str) -> Found<'a>) -> Vec<Outgoing<'a>> {
     let mut outgoing: Vec<Outgoing<'a>> = Vec::new();
     for link in &entity.links {
@@ -95,7 +91,7 @@ pub fn outgoing<'a>(entity: &'a Entity, find: impl Fn(&'a str) -> Found<'a>) -> 
     outgoing
 }
 
-/// An entity and those that its links lead to, each once, itself first.
+/// An entity and its link targets, each once, itself first.
 pub fn one_hop<'a>(node: &'a Node, outgoing: &[Outgoing<'a>]) -> Vec<&'a Node> {
     let mut nodes = vec![node];
     for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
@@ -107,7 +103,7 @@ pub fn one_hop<'a>(node: &'a Node, outgoing: &[Outgoing<'a>]) -> Vec<&'a Node> {
 }
 
 impl Graph {
-    /// Takes an entity in; its document is no other one's.
+    /// Adds an entity of a new document.
     pub fn put(&mut self, node: Node) {
         let Node { name, entity, .. } = &node;
         let names = self.ids.entry(entity.id.clone()).or_default();
@@ -116,24 +112,22 @@ impl Graph {
         self.nodes.insert(name.clone(), node);
     }
 
-    /// The entity of an id, or of a document's name.
+    /// The entity of an id, else of a document's name.
     pub fn find(&self, id: &str) -> Found<'_> {
-        match self.ids.get(id).map(Vec::as_slice) {
-            Some([name]) => self.nodes.get(name).map_or(Found::Nothing, Found::One),
-            Some(names @ [_, ..]) => match self.nodes.get(id) {
-                Some(node) => Found::One(node),
-                None => Found::Several(names.iter().map(String::as_str).collect()),
-            },
-            _ => self.nodes.get(id).map_or(Found::Nothing, Found::One),
+        let names = self.ids.get(id).map_or(&[][..], Vec::as_slice);
+        let name = if let [name] = names { name } else { id };
+        match self.nodes.get(name) {
+            Some(node) => Found::One(node),
+            None if names.is_empty() => Found::Nothing,
+            None => Found::Several(names.iter().map(String::as_str).collect()),
         }
     }
 
-    /// Ids that somebody may have meant who typed this one.
+    /// At most three ids that contain the last part of this one.
     pub fn similar(&self, id: &str) -> Vec<&str> {
         similar(id, self.ids.keys().map(String::as_str))
     }
 
-    /// Where an entity's links lead.
     pub fn outgoing<'a>(&'a self, node: &'a Node) -> Vec<Outgoing<'a>> {
         outgoing(&node.entity, |target| self.find(target))
     }
@@ -141,5 +135,157 @@ impl Graph {
     /// All entities, by name.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Node> {
         self.nodes.values()
+    }
+}
+
+/// A short record of each entity, updated document by document. There may be 100,000 entities, so
+/// titles and links are left to the storage.
+#[derive(Debug, Default)]
+pub struct Inventory {
+    /// By the document's name.
+    records: BTreeMap<Box<str>, Record>,
+    /// Numbers of entities by tag and kind.
+    tags: BTreeMap<Arc<str>, BTreeMap<Arc<str>, usize>>,
+    /// Numbers of entities by kind; interns the word.
+    kinds: BTreeMap<Arc<str>, usize>,
+}
+
+#[derive(Debug)]
+struct Record {
+    version: Version,
+    kind: Arc<str>,
+    /// `None` if it is the document's name.
+    id: Option<Box<str>>,
+    tags: Box<[Arc<str>]>,
+    fault: Option<Box<Diagnostic>>,
+}
+
+/// A tag and its number of entities.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tag<'a> {
+    pub tag: &'a str,
+    pub count: usize,
+}
+
+impl Inventory {
+    /// Adds or replaces a document. Other kinds than entities are ignored.
+    pub fn put(&mut self, head: &DocumentMeta) {
+        self.remove(&head.id.name);
+        let Some(entity) = &head.entity else { return };
+        let kind = shared(&mut self.kinds, &entity.kind, |count| *count += 1);
+        let tags = entity.tags.iter().map(|tag| {
+            shared(&mut self.tags, tag, |kinds| *kinds.entry(Arc::clone(&kind)).or_default() += 1)
+        });
+        let tags = tags.collect();
+        let id = (entity.id != head.id.name).then(|| entity.id.as_str().into());
+        let fault = head.fault.clone().map(Box::new);
+        let record = Record { version: head.version, kind, id, tags, fault };
+        self.records.insert(head.id.name.as_str().into(), record);
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        let Some(Record { kind, tags, .. }) = self.records.remove(name) else { return };
+        for tag in tags {
+            release(&mut self.tags, &tag, |kinds| {
+                release(kinds, &kind, |count| {
+                    *count -= 1;
+                    *count == 0
+                });
+                kinds.is_empty()
+            });
+        }
+        release(&mut self.kinds, &kind, |count| {
+            *count -= 1;
+            *count == 0
+        });
+    }
+
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    pub fn versions(&self) -> BTreeMap<DocumentId, Version> {
+        let records = self.records.iter();
+        records.map(|(name, record)| (DocumentId::entity(&**name), record.version)).collect()
+    }
+
+    /// All tags in alphabetical order, or those of one kind.
+    pub fn tags(&self, kind: Option<&str>) -> Vec<Tag<'_>> {
+        let count = |kinds: &BTreeMap<Arc<str>, usize>| match kind {
+            Some(kind) => kinds.get(kind).copied().unwrap_or_default(),
+            None => kinds.values().sum(),
+        };
+        let tags = self.tags.iter().map(|(tag, kinds)| Tag { tag, count: count(kinds) });
+        tags.filter(|tag| tag.count > 0).collect()
+    }
+
+    /// Names of documents without tags, sorted.
+    pub fn untagged(&self, kind: Option<&str>) -> Vec<String> {
+        let is_meant = |record: &Record| kind.is_none_or(|kind| *record.kind == *kind);
+        let records = self.records.iter();
+        let untagged = records.filter(|(_, record)| record.tags.is_empty() && is_meant(record));
+        untagged.map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// Diagnostics by document name.
+    pub fn faults(&self) -> impl Iterator<Item = (&str, &Diagnostic)> {
+        self.records.iter().filter_map(|(name, record)| Some((&**name, record.fault.as_deref()?)))
+    }
+
+    /// Ids that several documents claim, with the documents' names.
+    pub fn duplicates(&self) -> Vec<(&str, Vec<&str>)> {
+        let ids = self
+            .records
+            .iter()
+            .map(|(name, record)| (record.id.as_deref().unwrap_or(name), &**name));
+        let mut ids: Vec<(&str, &str)> = ids.collect();
+        ids.sort_unstable();
+        let claims = ids.chunk_by(|a, b| a.0 == b.0).filter(|claims| claims.len() > 1);
+        claims.map(|claims| (claims[0].0, claims.iter().map(|claim| claim.1).collect())).collect()
+    }
+
+    /// At most three ids that contain the last part of this one.
+    pub fn similar(&self, id: &str) -> Vec<&str> {
+        let ids = self.records.iter();
+        similar(id, ids.map(|(name, record)| record.id.as_deref().unwrap_or(name)))
+    }
+}
+
+fn similar<'a>(id: &str, ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    const MAX: usize = 3;
+    let wanted = id.to_lowercase();
+    let part = wanted.rsplit(['-', '/']).next().unwrap_or(&wanted);
+    if part.len() < 3 {
+        return Vec::new();
+    }
+    let mut near: Vec<&str> = ids.filter(|id| id.to_lowercase().contains(part)).collect();
+    near.sort_unstable();
+    near.dedup();
+    near.truncate(MAX);
+    near
+}
+
+/// Interns a word and counts this use.
+fn shared<T: Default>(
+    words: &mut BTreeMap<Arc<str>, T>,
+    word: &str,
+    use_it: impl FnOnce(&mut T),
+) -> Arc<str> {
+    let word = match words.get_key_value(word) {
+        Some((known, _)) => Arc::clone(known),
+        None => word.into(),
+    };
+    use_it(words.entry(Arc::clone(&word)).or_default());
+    word
+}
+
+/// Removes a use, and the word if it was the last.
+fn release<T>(words: &mut BTreeMap<Arc<str>, T>, word: &str, is_last: impl FnOnce(&mut T) -> bool) {
+    if words.get_mut(word).is_some_and(is_last) {
+        words.remove(word);
     }
 }

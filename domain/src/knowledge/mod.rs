@@ -1,27 +1,21 @@
-//! The knowledge graph (S4): entities are markdown files below `.ixchel`, links are front matter.
+//! The knowledge graph: entities are markdown files below `.ixchel`, links are front matter keys.
 //!
-//! Everything is read tolerantly: a file without an id, or one whose front matter can't be read, is
-//! an entity all the same. The trap: an entity's *id* comes from its front matter, its document's
-//! *name* is its path below `.ixchel`; two files may claim one id.
+//! Parsing is tolerant: a file without an id or with invalid front matter is an entity too. An
+//! entity's id comes from its front matter, its document's name is the path; two files may claim
+//! the same id.
 
 mod graph;
-mod inventory;
-pub mod link;
-
-use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use graph::{Edge, Found, Graph, Node, Outgoing, one_hop, outgoing};
-pub use inventory::{Inventory, Tag};
-use link::Link;
+pub use graph::{Edge, Found, Graph, Inventory, Node, Outgoing, Tag, one_hop, outgoing};
 
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, Parts};
 use crate::sections;
-use crate::yaml::{self, Value};
+use crate::yaml::{self, Entry, Value, shown};
 
-/// Prefixes of ids, and the kind that each stands for.
+/// Prefixes of ids and their kinds.
 pub const PREFIXES: [(&str, &str); 9] = [
     ("dec", "decision"),
     ("iss", "issue"),
@@ -34,7 +28,7 @@ pub const PREFIXES: [(&str, &str); 9] = [
     ("ses", "session"),
 ];
 
-/// Folders directly below `.ixchel`, and the kind of what lies in them.
+/// Folders directly below `.ixchel` and the kinds of their files.
 const FOLDERS: [(&str, &str); 8] = [
     ("decisions", "decision"),
     ("issues", "issue"),
@@ -46,15 +40,15 @@ const FOLDERS: [(&str, &str); 8] = [
     ("sessions", "session"),
 ];
 
-/// The kind of an entity of which nothing tells it.
-const NO_KIND: &str = "note";
+/// Used if neither front matter, id nor folder names a kind.
+const DEFAULT_KIND: &str = "note";
 
-/// What a list or a graph needs of an entity; it is kept in the document's head.
+/// The metadata of an entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entity {
-    /// From the front matter; without one the document's name.
+    /// From the front matter, else the document's name.
     pub id: String,
-    /// `decision`, `issue`, …; another word where the file says so.
+    /// `decision`, `issue`, … or the front matter's own word.
     pub kind: String,
     pub title: String,
     pub status: Option<String>,
@@ -64,36 +58,38 @@ pub struct Entity {
 }
 
 impl Entity {
-    /// Reads an entity from a file's name below `.ixchel` (without `.md`) and its text. A front
-    /// matter that can't be read is a fault, and the entity is what its name and body tell.
-    pub fn read(name: &str, text: &str) -> (Self, Option<Fault>) {
+    /// Reads an entity from a file's name below `.ixchel` (without `.md`) and its text. Invalid
+    /// front matter is reported, and the entity made from name and body.
+    pub fn read(name: &str, text: &str) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
-        let (entries, fault, unread) = match front_matter::read(parts) {
+        let stem = name.rsplit('/').next().unwrap_or(name);
+        let (entries, salvaged, fault) = match front_matter::read(parts) {
             Ok(map) => {
-                let fault = map.fault.map(|f| Fault { line: Some(f.line), reason: f.reason });
-                (map.entries, fault, false)
+                let duplicate = map.duplicate.map(|found| Diagnostic { column: None, ..found });
+                (map.entries, Vec::new(), duplicate)
             }
-            Err(fault) => {
-                let yaml::Fault { line, column, reason } = fault;
-                let reason = format!("the front matter can't be read: {reason} (column {column})");
-                (Vec::new(), Some(Fault { line: Some(line), reason }), true)
+            Err(Diagnostic { line, column, message }) => {
+                let column = column.unwrap_or(1);
+                let message = format!("invalid front matter: {message} (column {column})");
+                (Vec::new(), front_matter::salvage(parts), Some(Diagnostic::new(line, message)))
             }
         };
-        // Of what can't be read as a whole, single lines still tell who it was.
-        let by_line = |key: &str| front_matter::line_of(parts, key).filter(|_| unread);
-        let unended = parts.yaml.is_none() && looks_like_front_matter(parts.body);
+        let unclosed = parts.yaml.is_none() && looks_like_front_matter(parts.body);
         let fault = fault.or_else(|| {
-            let reason = "the front matter has no closing `---` line".to_owned();
-            unended.then_some(Fault { line: Some(1), reason })
+            let message = "the front matter has no closing `---` line";
+            unclosed.then(|| Diagnostic::new(1, message))
         });
-        let value = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, node)| node);
-        let text_of = |key: &str| value(key).and_then(yaml::Node::text).or_else(|| by_line(key));
-        let stem = name.rsplit('/').next().unwrap_or(name);
+        let node = |key: &str| yaml::find(&entries, key).or_else(|| yaml::find(&salvaged, key));
+        let text_of = |key: &str| node(key).and_then(yaml::Node::text);
         let (id, wrong_id) = match text_of("id") {
             Some(id) if is_id(id) => (id.to_owned(), None),
-            Some(id) => (name.to_owned(), Some(bad_id(value("id"), id))),
-            // The name still tells which entity a broken file was.
-            None if fault.is_some() && link::looks_like_id(stem) => (stem.to_owned(), None),
+            Some(id) => {
+                let message = format!("invalid id {}; use one like dec-1d2c8f", shown(id));
+                let line = node("id").map(|node| node.at.line);
+                (name.to_owned(), Some(Diagnostic::new(line, message)))
+            }
+            // The file name of an invalid file may still be its id.
+            None if fault.is_some() && looks_like_id(stem) => (stem.to_owned(), None),
             None => (name.to_owned(), None),
         };
         let entity = Self {
@@ -101,7 +97,7 @@ impl Entity {
             title: title(text_of("title"), parts, stem),
             status: text_of("status").map(str::to_owned),
             tags: tags(&entries),
-            links: link::read(&entries),
+            links: links(&entries),
             id,
         };
         (entity, fault.or(wrong_id))
@@ -110,7 +106,7 @@ impl Entity {
     /// An entity of which only the name is known.
     pub fn unread(name: &str) -> Self {
         let stem = name.rsplit('/').next().unwrap_or(name);
-        let id = if link::looks_like_id(stem) { stem } else { name };
+        let id = if looks_like_id(stem) { stem } else { name };
         Self {
             kind: kind(name, id, None),
             id: id.to_owned(),
@@ -122,21 +118,15 @@ impl Entity {
     }
 }
 
-/// A text's body: what stands behind the front matter, without blank lines around it.
+/// The text after the front matter, without line ends around it.
 pub fn body(text: &str) -> &str {
     front_matter::split(text).body.trim_matches(['\r', '\n'])
 }
 
-/// Can this be an id at all? It may be typed into a call and printed on a line.
+/// True if the text can be an id: one line, and not a path that climbs.
 fn is_id(text: &str) -> bool {
     let climbs = || text.split('/').any(|part| matches!(part, "" | "." | ".."));
     !text.chars().any(char::is_control) && text.len() <= 1_000 && !climbs()
-}
-
-fn bad_id(node: Option<&yaml::Node>, id: &str) -> Fault {
-    let shown: String = id.chars().take(60).collect();
-    let reason = format!("the id {shown:?} can't be used; write one like dec-1d2c8f");
-    Fault { line: node.map(|node| node.line + 1), reason }
 }
 
 fn kind(name: &str, id: &str, given: Option<&str>) -> String {
@@ -144,38 +134,38 @@ fn kind(name: &str, id: &str, given: Option<&str>) -> String {
         return given.to_lowercase();
     }
     let prefix = id.split_once('-').map_or("", |(prefix, _)| prefix);
-    let by_prefix = PREFIXES.iter().filter(|_| link::looks_like_id(id));
+    let by_prefix = PREFIXES.iter().filter(|_| looks_like_id(id));
     let by_prefix = by_prefix.filter(|(known, _)| *known == prefix).map(|(_, kind)| *kind);
     let folder = name.split_once('/').map(|(folder, _)| folder);
     let by_folder = folder.map(|folder| {
         let known = FOLDERS.iter().find(|(known, _)| *known == folder);
         known.map_or(folder, |(_, kind)| *kind)
     });
-    by_prefix.chain(by_folder).next().unwrap_or(NO_KIND).to_owned()
+    by_prefix.chain(by_folder).next().unwrap_or(DEFAULT_KIND).to_owned()
 }
 
-/// On one line, whatever was written.
+/// The title on one line.
 fn title(given: Option<&str>, parts: Parts<'_>, stem: &str) -> String {
     let title = given.or_else(|| sections::title(parts.body)).unwrap_or(stem);
-    let words: Cow<'_, str> = if title.contains(char::is_control) {
-        title.split_whitespace().collect::<Vec<_>>().join(" ").into()
-    } else {
-        title.into()
-    };
-    words.into_owned()
+    if title.contains(char::is_control) {
+        return title.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    title.to_owned()
 }
 
 /// `tags` and `labels` of a front matter, each once.
-pub(crate) fn tags(entries: &[(String, yaml::Node)]) -> Vec<String> {
+pub(crate) fn tags(entries: &[Entry]) -> Vec<String> {
     let mut tags: Vec<String> = Vec::new();
-    for (_, node) in entries.iter().filter(|(key, _)| key == "tags" || key == "labels") {
-        let listed = matches!(node.value, Value::List(_));
-        for item in node.items().iter().filter_map(yaml::Node::text) {
-            // `tags: a, b` is what people write who know no lists.
-            let parts = item.split(',').filter(|_| !listed);
-            let whole = std::iter::once(item).filter(|_| listed);
-            for tag in parts.chain(whole).map(str::trim).filter(|tag| !tag.is_empty()) {
-                if !tags.iter().any(|known| known == tag) {
+    for Entry { key, node, .. } in entries {
+        if key != "tags" && key != "labels" {
+            continue;
+        }
+        // A scalar like `a, b` has several tags, an item of a list is one.
+        let is_list = matches!(node.value, Value::List(_));
+        for text in node.items().iter().filter_map(yaml::Node::text) {
+            let parts: Vec<&str> = if is_list { vec![text] } else { text.split(',').collect() };
+            for tag in parts.into_iter().map(str::trim) {
+                if !tag.is_empty() && !tags.iter().any(|known| known == tag) {
                     tags.push(tag.to_owned());
                 }
             }
@@ -184,15 +174,107 @@ pub(crate) fn tags(entries: &[(String, yaml::Node)]) -> Vec<String> {
     tags
 }
 
-/// Did somebody begin front matter and not end it?
 fn looks_like_front_matter(text: &str) -> bool {
     let mut lines = text.lines();
-    lines.next().is_some_and(|line| line.trim_end() == "---")
-        && lines.next().is_some_and(|line| {
-            line.split_once(':').is_some_and(|(key, _)| {
-                !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            })
-        })
+    let first = lines.next().unwrap_or_default();
+    let (key, _) = lines.next().and_then(|line| line.split_once(':')).unwrap_or_default();
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    first.trim_end() == "---" && !key.is_empty() && key.bytes().all(is_part)
+}
+
+/// One outgoing relationship.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The front matter key, or the `type` of a map-style item.
+    pub relation: String,
+    pub target: String,
+    /// The target has the form of an id. Any other target is a link only if that entity exists.
+    pub certain: bool,
+}
+
+/// Keys that never link.
+const METADATA: [&str; 10] = [
+    "id",
+    "type",
+    "title",
+    "status",
+    "date",
+    "created_at",
+    "updated_at",
+    "created_by",
+    "tags",
+    "labels",
+];
+
+/// Maximum length of an id, in bytes.
+const MAX_ID: usize = 200;
+
+/// The links of a front matter, sorted by relation, each once.
+fn links(entries: &[Entry]) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::new();
+    let mut add = |relation: &str, target: Option<&str>| {
+        let found = target.and_then(|target| link(relation, target));
+        links.extend(found.filter(|link| !links.contains(link)));
+    };
+    for Entry { key, node, .. } in entries {
+        if METADATA.contains(&key.as_str()) {
+            continue;
+        }
+        for item in node.items() {
+            let target = yaml::find(item.entries(), "id");
+            if target.is_some() {
+                let relation = yaml::find(item.entries(), "type").and_then(yaml::Node::text);
+                add(relation.unwrap_or(key), target.and_then(yaml::Node::text));
+                continue;
+            }
+            add(key, item.text());
+            // `dec-1d2c8f: because of that`: ids with remarks.
+            for entry in item.entries().iter().filter(|entry| looks_like_id(&entry.key)) {
+                add(key, Some(&entry.key));
+            }
+        }
+    }
+    links.sort_by(|a, b| a.relation.cmp(&b.relation));
+    links
+}
+
+fn link(relation: &str, target: &str) -> Option<Link> {
+    let certain = looks_like_id(target);
+    (certain || might_be_id(target)).then(|| Link {
+        relation: relation.to_owned(),
+        target: target.to_owned(),
+        certain,
+    })
+}
+
+/// `dec-1d2c8f` or `REQ-048`.
+fn looks_like_id(text: &str) -> bool {
+    names_entity(text) || names_backlog_item(text)
+}
+
+/// `dec-1d2c8f`: the id of an entity.
+pub fn names_entity(text: &str) -> bool {
+    let Some((prefix, rest)) = text.split_once('-') else { return false };
+    PREFIXES.iter().any(|(known, _)| *known == prefix)
+        && (4..=32).contains(&rest.len())
+        && rest.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// `REQ-048`: an item of the backlog.
+fn names_backlog_item(text: &str) -> bool {
+    let Some((prefix, rest)) = text.split_once('-') else { return false };
+    ["EP", "US", "REQ", "AC"].contains(&prefix)
+        && (1..=10).contains(&rest.len())
+        && rest.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Custom ids, and paths of files without an id.
+fn might_be_id(text: &str) -> bool {
+    is_id(text)
+        && text.len() <= MAX_ID
+        && !text.contains(char::is_whitespace)
+        && !text.contains("://")
+        && text.contains(|c: char| c.is_alphabetic())
 }
 
 #[cfg(test)]

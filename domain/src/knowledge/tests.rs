@@ -72,16 +72,16 @@ fn a_file_without_an_id_is_an_entity_all_the_same() {
 fn a_broken_front_matter_is_a_fault_with_its_line_and_no_more() {
     for (text, line, says, id) in [
         ("---\nid: dec-1d2c8f\ntags: [a, b\n---\n# T\n", 3, "front matter", "dec-1d2c8f"),
-        ("---\nid: dec-1d2c8f\nid: x\n---\n# T\n", 3, "twice", "dec-1d2c8f"),
+        ("---\nid: dec-1d2c8f\nid: x\n---\n# T\n", 3, "duplicated", "dec-1d2c8f"),
         ("---\ntitle: x\nno end\n# T\n", 1, "closing", "dec-1d2c8f"),
-        ("---\nid: ../x\n---\n# T\n", 2, "can't be used", "decisions/dec-1d2c8f"),
-        ("---\ntitle: x\nid: \"a\\0b\"\n---\n# T\n", 3, "can't be used", "decisions/dec-1d2c8f"),
+        ("---\nid: ../x\n---\n# T\n", 2, "invalid id", "decisions/dec-1d2c8f"),
+        ("---\ntitle: x\nid: \"a\\0b\"\n---\n# T\n", 3, "invalid id", "decisions/dec-1d2c8f"),
         ("---\n- a\n---\n# T\n", 2, "keys", "dec-1d2c8f"),
     ] {
         let (entity, fault) = Entity::read("decisions/dec-1d2c8f", text);
         let fault = fault.unwrap_or_else(|| panic!("{text:?} has no fault"));
         assert_eq!((fault.line.unwrap(), entity.id.as_str()), (line, id), "{text:?} {fault:?}");
-        assert!(fault.reason.contains(says), "{fault:?}");
+        assert!(fault.message.contains(says), "{fault:?}");
         assert_eq!(entity.kind, "decision");
     }
 }
@@ -89,12 +89,12 @@ fn a_broken_front_matter_is_a_fault_with_its_line_and_no_more() {
 #[test]
 fn what_looks_like_an_id() {
     for yes in ["dec-1d2c8f", "bd-016416", "cite-0a1b2c3d4e5f", "REQ-048", "EP-1", "ses-00ff"] {
-        assert!(link::looks_like_id(yes), "{yes}");
+        assert!(looks_like_id(yes), "{yes}");
     }
     for no in
         ["dec-", "dec-next", "decision-1d2c8f", "req-1", "REQ-", "REQ-x", "high", "2026-01-04"]
     {
-        assert!(!link::looks_like_id(no), "{no}");
+        assert!(!looks_like_id(no), "{no}");
     }
 }
 
@@ -117,40 +117,6 @@ fn one<'a>(graph: &'a Graph, id: &str) -> &'a Node {
         Found::One(node) => node,
         other => panic!("{id}: {other:?}"),
     }
-}
-
-// S4: AC-002.4, AC-002.5
-#[test]
-fn links_lead_to_entities_and_say_where_there_is_none() {
-    let graph = graph(&[
-        (
-            "decisions/dec-aaaaaa",
-            "---\nid: dec-aaaaaa\ntitle: A\nrelates_to: [dec-bbbbbb, dec-ffffff, ideas/free, high]\n\
-             part_of: dec-aaaaaa\n---\n",
-        ),
-        ("decisions/dec-bbbbbb", "---\nid: dec-bbbbbb\ntitle: B\nrelates_to: dec-aaaaaa\n---\n"),
-        ("ideas/free", "# Free"),
-    ]);
-    let node = one(&graph, "dec-aaaaaa");
-    let outgoing = graph.outgoing(node);
-    let shown: Vec<_> = outgoing
-        .iter()
-        .flat_map(|o| {
-            o.targets.iter().map(|t| (o.relation, t.id, t.node.map(|n| &*n.entity.title)))
-        })
-        .collect();
-    assert_eq!(
-        shown,
-        [
-            ("part_of", "dec-aaaaaa", Some("A")),
-            ("relates_to", "dec-bbbbbb", Some("B")),
-            ("relates_to", "dec-ffffff", None),
-            ("relates_to", "ideas/free", Some("Free")),
-        ]
-    );
-    let hop: Vec<_> =
-        one_hop(node, &graph.outgoing(node)).iter().map(|node| node.entity.id.as_str()).collect();
-    assert_eq!(hop, ["dec-aaaaaa", "dec-bbbbbb", "ideas/free"]);
 }
 
 // S4: AC-004.1, AC-004.3

@@ -1,68 +1,38 @@
-//! Requirement indices (S1 C.3): their form, their order, and the next one after another.
+//! Arguments that identify requirements: section keys, the stems of `{section}.md`, and indices.
 //!
-//! Indices are compared by value, not by spelling: `01` names requirement `1` (rulings 2).
+//! Indices are compared by value: `01` is requirement `1`. Any existing file directly in the
+//! directory is a valid key, but only a plain key may be new.
 
-use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
-use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
+use crate::bounded::{check_text, string_type};
 
-use crate::text::check_bounds;
+/// Maximum length of an index, in characters.
+pub const MAX_INDEX: usize = 10;
+/// Maximum length of a key, in characters.
+pub const MAX_KEY: usize = 100;
 
-/// The longest index, in characters (S1 P.1).
-pub const MAX: usize = 10;
-
-/// A well-formed index: segments of letters, digits, `_` and `-`, separated by single dots.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Index(String);
-
-impl Index {
-    pub fn as_str(&self) -> &str {
-        &self.0
+string_type!(
+    /// Segments of letters, digits, `_` and `-`, separated by single dots.
+    Index,
+    parse_index,
+    {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_INDEX,
+        "pattern": r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
     }
-}
+);
 
-impl TryFrom<String> for Index {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        check_bounds(&text, MAX)?;
-        if !is_well_formed(&text) {
-            return Err(format!(
-                "{text:?} is no index; use letters, digits, '_' and '-' in segments separated by \
-                 single dots, such as \"3\", \"2.1\" or \"R.1\""
-            ));
-        }
-        Ok(Self(text))
+fn parse_index(text: String) -> Result<String, String> {
+    check_text(&text, MAX_INDEX)?;
+    if !is_well_formed(&text) {
+        return Err(format!(
+            "{text:?} is not an index; use letters, digits, '_' and '-' in segments separated by \
+             single dots, such as \"3\", \"2.1\" or \"R.1\""
+        ));
     }
-}
-
-impl fmt::Display for Index {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl JsonSchema for Index {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Index".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX,
-            "pattern": r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"
-        })
-    }
+    Ok(text)
 }
 
 pub(crate) fn is_well_formed(text: &str) -> bool {
@@ -70,7 +40,7 @@ pub(crate) fn is_well_formed(text: &str) -> bool {
         !segment.is_empty()
             && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     };
-    text.len() <= MAX && text.split('.').all(is_segment)
+    text.len() <= MAX_INDEX && text.split('.').all(is_segment)
 }
 
 /// The group of an index: its first segment where that starts with a letter, else the numbers.
@@ -113,10 +83,10 @@ fn number(segment: &str) -> Option<u64> {
 
 /// The next index after `predecessor`, at the depth of `offender` where that is possible, else at
 /// the nearest depth that is, rather deeper than shallower. `None` when no index of at most
-/// [`MAX`] characters is left.
+/// [`MAX_INDEX`] characters is left.
 pub(crate) fn next_after(predecessor: &str, offender: &str) -> Option<String> {
     let own = offender.split('.').count();
-    let mut depths: Vec<usize> = (1..=MAX.div_ceil(2)).collect();
+    let mut depths: Vec<usize> = (1..=MAX_INDEX.div_ceil(2)).collect();
     depths.sort_by_key(|depth| (depth.abs_diff(own), Reverse(*depth)));
     depths.into_iter().find_map(|depth| next_at_depth(predecessor, depth))
 }
@@ -131,7 +101,63 @@ fn next_at_depth(predecessor: &str, depth: usize) -> Option<String> {
         segments.resize(depth, "1".to_owned());
     }
     let next = segments.join(".");
-    (next.len() <= MAX).then_some(next)
+    (next.len() <= MAX_INDEX).then_some(next)
+}
+
+string_type!(
+    /// A key: one path component, not hidden, not AGENTS.
+    SectionKey,
+    parse_key,
+    {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_KEY,
+        "pattern": r"^[^\s./\\][^/\\]*$"
+    }
+);
+
+fn parse_key(text: String) -> Result<String, String> {
+    check_text(&text, MAX_KEY)?;
+    let first_is_odd = text.starts_with(|c: char| c == '.' || c.is_whitespace());
+    if first_is_odd || text.contains(|c: char| c == '/' || c == '\\' || c.is_control()) {
+        return Err(format!(
+            "{text:?} is not a section key; use letters, digits, '_' and '-', such as \"general\" or \
+             \"code_quality\""
+        ));
+    }
+    if text.eq_ignore_ascii_case("agents") {
+        return Err(format!(
+            "{text:?} is reserved for AGENTS.md, the instructions; choose another key"
+        ));
+    }
+    Ok(text)
+}
+
+impl SectionKey {
+    /// Checks that a section of this key may be created.
+    pub fn check_new(&self) -> Result<(), String> {
+        let key = self.as_str();
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if !key.chars().all(plain) || !key.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return Err(format!(
+                "there is no section {key:?}, and a new key consists of letters, digits, '_' and '-' \
+                 and starts with a letter or digit, such as \"code_quality\""
+            ));
+        }
+        if is_device_name(key) {
+            return Err(format!("{key:?} is a device name on Windows; choose another key"));
+        }
+        Ok(())
+    }
+}
+
+fn is_device_name(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let numbered = |prefix| {
+        key.strip_prefix(prefix)
+            .is_some_and(|n: &str| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
+    };
+    matches!(key.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
 }
 
 #[cfg(test)]
@@ -144,21 +170,8 @@ mod tests {
         for good in ["1", "2.1", "3.1.2", "R.1", "G.3.1", "01", "a-b_c", "1234567890"] {
             assert!(Index::try_from(good.to_owned()).is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            " ",
-            "1.** x",
-            "1\n2",
-            "..",
-            "1.",
-            ".1",
-            "1..2",
-            "٣",
-            "①",
-            "99999999999",
-            "1 2",
-            "1*",
-        ] {
+        let bad = "1.|.1|..|1..2|1*|1 2|1\n2|1.** x|99999999999|٣|①| |";
+        for bad in bad.split('|') {
             assert!(Index::try_from(bad.to_owned()).is_err(), "{bad}");
         }
     }
@@ -199,6 +212,34 @@ mod tests {
             ("99999.9999", "1.1", Some("100000")),
         ] {
             assert_eq!(next_after(predecessor, offender).as_deref(), next, "{predecessor}");
+        }
+    }
+
+    fn key(text: &str) -> Result<SectionKey, String> {
+        SectionKey::try_from(text.to_owned())
+    }
+
+    // S1: P.1, G.3.2; catalogue 1, 2, 3, 4, 5, 8, 25
+    #[test]
+    fn keys_that_lead_elsewhere_or_are_reserved_are_refused() {
+        let bad = "../../etc/passwd|..\\..\\x|a/b|/tmp/x|C:\\x|\\\\host\\share|a\0b|.|..|| |.hidden|.git|\
+                   .github|.ixchel|AGENTS|agents|Agents|a\nb";
+        for bad in bad.split('|') {
+            assert!(key(bad).is_err(), "{bad:?}");
+        }
+        assert!(key(&"x".repeat(100)).is_ok());
+        assert!(key(&"x".repeat(101)).unwrap_err().contains("101"));
+    }
+
+    // S1: S.3.1; catalogue 3, 5
+    #[test]
+    fn an_odd_key_may_name_a_file_and_may_not_be_new() {
+        for odd in ["-rf", "x.", "x ", "my notes", "%2e%2e%2fx", "заметки", "CON", "com1", "nul"]
+        {
+            assert!(key(odd).unwrap().check_new().is_err(), "{odd:?}");
+        }
+        for plain in ["general", "code_quality", "A-1", "9", "console", "com10"] {
+            assert!(key(plain).unwrap().check_new().is_ok(), "{plain:?}");
         }
     }
 }

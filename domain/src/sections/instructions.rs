@@ -1,13 +1,11 @@
-//! AGENTS.md (S1 T.3): the placeholder, and the list under `## Sections` that is derived from the
-//! sections there are. Everything else in the file belongs to people and stays as it is.
+//! AGENTS.md: the placeholder, and the list under `## Sections`, which is derived from the existing
+//! sections. Edits change nothing else in the file.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::lines::{self, Line};
-use super::markdown::{self, Mark};
-use super::verbatim::verbatim_lines;
+use super::markdown::{self, Line, Mark, verbatim_lines};
 
-/// What a new AGENTS.md holds (S1 T.3.4), word for word.
+/// The content of a new AGENTS.md, as specified.
 pub const PLACEHOLDER: &str = "\
 # Requirements
 
@@ -31,14 +29,14 @@ Requirements are organized into the following sections:
 const HEADING: &str = "Sections";
 const NONE_DEFINED: &str = "No sections defined yet.";
 
-/// The sections that are there: key and the first heading of its file.
+/// The existing sections: key and first heading.
 pub type Titles = BTreeMap<String, Option<String>>;
 
-/// AGENTS.md with its list made true; `None` when it already is (S1 S.3.5, D.3.5).
+/// AGENTS.md with an updated list; `None` if it is up to date.
 pub fn with_sections(source: &str, sections: &Titles) -> Option<String> {
     let place = ListPlace::find(source);
     let listed = place.listed(source);
-    let end = lines::line_end(source);
+    let end = markdown::line_end(source);
     let list = render(sections, &listed, end);
     let edited = match place {
         ListPlace::List { start, end } => format!("{}{list}{}", &source[..start], &source[end..]),
@@ -59,7 +57,7 @@ pub fn with_sections(source: &str, sections: &Titles) -> Option<String> {
             format!("{content}{apart}## {HEADING}{end}{end}{list}{end}")
         }
     };
-    // Where the page hides the list, adding it again and again helps nobody.
+    // A hidden list would be added again at every call.
     let readable = matches!(ListPlace::find(&edited), ListPlace::List { .. });
     (edited != source && readable).then_some(edited)
 }
@@ -74,7 +72,7 @@ fn render(sections: &Titles, listed: &HashMap<String, String>, end: &str) -> Str
         let title = listed.get(key).or(heading.as_ref()).map(|title| one_line(title));
         let title = title.or_else(|| Some(capitalised(key))).filter(|title| !title.is_empty());
         let line = format!("- {} (key: {key})", title.as_deref().unwrap_or(key));
-        // A name so odd that its line could not be read again is not listed.
+        // A key that its line does not give back is not listed.
         let is_readable = item(&line).is_some_and(|(_, read)| read == key);
         is_readable.then_some(line)
     });
@@ -95,7 +93,7 @@ fn capitalised(key: &str) -> String {
     words.filter_map(capital).collect::<Vec<_>>().join(" ")
 }
 
-/// Where the list stands, or where it goes.
+/// The place of the list, or for a new one.
 enum ListPlace {
     /// From its first line to the end of its last, without that line's end.
     List {
@@ -123,7 +121,7 @@ impl ListPlace {
         let is_heading = |mark: &&Mark<'_>| matches!(mark, Mark::Heading { .. });
         let end = outline.marks[at + 1..].iter().find(is_heading).map_or(source.len(), Mark::start);
         let lines: Vec<Line<'_>> =
-            lines::lines(source).filter(|l| (next..end).contains(&l.start)).collect();
+            markdown::lines(source).filter(|l| (next..end).contains(&l.start)).collect();
         let texts: Vec<&str> = lines.iter().map(|line| line.text).collect();
         let verbatim = verbatim_lines(&texts, false);
         let is_entry = |at: usize| {
@@ -133,15 +131,15 @@ impl ListPlace {
             let content = source[start..end].trim_end();
             return Self::Missing { at: start + content.len() };
         };
-        // The list goes on over its own lines, and over a gap to the next entry; any other list
-        // below is a person's.
+        // The list continues over its own lines and a gap to the next entry. Any other list below
+        // is not ours.
         let mut last = first;
         for (at, text) in texts.iter().enumerate().skip(first + 1) {
             let adjacent = last == at - 1;
-            let continues = text.starts_with("  ") && !lines::is_blank(text);
+            let continues = text.starts_with("  ") && !markdown::is_blank(text);
             if is_entry(at) || (adjacent && (is_list_line(text) || continues)) {
                 last = at;
-            } else if !lines::is_blank(text) {
+            } else if !markdown::is_blank(text) {
                 break;
             }
         }
@@ -152,14 +150,14 @@ impl ListPlace {
         let Self::List { start, end } = *self else {
             return HashMap::new();
         };
-        let items = lines::lines(&source[start..end]).filter_map(|line| item(line.text));
+        let items = markdown::lines(&source[start..end]).filter_map(|line| item(line.text));
         items.map(|(title, key)| (key.to_owned(), title.to_owned())).collect()
     }
 }
 
 fn is_list_line(text: &str) -> bool {
     let text = text.trim_start();
-    text.starts_with(['-', '*', '+']) && lines::list_item(text).is_some()
+    text.starts_with(['-', '*', '+']) && markdown::list_item(text).is_some()
 }
 
 /// Title and key of a line `- {Title} (key: {key})`.

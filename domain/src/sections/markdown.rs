@@ -1,13 +1,12 @@
-//! Reads markdown by lines, losslessly: headings, requirement markers, fences. Nothing is rendered.
+//! Line-based markdown parser for headings, requirement markers, fences and comments, after
+//! `CommonMark` 0.31.
 //!
-//! Only what decides where a requirement begins and ends is recognised, in the words of
-//! `CommonMark` 0.31. The trap: text inside a fence is no structure, and a line of `---` is a
-//! heading only right under a paragraph.
+//! Text inside a fence is not structure. A fence in a list item ends with the item. A line of `---`
+//! is a heading only directly below a paragraph.
 
-use super::lines::{Line, is_blank, lines, list_item, strip_indent};
-use super::verbatim::{List, Step, Verbatim};
+use std::collections::HashMap;
 
-/// What gives a section file its structure.
+/// A structural element of a section file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mark<'a> {
     Heading {
@@ -16,7 +15,7 @@ pub(crate) enum Mark<'a> {
         level: usize,
         title: &'a str,
     },
-    /// `**{token}.** text`; the token may be no valid index.
+    /// `**{token}.** text`; the token may be an invalid index.
     Marker {
         start: usize,
         token: &'a str,
@@ -31,7 +30,7 @@ impl Mark<'_> {
     }
 }
 
-/// All marks of a file, in order, and the fence or comment that was opened and never closed.
+/// All marks of a file in order, and the start of an unclosed fence or comment.
 #[derive(Debug, Default)]
 pub(crate) struct Outline<'a> {
     pub(crate) marks: Vec<Mark<'a>>,
@@ -44,7 +43,7 @@ pub(crate) fn outline(source: &str) -> Outline<'_> {
     Outline { marks, open: scanner.open.map(|(_, start)| start) }
 }
 
-/// The title of the first heading that has one; reads no further.
+/// The first heading's title.
 pub(crate) fn title(source: &str) -> Option<&str> {
     Scanner::new(source).marks().find_map(|mark| match mark {
         Mark::Heading { title, .. } if !title.is_empty() => Some(title),
@@ -52,21 +51,20 @@ pub(crate) fn title(source: &str) -> Option<&str> {
     })
 }
 
-/// Walks through a file's lines and knows what the lines before mean for the next one.
 struct Scanner<'a> {
     source: &'a str,
-    /// What is open, and where it was opened.
+    /// The open fence or comment and its start.
     open: Option<(Verbatim, usize)>,
     list: List,
     paragraph: Paragraph,
 }
 
-/// What a line of `---` would underline.
+/// The block above a line, which `---` may underline.
 enum Paragraph {
     None,
-    /// Begins at this offset and may become a heading.
+    /// Start of a paragraph that may become a heading.
     Plain(usize),
-    /// A list, quote, table or requirement: an underline below it is none.
+    /// A list, quote, table or requirement, which can't be underlined.
     Other,
 }
 
@@ -94,7 +92,7 @@ impl<'a> Scanner<'a> {
             }
         }
         self.list.pass(text);
-        // Nearly every line is prose or a marker: settle those on their first byte.
+        // Most lines are prose, which the first byte tells.
         if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
             if matches!(self.paragraph, Paragraph::None) {
                 self.paragraph = Paragraph::Plain(start);
@@ -125,18 +123,18 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Where the text behind a YAML front matter begins; 0 without one.
+/// Start of the text after the front matter; 0 without front matter.
 fn front_matter_end(source: &str) -> usize {
     let mut lines = lines(source);
     if lines.next().is_none_or(|first| first.text.trim_end() != "---") {
         return 0;
     }
-    // Requirements never stand in it: then these are two rules around them.
+    // With a requirement inside, the two lines are thematic breaks.
     let end = lines.find(|line| line.text.trim_end() == "---" || marker(line.text).is_some());
     end.filter(|line| marker(line.text).is_none()).map_or(0, |line| line.next)
 }
 
-/// The token of a line `**{token}.** text` (S1 C.2), valid as an index or not.
+/// The token of a line `**{token}.** text`, valid as an index or not.
 pub(crate) fn marker(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("**")?;
     let end = memchr::memchr(b'*', rest.as_bytes())?;
@@ -161,7 +159,7 @@ pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
     Some((level, if closed { unclosed.trim_end() } else { title }))
 }
 
-/// The level that a line of `===` or `---` gives to the paragraph above it.
+/// The heading level of an underline `===` or `---`.
 pub(crate) fn underline(line: &str) -> Option<usize> {
     let text = strip_indent(line)?.trim_end_matches([' ', '\t']);
     let all = |c| !text.is_empty() && text.bytes().all(|b| b == c);
@@ -186,15 +184,252 @@ fn is_thematic_break(line: &str) -> bool {
     }) && count >= 3
 }
 
-/// Does a line begin a list, a quote, a table row, HTML or indented code?
 fn opens_a_block(line: &str) -> bool {
     strip_indent(line)
         .is_none_or(|text| text.starts_with(['>', '|', '<']) || list_item(text).is_some())
 }
 
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+/// Indentation of the current list item's content; 0 outside of lists.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct List(usize);
+
+impl List {
+    pub(crate) fn pass(&mut self, line: &str) {
+        if is_blank(line) {
+            return;
+        }
+        let at = indent(line);
+        match list_item(&line[at..]) {
+            Some(width) => self.0 = at + width,
+            None if at < self.0 => self.0 = 0,
+            None => {}
+        }
+    }
+}
+
+/// An open code fence or comment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Verbatim {
+    /// `inside` is the indentation of the surrounding list item's content. A line with less ends
+    /// the item and the fence.
+    Fence {
+        mark: u8,
+        length: usize,
+        inside: usize,
+    },
+    Comment,
+}
+
+/// The position of a line relative to an open [`Verbatim`].
+pub(crate) enum Step {
+    Inside,
+    Last,
+    Past,
+}
+
+impl Verbatim {
+    /// A comment that ends on its own line opens nothing.
+    pub(crate) fn opened_by(line: &str, list: List) -> Option<Self> {
+        let at = indent(line);
+        let inside = if at >= list.0 { list.0 } else { 0 };
+        let behind_item = list_item(&line[at..]).map_or(0, |width| at + width);
+        let text = match behind_item {
+            0 if at - inside <= 3 => &line[at..],
+            0 => return None,
+            behind => line.get(behind..)?.trim_start_matches(' '),
+        };
+        if let Some(comment) = text.strip_prefix("<!--") {
+            return (!comment.contains("-->")).then_some(Self::Comment);
+        }
+        let mark = *text.as_bytes().first().filter(|b| matches!(b, b'`' | b'~'))?;
+        let length = text.bytes().take_while(|b| *b == mark).count();
+        let info = &text[length..];
+        let opens = length >= 3 && !(mark == b'`' && info.contains('`'));
+        opens.then_some(Self::Fence { mark, length, inside: inside.max(behind_item) })
+    }
+
+    pub(crate) fn step(self, line: &str) -> Step {
+        let Self::Fence { mark, length, inside } = self else {
+            return if line.contains("-->") { Step::Last } else { Step::Inside };
+        };
+        let at = indent(line);
+        if at < inside && !is_blank(line) {
+            return Step::Past;
+        }
+        let text = &line[at..];
+        let closing = text.bytes().take_while(|b| *b == mark).count();
+        let closes = closing >= length && is_blank(&text[closing..]) && at - inside.min(at) <= 3;
+        if closes { Step::Last } else { Step::Inside }
+    }
+}
+
+/// Marks the lines inside closed fences and comments. With `behind_marker`, the first line follows a
+/// marker and opens nothing.
+pub(crate) fn verbatim_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
+    let mut verbatim = vec![false; lines.len()];
+    let mut list = List::default();
+    let mut never = NeverClosed::default();
+    let mut at = usize::from(behind_marker);
+    while at < lines.len() {
+        list.pass(lines[at]);
+        let open = Verbatim::opened_by(lines[at], list).filter(|open| !never.holds(*open));
+        match open.map(|open| (open, closed_at(lines, at, open))) {
+            Some((_, Some(end))) => {
+                verbatim[at..end].fill(true);
+                at = end;
+            }
+            Some((open, None)) => {
+                never.learn(open);
+                at += 1;
+            }
+            None => at += 1,
+        }
+    }
+    verbatim
+}
+
+/// Openings without a closing line below, so that the search for it is not repeated.
+#[derive(Default)]
+struct NeverClosed {
+    comment: bool,
+    /// By mark and indentation: from this length on.
+    fences: HashMap<(u8, usize), usize>,
+}
+
+impl NeverClosed {
+    fn holds(&self, open: Verbatim) -> bool {
+        match open {
+            Verbatim::Comment => self.comment,
+            Verbatim::Fence { mark, length, inside } => {
+                self.fences.get(&(mark, inside)).is_some_and(|never| length >= *never)
+            }
+        }
+    }
+
+    fn learn(&mut self, open: Verbatim) {
+        match open {
+            Verbatim::Comment => self.comment = true,
+            Verbatim::Fence { mark, length, inside } => {
+                self.fences.insert((mark, inside), length);
+            }
+        }
+    }
+}
+
+/// End of the lines that were opened at `at`; `None` if never closed.
+fn closed_at(lines: &[&str], at: usize, open: Verbatim) -> Option<usize> {
+    let rest = lines.iter().enumerate().skip(at + 1);
+    rest.map(|(at, line)| (at, open.step(line))).find_map(|(at, step)| match step {
+        Step::Inside => None,
+        Step::Last => Some(at + 1),
+        Step::Past => Some(at),
+    })
+}
+
+/// True if the line opens a fence or a comment outside of lists.
+pub(crate) fn opens_verbatim(line: &str) -> bool {
+    Verbatim::opened_by(line, List::default()).is_some()
+}
+
+/// A line without its line end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    pub(crate) start: usize,
+    pub(crate) text: &'a str,
+    pub(crate) next: usize,
+}
+
+impl Line<'_> {
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+}
+
+/// The lines of `source`. LF, CRLF and a lone CR end a line; a BOM is skipped.
+pub(crate) fn lines(source: &str) -> impl Iterator<Item = Line<'_>> {
+    let bytes = source.as_bytes();
+    let mut at = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    std::iter::from_fn(move || {
+        if at >= bytes.len() {
+            return None;
+        }
+        let start = at;
+        let end = memchr::memchr2(b'\n', b'\r', &bytes[start..]).map_or(bytes.len(), |i| start + i);
+        at = match bytes.get(end..) {
+            Some([b'\r', b'\n', ..]) => end + 2,
+            Some([_, ..]) => end + 1,
+            _ => end,
+        };
+        Some(Line { start, text: &source[start..end], next: at })
+    })
+}
+
+/// The most frequent line end; LF by default.
+pub(crate) fn line_end(source: &str) -> &'static str {
+    let (mut lf, mut crlf, mut cr) = (0_usize, 0_usize, 0_usize);
+    for line in lines(source) {
+        match &source[line.end()..line.next] {
+            "\n" => lf += 1,
+            "\r\n" => crlf += 1,
+            "\r" => cr += 1,
+            _ => {}
+        }
+    }
+    if crlf > lf && crlf >= cr {
+        "\r\n"
+    } else if cr > lf {
+        "\r"
+    } else {
+        "\n"
+    }
+}
+
+/// The numbers of the lines at rising offsets, counted from 1.
+pub(crate) fn line_numbers(
+    source: &str,
+    offsets: impl Iterator<Item = usize>,
+) -> impl Iterator<Item = usize> {
+    let mut lines = lines(source).zip(1..).peekable();
+    offsets.map(move |offset| {
+        while lines.next_if(|(line, _)| line.next <= offset).is_some() {}
+        lines.peek().map_or(1, |(_, number)| *number)
+    })
+}
+
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.bytes().all(|b| b == b' ' || b == b'\t')
+}
+
+/// Up to three spaces may stand before a block's first character.
+pub(crate) fn strip_indent(text: &str) -> Option<&str> {
+    let stripped = text.trim_start_matches(' ');
+    (text.len() - stripped.len() <= 3 && !stripped.starts_with('\t')).then_some(stripped)
+}
+
+/// Width of a list item's marker with the space after it.
+pub(crate) fn list_item(text: &str) -> Option<usize> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let mark = match (digits, text.as_bytes().get(digits)?) {
+        (0, b'-' | b'*' | b'+') => 1,
+        (1..=9, b'.' | b')') => digits + 1,
+        _ => return None,
+    };
+    let rest = &text[mark..];
+    let space = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    match (rest.is_empty(), space) {
+        (true, _) => Some(mark),
+        (_, 0) => None,
+        (_, 1..=4) => Some(mark + space),
+        _ => Some(mark + 1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::lines::line_end;
     use super::*;
 
     fn check(source: &str, expected: &[&str]) {

@@ -1,17 +1,13 @@
-//! Requirement sections in markdown (S1): read losslessly, edited by splicing.
+//! Requirement sections in markdown: parsed losslessly, edited by splicing.
 //!
-//! A [`Section`] borrows the file's text and knows where its requirements stand. Every edit copies
-//! the rest byte for byte: headings, prose, comments, line ends, BOM, the missing last newline.
+//! Every edit copies the rest byte for byte: headings, prose, comments, line ends, BOM, the missing
+//! last newline.
 
-pub(crate) mod escape;
 pub mod index;
 pub mod instructions;
-pub mod key;
-pub(crate) mod lines;
-pub(crate) mod markdown;
+mod markdown;
 pub mod set;
-pub(crate) mod verbatim;
-pub mod wrap;
+pub mod text;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -20,7 +16,9 @@ use std::ops::Range;
 use index::Index;
 use markdown::{Mark, Outline};
 
-/// The longest text of a requirement, in characters (S1 P.1).
+use crate::diagnostic::Diagnostic;
+
+/// Maximum length of a requirement's text, in characters.
 pub const MAX_TEXT: usize = 10_000;
 
 /// The first heading of a file.
@@ -28,17 +26,14 @@ pub fn title(source: &str) -> Option<&str> {
     markdown::title(source)
 }
 
-/// The most requirements of a section.
 pub const MAX_REQUIREMENTS: usize = 50_000;
 
-/// What G.3.4 answers for a section that is not there.
+/// The response for a missing section, as specified.
 pub const NO_REQUIREMENTS: &str = "No requirements in this section.";
-/// What D.3.1 answers.
 pub const SECTION_NOT_FOUND: &str = "Section not found.";
-/// What D.3.2 answers.
 pub const REQUIREMENT_NOT_FOUND: &str = "Requirement not found.";
 
-/// A section file, taken apart where requirements begin and end.
+/// A parsed section file.
 #[derive(Debug)]
 pub struct Section<'a> {
     source: &'a str,
@@ -49,33 +44,25 @@ pub struct Section<'a> {
 /// One numbered clause of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement<'a> {
-    /// As the file spells it.
+    /// In the file's spelling.
     pub index: &'a str,
-    /// From the marker to the end of the last line that is not blank.
+    /// From the marker to the end of the last non-blank line.
     block: Range<usize>,
 }
 
 /// The outcome of [`Section::delete`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deleted {
-    /// The file as it shall be; `None` when nothing is left in it (S1 D.3.4).
+    /// The new text of the file; `None` if nothing is left.
     pub body: Option<String>,
     pub index: String,
-    /// The requirement as it stood, marker included (S1 D.3.3).
+    /// The requirement as it was stored, with its marker.
     pub requirement: String,
     pub text: String,
 }
 
-/// A place in a section file that a person should look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Counted from 1.
-    pub line: usize,
-    pub message: String,
-}
-
 impl<'a> Section<'a> {
-    /// Takes a file's text apart. A file that is not there yet reads as an empty one.
+    /// Parses a file's text; a missing file is empty.
     pub fn of(source: &'a str) -> Self {
         let outline = markdown::outline(source);
         let mut requirements = Vec::new();
@@ -95,37 +82,36 @@ impl<'a> Section<'a> {
         &self.requirements
     }
 
-    /// The requirement of this index, by value; of two equal ones the first.
+    /// The first requirement with this index, compared by value.
     pub fn find(&self, index: &str) -> Option<&Requirement<'a>> {
         self.requirements.iter().find(|r| index::compare(r.index, index) == Ordering::Equal)
     }
 
-    /// A requirement as it stands in the file, marker included.
+    /// A requirement as stored, with its marker.
     pub fn stored(&self, requirement: &Requirement<'_>) -> &'a str {
         &self.source[requirement.block.clone()]
     }
 
-    /// A requirement's text without marker and escapes, its lines ended by LF.
+    /// A requirement's text without marker and escapes, with LF line ends.
     pub fn text(&self, requirement: &Requirement<'_>) -> String {
         let stored = self.stored(requirement);
         let behind_marker = &stored[requirement.index.len() + "**.**".len()..];
         let text = behind_marker.replace("\r\n", "\n").replace('\r', "\n");
-        let own_line = text.split('\n').next().is_some_and(lines::is_blank);
-        escape::unescape(text.trim_matches(WHITE_SPACE), own_line)
+        let own_line = text.split('\n').next().is_some_and(markdown::is_blank);
+        text::unescape(text.trim_matches(WHITE_SPACE), own_line)
     }
 
-    /// Takes the requirement of `index` out, with the blank lines that set it apart; `None` when
-    /// there is none. Delete never renumbers.
+    /// Deletes a requirement and the blank lines around it; `None` if there is no such index. Never
+    /// renumbers.
     pub fn delete(&self, index: &Index) -> Option<Deleted> {
         let requirement = self.find(index.as_str())?;
         let block = requirement.block.clone();
         let marks = self.outline.marks.iter().map(Mark::start);
         let next = marks.filter(|start| *start > block.start).min();
         let before = content_end(self.source, 0..block.start);
-        // Of the gaps around it the smaller one goes, so that its neighbours stay as far apart as
-        // they were: a lost blank line could make one paragraph of two.
+        // The smaller of the gaps around it goes, so that its neighbours stay separate paragraphs.
         let is_first = self.source[..before].trim_start_matches('\u{feff}').is_empty();
-        let height = |gap: Range<usize>| lines::lines(&self.source[gap]).count();
+        let height = |gap: Range<usize>| markdown::lines(&self.source[gap]).count();
         let cut = match next {
             Some(next) if is_first || height(block.end..next) <= height(before..block.start) => {
                 block.start..next
@@ -135,10 +121,9 @@ impl<'a> Section<'a> {
         let mut body = splice(self.source, vec![(cut.clone(), String::new())]);
         let position = self.requirements.iter().position(|r| r == requirement);
         if !Section::of(&body).keeps(self, None, position) {
-            // A heading that only its distance made one needs a blank line instead. Behind a lone
-            // CR an LF would make no line of its own.
+            // A following heading needs a blank line. After a lone CR, an LF would not make one.
             let lone = self.source[..cut.start].ends_with('\r');
-            let gap = if lone { "\r" } else { lines::line_end(self.source) };
+            let gap = if lone { "\r" } else { markdown::line_end(self.source) };
             body = splice(self.source, vec![(cut, gap.to_owned())]);
         }
         Some(Deleted {
@@ -150,13 +135,13 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Does this edited section still have everything that `before` had: the same headings and odd
-    /// markers, and the same texts, save at the positions that were meant to change?
+    /// True if this edited section has the same headings, invalid markers and texts as `before`,
+    /// except at the two positions.
     fn keeps(&self, before: &Section<'_>, here: Option<usize>, there: Option<usize>) -> bool {
         self.others().eq(before.others()) && self.texts_but(here).eq(before.texts_but(there))
     }
 
-    /// The headings, and the markers that begin no requirement.
+    /// The headings and invalid markers.
     fn others(&self) -> impl Iterator<Item = &str> {
         self.outline.marks.iter().filter_map(|mark| match *mark {
             Mark::Heading { title, .. } => Some(title),
@@ -164,15 +149,15 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// What stands behind the markers, save the one at `position`.
+    /// The stored texts, except the one at `position`.
     fn texts_but(&self, position: Option<usize>) -> impl Iterator<Item = &str> {
         let others = self.requirements.iter().enumerate();
         let others = others.filter(move |(at, _)| Some(*at) != position);
         others.map(|(_, r)| &self.source[r.block.start + "**".len() + r.index.len()..r.block.end])
     }
 
-    /// What a person should mend: markers that are no index, a broken order, an open fence.
-    pub fn findings(&self) -> Vec<Finding> {
+    /// Invalid markers, a wrong order, an unclosed fence.
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         let mut last: HashMap<Option<&str>, &str> = HashMap::new();
         for mark in &self.outline.marks {
@@ -190,36 +175,31 @@ impl<'a> Section<'a> {
                 }
             }
         }
-        let fence = self.outline.open.map(|start| {
-            (
-                start,
-                "this code fence or comment is never closed; it hides everything below it"
-                    .to_owned(),
-            )
-        });
-        // Nothing is recognised behind an open fence, so it comes last.
-        found.extend(fence);
-        let offsets = found.iter().map(|(start, _)| *start);
-        let numbers = lines::line_numbers(self.source, offsets);
-        let messages = found.iter().map(|(_, message)| message.clone());
-        numbers.zip(messages).map(|(line, message)| Finding { line, message }).collect()
+        // Nothing is parsed after an unclosed fence, so it is the last.
+        if let Some(start) = self.outline.open {
+            let message = "this code fence or comment is never closed; it hides all text below it";
+            found.push((start, message.to_owned()));
+        }
+        let starts: Vec<usize> = found.iter().map(|(start, _)| *start).collect();
+        let numbers = markdown::line_numbers(self.source, starts.into_iter());
+        numbers.zip(found).map(|(line, (_, message))| Diagnostic::new(line, message)).collect()
     }
 }
 
 fn not_an_index(token: &str) -> String {
     format!(
-        "`**{token}.**` is no valid index (1 to 10 characters: letters, digits, '_' and '-' in \
-         segments separated by dots), so it is no requirement"
+        "`**{token}.**` is not a valid index (1 to 10 characters: letters, digits, '_' and '-' in \
+         segments separated by dots), so it is not a requirement"
     )
 }
 
 fn out_of_order(index: &str, above: &str) -> String {
-    format!("index {index} stands after {above}; the next set in this section renumbers it")
+    format!("index {index} comes after {above}; the next set in this section renumbers it")
 }
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// The end of the last line in `range` that is not blank, without its line end.
+/// End of the last non-blank line in `range`, without its line end.
 fn content_end(source: &str, range: Range<usize>) -> usize {
     let content = source[range.clone()].trim_end_matches(WHITE_SPACE);
     let end = range.start + content.len();

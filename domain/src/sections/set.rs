@@ -1,4 +1,4 @@
-//! Setting a requirement: in place or inserted, wrapped, escaped, and the order mended.
+//! Sets a requirement: replaces or inserts it, wraps, escapes, and repairs the order.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::index::{self, Index};
-use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, content_end, escape, lines, splice, wrap};
+use super::text::{begins_with_fence, escape, long_lines, wrap};
+use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, content_end, markdown, splice};
 use crate::document::MAX_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 
-/// An index that had to change so that the order holds (S1 S.3.4).
+/// An index that changed to repair the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Renumbered {
     pub from: String,
@@ -20,21 +21,21 @@ pub struct Renumbered {
 /// The outcome of [`Section::set`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
-    /// The whole file as it shall be.
+    /// The new text of the file.
     pub body: String,
-    /// The requirement's index as it now stands.
+    /// The requirement's new index.
     pub index: String,
-    /// The requirement as it now stands in the file, marker included (S1 S.3.6).
+    /// The requirement as stored, with its marker.
     pub requirement: String,
-    /// Its text, wrapped, without the escapes that the file needs.
+    /// The wrapped text without escapes.
     pub text: String,
     pub renumbered: Vec<Renumbered>,
     pub warnings: Vec<String>,
 }
 
 impl Section<'_> {
-    /// Replaces the text of `index`, or inserts it where the order wants it (S1 S.3.2, S.3.3),
-    /// wraps it to `columns` (0 = off) and mends the order of the section (S1 S.3.4).
+    /// Replaces or inserts a requirement, wraps it to `columns` (0 = off) and repairs the order of
+    /// the section.
     pub fn set(&self, index: &Index, text: &str, columns: usize) -> Result<Set> {
         let found = self
             .requirements
@@ -48,11 +49,11 @@ impl Section<'_> {
         let indices = renumbered(&before)?;
 
         let written = Written::new(&indices[position], text, columns);
-        let end = lines::line_end(self.source);
-        let stands = found.map(|at| &self.requirements[at]).filter(|requirement| {
+        let end = markdown::line_end(self.source);
+        let unchanged = found.map(|at| &self.requirements[at]).filter(|requirement| {
             before[position] == indices[position] && self.text(requirement) == written.text
         });
-        let block = match stands {
+        let block = match unchanged {
             Some(requirement) => self.stored(requirement).to_owned(),
             None => written.block.replace('\n', end),
         };
@@ -75,8 +76,8 @@ impl Section<'_> {
         })
     }
 
-    /// The edits that give other requirements their new indices. `place` is where the one that is
-    /// set was found, else where it is to be inserted.
+    /// The edits of the other requirements' indices. `place` is the position of the one that is
+    /// set: found, or to be inserted.
     fn renumbering(
         &self,
         before: &[&str],
@@ -95,8 +96,8 @@ impl Section<'_> {
         edits
     }
 
-    /// Where a new index goes: behind the greatest smaller one of its group, before the group's
-    /// first when there is none; a new group last, save the numbers, which come first.
+    /// The position of a new index: after the greatest smaller one of its group, else before the
+    /// group's first. A new group comes last, but numbers come first.
     fn insert_position(&self, index: &str) -> usize {
         let group = index::group(index);
         let members =
@@ -111,7 +112,7 @@ impl Section<'_> {
         }
     }
 
-    /// The edit that inserts `block` at `position`, apart from its neighbours by a blank line.
+    /// The edit that inserts `block` at `position`, with blank lines around it.
     fn insertion(
         &self,
         position: usize,
@@ -141,7 +142,7 @@ impl Section<'_> {
         let apart = if is_start { String::new() } else { end.repeat(2) };
         let rest = &self.source[at..];
         let gap = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
-        let ends = lines::lines(&rest[..gap]).count();
+        let ends = markdown::lines(&rest[..gap]).count();
         let trail = match (rest.len() == gap, ends) {
             (true, 0) if is_start => end.to_owned(),
             (true, _) => String::new(),
@@ -150,9 +151,8 @@ impl Section<'_> {
         (at..at, format!("{apart}{block}{trail}"))
     }
 
-    /// The edited file, read again: it must hold the requirements that were meant with their
-    /// texts, and every heading that was there. Where a paragraph would swallow what follows, a
-    /// blank line helps.
+    /// The edited file, parsed again: it has the expected requirements, texts and headings. A blank
+    /// line is added if a paragraph would absorb the next line.
     fn edited(
         &self,
         mut edits: Vec<(Range<usize>, String)>,
@@ -178,7 +178,7 @@ impl Section<'_> {
         let way_out = match self.outline.open {
             Some(at) => format!(
                 "line {} opens a code fence or a comment that is never closed; close it first",
-                lines::line_numbers(self.source, [at].into_iter()).next().unwrap_or(1)
+                markdown::line_numbers(self.source, [at].into_iter()).next().unwrap_or(1)
             ),
             None => "its markdown hides the requirement; look at the file around it".to_owned(),
         };
@@ -192,7 +192,6 @@ impl Section<'_> {
     }
 }
 
-/// What could not be read again is not written.
 fn check_size(requirements: usize, bytes: usize) -> Result<()> {
     let (most, what) = if requirements > MAX_REQUIREMENTS {
         (MAX_REQUIREMENTS, "requirements")
@@ -208,7 +207,7 @@ fn check_size(requirements: usize, bytes: usize) -> Result<()> {
     Err(Error::new(ErrorKind::Refused, message).field("section"))
 }
 
-/// A requirement's block as it is to be written.
+/// A requirement's block for the file.
 struct Written {
     block: String,
     text: String,
@@ -220,11 +219,11 @@ impl Written {
         let marker = format!("**{index}.**");
         let given = text.replace("\r\n", "\n").replace('\r', "\n");
         let given = given.trim_matches(WHITE_SPACE);
-        let own_line = escape::begins_with_fence(given);
+        let own_line = begins_with_fence(given);
         let taken = if own_line { 0 } else { marker.len() + 1 };
-        let text = wrap::wrap(given, taken, columns);
+        let text = wrap(given, taken, columns);
         let mut warnings = Vec::new();
-        for (line, length) in wrap::long_lines(&text, taken, columns) {
+        for (line, length) in long_lines(&text, taken, columns) {
             warnings.push(format!(
                 "R.2: line {line} of the text is {length} characters long and could not be wrapped \
                  at {columns}"
@@ -236,7 +235,7 @@ impl Written {
             warnings.push(warning.to_owned());
         }
         let between = if own_line { "\n\n" } else { " " };
-        let block = format!("{marker}{between}{}", escape::escape(&text, own_line));
+        let block = format!("{marker}{between}{}", escape(&text, own_line));
         Self { block, text, warnings }
     }
 }
@@ -248,8 +247,8 @@ fn is_mostly_not_latin(text: &str) -> bool {
     other.len() > latin.len()
 }
 
-/// The indices with each that does not rise within its group replaced by the next one after its
-/// predecessor. A group never changes by that.
+/// The indices, with each that does not rise within its group replaced by the next one after its
+/// predecessor in the same group.
 fn renumbered<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
     let mut last: HashMap<Option<&str>, usize> = HashMap::new();
     let mut indices: Vec<Cow<'a, str>> = Vec::with_capacity(before.len());
@@ -265,7 +264,7 @@ fn renumbered<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
                 "The indices of this section are out of order at {index}, and no index of at most \
                  {} characters is left after {above}; renumber the section by hand. Nothing was \
                  changed.",
-                index::MAX
+                index::MAX_INDEX
             );
             Error::new(ErrorKind::Refused, message).reference(*index)
         })?;

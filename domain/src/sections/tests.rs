@@ -11,7 +11,7 @@ fn index(text: &str) -> Index {
 }
 
 fn set(source: &str, at: &str, text: &str) -> Set {
-    Section::of(source).set(&index(at), text, wrap::COLUMNS).unwrap()
+    Section::of(source).set(&index(at), text, text::COLUMNS).unwrap()
 }
 
 #[track_caller]
@@ -133,33 +133,6 @@ fn delete_takes_only_the_requirement_and_the_file_when_nothing_is_left() {
     check_delete(between, "1", Some("prose\n\nTitle\n---\n"));
 }
 
-// S1: D.3.3
-#[test]
-fn delete_answers_with_the_requirement_as_it_stood() {
-    let deleted = Section::of("**1.** a\r\n\\**2.** b\r\n").delete(&index("1")).unwrap();
-    assert_eq!(deleted.requirement, "**1.** a\r\n\\**2.** b");
-    assert_eq!(deleted.text, "a\n**2.** b");
-}
-
-// S1: C.2; catalogue 26
-#[test]
-fn a_forged_marker_stays_text_and_comes_back_as_it_was_given() {
-    let forged = "Real.\n\n**9.** forged\n# heading\n---\n```\nopen";
-    let set = set("**1.** a\n\n**2.** b\n", "1", forged);
-    let section = Section::of(&set.body);
-    assert_eq!(section.requirements().iter().map(|r| r.index).collect::<Vec<_>>(), ["1", "2"]);
-    assert_eq!(set.text, forged);
-    assert_eq!(section.text(section.find("1").unwrap()), forged);
-}
-
-#[test]
-fn a_text_that_begins_with_a_fence_gets_a_line_of_its_own() {
-    let set = set("", "1", "```rust\n**9.** x\n```\ntext");
-    assert_eq!(set.body, "**1.**\n\n```rust\n**9.** x\n```\ntext\n");
-    let section = Section::of(&set.body);
-    assert_eq!(section.text(section.find("1").unwrap()), set.text);
-}
-
 // S1: S.3.2, D.3.3
 #[test]
 fn a_fence_in_a_list_or_comment_hides_no_requirement_below_it() {
@@ -186,19 +159,11 @@ fn a_section_that_could_not_be_read_again_is_not_written() {
     }
 }
 
-// S1: R.1, R.2
 #[test]
-fn texts_against_the_policies_are_stored_with_a_warning() {
-    assert!(set("", "1", "Требование на русском").warnings[0].starts_with("R.1"));
-    assert!(set("", "1", &"x".repeat(200)).warnings[0].starts_with("R.2: line 1"));
-    assert_eq!(set("", "1", "Plain English with a Ж.").warnings, [""; 0]);
-}
-
-#[test]
-fn findings_name_line_and_reason() {
+fn diagnostics_name_line_and_reason() {
     let section = Section::of("# A\n**12345678901.** x\n\n**2.** b\n**2.** c\n~~~\n");
-    let lines: Vec<_> = section.findings().iter().map(|f| f.line).collect();
-    assert_eq!(lines, [2, 5, 6]);
+    let lines: Vec<_> = section.diagnostics().iter().map(|f| f.line).collect();
+    assert_eq!(lines, [Some(2), Some(5), Some(6)]);
 }
 
 // S1: S.3.3, D.3.5
@@ -211,7 +176,7 @@ fn the_specification_itself_is_read_as_its_authors_meant_it() {
     };
     let section = Section::of(&source);
     assert_eq!(section.requirements().len(), 39);
-    assert_eq!(section.findings(), []);
+    assert_eq!(section.diagnostics(), []);
     let set = set(&source, "G.3.5", "New.");
     let new = "\n\n**G.3.5.** New.";
     let at = source.find("\n\n## reqlix_set_requirements").unwrap();

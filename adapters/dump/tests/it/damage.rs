@@ -155,7 +155,7 @@ async fn each_fault_is_named() {
 #[tokio::test]
 async fn each_fault_of_users_tokens_and_rows_is_named() {
     for (old, new, told) in [
-        ("{\"user\":\"ada\"", "{\"user\":\"a b\"", "line 16: \"a b\" is no user name"),
+        ("{\"user\":\"ada\"", "{\"user\":\"a b\"", "line 16: \"a b\" is not a user name"),
         ("{\"user\":\"ada\"", "{\"user\":\"bob\"", "line 17: user Bob is there twice"),
         ("{\"user\":\"ada\"", "{\"user\":\"zoe\"", "line 17: user Bob is out of order"),
         ("\"commenter\"", "\"Commenter\"", "line 17: unknown role \"Commenter\""),
@@ -163,7 +163,7 @@ async fn each_fault_of_users_tokens_and_rows_is_named() {
         ("{\"token\":\"ZZZZ", "{\"token\":\"ZZ", "line 18: the id of a token is 12 letters"),
         ("ZZZZZZZZZZZZ", "aaaaaaaaaaaa", "line 19: token aaaaaaaaaaaa is there twice"),
         ("ZZZZZZZZZZZZ", "zzzzzzzzzzzz", "line 19: token aaaaaaaaaaaa is out of order"),
-        ("\"user\":\"BOB\"", "\"user\":\"\"", "line 18: \"\" is no user name"),
+        ("\"user\":\"BOB\"", "\"user\":\"\"", "line 18: \"\" is not a user name"),
         ("\"digest\":\"", "\"digest\":\"x", "line 18: a digest is 64 hexadecimal digits"),
         ("\"scope\":\"read\"", "\"scope\":\"all\"", "line 18: unknown scope \"all\""),
         ("[\"an-Other_1\"", "[\"/etc\"", "line 18: a project's key has 1 to 64 letters"),
@@ -186,10 +186,10 @@ async fn what_leads_elsewhere_is_refused_by_its_line() {
     let long = format!("\"place\":\"{}\"", "x".repeat(3_000_000));
     let kind = format!("\"kind\":\"{}\"", "x".repeat(3_000_000));
     for (old, new, told) in [
-        ("decisions/deep/dec-1d2c8f", "../../evil", "line 9: \"../../evil\" is no name"),
-        ("decisions/deep/dec-1d2c8f", "/etc/passwd", "line 9: \"/etc/passwd\" is no name"),
+        ("decisions/deep/dec-1d2c8f", "../../evil", "line 9: \"../../evil\" is not a valid name"),
+        ("decisions/deep/dec-1d2c8f", "/etc/passwd", "line 9: \"/etc/passwd\" is not a valid name"),
         ("decisions/deep/dec-1d2c8f", "a\\u0000", "line 9: \"a\\0\" has a control character"),
-        ("\"empty\"", "\"a/../../b\"", "line 4: \"a/../../b\" is no section key"),
+        ("\"empty\"", "\"a/../../b\"", "line 4: \"a/../../b\" is not a section key"),
         ("\"AGENTS\"", "\"other\"", "line 3: a document of this kind is called \"AGENTS\""),
         ("\"config\"", "\"x/config\"", "line 8: a document of this kind is called \"config\""),
         ("\"default\"", "\"\"", "line 3: a project's key has 1 to 64 letters"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::sections::key::SectionKey;
+use reqlore_domain::sections::index::SectionKey;
 
 use super::{Place, Root, create, is_not_there};
 use crate::error::{failed, refused};

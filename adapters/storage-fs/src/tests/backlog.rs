@@ -149,7 +149,7 @@ async fn every_visible_file_of_a_folder_is_listed_and_told_what_is_wrong_with_it
     let store = project.store();
     let found = heads(&store, REQ).await;
     let told = |head: &Arc<DocumentMeta>| {
-        let fault = head.fault.as_ref().map_or("", |fault| fault.reason.as_str());
+        let fault = head.fault.as_ref().map_or("", |fault| fault.message.as_str());
         (head.id.name.clone(), fault.to_owned())
     };
     let told: Vec<(String, String)> = found.iter().map(told).collect();

@@ -43,14 +43,16 @@ proptest! {
             Err(faults) => {
                 prop_assert!(!faults.is_empty());
                 let lines = text.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).count();
-                for fault in faults {
-                    prop_assert!(fault.line >= 1 && fault.line <= lines + 1, "{} of {}", fault, lines);
-                    prop_assert!(fault.column >= 1 && !fault.message.is_empty());
+                for error in faults {
+                    let line = error.line.unwrap();
+                    prop_assert!(line >= 1 && line <= lines + 1, "{:?} of {}", error, lines);
+                    prop_assert!(error.column.unwrap() >= 1 && !error.message.is_empty());
                 }
             }
         }
     }
 
+    // S3: REQ-1.5, REQ-6.1, REQ-6.5
     #[test]
     fn no_keyword_loses_a_letter(keywords in words(), generalized in words()) {
         let docset = read("docsets: {a: {template: '<{keywords}|{generalized_keywords}|{docset}>'}}");

@@ -1,7 +1,6 @@
 //! Any sequence of set and delete on any markdown: every byte that was not asked for stays.
 
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseResult;
 
 use super::*;
 
@@ -59,8 +58,8 @@ fn untouched(source: &str, but: Option<usize>) -> (Vec<String>, Vec<String>) {
         at = requirement.block.end;
     }
     rest.push_str(&source[at..]);
-    let prose = lines::lines(&rest).map(|l| l.text.to_owned());
-    let prose = prose.filter(|l| !lines::is_blank(l)).collect();
+    let prose = markdown::lines(&rest).map(|l| l.text.to_owned());
+    let prose = prose.filter(|l| !markdown::is_blank(l)).collect();
     let texts = section.requirements().iter().enumerate().filter(|(at, _)| Some(*at) != but);
     let behind = |r: &Requirement<'_>| section.stored(r)[r.index.len() + 5..].to_owned();
     (prose, texts.map(|(_, r)| behind(r)).collect())
@@ -87,7 +86,7 @@ fn words(text: &str) -> Vec<&str> {
 /// Sets, and holds the outcome against everything that is promised of it.
 fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseError> {
     let section = Section::of(source);
-    let Ok(set) = section.set(&index(at), text, wrap::COLUMNS) else {
+    let Ok(set) = section.set(&index(at), text, text::COLUMNS) else {
         prop_assert!(section.outline.open.is_some());
         return Ok(source.to_owned());
     };
@@ -106,7 +105,7 @@ fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseErr
         let claimed = claimed.start.min(source.len())..claimed.end.min(source.len());
         prop_assert!(differs_within(source, &set.body, claimed), "{:?}", set.body);
     }
-    let again = edited.set(&index(&set.index), &set.text, wrap::COLUMNS).unwrap();
+    let again = edited.set(&index(&set.index), &set.text, text::COLUMNS).unwrap();
     prop_assert_eq!(&again.body, &set.body, "setting the same again changes nothing");
     Ok(set.body)
 }
@@ -148,41 +147,18 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     proptest::collection::vec(prop_oneof![2 => set, 1 => delete], 1..8)
 }
 
-fn play(mut source: String, edits: Vec<Edit>) -> TestCaseResult {
-    for edit in edits {
-        source = match edit {
-            Edit::Set(at, text) => checked_set(&source, &at, &text)?,
-            Edit::Delete(pick) => checked_delete(&source, pick)?,
-        };
-    }
-    Ok(())
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
 
-    // S1: S.3.2, S.3.3, S.3.6, R.2
-    #[test]
-    fn any_set_keeps_every_other_byte_and_its_text_comes_back(
-        source in markdown(),
-        at in any_index(),
-        text in requirement_text(),
-    ) {
-        checked_set(&source, &at, &text)?;
-    }
-
-    // S1: D.3.3, D.3.4
-    #[test]
-    fn any_delete_keeps_every_other_byte(
-        source in markdown(),
-        pick in any::<prop::sample::Index>(),
-    ) {
-        checked_delete(&source, pick)?;
-    }
-
-    // S1: S.3.4, D.3.3
+    // S1: S.3.2, S.3.3, S.3.4, S.3.6, R.2, D.3.3, D.3.4
     #[test]
     fn any_sequence_of_edits_keeps_every_other_byte(source in markdown(), edits in edits()) {
-        play(source, edits)?;
+        let mut source = source;
+        for edit in edits {
+            source = match edit {
+                Edit::Set(at, text) => checked_set(&source, &at, &text)?,
+                Edit::Delete(pick) => checked_delete(&source, pick)?,
+            };
+        }
     }
 }

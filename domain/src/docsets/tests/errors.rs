@@ -1,19 +1,17 @@
-//! Configurations that can't be used: each fault names file, line and column, and a way out.
+//! Invalid configurations: each diagnostic names file, line, column and the way out.
 
 use std::fmt::Write as _;
 
-use super::super::{Configuration, MAX_BYTES};
+use super::super::{Configuration, MAX_BYTES, located};
 use super::FOLDER;
 
-/// The faults, a line each.
-fn faults(text: &str) -> Vec<String> {
-    let faults = Configuration::read(text, FOLDER).expect_err(text);
-    faults.iter().map(ToString::to_string).collect()
+fn errors(text: &str) -> Vec<String> {
+    Configuration::read(text, FOLDER).expect_err(text).iter().map(located).collect()
 }
 
 #[track_caller]
 fn check(text: &str, place: &str, says: &str) {
-    let found = faults(text);
+    let found = errors(text);
     let start = format!(".knowledge/config.yaml:{place}: ");
     let fits = found[0].starts_with(&start) && found[0].contains(says);
     assert!(fits, "{found:?}\n{}", text.chars().take(300).collect::<String>());
@@ -21,16 +19,20 @@ fn check(text: &str, place: &str, says: &str) {
 
 // S3: REQ-4.1, REQ-4.2; catalogue 67
 #[test]
-fn yaml_that_cannot_be_read_is_an_error_with_its_line() {
+fn invalid_yaml_is_reported_with_its_place() {
     for (text, place, says) in [
-        ("docsets:\n  react: {version: 1}\n  react: {version: 2}\n", "3:3", "a second time"),
-        ("x: 1\nx: 2\ndocsets:\n", "2:1", "\"x\" stands here a second time"),
-        ("docsets:\n  a: {version: 1, version: 2}\n", "2:19", "a second time"),
+        (
+            "docsets:\n  react: {version: 1}\n  react: {version: 2}\n",
+            "3:3",
+            "is duplicated; keep one",
+        ),
+        ("x: 1\nx: 2\ndocsets:\n", "2:1", "\"x\" is duplicated"),
+        ("docsets:\n  a: {version: 1, version: 2}\n", "2:19", "is duplicated; keep one"),
         ("docsets:\n\treact: {}\n", "2:2", "tabs"),
-        ("docsets:\n  react: *nope\n", "2:10", "names an anchor that is not there"),
-        ("docsets:\n  react: !!python/object:os.system {}\n", "2:36", "nothing is included or run"),
-        ("docsets: !include /etc/passwd\n", "1:19", "nothing is included"),
-        ("docsets:\n  a: {version: !include /etc/passwd}\n", "2:25", "nothing is included"),
+        ("docsets:\n  react: *nope\n", "2:10", "this alias has no anchor"),
+        ("docsets:\n  react: !!python/object:os.system {}\n", "2:36", "is not supported"),
+        ("docsets: !include /etc/passwd\n", "1:19", "is not supported"),
+        ("docsets:\n  a: {version: !include /etc/passwd}\n", "2:25", "is not supported"),
         ("docsets: {}\n---\ndocsets: {}\n", "2:1", "a second YAML document"),
         ("\u{feff}docsets:\r\n  a:\r\n    version: [1]\r\n", "3:14", "a text is expected here"),
         ("docsets:\n  a: {version: 'x\n", "2:16", "unclosed quote"),
@@ -67,20 +69,24 @@ fn a_missing_section_is_an_error_that_shows_a_minimal_configuration() {
 
 // S3: REQ-7.1, REQ-7.5; catalogue 44
 #[test]
-fn names_versions_and_paths_that_lead_elsewhere_are_refused_with_their_line() {
+fn names_versions_and_paths_that_lead_elsewhere_are_reported() {
     for name in
         ["../x", "a/b", "a\\b", ".hidden", "-rf", "_a", "a b", "a'b", "50%", "ä", "", "a\u{a0}"]
     {
         let quoted = name.replace('\'', "''");
-        check(&format!("docsets:\n  '{quoted}': {{}}\n"), "2:3", "is no name of a docset");
-        check(&format!("docsets:\n  - name: '{quoted}'\n"), "2:11", "is no name of a docset");
-        check(&format!("docsets:\n  a: {{aliases: [b, '{quoted}']}}\n"), "2:20", "is no name");
+        check(&format!("docsets:\n  '{quoted}': {{}}\n"), "2:3", "is not a docset name");
+        check(&format!("docsets:\n  - name: '{quoted}'\n"), "2:11", "is not a docset name");
+        check(
+            &format!("docsets:\n  a: {{aliases: [b, '{quoted}']}}\n"),
+            "2:20",
+            "is not a docset name",
+        );
     }
-    check("docsets:\n  \"a\\nb\": {}\n", "2:3", "is no name");
+    check("docsets:\n  \"a\\nb\": {}\n", "2:3", "is not a docset name");
     check(&format!("docsets:\n  {}: {{}}\n", "x".repeat(65)), "2:3", "has 1 to 64");
     assert!(Configuration::read(&format!("docsets: {{{}: }}", "x".repeat(64)), FOLDER).is_ok());
     for version in ["..", "1..2", "1/2", "1 2", "1\\2", "", "1%"] {
-        check(&format!("docsets:\n  a:\n    version: '{version}'\n"), "3:14", "is no version");
+        check(&format!("docsets:\n  a:\n    version: '{version}'\n"), "3:14", "is not a version");
     }
     for (path, says) in [("", "1 to 1000"), ("~/docs", "not expanded"), ("a\tb", "control")] {
         check(&format!("docs_root: \"{path}\"\ndocsets:\n"), "1:12", says);
@@ -88,30 +94,30 @@ fn names_versions_and_paths_that_lead_elsewhere_are_refused_with_their_line() {
 }
 
 #[test]
-fn names_and_aliases_are_unique_together_whatever_their_case() {
+fn names_and_aliases_are_unique_together_in_any_case() {
     check(
         "docsets:\n  a: {}\n  b:\n    aliases: [a]\n",
         "4:15",
-        "\"a\" is taken: \"a\" stands on line 2",
+        "\"a\" is taken by \"a\" on line 2",
     );
     check("docsets:\n  a: {aliases: [x]}\n  b: {aliases: [x]}\n", "3:17", "is taken");
     check("docsets:\n  a: {}\n  A: {}\n", "3:3", "rename one");
     check("docsets: [{name: a}, {name: a}]\n", "1:29", "is taken");
     check("docsets: {a: {aliases: [a]}}\n", "1:25", "is taken");
     let same = Configuration::read("docsets: {react: {aliases: [React, REACT]}}", FOLDER);
-    assert!(same.is_ok(), "one docset may have both: nobody is mistaken");
+    assert!(same.is_ok(), "one docset may have both");
 }
 
 // S3: REQ-7.5
 #[test]
-fn all_faults_are_told_at_once_in_the_order_of_the_lines() {
+fn all_errors_are_reported_in_line_order() {
     let text = "template: ''\ndocsets:\n  a: {version: 1/2, template: ' '}\n  b: {local_path: /etc}\n  a b:\n";
-    let found = faults(text);
+    let found = errors(text);
     let places: Vec<&str> = found.iter().map(|fault| &fault[23..27]).collect();
     assert_eq!(places, ["1:11", "3:16", "3:31", "4:19", "5:3:"], "{found:?}");
 }
 
-// Catalogue 67: the parser gives up by counting, so no clock is needed to see it
+// Catalogue 67: the parser counts, so the test needs no clock
 #[test]
 fn bombs_end_at_a_budget() {
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
@@ -120,7 +126,7 @@ fn bombs_end_at_a_budget() {
         writeln!(bomb, "a{level}: &a{level} [{aliases}]").unwrap();
     }
     check(&(bomb + "docsets: *a8\n"), "5:10", "at most 20000 values");
-    check(&format!("x: {}", "[".repeat(500_000)), "1:36", "mend the YAML");
+    check(&format!("x: {}", "[".repeat(500_000)), "1:36", "correct the YAML");
     check(&format!("x:\n  {}", "- ".repeat(250_000)), "2:65", "32 levels");
     check(&format!("x: [{}]\ndocsets:", "1,".repeat(30_000)), "1:39999", "at most 20000 values");
     check(&format!("x: &a 1\ny: [{}]\ndocsets:", "*a,".repeat(200)), "2:305", "100 aliases");

@@ -1,36 +1,39 @@
-//! From a file to an item.
+//! Parses files into items, and reports what they contain beside valid values.
 
-use super::values::by_name;
+use super::fields::by_name;
 use super::{
     Deletion, Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType,
-    Status, mention,
+    Status,
 };
-use crate::fault::Fault;
+use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, Parts};
-use crate::knowledge::tags;
+use crate::knowledge::{names_entity, tags};
 use crate::sections;
 use crate::time::Timestamp;
-use crate::yaml::{self, Node, Value};
+use crate::yaml::{self, Entry, Node, shown};
 
-/// The longest description that is kept beside what lists need, in bytes.
-const SHORT: usize = 1024;
-/// A title is cut there when the text has to lend it.
-const LENT_TITLE: usize = 120;
+/// Longer descriptions are not kept with the item's metadata, in bytes.
+const INLINE_DESCRIPTION: usize = 1024;
+/// Maximum length of a title that is taken from the description, in characters.
+const BORROWED_TITLE: usize = 120;
+const MAX_MENTIONS: usize = 200;
 
 impl Item {
-    /// Reads an item of this kind from a document's name and text. What can't be used is a fault,
-    /// and reads as if it were not there. `modified` stands for times that the file does not say.
+    /// Reads an item from a document's name and text. An invalid value is reported, the first one
+    /// only, and replaced by its default. `modified` replaces missing times.
     pub fn read(
         kind: ItemKind,
         name: &str,
         text: &str,
         modified: Timestamp,
-    ) -> (Self, Option<Fault>) {
+    ) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
         let (entries, fault) = match front_matter::read(parts) {
-            Ok(map) => (map.entries, map.fault.map(from_yaml)),
-            Err(fault) => (line_by_line(parts), Some(from_yaml(fault))),
+            Ok(map) => (map.entries, map.duplicate),
+            // A single invalid line must not separate an item from its parent.
+            Err(error) => (front_matter::salvage(parts), Some(error)),
         };
+        let fault = fault.map(|fault| Diagnostic { column: None, ..fault });
         let mut reader = Reader { kind, parts, entries, fault };
         let item = reader.item(name, modified.whole());
         (item, reader.fault)
@@ -41,39 +44,17 @@ impl Item {
         Self { description: None, ..Self::read(kind, name, "", modified).0 }
     }
 
-    /// The description of an item's text: what stands behind the front matter, without line ends
-    /// around it.
+    /// The text after the front matter, without line ends around it.
     pub fn description(text: &str) -> &str {
         front_matter::split(text).body.trim_matches(['\r', '\n'])
     }
 }
 
-/// What the lines say of which each can be read by itself: a colon too many in one of them must not
-/// part an item from its story.
-fn line_by_line(parts: Parts<'_>) -> Vec<(String, Node)> {
-    const MOST: usize = 200;
-    let lines = parts.yaml.unwrap_or_default().lines().enumerate().take(MOST);
-    let mut entries: Vec<(String, Node)> = Vec::new();
-    for (at, line) in lines.filter(|(_, line)| !line.starts_with([' ', '\t', '-', '#'])) {
-        let read = yaml::read_map(line).map(|map| map.entries).unwrap_or_default();
-        for (key, node) in read {
-            if entries.iter().all(|(known, _)| *known != key) {
-                entries.push((key, Node { line: at + 1, ..node }));
-            }
-        }
-    }
-    entries
-}
-
-fn from_yaml(fault: yaml::Fault) -> Fault {
-    Fault { line: Some(fault.line), reason: fault.reason }
-}
-
 struct Reader<'a> {
     kind: ItemKind,
     parts: Parts<'a>,
-    entries: Vec<(String, Node)>,
-    fault: Option<Fault>,
+    entries: Vec<Entry>,
+    fault: Option<Diagnostic>,
 }
 
 impl Reader<'_> {
@@ -97,8 +78,8 @@ impl Reader<'_> {
             requirement_type,
             parent,
             relationships: self.relationships(),
-            description: (body.len() <= SHORT).then(|| body.to_owned()),
-            mentions: mention::mentions(&format!("{title}\n{body}"), reference),
+            description: (body.len() <= INLINE_DESCRIPTION).then(|| body.to_owned()),
+            mentions: mentions(&format!("{title}\n{body}"), reference),
             title,
             creator: self.text("creator_username"),
             assignee: self.text("assignee_username"),
@@ -118,7 +99,7 @@ impl Reader<'_> {
                 "the file's name gives no reference; call it like {prefix}-012.md, with a number \
                  that no other file here has"
             );
-            self.faulty(None, reason);
+            self.report(None, reason);
         }
         found
     }
@@ -127,16 +108,13 @@ impl Reader<'_> {
         if let Some(title) = self.text("title") {
             return one_line(&title);
         }
-        // A front matter that can't be read as a whole may still tell it.
-        if let Some(title) = front_matter::line_of(self.parts, "title") {
-            return one_line(title);
-        }
         let first = || body.lines().find(|line| !line.trim().is_empty());
-        let lent = sections::title(body).or_else(first);
+        let borrowed = sections::title(body).or_else(first);
         if self.kind != ItemKind::AcceptanceCriteria {
-            self.faulty(None, "`title` is missing; write one into the front matter".to_owned());
+            let reason = "`title` is missing; add one to the front matter";
+            self.report(None, reason.to_owned());
         }
-        lent.map_or_else(|| name.to_owned(), |lent| shortened(&one_line(lent)))
+        borrowed.map_or_else(|| name.to_owned(), |title| shortened(&one_line(title)))
     }
 
     fn status(&mut self) -> Option<Status> {
@@ -160,7 +138,7 @@ impl Reader<'_> {
         let found = Priority::parse(&text);
         if found.is_none() {
             let reason = format!("the priority {} is none of 1, 2, 3 and 4", shown(&text));
-            self.faulty(Some(line), reason);
+            self.report(line, reason);
         }
         found.or(Some(Priority::DEFAULT))
     }
@@ -171,7 +149,7 @@ impl Reader<'_> {
         if found.is_none() {
             let (key, prefix) = (parent.name(), parent.prefix());
             let reason = format!("{key} is {}, and no reference like {prefix}-012", shown(&text));
-            self.faulty(Some(line), reason);
+            self.report(line, reason);
         }
         found
     }
@@ -190,7 +168,7 @@ impl Reader<'_> {
                 let Some(target) = target else {
                     let (key, text) = (kind.name(), shown(text));
                     let reason = format!("{key} names {text}, and no reference like REQ-012");
-                    self.faulty(Some(item.line + 1), reason);
+                    self.report(item.at.line, reason);
                     continue;
                 };
                 let relationship = Relationship { kind, target };
@@ -203,11 +181,9 @@ impl Reader<'_> {
     }
 
     fn linked(&self) -> Vec<(Reference, String)> {
-        let Some(Value::Map(entries)) = self.node("linked").map(|node| &node.value) else {
-            return Vec::new();
-        };
-        let linked = entries.iter().filter_map(|(reference, mark)| {
-            Some((Reference::parse(reference)?, mark.text()?.to_owned()))
+        let entries = self.node("linked").map(Node::entries).unwrap_or_default();
+        let linked = entries.iter().filter_map(|entry| {
+            Some((Reference::parse(&entry.key)?, entry.node.text()?.to_owned()))
         });
         linked.collect()
     }
@@ -218,7 +194,7 @@ impl Reader<'_> {
         if found.is_none() {
             let names: Vec<&str> = all.iter().map(|value| name(*value)).collect();
             let reason = format!("{key} {} is none of {}", shown(&text), names.join(", "));
-            self.faulty(Some(line), reason);
+            self.report(line, reason);
         }
         found
     }
@@ -228,28 +204,28 @@ impl Reader<'_> {
         let found = Timestamp::parse(&text).map(Timestamp::whole);
         if found.is_none() {
             let reason = format!("{key} {} is no time like 2026-01-31T23:59:59Z", shown(&text));
-            self.faulty(Some(line), reason);
+            self.report(line, reason);
         }
         found
     }
 
     fn node(&self, key: &str) -> Option<&Node> {
-        self.entries.iter().find(|(name, _)| name == key).map(|(_, node)| node)
+        yaml::find(&self.entries, key)
     }
 
-    /// A scalar, and the line of the file where it stands.
+    /// A scalar and its line.
     fn value(&self, key: &str) -> Option<(usize, String)> {
         let node = self.node(key)?;
-        Some((node.line + 1, node.text()?.to_owned()))
+        Some((node.at.line, node.text()?.to_owned()))
     }
 
     fn text(&self, key: &str) -> Option<String> {
         self.value(key).map(|(_, text)| text)
     }
 
-    /// The first one counts: whoever mends it sees the next.
-    fn faulty(&mut self, line: Option<usize>, reason: String) {
-        self.fault.get_or_insert(Fault { line, reason });
+    /// Keeps the first report.
+    fn report(&mut self, line: impl Into<Option<usize>>, reason: String) {
+        self.fault.get_or_insert(Diagnostic::new(line, reason));
     }
 }
 
@@ -257,14 +233,54 @@ pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn shown(text: &str) -> String {
-    let short: String = text.chars().take(60).collect();
-    format!("{short:?}")
-}
-
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LENT_TITLE) {
+    match text.char_indices().nth(BORROWED_TITLE) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
         None => text.to_owned(),
     }
+}
+
+/// The references and entity ids in a text, each once. References have their standard spelling.
+pub(super) fn mentions(text: &str, own: Option<Reference>) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let mut found: Vec<String> = Vec::new();
+    // Every reference has a hyphen, and most words have none.
+    for word in text.split(|c| !is_part(c)).filter(|word| word.contains('-')) {
+        let mention = match Reference::parse(word) {
+            Some(reference) if Some(reference) == own => continue,
+            Some(reference) => reference.to_string(),
+            None if names_entity(word) => word.to_owned(),
+            None => continue,
+        };
+        if !found.contains(&mention) {
+            found.push(mention);
+        }
+        if found.len() == MAX_MENTIONS {
+            break;
+        }
+    }
+    found
+}
+
+/// Reports keys that have an argument's name where the file's key is missing. Any other unknown key
+/// is allowed.
+pub fn check_keys(kind: ItemKind, text: &str) -> Vec<Diagnostic> {
+    let Ok(map) = front_matter::read(front_matter::split(text)) else { return Vec::new() };
+    let parent = kind.parent().map_or("", ItemKind::name);
+    let mut found = Vec::new();
+    for entry in &map.entries {
+        let read = match entry.key.as_str() {
+            "assignee" => "assignee_username",
+            "creator" => "creator_username",
+            "type" if kind == ItemKind::Requirement => "type_name",
+            "parent" => parent,
+            "story" if parent == ItemKind::UserStory.name() => parent,
+            _ => continue,
+        };
+        if !read.is_empty() && yaml::find(&map.entries, read).is_none() {
+            let message = format!("{} is not read here; the key is {read}", entry.key);
+            found.push(Diagnostic::new(entry.key_at.line, message));
+        }
+    }
+    found
 }

@@ -1,19 +1,18 @@
-//! From an item to its file: new ones, edits, tombstones, links that follow a renumbering.
+//! Writes items to files: new items, edits, tombstones, links that follow a renumbering.
 //!
-//! A file is a person's: an edit touches the keys that change and `updated_at`. The trap is what a
-//! file leaves unsaid. A missing `status` already reads as the default, so setting it to that
-//! changes nothing, and the time of a file without `created_at` would be lost by the first edit.
+//! An edit changes only the given keys and `updated_at`. A missing `status` reads as the default, so
+//! setting the default changes nothing. The first edit adds `created_at`, which would be lost.
 
 use std::collections::BTreeSet;
 
-use super::read::one_line;
-use super::values::by_name;
+use super::fields::by_name;
+use super::parse::one_line;
 use super::{
     Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType, Status,
 };
-use crate::front_matter::{self, Set, Value};
+use crate::front_matter::{self, KeyEdit, Value};
 use crate::time::Timestamp;
-use crate::yaml::Node;
+use crate::yaml::{self, Entry, Node};
 
 /// A link's target as a file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +23,8 @@ pub struct Linked {
     pub mark: Option<String>,
 }
 
-/// The keys that nobody reads for themselves: they come last.
-const BOOKKEEPING: [&str; 7] = [
+/// Keys that come last.
+const LAST_KEYS: [&str; 7] = [
     "creator_username",
     "created_at",
     "updated_at",
@@ -58,7 +57,7 @@ impl New<'_> {
     /// The text of its file.
     pub fn text(&self) -> Result<String, String> {
         let kind = self.kind;
-        let mut sets = Sets::default();
+        let mut sets = KeyEdits::default();
         sets.text("title", self.title.map(one_line).as_deref());
         let status = self.status.or_else(|| kind.statuses().first().copied());
         sets.text("status", status.filter(|_| !kind.statuses().is_empty()).map(Status::name));
@@ -84,7 +83,7 @@ impl New<'_> {
         if let Some((reference, Some(mark))) = self.parent.map(|to| (to.reference, &to.mark)) {
             sets.add("linked", marks(&[(reference, mark.clone())]));
         }
-        let head = front_matter::edit("", &sets.0, &BOOKKEEPING)?;
+        let head = front_matter::edit("", &sets.0, &LAST_KEYS)?;
         Ok(front_matter::with_body(&head, self.description))
     }
 }
@@ -130,7 +129,7 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
         sets.add("created_at", Value::Time(item.created_at));
     }
     sets.add("updated_at", Value::Time(at));
-    let edited = front_matter::edit(text, &sets.0, &BOOKKEEPING)?;
+    let edited = front_matter::edit(text, &sets.0, &LAST_KEYS)?;
     Ok(Some(match described {
         Some(description) => front_matter::with_body(&edited, description),
         None => edited,
@@ -140,13 +139,13 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
 /// The tombstone of an item: its text, and when and by whom it was deleted. A text whose front
 /// matter can't be edited stands whole behind one of the tombstone's own.
 pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
-    let mut sets = Sets::default();
+    let mut sets = KeyEdits::default();
     sets.add("deleted_at", Value::Time(at));
     sets.text("deleted_username", Some(by));
-    if let Ok(edited) = front_matter::edit(text, &sets.0, &BOOKKEEPING) {
+    if let Ok(edited) = front_matter::edit(text, &sets.0, &LAST_KEYS) {
         return edited;
     }
-    let mut own = Sets::default();
+    let mut own = KeyEdits::default();
     if item.kind != ItemKind::AcceptanceCriteria {
         own.text("title", Some(&item.title));
     }
@@ -177,7 +176,7 @@ pub fn relink(
         new.relationships = Some(item.relationships.iter().map(moved).collect());
         new.linked = vec![to.clone()];
     }
-    let mut sets = Sets::default();
+    let mut sets = KeyEdits::default();
     // With another mark only, the key stays as it is.
     if let Some(parent) = new.parent.as_ref().filter(|to| to.reference != from.reference) {
         sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
@@ -187,7 +186,7 @@ pub fn relink(
     if !meant || sets.0.is_empty() {
         return Ok(None);
     }
-    front_matter::edit(text, &sets.0, &BOOKKEEPING).map(Some)
+    front_matter::edit(text, &sets.0, &LAST_KEYS).map(Some)
 }
 
 /// The keys that relationships and marks are kept under. `renumbered` is a target and what it is
@@ -197,7 +196,7 @@ fn links(
     file: &File,
     edit: &Edit,
     renumbered: Option<(Reference, Reference)>,
-    sets: &mut Sets,
+    sets: &mut KeyEdits,
 ) {
     let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
     for kind in RelationshipType::ALL {
@@ -208,7 +207,7 @@ fn links(
         if new != of(&item.relationships) {
             let targets = file.targets(kind, &new, renumbered);
             let value = Some(targets).filter(|targets| !targets.is_empty()).map(Value::List);
-            sets.0.push(Set { key: kind.name(), value });
+            sets.0.push(KeyEdit { key: kind.name(), value });
         }
     }
     let parent = edit.parent.as_ref().map(|parent| parent.reference).or(item.parent);
@@ -225,7 +224,7 @@ fn links(
     linked.retain(|(to, _)| is_linked(to));
     if linked != item.linked {
         let value = Some(&linked).filter(|linked| !linked.is_empty()).map(|linked| marks(linked));
-        sets.0.push(Set { key: "linked", value });
+        sets.0.push(KeyEdit { key: "linked", value });
     }
 }
 
@@ -252,47 +251,46 @@ fn each_once(texts: &[String]) -> Vec<String> {
 }
 
 #[derive(Default)]
-struct Sets(Vec<Set<'static>>);
+struct KeyEdits(Vec<KeyEdit<'static>>);
 
-impl Sets {
+impl KeyEdits {
     fn add(&mut self, key: &'static str, value: Value) {
-        self.0.push(Set { key, value: Some(value) });
+        self.0.push(KeyEdit { key, value: Some(value) });
     }
 
     /// Nothing where there is no text.
     fn text(&mut self, key: &'static str, text: Option<&str>) {
-        self.0.extend(text.map(|text| Set { key, value: Some(Value::from(text)) }));
+        self.0.extend(text.map(|text| KeyEdit { key, value: Some(Value::from(text)) }));
     }
 }
 
-/// What the file itself says, without the defaults that an item reads as.
-struct File(Vec<(String, Node)>);
+/// The file's own keys, without the defaults of an item.
+struct File(Vec<Entry>);
 
 impl File {
-    /// Front matter that can't be read says nothing; its edit will be refused.
+    /// Invalid front matter has no keys; its edit will be refused.
     fn read(text: &str) -> Self {
-        Self(
-            front_matter::read(front_matter::split(text))
-                .map_or_else(|_| Vec::new(), |map| map.entries),
-        )
+        let map = front_matter::read(front_matter::split(text));
+        Self(map.map(|map| map.entries).unwrap_or_default())
     }
 
-    /// What an edit makes different, links aside.
-    fn fields(&self, item: &Item, edit: &Edit) -> Sets {
-        let mut sets = Sets::default();
+    /// The keys that an edit changes, except links.
+    fn fields(&self, item: &Item, edit: &Edit) -> KeyEdits {
+        let mut sets = KeyEdits::default();
         let title = edit.title.as_deref().map(one_line);
         sets.text("title", title.filter(|title| *title != item.title).as_deref());
         let read = |text: &str| by_name(item.kind.statuses(), Status::name, text);
-        let is_new = |to: &Status| self.says("status", read, item.status) != Some(*to);
+        let is_new = |to: &Status| self.value_or("status", read, item.status) != Some(*to);
         sets.text("status", edit.status.filter(is_new).map(Status::name));
         let is_new =
-            |to: &Priority| self.says("priority", Priority::parse, item.priority) != Some(*to);
+            |to: &Priority| self.value_or("priority", Priority::parse, item.priority) != Some(*to);
         if let Some(priority) = edit.priority.filter(is_new) {
             sets.add("priority", number(priority));
         }
         let read = |text: &str| by_name(&RequirementType::ALL, RequirementType::name, text);
-        let is_new =
-            |to: &RequirementType| self.says("type_name", read, item.requirement_type) != Some(*to);
+        let is_new = |to: &RequirementType| {
+            self.value_or("type_name", read, item.requirement_type) != Some(*to)
+        };
         sets.text("type_name", edit.requirement_type.filter(is_new).map(RequirementType::name));
         let parent = edit.parent.as_ref().map(|parent| parent.reference);
         if let Some(parent) = parent.filter(|parent| item.parent != Some(*parent)) {
@@ -301,7 +299,7 @@ impl File {
         if let Some(assignee) = &edit.assignee {
             let assignee = assignee.as_deref().map(str::trim).filter(|name| !name.is_empty());
             if assignee != item.assignee.as_deref() {
-                sets.0.push(Set { key: "assignee_username", value: assignee.map(Value::from) });
+                sets.0.push(KeyEdit { key: "assignee_username", value: assignee.map(Value::from) });
             }
         }
         if let Some(tags) = edit.tags.as_deref().map(each_once).filter(|tags| *tags != item.tags) {
@@ -311,19 +309,24 @@ impl File {
     }
 
     fn node(&self, key: &str) -> Option<&Node> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, node)| node)
+        yaml::find(&self.0, key)
     }
 
-    /// The value of a key; the other one where the file does not name it.
-    fn says<T>(&self, key: &str, read: impl Fn(&str) -> Option<T>, unsaid: Option<T>) -> Option<T> {
+    /// The value of a key; `default` if the file does not have it.
+    fn value_or<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&str) -> Option<T>,
+        default: Option<T>,
+    ) -> Option<T> {
         match self.node(key).and_then(Node::text) {
             Some(text) => read(text),
-            None => unsaid,
+            None => default,
         }
     }
 
-    /// What the key of these relationships shall say. What stays keeps its spelling and place, and
-    /// what is no reference is a person's to mend.
+    /// The new value of a relationship's key. Kept targets keep their spelling and place. Invalid
+    /// references stay for the author to correct.
     fn targets(
         &self,
         kind: RelationshipType,
@@ -356,13 +359,13 @@ impl File {
     }
 
     /// Tags are kept under `tags`, or under `labels` in a file that has only those.
-    fn tags(&self, tags: Vec<String>, sets: &mut Sets) {
+    fn tags(&self, tags: Vec<String>, sets: &mut KeyEdits) {
         let value = Some(tags).filter(|tags| !tags.is_empty()).map(Value::List);
         let has_both = self.node("tags").is_some() && self.node("labels").is_some();
         if has_both {
-            sets.0.push(Set { key: "labels", value: None });
+            sets.0.push(KeyEdit { key: "labels", value: None });
         }
         let key = if self.node("labels").is_some() && !has_both { "labels" } else { "tags" };
-        sets.0.push(Set { key, value });
+        sets.0.push(KeyEdit { key, value });
     }
 }

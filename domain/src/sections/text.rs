@@ -1,15 +1,87 @@
-//! Wraps long lines of a requirement's text (S1 R.2), at spaces only and never where it would
-//! change what the markdown means: not in fences, tables, links and indented code.
+//! Text of requirements: escaping, which is reversible, and wrapping at spaces.
+//!
+//! A line that would parse as structure gets a backslash in front. A line that already has one gets
+//! another, which makes [`unescape`] exact. Closed fences and the marker's own line never change.
 
-use super::escape::reads_as_structure;
-use super::lines::{is_blank, list_item, strip_indent};
-use super::verbatim::verbatim_lines;
+use super::markdown::{
+    heading, is_blank, list_item, marker, opens_verbatim, strip_indent, underline, verbatim_lines,
+};
 
-/// The width of R.2, in characters.
+/// `text` as stored in a file. With `own_line`, it begins on a line of its own.
+pub(crate) fn escape(text: &str, own_line: bool) -> String {
+    edit_lines(text, own_line, |line, above| {
+        let (at, backslashes, kind) = structure(line)?;
+        let breaks = match kind {
+            Like::Underline => !above.is_none_or(is_blank),
+            Like::Other => true,
+        };
+        (backslashes > 0 || breaks).then(|| format!("{}\\{}", &line[..at], &line[at..]))
+    })
+}
+
+/// Reverses [`escape`].
+pub(crate) fn unescape(text: &str, own_line: bool) -> String {
+    edit_lines(text, own_line, |line, _| {
+        let (at, backslashes, _) = structure(line)?;
+        (backslashes > 0).then(|| format!("{}{}", &line[..at], &line[at + 1..]))
+    })
+}
+
+/// True if a text begins with a closed fence, which needs a line of its own.
+pub(crate) fn begins_with_fence(text: &str) -> bool {
+    verbatim_lines(&text.split('\n').collect::<Vec<_>>(), false)[0]
+}
+
+/// Calls `edit` with each line outside closed fences and comments, and the line above it.
+fn edit_lines(
+    text: &str,
+    own_line: bool,
+    edit: impl Fn(&str, Option<&str>) -> Option<String>,
+) -> String {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let verbatim = verbatim_lines(&lines, !own_line);
+    let mut edited: Vec<String> = Vec::with_capacity(lines.len());
+    for (at, line) in lines.iter().enumerate() {
+        let above = at.checked_sub(1).map(|above| lines[above]);
+        let fixed = verbatim[at] || (at == 0 && !own_line);
+        let changed = if fixed { None } else { edit(line, above) };
+        edited.push(changed.unwrap_or_else(|| (*line).to_owned()));
+    }
+    edited.join("\n")
+}
+
+enum Like {
+    /// Structure only under a paragraph.
+    Underline,
+    /// Structure anywhere.
+    Other,
+}
+
+/// Start and number of a line's backslashes, and the kind of structure after them.
+fn structure(line: &str) -> Option<(usize, usize, Like)> {
+    let text = strip_indent(line)?;
+    let core = text.trim_start_matches('\\');
+    let (at, backslashes) = (line.len() - text.len(), text.len() - core.len());
+    let is_other =
+        heading(core).is_some() || opens_verbatim(core) || (at == 0 && marker(core).is_some());
+    let kind = match underline(core) {
+        Some(_) => Like::Underline,
+        None if is_other && core.trim_start_matches(' ') == core => Like::Other,
+        None => return None,
+    };
+    Some((at, backslashes, kind))
+}
+
+/// True if a line that begins with `rest` could parse as structure.
+fn reads_as_structure(rest: &str) -> bool {
+    structure(rest).is_some()
+}
+
+/// The line width of rule R.2, in characters.
 pub const COLUMNS: usize = 120;
 
-/// `text` with lines of at most `columns` characters where that is possible; `columns` 0 is off.
-/// The first line has `taken` characters before it.
+/// Wraps lines at `columns` characters where that is possible and keeps the markdown's meaning; 0 is
+/// off. The first line has `taken` characters before it.
 pub(crate) fn wrap(text: &str, taken: usize, columns: usize) -> String {
     if columns == 0 {
         return text.to_owned();
@@ -28,7 +100,7 @@ pub(crate) fn wrap(text: &str, taken: usize, columns: usize) -> String {
     wrapped.join("\n")
 }
 
-/// The lines that are longer than `columns`, counted from 1, with their lengths.
+/// Numbers, from 1, and lengths of the lines longer than `columns`.
 pub(crate) fn long_lines(text: &str, taken: usize, columns: usize) -> Vec<(usize, usize)> {
     let length = |(at, line): (usize, &str)| {
         (at + 1, line.trim_end().chars().count() + if at == 0 { taken } else { 0 })
@@ -37,7 +109,7 @@ pub(crate) fn long_lines(text: &str, taken: usize, columns: usize) -> Vec<(usize
     text.split('\n').enumerate().map(length).filter(is_long).collect()
 }
 
-/// Which lines must stay as they are.
+/// Marks the lines that must not be wrapped.
 fn fixed_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
     let mut fixed = verbatim_lines(lines, behind_marker);
     let quotes_code = lines.iter().any(|line| is_quoted_fence(line));
@@ -60,7 +132,7 @@ fn fixed_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
     fixed
 }
 
-/// Code in a quote: then no line of any quote is broken.
+/// Code in a quote: then quotes are not wrapped.
 fn is_quoted_fence(line: &str) -> bool {
     let text = line.trim_start();
     let inner = text.trim_start_matches(['>', ' ']);
@@ -80,10 +152,10 @@ fn is_link_definition(line: &str) -> bool {
     strip_indent(line).is_some_and(|text| text.starts_with('[') && text.contains("]: "))
 }
 
-/// Breaks one line at the last space that keeps it within `columns`, else at the first behind.
+/// Breaks a line at the last space within `columns`, else at the first one after it.
 fn wrap_line(line: &str, taken: usize, columns: usize, out: &mut Vec<String>) {
     let (indent, prefix) = continuation(line);
-    // A line may be nothing but its own lead.
+    // A line may consist of its lead only.
     let content = &line[..line.trim_end().len().max(indent)];
     let mut rest_start = 0;
     let mut width = taken;
@@ -112,7 +184,7 @@ fn wrap_line(line: &str, taken: usize, columns: usize, out: &mut Vec<String>) {
     out.push(format!("{lead}{}", &line[rest_start..]));
 }
 
-/// How far a line's own lead reaches, and what its continuation lines begin with.
+/// Width of a line's lead, and the lead of its continuation lines.
 fn continuation(line: &str) -> (usize, String) {
     let mut at = line.len() - line.trim_start().len();
     let mut prefix = line[..at].to_owned();
@@ -128,7 +200,7 @@ fn continuation(line: &str) -> (usize, String) {
     (at, prefix)
 }
 
-/// The runs of spaces where a line may break, as (end of the line, start of the next).
+/// Spaces where a line may break, as (end of the line, start of the next).
 fn break_points(line: &str, from: usize) -> Vec<(usize, usize)> {
     let links = link_ranges(line);
     let mut points = Vec::new();
@@ -146,7 +218,7 @@ fn break_points(line: &str, from: usize) -> Vec<(usize, usize)> {
     points
 }
 
-/// Would a line that begins with `rest` be something else than a paragraph's next line?
+/// True if a line that begins with `rest` would not continue the paragraph.
 fn begins_a_block(rest: &str) -> bool {
     let word = rest.split(' ').next().unwrap_or_default();
     list_item(rest).is_some()
@@ -204,6 +276,48 @@ fn closing(bytes: &[u8], open: usize, opening: u8, closing: u8) -> Option<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(text: &str, escaped: &str) {
+        assert_eq!(escape(text, false), escaped);
+        assert_eq!(unescape(escaped, false), text);
+    }
+
+    // S1: C.2, S.3.2; catalogue 26
+    #[test]
+    fn a_forged_marker_or_heading_is_escaped_and_comes_back() {
+        check("a\n**9.** forged", "a\n\\**9.** forged");
+        check("a\n## Sections\n\\# b", "a\n\\## Sections\n\\\\# b");
+        check("a\n  # b", "a\n  \\# b");
+        check("a\n---\n\n---", "a\n\\---\n\n---");
+        check("a\n```\nnever closed\n**9.** x", "a\n\\```\nnever closed\n\\**9.** x");
+        check("a\n<!--\n# b", "a\n\\<!--\n\\# b");
+    }
+
+    #[test]
+    fn what_breaks_nothing_stays_as_it_is() {
+        for text in [
+            "# on the marker's line",
+            "a\n```\n# code\n**9.** x\n```\nb",
+            "a\n    # indented code",
+            "a\n<!-- # b\n**9.** x -->\nc",
+            "a\n- ```\n  # b\n  ```\nc",
+            "a\n- ```\nb",
+            "a\n #hashtag \\x",
+            "a\n\n***\n\n- list\n| table |\n|---|",
+        ] {
+            check(text, text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn unescape_undoes_escape(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===|- |  |<!--|-->)?\n?){0,8}", own in any::<bool>()) {
+            let own = own && begins_with_fence(&text);
+            prop_assert_eq!(unescape(&escape(&text, own), own), text);
+        }
+    }
 
     fn widths(text: &str, taken: usize) -> Vec<usize> {
         let lines = text.split('\n').enumerate();
@@ -242,14 +356,6 @@ mod tests {
             let text = format!("a\n{lead}\nb");
             assert_eq!(wrap(&text, 7, COLUMNS), text);
         }
-    }
-
-    // S1: R.2; catalogue 34
-    #[test]
-    fn one_unbreakable_word_stays_whole() {
-        let text = format!("a {} b", "x".repeat(9000));
-        assert_eq!(wrap(&text, 7, COLUMNS), format!("a\n{}\nb", "x".repeat(9000)));
-        assert_eq!(long_lines(&wrap(&text, 7, COLUMNS), 7, COLUMNS), [(2, 9000)]);
     }
 
     #[test]

@@ -1,0 +1,190 @@
+//! Bounded strings and numbers: the types of tool arguments.
+//!
+//! Lengths count characters. Required text is present and not blank.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, de};
+
+/// Implements an inline JSON schema, which states what the type checks.
+macro_rules! inline_schema {
+    ([$($generics:tt)*] $type:ty, $schema:tt) => {
+        impl<$($generics)*> schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                std::any::type_name::<Self>().into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+
+/// Declares an argument type for text that `$parse` accepts: `fn(String) -> Result<String, String>`.
+macro_rules! string_type {
+    ($(#[$doc:meta])* $name:ident, $parse:expr, $schema:tt) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            pub fn into_string(self) -> String {
+                self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                $parse(text).map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        $crate::bounded::inline_schema!([] $name, $schema);
+    };
+}
+
+pub(crate) use {inline_schema, string_type};
+
+/// Text of 1 to `MAX` characters that is not blank and contains no NUL.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct BoundedString<const MAX: usize>(String);
+
+impl<const MAX: usize> BoundedString<MAX> {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl<const MAX: usize> AsRef<str> for BoundedString<MAX> {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const MAX: usize> TryFrom<String> for BoundedString<MAX> {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        check_text(&text, MAX)?;
+        Ok(Self(text))
+    }
+}
+
+impl<const MAX: usize> fmt::Display for BoundedString<MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+inline_schema!([const MAX: usize] BoundedString<MAX>,
+    { "type": "string", "maxLength": MAX, "pattern": r"\S" });
+
+/// The rules of required text. The message names the limit and the length.
+pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
+    let length = text.chars().count();
+    if length > max {
+        return Err(format!("at most {max} characters are allowed, this has {length}; shorten it"));
+    }
+    if text.trim().is_empty() {
+        return Err(format!(
+            "1 to {max} characters that are not all blank are required, this has {length}"
+        ));
+    }
+    if text.contains('\0') {
+        return Err(format!(
+            "a NUL character is not allowed (1 to {max} characters, this has {length}); remove it"
+        ));
+    }
+    Ok(())
+}
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BoundedInt<const MIN: usize, const MAX: usize>(usize);
+
+impl<const MIN: usize, const MAX: usize> BoundedInt<MIN, MAX> {
+    pub fn get(self) -> usize {
+        self.0
+    }
+}
+
+impl<'de, const MIN: usize, const MAX: usize> Deserialize<'de> for BoundedInt<MIN, MAX> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, in range")]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        // JSON has one kind of number: 10.0 is ten.
+        let whole = |value: f64| value.fract() == 0.0 && (0.0..=9e15).contains(&value);
+        let float = value.as_f64().filter(|value| whole(*value));
+        let number = value.as_u64().or_else(|| float.map(|value| value as u64));
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        match number.filter(|number| (MIN..=MAX).contains(number)) {
+            Some(number) => Ok(Self(number)),
+            None if value.is_number() => {
+                Err(de::Error::custom(format!("{value} is not a whole number from {MIN} to {MAX}")))
+            }
+            None => Err(de::Error::custom(format!("expected a whole number from {MIN} to {MAX}"))),
+        }
+    }
+}
+
+inline_schema!([const MIN: usize, const MAX: usize] BoundedInt<MIN, MAX>,
+    { "type": "integer", "minimum": MIN, "maximum": MAX });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // S1: P.1, P.2; catalogue 28
+    #[test]
+    fn lengths_count_characters_and_blank_text_is_rejected() {
+        type Text = BoundedString<10>;
+        for good in ["x", " x ", "0123456789", "🦀🦀🦀🦀🦀🦀🦀🦀🦀🦀"] {
+            assert!(Text::try_from(good.to_owned()).is_ok(), "{good:?}");
+        }
+        for (bad, says) in [
+            ("", "1 to 10"),
+            (" \n\t", "has 3"),
+            ("\u{a0}\u{2003}", "blank"),
+            ("01234567890", "at most 10 characters are allowed, this has 11"),
+            ("a\0b", "NUL"),
+        ] {
+            let error = Text::try_from(bad.to_owned()).unwrap_err();
+            assert!(error.contains(says), "{bad:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn numbers_keep_their_bounds() {
+        let read = |json: &str| serde_json::from_str::<BoundedInt<1, 100>>(json);
+        for good in ["1", "100", "10.0"] {
+            assert!(read(good).is_ok(), "{good}");
+        }
+        for bad in ["0", "101", "-1", "1.5", "1e300", "\"1\"", "null", "true", "[]"] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains("from 1 to 100"), "{bad}: {error}");
+        }
+    }
+}
