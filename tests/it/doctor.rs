@@ -264,7 +264,7 @@ fn a_storage_that_cannot_be_opened_is_a_problem() {
     let bed = Bed::new();
     bed.write("project/other.db", &"no database ".repeat(100));
     let report = bed.doctor(&["--storage", "sqlite:other.db"]);
-    report.assert_problem("storage", "other.db: is no SQLite database");
+    report.assert_problem("storage", "other.db: is not an SQLite database");
     bed.write("project/folder/file", "x");
     bed.doctor(&["--storage", "sled:folder"]).assert_problem("storage", "holds other files");
     bed.write("project/.reqlore/local/incomplete", "x");

@@ -15,7 +15,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
     ("reqlore-storage-fs", &["reqlore-domain"]),
-    ("reqlore-storage-sqlite", &["reqlore-domain", "reqlore-group-commit"]),
+    ("reqlore-storage-sqlite", &["reqlore-domain", "reqlore-group-commit", "reqlore-sqlite-team"]),
+    ("reqlore-sqlite-team", &["reqlore-domain"]),
     ("reqlore-storage-sled", &["reqlore-domain", "reqlore-group-commit"]),
     ("reqlore-group-commit", &["reqlore-domain"]),
     ("reqlore-dump", &["reqlore-domain"]),
@@ -55,7 +56,7 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// Technologies that belong to the named crates alone; tests may use them anywhere.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("rusqlite", &["reqlore-storage-sqlite"]),
+    ("rusqlite", &["reqlore-sqlite-team", "reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),
     ("axum", &["reqlore-transport-http"]),

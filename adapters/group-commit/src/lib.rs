@@ -114,13 +114,13 @@ pub fn decide(
     project: &ProjectKey,
     snapshot: &Snapshot,
 ) -> StoreResult<Decision> {
-    unbroken(|| commit.decide(project, snapshot))
+    catch_panic(|| commit.decide(project, snapshot))
 }
 
-/// The same for a decision about something else.
-pub fn unbroken<T>(decide: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
-    let decided = catch_unwind(AssertUnwindSafe(decide));
-    decided.unwrap_or_else(|_| Err(StoreError::Internal("the decision panicked".to_owned())))
+/// Turns a panic into an error, so that the writer goes on.
+pub fn catch_panic<T, E: From<StoreError>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let done = catch_unwind(AssertUnwindSafe(act));
+    done.unwrap_or_else(|_| Err(StoreError::Internal("the decision panicked".to_owned()).into()))
 }
 
 fn work<E: Engine>(engine: &mut E, jobs: &Receiver<Box<dyn Job<E>>>) {

@@ -11,7 +11,7 @@ use reqlore_domain::identity::{Token, TokenId, TokenOwner, User, UserName};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::time::Timestamp;
-use reqlore_group_commit::unbroken;
+use reqlore_group_commit::catch_panic;
 
 use crate::SledStore;
 use crate::base::{Base, Batch, EPOCH, META, TOKENS, USERS};
@@ -91,7 +91,7 @@ impl Group {
         let users: Vec<_> = users.collect::<StoreResult<_>>()?;
         let tokens = commit.tokens.iter().map(|id| self.base.token(id));
         let tokens: Vec<_> = tokens.collect::<StoreResult<_>>()?;
-        let (changes, audit) = unbroken(|| commit.decide(&users, &tokens))?;
+        let (changes, audit) = catch_panic(|| commit.decide(&users, &tokens))?;
         if changes.is_empty() {
             return Ok(());
         }

@@ -11,11 +11,14 @@ use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, So
 use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
+use reqlore_sqlite_team::connection::keep_log_on_close;
+use reqlore_sqlite_team::error::refused;
+use reqlore_sqlite_team::{audit, identity};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::connection::{Connector, Use, keep_log_on_close};
-use crate::error::{DATABASE, Failed, refused};
-use crate::{SqliteStore, audit, identity, read, write};
+use crate::connection::{Connector, Use};
+use crate::error::{DATABASE, Failed, call_failed};
+use crate::{SqliteStore, read, write};
 
 /// While filling, the log is moved into the database when it has so many pages.
 const LOG_PAGES: u32 = 8_000;
@@ -39,7 +42,7 @@ async fn blocking<T: Send + 'static>(
     act: impl FnOnce() -> Result<T, Failed> + Send + 'static,
 ) -> StoreResult<T> {
     let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(Failed::told)
+    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(call_failed)
 }
 
 fn interrupted() -> StoreError {
@@ -161,7 +164,7 @@ impl Moment {
         while let Some(row) = rows.next()? {
             let (key, kind): (String, String) = (row.get(0)?, row.get(1)?);
             let kind = ItemKind::ALL.into_iter().find(|known| known.name() == kind);
-            let kind = kind.ok_or_else(|| read::unreadable("the kind of a number is"))?;
+            let kind = kind.ok_or_else(|| Failed::damaged("the kind of a number"))?;
             marks.push(Mark { project: ProjectKey::new(key), kind, number: row.get(2)? });
         }
         marks.sort_unstable();

@@ -10,9 +10,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use reqlore_sqlite_team::connection::BUSY_PAUSE;
 use rusqlite::{ErrorCode, InterruptHandle};
 
-use crate::connection::{Connector, PAUSE, Use};
+use crate::connection::{Connector, Use};
 
 /// After a clean end.
 const LATER: Duration = Duration::from_secs(600);
@@ -60,7 +61,7 @@ impl Drop for Check {
             if let Some(interrupt) = self.interrupt.get() {
                 interrupt.interrupt();
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(BUSY_PAUSE);
         }
     }
 }

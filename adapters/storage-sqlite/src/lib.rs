@@ -3,19 +3,16 @@
 //! Writes go through one thread that gives many commits one sync; reads run beside them. The trap:
 //! what SQLite promises rests on its locks and its log, so nothing but SQLite may touch the files.
 
-mod answers;
 mod archive;
-mod audit;
 mod check;
 mod connection;
 mod error;
-mod identity;
-mod json;
 mod look;
 mod place;
 mod pool;
 mod read;
 mod schema;
+mod team;
 mod write;
 
 use std::path::PathBuf;
@@ -30,11 +27,13 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_group_commit::Writer;
+use reqlore_sqlite_team::connection::is_too_old;
+use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
 
 use check::Check;
-use connection::{Connector, Mode, Use, is_too_old, needs_freezing};
-use error::{Failed, refused, system};
+use connection::{Connector, Mode, Use, needs_freezing};
+use error::{Failed, system};
 pub use look::Looked;
 use place::Place;
 use pool::Pool;
@@ -80,7 +79,7 @@ impl SqliteStore {
         }
         let mut connector = Connector { place, mode: Mode::Shared };
         let opened = open(&mut connector, migrations);
-        let (connection, was_unclean) = opened.map_err(|failed| failed.told_of(&shown))?;
+        let (connection, was_unclean) = opened.map_err(|failed| failed.into_store_error(&shown))?;
         connector.place.remember();
         let damaged = Arc::new(AtomicBool::new(false));
         if connector.mode == Mode::Frozen {
@@ -96,7 +95,6 @@ impl SqliteStore {
             damaged: Arc::clone(&damaged),
             schema: migrations.len(),
             lost: None,
-            told_of_row: false,
         };
         let thread = |error| system(&shown, "start a thread for it", error);
         Ok(Self {

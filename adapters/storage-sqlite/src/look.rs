@@ -44,7 +44,7 @@ impl SqliteStore {
             None => Mode::Frozen,
         };
         let connector = Connector { place, mode };
-        look(connector, &config.file).map_err(|failed| failed.told_of(&shown))
+        look(connector, &config.file).map_err(|failed| failed.into_store_error(&shown))
     }
 }
 
@@ -63,14 +63,8 @@ fn look(connector: Connector, file: &Path) -> Result<Looked, Failed> {
     }
     place.remember();
     let damaged = Arc::new(AtomicBool::new(false));
-    let engine = Engine {
-        connection,
-        place,
-        damaged: Arc::clone(&damaged),
-        schema: newest,
-        lost: None,
-        told_of_row: false,
-    };
+    let engine =
+        Engine { connection, place, damaged: Arc::clone(&damaged), schema: newest, lost: None };
     let thread = |error| system(&file.display().to_string(), "start a thread for it", error);
     let store = SqliteStore {
         writer: Writer::start("sqlite-writer", engine).map_err(thread)?,

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
 use rustix::fs::FsWord;
 
-use crate::error::{DATABASE, RESTORE, refused, system, unavailable};
+use crate::error::{DATABASE, system};
 
 /// File systems of other machines: their locks can't be relied on, and WAL needs shared memory.
 const NETWORK: [FsWord; 12] = [
@@ -85,7 +86,7 @@ impl Place {
             }
             // SQLite takes a file of a byte for an empty one.
             Ok(found) if (1..HEADER).contains(&found.len()) => {
-                let reason = "is no SQLite database; it was not touched. Name another file";
+                let reason = "is not an SQLite database; it was not touched. Name another file";
                 return Err(refused(&place.shown, reason));
             }
             Ok(found) => found.len() == 0,

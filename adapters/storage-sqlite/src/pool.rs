@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_sqlite_team::connection::wait_when_busy;
+use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use crate::connection::{Connector, Use, wait_when_busy};
-use crate::error::{DATABASE, Failed, refused};
+use crate::connection::{Connector, Use};
+use crate::error::{DATABASE, Failed, WAIT, call_failed};
 
 /// So many stay open while nobody reads.
 const IDLE: usize = 4;
@@ -86,7 +88,7 @@ impl Pool {
             Ok((found, connection))
         });
         // After a failure the connection is closed.
-        let (found, connection) = outcome.map_err(Failed::told)?;
+        let (found, connection) = outcome.map_err(call_failed)?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE {
             idle.push(connection);
@@ -112,7 +114,7 @@ impl Pool {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = idle.map_or_else(|| self.connector.open(Use::Read), Ok)?;
         if may_wait {
-            wait_when_busy(&mut connection)?;
+            wait_when_busy(&mut connection, WAIT)?;
         } else {
             connection.busy_timeout(Duration::ZERO)?;
         }

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
-use reqlore_domain::ports::documents::{
-    BacklinkQuery, Changes, Filter, Page, Revision, StoreError,
-};
+use reqlore_domain::ports::documents::{BacklinkQuery, Changes, Filter, Page, Revision};
 use reqlore_domain::project::ProjectKey;
+use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::error::{DATABASE, Failed, RESTORE, refused};
+use crate::error::Failed;
 
 /// Of what is read in parts, a part has at most so many documents, and ends when it has so many
 /// bytes.
@@ -72,7 +71,7 @@ pub(crate) fn documents(
     let mut document = |id: &DocumentId| -> Result<_, Failed> {
         let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let body = Bytes::copy_from_slice(row.get_ref(1)?.as_blob().map_err(wrong_type)?);
+        let body = Bytes::copy_from_slice(row.get_ref(1)?.as_blob()?);
         sound(id.clone(), body, version(row, 0)?).map(Some)
     };
     ids.iter().map(&mut document).collect()
@@ -240,8 +239,8 @@ pub(crate) fn changes(
 fn all_heads(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
     let mut heads = Vec::new();
     while let Some(row) = rows.next()? {
-        let head = row.get_ref(0)?.as_blob().map_err(wrong_type)?;
-        let head = postcard::from_bytes(head).map_err(|_| unreadable("a head is"))?;
+        let head = row.get_ref(0)?.as_blob()?;
+        let head = postcard::from_bytes(head).map_err(|_| Failed::damaged("document metadata"))?;
         heads.push(Arc::new(head));
     }
     Ok(heads)
@@ -249,9 +248,9 @@ fn all_heads(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Fai
 
 /// The document of a row of kind, name, version and body.
 pub(crate) fn whole(row: &Row<'_>) -> Result<Document, Failed> {
-    let kind = Kind::named(row.get_ref(0)?.as_str().map_err(wrong_type)?);
-    let kind = kind.ok_or_else(|| unreadable("a document's kind is"))?;
-    let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob().map_err(wrong_type)?);
+    let kind = Kind::named(row.get_ref(0)?.as_str()?);
+    let kind = kind.ok_or_else(|| Failed::damaged("a document's kind"))?;
+    let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?);
     let id = DocumentId { kind, name: row.get(1)? };
     sound(id, body, version(row, 2)?)
 }
@@ -261,21 +260,12 @@ pub(crate) fn whole(row: &Row<'_>) -> Result<Document, Failed> {
 fn sound(id: DocumentId, body: Bytes, version: Version) -> Result<Document, Failed> {
     let document = Document::new(id, body);
     if document.version != version {
-        return Err(unreadable(&format!("{} is", document.id)));
+        return Err(Failed::damaged(&document.id.to_string()));
     }
     Ok(document)
 }
 
 fn version(row: &Row<'_>, column: usize) -> Result<Version, Failed> {
-    let version = Version::parse(row.get_ref(column)?.as_str().map_err(wrong_type)?);
-    version.ok_or_else(|| unreadable("a document's version is"))
-}
-
-pub(crate) fn wrong_type(_: rusqlite::types::FromSqlError) -> Failed {
-    unreadable("a value is")
-}
-
-pub(crate) fn unreadable(what: &str) -> Failed {
-    let reason = format!("{what} not as it was written; {RESTORE}");
-    Failed::Store(StoreError::Unreadable { place: DATABASE.to_owned(), reason })
+    let version = Version::parse(row.get_ref(column)?.as_str()?);
+    version.ok_or_else(|| Failed::damaged("a document's version"))
 }

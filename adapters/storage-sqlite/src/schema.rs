@@ -13,11 +13,13 @@ use std::time::Instant;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
+use reqlore_sqlite_team::connection::{BUSY_PAUSE, keep_log_on_close};
+use reqlore_sqlite_team::error::{is_busy, refused, unavailable};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::connection::{Connector, PAUSE, Use, keep_log_on_close};
-use crate::error::{Failed, WAIT, is_busy, refused, system, unavailable};
+use crate::connection::{Connector, Use};
+use crate::error::{Failed, WAIT, system};
 use crate::place::Place;
 use crate::write::Kept;
 use crate::{read, write};
@@ -108,7 +110,7 @@ fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
         if !is_busy(&error) || start.elapsed() > WAIT {
             return Err(error.into());
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(BUSY_PAUSE);
     }
     if mode == "wal" {
         return Ok(());
@@ -137,13 +139,14 @@ fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
         let source = connector.open(Use::Read)?;
         let backup = Backup::new(&source, &mut target)?;
         while backup.step(-1)? != StepResult::Done {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(BUSY_PAUSE);
         }
         drop(backup);
         // A copy is one file: it has no log beside it.
         target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
     };
-    copied().map_err(|error| Failed::Sql(error).told_of(&unfinished.display().to_string()))?;
+    copied()
+        .map_err(|error| Failed::Sql(error).into_store_error(&unfinished.display().to_string()))?;
     fs::rename(&unfinished, &copy).map_err(fail)?;
     place.sync_folder()?;
     tracing::info!(copy = %copy.display(), "the database was backed up before its schema changes");

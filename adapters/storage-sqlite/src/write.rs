@@ -14,12 +14,14 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use reqlore_group_commit::decide;
+use reqlore_group_commit::catch_panic;
+use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
+use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
 
-use crate::error::{DATABASE, Failed, RESTORE, refused, unavailable};
+use crate::error::{DATABASE, Failed, call_failed};
 use crate::place::Place;
-use crate::{answers, audit, read};
+use crate::read;
 
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -30,8 +32,6 @@ pub(crate) struct Engine {
     pub(crate) schema: usize,
     /// SQLite undid the group that was begun, because of this.
     pub(crate) lost: Option<StoreError>,
-    /// It was said that the audit can't be pruned any further.
-    pub(crate) told_of_row: bool,
 }
 
 impl reqlore_group_commit::Engine for Engine {
@@ -41,8 +41,8 @@ impl reqlore_group_commit::Engine for Engine {
             return Err(refused(DATABASE, reason));
         }
         self.place.check_all()?;
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|e| Failed::Sql(e).told())?;
-        let fit = self.check_fit().map_err(Failed::told);
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_failed)?;
+        let fit = self.check_fit().map_err(call_failed);
         if fit.is_err() {
             self.undo();
         }
@@ -53,9 +53,10 @@ impl reqlore_group_commit::Engine for Engine {
         if let Some(lost) = self.lost.take() {
             return Err(lost);
         }
-        let ended = self.place.check_all().and_then(|()| {
-            self.connection.execute_batch("COMMIT").map_err(|error| Failed::Sql(error).told())
-        });
+        let ended = self
+            .place
+            .check_all()
+            .and_then(|()| self.connection.execute_batch("COMMIT").map_err(call_failed));
         if ended.is_err() {
             self.undo();
             return ended;
@@ -87,29 +88,13 @@ impl Engine {
         if let Some(lost) = &self.lost {
             return Err(lost.clone_for_group());
         }
-        let done = self.within_savepoint(act).map_err(Failed::told);
+        let done = self.within_savepoint(act).map_err(call_failed);
         if !self.connection.is_autocommit() {
             return done;
         }
         let lost = done.err().unwrap_or_else(|| StoreError::Internal("it was undone".to_owned()));
         self.lost = Some(lost.clone_for_group());
         Err(lost)
-    }
-
-    /// Prunes the audit, one step; says once when there is a row that it can't get past.
-    pub(crate) fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<usize> {
-        let step = |connection: &_| audit::prune(connection, older_than, now);
-        let audit::Pruned { gone, unknown } = self.step(step)?;
-        if let Some(number) = unknown
-            && !std::mem::replace(&mut self.told_of_row, true)
-        {
-            tracing::warn!(
-                row = number,
-                "a row of the audit can't be read, so nobody knows how old it is; it stays, and so \
-                 do all rows behind it. `reqlore audit verify` says more"
-            );
-        }
-        Ok(gone)
     }
 
     /// Another process may have begun to fill it, or brought it to a newer schema.
@@ -140,7 +125,7 @@ impl Engine {
         act: impl FnOnce(&Connection) -> Result<T, Failed>,
     ) -> Result<T, Failed> {
         self.connection.prepare_cached("SAVEPOINT one")?.execute([])?;
-        let done = act(&self.connection);
+        let done = catch_panic(|| act(&self.connection));
         if self.settle(done.is_ok()).is_err() {
             self.undo();
         }
@@ -162,10 +147,10 @@ fn apply(
     mut commit: Commit,
 ) -> Result<Committed, Failed> {
     if let Some(once) = &commit.act.once {
-        commit.act.check_idempotency(answers::find_record(connection, &once.key)?)?;
+        commit.act.check_idempotency(idempotency::find(connection, &once.key)?)?;
     }
     let snapshot = snapshot(connection, project, &commit.reads)?;
-    let Decision { changes, audit, once } = decide(&mut commit, project, &snapshot)?;
+    let Decision { changes, audit, once } = commit.decide(project, &snapshot)?;
     if changes.is_empty() {
         let row = read::project(connection, project)?;
         let revision = row.map(|row| row.revision).unwrap_or_default();
@@ -174,7 +159,7 @@ fn apply(
     let revision = change(connection, project, &changes, commit.act.at)?;
     audit::append(connection, audit)?;
     if let Some((key, earlier)) = once {
-        answers::insert(connection, &key, &earlier)?;
+        idempotency::insert(connection, &key, &earlier)?;
     }
     Ok(Committed { revision, versions: changes.iter().map(Change::version).collect() })
 }

@@ -29,7 +29,7 @@ pub(super) fn engine(file: &Path) -> Engine {
     let place = connector.place;
     let schema = MIGRATIONS.len();
     let damaged = Arc::default();
-    Engine { connection, place, damaged, schema, lost: None, told_of_row: false }
+    Engine { connection, place, damaged, schema, lost: None }
 }
 
 fn write(engine: &mut Engine, name: &str, size: usize) -> StoreResult<Committed> {

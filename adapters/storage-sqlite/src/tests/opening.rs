@@ -70,10 +70,10 @@ fn a_database_of_another_program_is_refused() {
 fn what_is_no_database_is_refused() {
     let (_folder, file) = place();
     fs::write(&file, "This is no database, but a text that is long enough. ".repeat(40)).unwrap();
-    untouched(&file, &["no SQLite database"]);
+    untouched(&file, &["not an SQLite database"]);
     // SQLite itself takes a file of one byte for an empty one.
     fs::write(&file, "x").unwrap();
-    untouched(&file, &["no SQLite database"]);
+    untouched(&file, &["not an SQLite database"]);
     let (folder, _file) = place();
     let (error, told) = told(at(folder.path()));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
@@ -114,7 +114,7 @@ fn a_cut_database_is_told_and_no_panic() {
         let (error, words) = told(outcome);
         let is_told = matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
         assert!(is_told, "{keep}: {error:?}");
-        assert!(words.contains("restore") || words.contains("no SQLite"), "{keep}: {words}");
+        assert!(words.contains("restore") || words.contains("not an SQLite"), "{keep}: {words}");
     }
 }
 

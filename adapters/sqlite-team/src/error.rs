@@ -1,0 +1,107 @@
+//! Maps SQLite's errors to what a caller can do about them.
+
+use reqlore_domain::ports::documents::StoreError;
+use rusqlite::ErrorCode;
+use rusqlite::types::FromSqlError;
+
+pub const RESTORE: &str = "get it back from a backup with `reqlore restore`";
+
+/// An error in a database whose name in messages is not known yet.
+#[derive(Debug)]
+pub enum DatabaseError {
+    Sql(rusqlite::Error),
+    /// This value can't be read.
+    Damaged(String),
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<FromSqlError> for DatabaseError {
+    fn from(_: FromSqlError) -> Self {
+        Self::damaged("a value")
+    }
+}
+
+impl From<StoreError> for DatabaseError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl DatabaseError {
+    pub fn damaged(what: &str) -> Self {
+        Self::Damaged(what.to_owned())
+    }
+
+    /// The port's error. `place` names the database in the message.
+    pub fn into_store_error(self, place: &str) -> StoreError {
+        match self {
+            Self::Sql(error) => from_sql(place, &error),
+            Self::Damaged(what) => StoreError::Unreadable {
+                place: place.to_owned(),
+                reason: format!("{what} is not as it was written; {RESTORE}"),
+            },
+            Self::Store(error) => error,
+        }
+    }
+}
+
+pub fn refused(place: &str, reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { place: place.to_owned(), reason: reason.into() }
+}
+
+pub fn unavailable(place: &str, reason: impl Into<String>) -> StoreError {
+    StoreError::Unavailable { place: place.to_owned(), reason: reason.into(), source: None }
+}
+
+pub fn is_busy(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
+    let code = error.sqlite_error_code();
+    matches!(code, Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
+}
+
+fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
+    use rusqlite::ffi::{SQLITE_IOERR_CORRUPTFS, SQLITE_IOERR_DATA, SQLITE_IOERR_SHORT_READ};
+    tracing::debug!(?error, "SQLite failed");
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    let owned = place.to_owned();
+    match error.sqlite_error_code() {
+        _ if is_busy(error) => StoreError::Busy {
+            reason: format!(
+                "Another process kept writing {place}. Nothing was written; try again."
+            ),
+        },
+        Some(ErrorCode::DiskFull) => {
+            unavailable(place, "no space is left on the disk. Nothing was written; free some space")
+        }
+        Some(ErrorCode::ReadOnly) => {
+            unavailable(place, "can only be read. Nothing was written; make it writable")
+        }
+        Some(ErrorCode::NotADatabase) => {
+            refused(place, "is not an SQLite database; it was not touched. Name another file")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE}") }
+        }
+        Some(ErrorCode::SystemIoFailure)
+            if [SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_CORRUPTFS]
+                .map(Some)
+                .contains(&extended) =>
+        {
+            StoreError::Unreadable { place: owned, reason: format!("is damaged; {RESTORE}") }
+        }
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            unavailable(
+                place,
+                format!("can't be read or written ({error}); check its disk and its permissions"),
+            )
+        }
+        Some(ErrorCode::TooBig) => refused(place, "the text is too large for it"),
+        _ => StoreError::Internal(format!("{place}: {error}")),
+    }
+}

@@ -1,0 +1,153 @@
+//! Users and tokens: one row each, JSON beside the columns that queries use.
+//!
+//! The last use of a token has its own column: recording it does not change the epoch.
+
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
+use reqlore_domain::ports::archive::Identities;
+use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::time::Timestamp;
+use rusqlite::{Connection, Row};
+
+use crate::error::DatabaseError;
+use crate::{audit, json};
+
+pub fn users(connection: &Connection) -> Result<Vec<User>, DatabaseError> {
+    let mut select = connection.prepare_cached("SELECT text FROM users ORDER BY key")?;
+    let mut rows = select.query([])?;
+    let mut users = Vec::new();
+    while let Some(row) = rows.next()? {
+        users.push(user(row, 0)?);
+    }
+    Ok(users)
+}
+
+pub fn tokens(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
+    let select = "SELECT text, used FROM tokens ORDER BY created, id";
+    let mut select = connection.prepare_cached(select)?;
+    let mut rows = select.query([])?;
+    let mut tokens = Vec::new();
+    while let Some(row) = rows.next()? {
+        tokens.push(token(row)?);
+    }
+    Ok(tokens)
+}
+
+pub fn all(connection: &Connection) -> Result<Identities, DatabaseError> {
+    Ok(Identities { users: users(connection)?, tokens: tokens(connection)? })
+}
+
+pub fn owner(connection: &Connection, id: &TokenId) -> Result<Option<TokenOwner>, DatabaseError> {
+    let mut select = connection.prepare_cached(
+        "SELECT t.text, t.used, u.text FROM tokens t JOIN users u ON u.key = t.user \
+         WHERE t.id = ?1",
+    )?;
+    let mut rows = select.query([id.as_str()])?;
+    let owner = |row: &_| Ok(TokenOwner { token: token(row)?, user: user(row, 2)? });
+    rows.next()?.map(owner).transpose()
+}
+
+pub fn epoch(connection: &Connection) -> Result<u64, DatabaseError> {
+    Ok(connection.prepare_cached("SELECT epoch FROM store")?.query_one([], |row| row.get(0))?)
+}
+
+/// Applies the decision together with its audit row.
+pub fn commit(connection: &Connection, mut commit: IdentityCommit) -> Result<(), DatabaseError> {
+    let users = users_by_name(connection, &commit)?;
+    let tokens = tokens_by_id(connection, &commit.tokens)?;
+    let (changes, event) = commit.decide(&users, &tokens)?;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    for change in &changes {
+        match change {
+            IdentityChange::User(user) => put_user(connection, user)?,
+            IdentityChange::Token(token) => put_token(connection, token)?,
+        }
+    }
+    raise_epoch(connection)?;
+    audit::append(connection, event).map(drop)
+}
+
+fn users_by_name(
+    connection: &Connection,
+    commit: &IdentityCommit,
+) -> Result<Vec<Option<User>>, DatabaseError> {
+    let mut select = connection.prepare_cached("SELECT text FROM users WHERE key = ?1")?;
+    let mut users = Vec::with_capacity(commit.users.len());
+    for name in &commit.users {
+        let mut rows = select.query([name.key()])?;
+        users.push(rows.next()?.map(|row| user(row, 0)).transpose()?);
+    }
+    Ok(users)
+}
+
+fn tokens_by_id(
+    connection: &Connection,
+    ids: &[TokenId],
+) -> Result<Vec<Option<Token>>, DatabaseError> {
+    let mut select = connection.prepare_cached("SELECT text, used FROM tokens WHERE id = ?1")?;
+    let mut tokens = Vec::with_capacity(ids.len());
+    for id in ids {
+        let mut rows = select.query([id.as_str()])?;
+        tokens.push(rows.next()?.map(token).transpose()?);
+    }
+    Ok(tokens)
+}
+
+/// Inserts users and tokens of an archive.
+pub fn put_all(connection: &Connection, all: &Identities) -> Result<(), DatabaseError> {
+    all.users.iter().try_for_each(|user| put_user(connection, user))?;
+    all.tokens.iter().try_for_each(|token| put_token(connection, token))?;
+    raise_epoch(connection)
+}
+
+fn put_user(connection: &Connection, user: &User) -> Result<(), DatabaseError> {
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO users (key, text) VALUES (?1, ?2) \
+         ON CONFLICT (key) DO UPDATE SET text = excluded.text",
+    )?;
+    upsert.execute((user.name.key(), json::to_text(user)?))?;
+    Ok(())
+}
+
+fn put_token(connection: &Connection, token: &Token) -> Result<(), DatabaseError> {
+    let text = json::to_text(&Token { last_used_at: None, ..token.clone() })?;
+    let used = token.last_used_at.map(|at| at.0);
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO tokens (id, user, created, used, text) VALUES (?1, ?2, ?3, ?4, ?5) \
+         ON CONFLICT (id) DO UPDATE SET user = excluded.user, created = excluded.created, \
+         used = excluded.used, text = excluded.text",
+    )?;
+    upsert.execute((token.id.as_str(), token.user.key(), token.created_at.0, used, text))?;
+    Ok(())
+}
+
+/// Records last uses, never an earlier time than the stored one.
+pub fn record_uses(
+    connection: &Connection,
+    uses: &[(TokenId, Timestamp)],
+) -> Result<(), DatabaseError> {
+    let mut update = connection.prepare_cached(
+        "UPDATE tokens SET used = ?2 WHERE id = ?1 AND (used IS NULL OR used < ?2)",
+    )?;
+    for (id, at) in uses {
+        update.execute((id.as_str(), at.0))?;
+    }
+    Ok(())
+}
+
+/// Invalidates what other connections and processes cached.
+fn raise_epoch(connection: &Connection) -> Result<(), DatabaseError> {
+    connection.prepare_cached("UPDATE store SET epoch = epoch + 1")?.execute([])?;
+    Ok(())
+}
+
+fn user(row: &Row<'_>, column: usize) -> Result<User, DatabaseError> {
+    json::from_column(row, column, "a user")
+}
+
+/// Reads a row of text and last use.
+fn token(row: &Row<'_>) -> Result<Token, DatabaseError> {
+    let token: Token = json::from_column(row, 0, "a token")?;
+    Ok(Token { last_used_at: row.get::<_, Option<i64>>(1)?.map(Timestamp), ..token })
+}

@@ -1,0 +1,149 @@
+//! Intents: commits whose audit row and idempotency record are stored before their files change.
+
+use reqlore_domain::audit::{AuditEvent, Target};
+use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::idempotency::IdempotencyRecord;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
+use rusqlite::Connection;
+
+use crate::error::DatabaseError;
+use crate::{audit, idempotency};
+
+#[derive(Debug, Clone)]
+pub struct PendingCommit {
+    pub id: i64,
+    pub audit_number: Option<u64>,
+    pub idempotency_key: Option<String>,
+    /// The files were not replaced, whatever they hold now.
+    pub withdrawn: bool,
+}
+
+/// Inserts the sealed audit row, the idempotency record and the intent. Rejects a key that another
+/// project used, or uses at this moment.
+pub fn prepare(
+    connection: &Connection,
+    project: &ProjectKey,
+    event: Option<AuditEvent>,
+    record: Option<&(String, IdempotencyRecord)>,
+    now: Timestamp,
+) -> Result<PendingCommit, DatabaseError> {
+    if let Some((key, record)) = record {
+        if is_pending(connection, key)? {
+            let reason = "Another call with the same idempotency key is running; try again in a \
+                          moment. Nothing was written.";
+            return Err(StoreError::Busy { reason: reason.to_owned() }.into());
+        }
+        let used = idempotency::find(connection, key)?.filter(|used| used.is_valid_at(now));
+        if let Some(used) = used {
+            return Err(StoreError::Repeated(Box::new(used)).into());
+        }
+        idempotency::insert(connection, key, record)?;
+    }
+    let audit_number = audit::append(connection, event)?.map(|head| head.number);
+    let key = record.map(|(key, _)| key.as_str());
+    insert(connection, project, audit_number, key)
+}
+
+pub fn insert(
+    connection: &Connection,
+    project: &ProjectKey,
+    audit_number: Option<u64>,
+    key: Option<&str>,
+) -> Result<PendingCommit, DatabaseError> {
+    let insert = "INSERT INTO pending (project, audit_number, idempotency_key) VALUES (?1, ?2, ?3)";
+    connection.prepare_cached(insert)?.execute((project.as_str(), audit_number, key))?;
+    let (id, idempotency_key) = (connection.last_insert_rowid(), key.map(str::to_owned));
+    Ok(PendingCommit { id, audit_number, idempotency_key, withdrawn: false })
+}
+
+fn is_pending(connection: &Connection, key: &str) -> Result<bool, DatabaseError> {
+    let select = "SELECT EXISTS (SELECT 1 FROM pending WHERE idempotency_key = ?1)";
+    Ok(connection.prepare_cached(select)?.query_one([key], |row| row.get(0))?)
+}
+
+/// The record of a key whose commit is not pending.
+pub fn find_confirmed(
+    connection: &Connection,
+    key: &str,
+) -> Result<Option<IdempotencyRecord>, DatabaseError> {
+    let record = idempotency::find(connection, key)?;
+    Ok(if record.is_some() && is_pending(connection, key)? { None } else { record })
+}
+
+pub fn projects(connection: &Connection) -> Result<Vec<ProjectKey>, DatabaseError> {
+    let mut select = connection.prepare_cached("SELECT DISTINCT project FROM pending")?;
+    let mut rows = select.query([])?;
+    let mut projects = Vec::new();
+    while let Some(row) = rows.next()? {
+        projects.push(ProjectKey::new(row.get::<_, String>(0)?));
+    }
+    Ok(projects)
+}
+
+pub fn of_project(
+    connection: &Connection,
+    project: &ProjectKey,
+) -> Result<Vec<PendingCommit>, DatabaseError> {
+    let mut select = connection.prepare_cached(
+        "SELECT id, audit_number, idempotency_key, withdrawn FROM pending \
+         WHERE project = ?1 ORDER BY id",
+    )?;
+    let mut rows = select.query([project.as_str()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, audit_number) = (row.get(0)?, row.get(1)?);
+        let (idempotency_key, withdrawn) = (row.get(2)?, row.get(3)?);
+        found.push(PendingCommit { id, audit_number, idempotency_key, withdrawn });
+    }
+    Ok(found)
+}
+
+/// The documents of a commit, as its audit row or its idempotency record names them.
+pub fn targets(
+    connection: &Connection,
+    commit: &PendingCommit,
+) -> Result<Vec<Target>, DatabaseError> {
+    if let Some(number) = commit.audit_number {
+        let row = audit::rows(connection, number, 1, usize::MAX)?;
+        if let Some(event) = row.first().filter(|row| row.number == number).and_then(|r| r.entry())
+        {
+            return Ok(event.targets);
+        }
+    }
+    let Some(key) = &commit.idempotency_key else { return Ok(Vec::new()) };
+    Ok(idempotency::find(connection, key)?.map(|record| record.targets).unwrap_or_default())
+}
+
+/// The files were replaced.
+pub fn confirm(connection: &Connection, commit: &PendingCommit) -> Result<(), DatabaseError> {
+    let delete = "DELETE FROM pending WHERE id = ?1";
+    connection.prepare_cached(delete)?.execute([commit.id])?;
+    Ok(())
+}
+
+pub fn mark_withdrawn(
+    connection: &Connection,
+    commit: &PendingCommit,
+) -> Result<(), DatabaseError> {
+    let update = "UPDATE pending SET withdrawn = 1 WHERE id = ?1";
+    connection.prepare_cached(update)?.execute([commit.id])?;
+    Ok(())
+}
+
+/// Releases the key, appends the `audit/unconfirmed` row and deletes the intent.
+pub fn roll_back(
+    connection: &Connection,
+    commit: &PendingCommit,
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let mut delete = connection.prepare_cached("DELETE FROM pending WHERE id = ?1")?;
+    if delete.execute([commit.id])? == 0 {
+        return Ok(());
+    }
+    if let Some(key) = &commit.idempotency_key {
+        connection.prepare_cached("DELETE FROM answers WHERE key = ?1")?.execute([key])?;
+    }
+    let event = commit.audit_number.map(|number| AuditEvent::unconfirmed(number, now));
+    audit::append(connection, event).map(drop)
+}

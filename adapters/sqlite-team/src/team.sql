@@ -1,0 +1,51 @@
+-- `epoch` counts changes of users and tokens.
+CREATE TABLE store (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    epoch INTEGER NOT NULL
+) STRICT;
+INSERT INTO store (one, epoch) VALUES (1, 0);
+
+-- `key` is the lower-case name; `text` is the whole user in JSON.
+CREATE TABLE users (
+    key TEXT PRIMARY KEY,
+    text TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `user` is a key of `users`. `used` is not in `text`, because recording it is not a change.
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    user TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    used INTEGER,
+    text TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The hash of a row covers the row before it. Rows never change; pruning removes the oldest.
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY CHECK (number > 0),
+    hash BLOB NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit is never changed');
+END;
+
+-- Idempotency records: `text` is the record in JSON, `answer` the response.
+CREATE TABLE answers (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    answer TEXT
+) STRICT;
+CREATE INDEX answers_by_age ON answers (at);
+
+-- Commits whose files may not have been replaced yet. `withdrawn`: they never will be.
+CREATE TABLE pending (
+    id INTEGER PRIMARY KEY,
+    project TEXT NOT NULL,
+    audit_number INTEGER,
+    idempotency_key TEXT,
+    withdrawn INTEGER NOT NULL DEFAULT 0
+) STRICT;

@@ -1,0 +1,212 @@
+//! A database of its own for the team data of a file project.
+//!
+//! The log (`-wal`) and the index (`-shm`) beside it are never removed, so that the owner of the
+//! files can recognize them. This process must not open these files by other means: closing such a
+//! descriptor would release SQLite's locks.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::connection::{configure, is_too_old, keep_log_on_close, wait_when_busy};
+use crate::error::{DatabaseError, refused};
+
+/// A connection, for callers that do not depend on SQLite themselves.
+pub type TeamConnection = Connection;
+
+/// Marks the file's header: `Rqlt`.
+const APPLICATION: i32 = 0x5271_6c74;
+const SCHEMA: i32 = 1;
+const TABLES: &str = include_str!("team.sql");
+const CACHE_KIB: i64 = 4 * 1024;
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub struct TeamDatabase {
+    /// What messages call the file.
+    place: &'static str,
+    writer: Mutex<Connection>,
+    /// `None` where one connection does both.
+    reader: Option<Mutex<Connection>>,
+}
+
+impl TeamDatabase {
+    /// Writes a complete database into an empty file, with rows that `fill` inserts. Does not sync.
+    pub fn create(
+        file: &Path,
+        place: &'static str,
+        fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
+    ) -> StoreResult<()> {
+        let create = || {
+            let mut connection = Connection::open(file)?;
+            // The file counts only when it is complete and synced by the caller.
+            connection.pragma_update(None, "synchronous", "OFF")?;
+            connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+            let transaction = connection.transaction()?;
+            transaction.execute_batch(TABLES)?;
+            fill(&transaction)?;
+            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "user_version", SCHEMA)?;
+            transaction.commit()?;
+            let mut mode = String::new();
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
+                mode = row.get(0)?;
+                Ok(())
+            })?;
+            if mode != "wal" {
+                let reason = "needs a file system whose memory processes can share; put the \
+                              project on a disk of this machine";
+                return Err(refused(place, reason).into());
+            }
+            connection.close().map_err(|(_, error)| error.into())
+        };
+        create().map_err(|error: DatabaseError| error.into_store_error(place))
+    }
+
+    /// Data that is read from elsewhere and never stored.
+    pub fn in_memory(
+        place: &'static str,
+        fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
+    ) -> StoreResult<Self> {
+        let create = || {
+            let connection = Connection::open_in_memory()?;
+            connection.execute_batch(TABLES)?;
+            fill(&connection)?;
+            connection.pragma_update(None, "query_only", true)?;
+            Ok(Self { place, writer: Mutex::new(connection), reader: None })
+        };
+        create().map_err(|error: DatabaseError| error.into_store_error(place))
+    }
+
+    /// Opens a database that [`TeamDatabase::create`] made.
+    pub fn open(file: &Path, place: &'static str, read_only: bool) -> StoreResult<Self> {
+        if is_too_old(rusqlite::version_number()) {
+            let version = rusqlite::version();
+            let reason = format!("is not safe with SQLite {version}; build reqlore with its own");
+            return Err(refused(place, reason));
+        }
+        let open = || {
+            let writer = connect(file, read_only)?;
+            check_schema(&writer, place)?;
+            let reader = if read_only { None } else { Some(Mutex::new(connect(file, true)?)) };
+            Ok(Self { place, writer: Mutex::new(writer), reader })
+        };
+        open().map_err(|error: DatabaseError| error.into_store_error(place))
+    }
+
+    /// Reads at one moment.
+    pub fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
+    ) -> StoreResult<T> {
+        self.read_on(&lock(self.reader.as_ref().unwrap_or(&self.writer)), read)
+    }
+
+    /// The same without waiting for another thread.
+    pub fn try_read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
+    ) -> Option<StoreResult<T>> {
+        let connection = match self.reader.as_ref().unwrap_or(&self.writer).try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(self.read_on(&connection, read))
+    }
+
+    fn read_on<T>(
+        &self,
+        connection: &Connection,
+        read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
+    ) -> StoreResult<T> {
+        let run = || {
+            let transaction = connection.unchecked_transaction()?;
+            let found = read(&transaction)?;
+            transaction.commit()?;
+            Ok(found)
+        };
+        run().map_err(|error: DatabaseError| error.into_store_error(self.place))
+    }
+
+    /// Writes in one transaction, which is synced. `check` runs right before the commit and right
+    /// after it.
+    pub fn write<T>(
+        &self,
+        check: &dyn Fn() -> StoreResult<()>,
+        write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
+    ) -> StoreResult<T> {
+        self.write_on(&mut lock(&self.writer), check, write)
+    }
+
+    /// The same without the sync: a power cut may undo it, but no kill of a process.
+    pub fn write_unsynced(
+        &self,
+        check: &dyn Fn() -> StoreResult<()>,
+        write: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
+    ) -> StoreResult<()> {
+        let mut connection = lock(&self.writer);
+        let set = |connection: &Connection, level: &str| {
+            let set = connection.pragma_update(None, "synchronous", level);
+            set.map_err(|error| DatabaseError::from(error).into_store_error(self.place))
+        };
+        set(&connection, "NORMAL")?;
+        let written = self.write_on(&mut connection, check, write);
+        set(&connection, "FULL").and(written)
+    }
+
+    fn write_on<T>(
+        &self,
+        connection: &mut Connection,
+        check: &dyn Fn() -> StoreResult<()>,
+        write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
+    ) -> StoreResult<T> {
+        let run = || {
+            let behavior = TransactionBehavior::Immediate;
+            let transaction = connection.transaction_with_behavior(behavior)?;
+            let written = write(&transaction)?;
+            check()?;
+            transaction.commit()?;
+            Ok(written)
+        };
+        let written = run().map_err(|error: DatabaseError| error.into_store_error(self.place))?;
+        check().map_err(|error| StoreError::Unavailable {
+            place: self.place.to_owned(),
+            reason: format!(
+                "was replaced while it was written, so the change may be lost: {error}"
+            ),
+            source: None,
+        })?;
+        Ok(written)
+    }
+}
+
+fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn connect(file: &Path, read_only: bool) -> Result<Connection, DatabaseError> {
+    let access = OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let access = if read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { access };
+    let mut connection = Connection::open_with_flags(file, access)?;
+    wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
+    keep_log_on_close(&connection, true)?;
+    configure(&connection, CACHE_KIB)?;
+    connection.pragma_update(None, "query_only", read_only)?;
+    Ok(connection)
+}
+
+fn check_schema(connection: &Connection, place: &str) -> Result<(), DatabaseError> {
+    let header = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    match (header("application_id")?, header("user_version")?) {
+        (APPLICATION, SCHEMA) => Ok(()),
+        (APPLICATION, version) if version > SCHEMA => {
+            let reason = format!("was written by a newer version ({version}); update Reqlore");
+            Err(refused(place, reason).into())
+        }
+        _ => Err(refused(place, "is not a team database; restore it from a backup").into()),
+    }
+}
