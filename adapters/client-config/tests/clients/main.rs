@@ -1,8 +1,8 @@
-//! What each client's files look like afterwards, as reviewed files, and where they lie.
+//! Each client's files after an edit, as reviewed files, and their locations.
 //!
-//! Each test has a folder in `../golden/`: what a new file becomes in both scopes for both kinds of
-//! server, and what becomes of `existing`, which is read with CRLF here. A diff there is a
-//! decision: the client has to read it. `UPDATE_EXPECT=1` writes them anew.
+//! Each client has a folder in `../golden/`: a new file in both scopes for both kinds of server, and
+//! the edits of `existing`, which is read with CRLF here. A diff there is a decision: the client has
+//! to read it. `UPDATE_EXPECT=1` updates them.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -148,53 +148,10 @@ fn from_toml(item: &toml_edit::Item) -> Value {
 }
 
 #[test]
-fn claude_code() {
-    check(Client::ClaudeCode);
-}
-
-#[test]
-fn claude_desktop() {
-    check(Client::ClaudeDesktop);
-}
-
-#[test]
-fn cursor() {
-    check(Client::Cursor);
-}
-
-#[test]
-fn vscode() {
-    check(Client::VsCode);
-}
-
-#[test]
-fn zed() {
-    check(Client::Zed);
-}
-
-#[test]
-fn codex() {
-    check(Client::Codex);
-}
-
-#[test]
-fn gemini() {
-    check(Client::Gemini);
-}
-
-#[test]
-fn copilot() {
-    check(Client::Copilot);
-}
-
-#[test]
-fn kiro() {
-    check(Client::Kiro);
-}
-
-#[test]
-fn opencode() {
-    check(Client::OpenCode);
+fn each_client_gets_the_reviewed_files() {
+    for client in Client::ALL {
+        check(client);
+    }
 }
 
 /// Both refuse their whole file for one key of the other kind.

@@ -76,46 +76,36 @@ fn a_folder_on_the_path_is_no_program() {
 }
 
 #[test]
-fn what_a_client_keeps_for_a_person_tells() {
+fn files_of_the_user_or_in_the_project_show_a_client() {
     for (file, client) in [
-        (".claude/settings.json", "claude-code"),
-        (".claude.json", "claude-code"),
-        (".config/Claude/claude_desktop_config.json", "claude-desktop"),
-        (".cursor/mcp.json", "cursor"),
-        (".vscode/extensions/extensions.json", "vscode"),
-        (".config/Code/User/settings.json", "vscode"),
-        (".config/zed/settings.json", "zed"),
-        (".codex/config.toml", "codex"),
-        (".gemini/settings.json", "gemini"),
-        (".copilot/config.json", "copilot"),
-        (".kiro/settings/mcp.json", "kiro"),
-        (".config/opencode/opencode.json", "opencode"),
-        (".opencode/bin/opencode", "opencode"),
+        ("home/.claude/settings.json", "claude-code"),
+        ("home/.claude.json", "claude-code"),
+        ("home/.config/Claude/claude_desktop_config.json", "claude-desktop"),
+        ("home/.cursor/mcp.json", "cursor"),
+        ("home/.vscode/extensions/extensions.json", "vscode"),
+        ("home/.config/Code/User/settings.json", "vscode"),
+        ("home/.config/zed/settings.json", "zed"),
+        ("home/.codex/config.toml", "codex"),
+        ("home/.gemini/settings.json", "gemini"),
+        ("home/.copilot/config.json", "copilot"),
+        ("home/.kiro/settings/mcp.json", "kiro"),
+        ("home/.config/opencode/opencode.json", "opencode"),
+        ("home/.opencode/bin/opencode", "opencode"),
+        ("project/.mcp.json", "claude-code"),
+        ("project/.claude/settings.json", "claude-code"),
+        ("project/.cursor/rules/house.mdc", "cursor"),
+        ("project/.vscode/settings.json", "vscode"),
+        ("project/.zed/settings.json", "zed"),
+        ("project/.codex/config.toml", "codex"),
+        ("project/.gemini/settings.json", "gemini"),
+        ("project/.github/mcp.json", "copilot"),
+        ("project/.kiro/steering/product.md", "kiro"),
+        ("project/opencode.json", "opencode"),
+        ("project/opencode.jsonc", "opencode"),
+        ("project/.opencode/agents/review.md", "opencode"),
     ] {
         let ground = TempDir::new().unwrap();
-        touch(&ground.path().join("home").join(file));
-        assert_eq!(present(&around(&ground, Platform::Linux)), [client], "{file}");
-    }
-}
-
-#[test]
-fn what_a_client_has_in_the_project_tells() {
-    for (file, client) in [
-        (".mcp.json", "claude-code"),
-        (".claude/settings.json", "claude-code"),
-        (".cursor/rules/house.mdc", "cursor"),
-        (".vscode/settings.json", "vscode"),
-        (".zed/settings.json", "zed"),
-        (".codex/config.toml", "codex"),
-        (".gemini/settings.json", "gemini"),
-        (".github/mcp.json", "copilot"),
-        (".kiro/steering/product.md", "kiro"),
-        ("opencode.json", "opencode"),
-        ("opencode.jsonc", "opencode"),
-        (".opencode/agents/review.md", "opencode"),
-    ] {
-        let ground = TempDir::new().unwrap();
-        touch(&ground.path().join("project").join(file));
+        touch(&ground.path().join(file));
         assert_eq!(present(&around(&ground, Platform::Linux)), [client], "{file}");
     }
 }

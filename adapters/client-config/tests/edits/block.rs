@@ -1,10 +1,10 @@
 //! The block in a markdown file.
 
-use expect_test::expect;
 use proptest::prelude::*;
 use reqlore_client_config::Trace;
 use reqlore_client_config::edit::block;
 
+use super::cases::check;
 use super::in_lines;
 
 fn put(text: &str, content: &str) -> String {
@@ -24,57 +24,22 @@ fn taken(text: &str) -> String {
 }
 
 #[test]
-fn a_text_without_a_block_gets_it_after_a_blank_line() {
-    expect![[r#"
-        <!-- reqlore:begin -->
-        a
-        b
-        <!-- reqlore:end -->
-    "#]]
-    .assert_eq(&put("", "a\nb"));
-    expect![[r#"
-        # Mine
-
-        Text
-
-        <!-- reqlore:begin -->
-        a
-        <!-- reqlore:end -->
-    "#]]
-    .assert_eq(&put("# Mine\n\nText", "a"));
-    expect![[r#"
-        # Mine
-
-        <!-- reqlore:begin -->
-        <!-- reqlore:end -->
-    "#]]
-    .assert_eq(&put("# Mine\n", ""));
-    expect![[r#"
-        # Mine
-
-        <!-- reqlore:begin -->
-        a
-        <!-- reqlore:end -->
-    "#]]
-    .assert_eq(&put("# Mine\n\n", "a"));
-    assert_eq!(
-        put("\u{feff}# Mine\r\n", "a\nb\n"),
-        "\u{feff}# Mine\r\n\r\n<!-- reqlore:begin -->\r\na\r\nb\r\n<!-- reqlore:end -->\r\n"
-    );
+fn blocks_are_edited_as_reviewed() {
+    check("edits-block.txt", |verb, text| match verb {
+        "put two lines" => put(text, "a\nb"),
+        "put one line" => put(text, "a"),
+        "put nothing" => put(text, ""),
+        "put refused" => in_lines(&block::put(text, "x").expect_err("a refusal").to_string()),
+        "take" => taken(text),
+        _ => refused(text),
+    });
 }
 
-#[test]
-fn a_block_is_replaced_where_it_stands() {
-    let text = "a\n  <!-- reqlore:begin --> \nold\n```\n<!-- reqlore:end -->\nz";
-    let edited = put(text, "new");
-    expect![[r#"
-        a
-          <!-- reqlore:begin --> 
-        new
-        <!-- reqlore:end -->
-        z"#]]
-    .assert_eq(&edited);
-    assert_eq!(taken(&edited), "a\nz");
+fn refused(text: &str) -> String {
+    let refused = block::put(text, "x").expect_err("a text that can't be edited");
+    assert_eq!(block::take(text).as_ref(), Err(&refused));
+    assert_eq!(block::find(text).as_ref(), Err(&refused));
+    in_lines(&refused.to_string())
 }
 
 #[test]
@@ -83,8 +48,8 @@ fn a_block_is_taken_out_with_one_blank_line() {
         assert_eq!(taken(&put(text, "x\ny")), text);
         assert_eq!(taken(text), text);
     }
-    let between = "a\n\n<!-- reqlore:begin -->\n<!-- reqlore:end -->\n\nz\n";
-    assert_eq!(taken(between), "a\n\nz\n");
+    let after = "<!-- reqlore:begin -->\n<!-- reqlore:end -->\n```\n";
+    assert_eq!(taken(&put(after, "x")), "```\n");
 }
 
 #[test]
@@ -101,61 +66,6 @@ fn markers_in_code_are_not_ours() {
     }
     let inline = "``` `x` ```\n<!-- reqlore:begin -->\n<!-- reqlore:end -->\n";
     assert_eq!(block::find(inline), Ok(Some(String::new())));
-}
-
-#[test]
-fn a_block_that_is_not_one_is_refused() {
-    let refused = |text: &str| {
-        let refused = block::put(text, "x").expect_err("a text that can't be edited");
-        assert_eq!(block::take(text).as_ref(), Err(&refused));
-        assert_eq!(block::find(text).as_ref(), Err(&refused));
-        in_lines(&refused.to_string())
-    };
-    expect![[r#"
-        line 3, column 1:
-        `<!-- reqlore:begin -->` has no end;
-        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
-        then run this again
-    "#]]
-    .assert_eq(&refused("a\n\n<!-- reqlore:begin -->\nb\n"));
-    expect![[r#"
-        line 2, column 1:
-        `<!-- reqlore:end -->` ends no block;
-        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
-        then run this again
-    "#]]
-    .assert_eq(&refused("a\n<!-- reqlore:end -->\nb\n"));
-    let one = "<!-- reqlore:begin -->\nb\n<!-- reqlore:end -->\n";
-    expect![[r#"
-        line 4, column 1:
-        `<!-- reqlore:begin -->` begins a second block;
-        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
-        then run this again
-    "#]]
-    .assert_eq(&refused(&one.repeat(2)));
-    expect![[r#"
-        line 2, column 1:
-        `<!-- reqlore:begin -->` is inside of the block;
-        keep one `<!-- reqlore:begin -->` with one `<!-- reqlore:end -->` below it, or neither,
-        then run this again
-    "#]]
-    .assert_eq(&refused("<!-- reqlore:begin -->\n<!-- reqlore:begin -->\n"));
-}
-
-#[test]
-fn nothing_is_written_after_code_that_has_no_end() {
-    let text = "a\n```sh\nb\n";
-    let refused = block::put(text, "x").expect_err("it would be code");
-    expect![[r#"
-        line 2, column 1:
-        the code block that begins here has no end, and would contain what is written after it;
-        close it,
-        then run this again
-    "#]]
-    .assert_eq(&in_lines(&refused.to_string()));
-    assert_eq!(taken(text), text);
-    let after = "<!-- reqlore:begin -->\n<!-- reqlore:end -->\n```\n";
-    assert_eq!(taken(&put(after, "x")), "```\n");
 }
 
 #[test]

@@ -11,16 +11,27 @@ use super::{JSON, TOML, command, entry, in_lines, put, refusal, take, url};
 
 #[test]
 fn json_is_edited_as_reviewed() {
-    check("edits-json.txt", JSON);
+    check("edits-json.txt", |verb, text| edit(verb, text, JSON));
 }
 
 #[test]
 fn toml_is_edited_as_reviewed() {
-    check("edits-toml.txt", TOML);
+    check("edits-toml.txt", |verb, text| edit(verb, text, TOML));
+}
+
+fn edit(verb: &str, text: &str, slot: Slot) -> String {
+    match verb.split(' ').collect::<Vec<_>>()[..] {
+        ["take"] => take(text, slot),
+        ["refuse"] => in_lines(&refusal(text, slot)),
+        ["put", "refused"] => refused(text, slot, &command()),
+        ["put", name, "refused"] => refused(text, slot, &named(name)),
+        ["put", name] => put(text, slot, &named(name)),
+        _ => panic!("{verb}"),
+    }
 }
 
 /// Only the texts before are read, so that `UPDATE_EXPECT=1` adds the result of a new case.
-fn check(name: &str, slot: Slot) {
+pub(crate) fn check(name: &str, edit: impl Fn(&str, &str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let cases = fs::read_to_string(&path).expect("the cases");
     let mut reviewed = String::new();
@@ -29,19 +40,11 @@ fn check(name: &str, slot: Slot) {
         let (before, _) = texts.split_once("---\n").expect("a text before");
         let text = before.replace("\n\\ no line end\n", "").replace('␍', "\r");
         let (verb, _) = title.split_once(": ").expect("a verb");
-        let after = match verb.split(' ').collect::<Vec<_>>()[..] {
-            ["take"] => take(&text, slot),
-            ["refuse"] => in_lines(&refusal(&text, slot)),
-            ["put", "refused"] => refused(&text, slot, &command()),
-            ["put", name, "refused"] => refused(&text, slot, &named(name)),
-            ["put", name] => put(&text, slot, &named(name)),
-            _ => panic!("{verb}"),
-        };
-        let mut shown = after.replace('\r', "␍");
-        if !shown.is_empty() && !shown.ends_with('\n') {
-            shown.push_str("\n\\ no line end\n");
+        let mut after = edit(verb, &text).replace('\r', "␍");
+        if !after.is_empty() && !after.ends_with('\n') {
+            after.push_str("\n\\ no line end\n");
         }
-        reviewed.extend(["=== ", title, "\n", before, "---\n", &shown]);
+        reviewed.extend(["=== ", title, "\n", before, "---\n", &after]);
     }
     expect_file![path].assert_eq(&reviewed);
 }

@@ -3,7 +3,6 @@
 //! The expected texts are written by `UPDATE_EXPECT=1`; look at the difference before it is kept.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
-#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod any_json;
 mod any_toml;
