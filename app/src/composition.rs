@@ -13,7 +13,7 @@ use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_domain::project::ProjectKey;
 #[cfg(feature = "semantic")]
-use reqlore_embed_minilm::lazy::LazyModel;
+use reqlore_embed_minilm::LazyModel;
 use reqlore_embed_static::StaticEmbedder;
 #[cfg(feature = "semantic")]
 use reqlore_models::known::MODELS;

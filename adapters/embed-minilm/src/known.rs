@@ -2,8 +2,8 @@
 
 use reqlore_domain::ports::embedder::{Languages, Pace, Profile, Role};
 
+use crate::LoadError;
 use crate::bert::HIDDEN;
-use crate::error::LoadError;
 
 /// Raised when the same files give other vectors than before.
 const FORMAT: u32 = 1;

@@ -4,21 +4,18 @@
 //! processors from who works here. A caller that wants more threads calls from more threads.
 
 mod bert;
-pub mod error;
-mod gelu;
 mod known;
-pub mod lazy;
 mod weights;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, Profile, Role};
 use tokenizers::{Tokenizer, TruncationParams};
 
 use crate::bert::Bert;
-use crate::error::LoadError;
 use crate::known::Known;
 use crate::weights::Weights;
 
@@ -141,6 +138,48 @@ impl fmt::Debug for SentenceModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SentenceModel").field("id", &self.profile.id).finish_non_exhaustive()
     }
+}
+
+/// A model that is loaded with its first text: a start must not wait for a hundred megabytes.
+#[derive(Debug)]
+pub struct LazyModel {
+    name: String,
+    folder: PathBuf,
+    profile: Profile,
+    /// A failure is final: the files were checked when they were installed.
+    model: OnceLock<std::result::Result<SentenceModel, String>>,
+}
+
+impl LazyModel {
+    pub fn new(name: &str, folder: PathBuf) -> std::result::Result<Self, LoadError> {
+        let profile = known::find(name)?.profile();
+        Ok(Self { name: name.to_owned(), folder, profile, model: OnceLock::new() })
+    }
+}
+
+impl Embedder for LazyModel {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let open = || SentenceModel::open(&self.name, &self.folder).map_err(|e| e.to_string());
+        match self.model.get_or_init(open) {
+            Ok(model) => model.embed(role, texts),
+            Err(reason) => Err(Error::new(ErrorKind::Unavailable, reason.clone())),
+        }
+    }
+}
+
+/// Why a model could not be loaded, and what to do next.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("no model is called {name}; known are {known}")]
+    Unknown { name: String, known: String },
+    #[error("{path} could not be read ({source}); remove the model and install it again")]
+    Read { path: String, source: std::io::Error },
+    #[error("{path} does not fit this model: {why}; remove the model and install it again")]
+    Unfit { path: String, why: String },
 }
 
 fn internal(why: &str) -> Error {

@@ -11,7 +11,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2, Axis, concatenate};
 use serde::Deserialize;
 
-use crate::error::LoadError;
+use crate::LoadError;
 
 /// No file that is meant has more to say about its tensors.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
@@ -140,7 +140,7 @@ fn tensors(header: &[u8]) -> Option<HashMap<String, Tensor>> {
 #[cfg(test)]
 mod tests {
     use super::Weights;
-    use crate::error::LoadError;
+    use crate::LoadError;
 
     /// A file with the matrix `a` of 1 by 2, and whatever else the header says.
     fn check(header: &str, body: &[u8], expected: Result<[f32; 2], &str>) {

@@ -5,8 +5,7 @@
 use std::path::PathBuf;
 
 use reqlore_domain::ports::embedder::{Embedder, Role};
-use reqlore_embed_minilm::SentenceModel;
-use reqlore_embed_minilm::error::LoadError;
+use reqlore_embed_minilm::{LoadError, SentenceModel};
 
 const REFERENCE: &str = include_str!("reference.txt");
 

@@ -4,7 +4,6 @@
 //! is said in other words. `distil.py` makes the table and `NOTICE` says from what. Whoever makes
 //! another table must give it another [`ID`], or cached vectors of both would be compared.
 
-mod pieces;
 mod table;
 
 use std::fmt;
@@ -12,7 +11,10 @@ use std::fmt;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Profile, Role};
 
-use crate::table::{DIMENSION, Table};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use crate::table::{DIMENSION, Hash, LONGEST, Table};
 
 /// The name and number of this table: another number, other vectors.
 pub const ID: &str = "static-1";
@@ -20,6 +22,9 @@ pub const ID: &str = "static-1";
 /// What nearness by this table counts beside the match of words: the best of five weights on manual
 /// pages asked for by their one-line descriptions, and never far from the best elsewhere.
 const WEIGHT: f32 = 0.5;
+
+/// Longer words are keys, hashes or encoded data.
+const WORD_BYTES: usize = 100;
 
 static TABLE: Table = Table::over(include_bytes!("../data/table.bin"));
 
@@ -68,7 +73,7 @@ impl Embedder for StaticEmbedder {
 
 fn embed(text: &str) -> Vec<f32> {
     let mut sum = vec![0.0; DIMENSION];
-    pieces::each(&TABLE, text, |piece| TABLE.add(piece, &mut sum));
+    each_piece(&TABLE, text, |piece| TABLE.add(piece, &mut sum));
     let length = sum.iter().map(|x| x * x).sum::<f32>().sqrt();
     if length > 0.0 {
         for number in &mut sum {
@@ -76,6 +81,84 @@ fn embed(text: &str) -> Vec<f32> {
         }
     }
     sum
+}
+
+/// Calls `found` with the index of each piece of the text, in order.
+///
+/// Words are runs of letters and digits, in lower case and without accents. Each is cut into the
+/// longest known pieces from its start. A word that can't be cut completely gives nothing, and so
+/// does a word with letters outside ASCII: the table is English.
+fn each_piece(table: &Table, text: &str, mut found: impl FnMut(usize)) {
+    let mut words = Words { table, word: Vec::with_capacity(WORD_BYTES), known: true };
+    if text.is_ascii() {
+        for byte in text.bytes() {
+            words.take(char::from(byte.to_ascii_lowercase()), &mut found);
+        }
+    } else {
+        let lower = text.chars().flat_map(char::to_lowercase);
+        for letter in lower.nfd().filter(|letter| !is_combining_mark(*letter)) {
+            words.take(letter, &mut found);
+        }
+    }
+    words.end(&mut found);
+}
+
+/// Collects letters until a word ends.
+struct Words<'table> {
+    table: &'table Table,
+    word: Vec<u8>,
+    /// No letter so far that the table can't know.
+    known: bool,
+}
+
+impl Words<'_> {
+    fn take(&mut self, letter: char, found: &mut impl FnMut(usize)) {
+        // Chinese is written without blanks, so each of its characters is a word to itself.
+        if !letter.is_alphanumeric() || ('\u{4e00}'..='\u{9fff}').contains(&letter) {
+            self.end(found);
+        } else if letter.is_ascii() && self.word.len() < WORD_BYTES {
+            self.word.push(letter as u8);
+        } else {
+            self.known = false;
+        }
+    }
+
+    fn end(&mut self, found: &mut impl FnMut(usize)) {
+        if self.known && !self.word.is_empty() {
+            cut(self.table, &self.word, found);
+        }
+        self.word.clear();
+        self.known = true;
+    }
+}
+
+fn cut(table: &Table, word: &[u8], found: &mut impl FnMut(usize)) {
+    let mut pieces = [0; WORD_BYTES];
+    let mut count = 0;
+    let mut start = 0;
+    while start < word.len() {
+        let Some((piece, length)) = longest(table, start > 0, &word[start..]) else { return };
+        pieces[count] = piece;
+        count += 1;
+        start += length;
+    }
+    for piece in &pieces[..count] {
+        found(*piece);
+    }
+}
+
+/// The longest piece that `letters` begin with, and its length.
+fn longest(table: &Table, continued: bool, letters: &[u8]) -> Option<(usize, usize)> {
+    let mut hash = if continued { Hash::CONTINUED } else { Hash::START };
+    let mut hashes = [hash; LONGEST];
+    for (at, letter) in hashes.iter_mut().zip(letters) {
+        hash = hash.with(*letter);
+        *at = hash;
+    }
+    (1..=letters.len().min(LONGEST)).rev().find_map(|length| {
+        let piece = table.find(hashes[length - 1], continued, &letters[..length])?;
+        Some((piece, length))
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use reqlore_domain::ports::embedder::{Embedder, Role};
 use sha2::{Digest, Sha256};
 
 use crate::table::{DIMENSION, Hash};
-use crate::{StaticEmbedder, TABLE, pieces};
+use crate::{StaticEmbedder, TABLE, each_piece};
 
 const DATA: &[u8] = include_bytes!("../data/table.bin");
 
@@ -21,7 +21,7 @@ fn cosine(a: &str, b: &str) -> f32 {
 
 fn check_pieces(text: &str, expected: &str) {
     let mut found = Vec::new();
-    pieces::each(&TABLE, text, |i| found.push(std::str::from_utf8(TABLE.string(i)).unwrap()));
+    each_piece(&TABLE, text, |i| found.push(std::str::from_utf8(TABLE.string(i)).unwrap()));
     assert_eq!(found.join(" "), expected, "{text:?}");
 }
 

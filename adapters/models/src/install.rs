@@ -1,16 +1,20 @@
 //! Puts a model together in `NAME.partial`, checks it, and renames it to `NAME`.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+
+use zip::ZipArchive;
+use zip::result::ZipError;
 
 use crate::error::Error;
 use crate::files::PumpError;
 use crate::known::{self, Model};
-use crate::{Installed, Progress, Source, archive, fetch, files};
+use crate::{Installed, Progress, Source, fetch, files};
 
 /// An archive's name while it is being fetched.
 const ARCHIVE: &str = "archive";
+const MAX_ENTRIES: usize = 10_000;
 
 /// What a model is put together with.
 struct Work<'a> {
@@ -131,13 +135,12 @@ impl Work<'_> {
     }
 
     fn copy_archive(&mut self, path: &Path) -> Result<(), Error> {
-        let mut archive = archive::open(path)?;
+        let mut archive = open_archive(path)?;
         for file in self.model.files {
-            let Some(index) = archive::find(&mut archive, file) else {
+            let Some(index) = find_entry(&mut archive, file) else {
                 return Err(self.missing(path, file));
             };
-            let mut entry =
-                archive.by_index(index).map_err(|error| archive::unreadable(path, &error))?;
+            let mut entry = archive.by_index(index).map_err(|error| unreadable(path, &error))?;
             self.copy(&mut entry, path, file)?;
         }
         Ok(())
@@ -180,4 +183,29 @@ impl Work<'_> {
             files: files.join(" and "),
         }
     }
+}
+
+fn open_archive(path: &Path) -> Result<ZipArchive<BufReader<File>>, Error> {
+    let file = File::open(path).map_err(Error::io(path, "read"))?;
+    ZipArchive::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
+}
+
+/// The entry of this name in any folder; of several the one of the right length.
+fn find_entry(archive: &mut ZipArchive<BufReader<File>>, file: &known::File) -> Option<usize> {
+    let mut found = None;
+    for index in 0..archive.len().min(MAX_ENTRIES) {
+        let Ok(entry) = archive.by_index_raw(index) else { continue };
+        let named = entry.name().is_ok_and(|name| name.rsplit('/').next() == Some(file.name));
+        if named && entry.size() == file.bytes {
+            return Some(index);
+        }
+        if named {
+            found = found.or(Some(index));
+        }
+    }
+    found
+}
+
+fn unreadable(path: &Path, error: &ZipError) -> Error {
+    Error::Archive { place: path.display().to_string(), why: error.to_string() }
 }

@@ -4,7 +4,6 @@
 //! being installed the folder is called `NAME.partial`, and only a complete and checked one is
 //! renamed. So whatever [`Store::open`] gives was once right, however an installation ended.
 
-mod archive;
 pub mod error;
 mod fetch;
 mod files;

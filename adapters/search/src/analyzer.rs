@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::bounded::beginning;
 use frostem::{Algorithm, Stemmer};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
@@ -22,6 +21,15 @@ pub(crate) const VERSION: u32 = 1;
 const MAX_WORD: usize = 64;
 /// So many words are remembered with what became of them; then the memory starts anew.
 const MAX_REMEMBERED: usize = 1 << 16;
+
+/// The beginning of a text, at most this many bytes.
+pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
 
 /// Makes words. Clones share their memory of words, so a clone costs nothing; each use locks it, so
 /// who works at the same time as others has one of their own.

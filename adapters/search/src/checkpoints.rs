@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::search::Difference;
 
-use crate::bytes::{Reader, put, put_document, put_length};
-use crate::checked;
+use crate::cache_file::{self, Reader, put, put_document, put_length};
 use crate::folder::Folder;
 
 const FILE: &str = "checkpoints";
@@ -41,7 +40,7 @@ impl Checkpoints {
         let changed =
             difference != Difference { unchanged: difference.unchanged, ..Difference::default() };
         if let Some(folder) = folder.filter(|_| changed || self.unwritten) {
-            let written = checked::write_shared(&folder.path(FILE), FORM, &compose(&self.all));
+            let written = cache_file::write_shared(&folder.path(FILE), FORM, &compose(&self.all));
             self.unwritten = written.is_err();
             if let Err(error) = written {
                 tracing::warn!(%error, "a checkpoint can't be kept for the next start");
@@ -52,7 +51,7 @@ impl Checkpoints {
 }
 
 fn read(folder: &Folder) -> Option<All> {
-    parse(&checked::read(&folder.path(FILE), FORM)?)
+    parse(&cache_file::read(&folder.path(FILE), FORM)?)
 }
 
 fn compose(checkpoints: &All) -> Vec<u8> {

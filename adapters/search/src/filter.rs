@@ -1,12 +1,14 @@
-//! Which items a query is about, as a filter over the table.
+//! The facets of items, and the filter of a query over the table.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use reqlore_domain::document::Kind;
 use reqlore_domain::search::{Facet, Query};
 
-use crate::facets::Facets;
 use crate::table::{Entry, Table};
 
-/// Which items a query is about.
+/// The items that a query includes.
 pub(crate) struct Filter<'a> {
     documents: &'a [Kind],
     kinds: &'a [String],
@@ -40,5 +42,37 @@ impl<'a> Filter<'a> {
         (self.documents.is_empty() || self.documents.contains(&entry.document.kind))
             && (self.kinds.is_empty() || self.kinds.iter().any(|kind| **kind == *entry.kind))
             && self.facets.iter().all(has)
+    }
+}
+
+/// Facets as numbers, valid in one table only. Files and responses have the text.
+#[derive(Debug, Default)]
+pub(crate) struct Facets {
+    numbers: HashMap<Box<str>, u32, RandomState>,
+    texts: Vec<Box<str>>,
+}
+
+impl Facets {
+    /// Assigns a number to a new text.
+    pub(crate) fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        self.texts.push(text.into());
+        self.numbers.insert(text.into(), number);
+        number
+    }
+
+    pub(crate) fn known(&self, text: &str) -> Option<u32> {
+        self.numbers.get(text).copied()
+    }
+
+    pub(crate) fn text(&self, number: u32) -> &str {
+        self.texts.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or("", |text| text)
+    }
+
+    pub(crate) fn of(&self, numbers: &[u32]) -> Vec<Facet> {
+        numbers.iter().map(|number| Facet::from_text(self.text(*number))).collect()
     }
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
-use crate::bytes::{Reader, put, put_length};
-use crate::{analyzer, checked, table, words};
+use crate::cache_file::{self, Reader, put, put_length};
+use crate::{analyzer, table, words};
 
 const META: &str = "meta.json";
 const MANAGED: &str = ".managed.json";
@@ -59,7 +59,7 @@ impl Folder {
     /// What was last saved: words, in memory, and the table that goes with them.
     pub(crate) fn load(&mut self) -> Option<(RamDirectory, Vec<u8>)> {
         for _ in 0..ATTEMPTS {
-            let manifest = checked::read(&self.path("manifest"), &form())?;
+            let manifest = cache_file::read(&self.path("manifest"), &form())?;
             let (files, table, meta) = parse(&manifest)?;
             if let Some(directory) = self.read_all(&files, &meta) {
                 self.written = files;
@@ -118,7 +118,7 @@ impl Folder {
         if directory.atomic_read(Path::new(META)).map_err(io::Error::other)? != meta {
             return Ok(false);
         }
-        checked::write(&self.path("manifest"), &form(), &compose(&files, table, &meta))?;
+        cache_file::write(&self.path("manifest"), &form(), &compose(&files, table, &meta))?;
         self.written = files;
         self.tidy()?;
         Ok(true)
@@ -151,7 +151,7 @@ impl Folder {
 
 /// Is there a manifest that this program wrote, and all that it lists?
 pub(crate) fn is_whole(folder: &Path) -> bool {
-    let manifest = checked::read(&folder.join("manifest"), &form());
+    let manifest = cache_file::read(&folder.join("manifest"), &form());
     let listed = manifest.as_deref().and_then(parse);
     listed.is_some_and(|(files, ..)| {
         files.keys().all(|name| fs::metadata(folder.join("words").join(name)).is_ok())

@@ -5,13 +5,9 @@
 
 mod analyzer;
 mod background;
-mod bounded;
-mod bytes;
-mod checked;
+mod cache_file;
 mod checkpoints;
 mod chunk;
-mod facets;
-mod few;
 mod filter;
 mod folder;
 mod meaning;
@@ -19,7 +15,6 @@ pub mod outside;
 mod project;
 mod projects;
 mod rank;
-mod references;
 mod script;
 mod snippet;
 mod table;

@@ -12,15 +12,13 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, Pace, Role};
 use reqlore_domain::search::{self, Difference, Hit, Hits, Projection, Query};
 
-use crate::analyzer::Analyzer;
-use crate::bounded::beginning;
+use crate::analyzer::{Analyzer, beginning};
 use crate::checkpoints::Checkpoints;
 use crate::chunk;
 use crate::filter::Filter;
 use crate::folder::Folder;
 use crate::meaning::{self, Batch, Found, Meaning};
 use crate::rank::{self, Page};
-use crate::references;
 use crate::script::Script;
 use crate::snippet;
 use crate::table::{Entry, Table};
@@ -28,6 +26,10 @@ use crate::words::Words;
 use crate::words::expand::{self, MAX_BYTES};
 use crate::words::score::{self, Weighted};
 
+/// The maximum of words of a query that are looked up as references.
+const MAX_PIECES: usize = 256;
+/// The maximum of items that a query's references put first.
+const MAX_PINNED: usize = 32;
 /// More items than this are searched on a thread where it may take its time.
 const LIGHT_ITEMS: usize = 50_000;
 
@@ -228,7 +230,7 @@ impl Project {
                 *score = 0.0;
             }
         }
-        let mut pinned = references::within(table, &query.text);
+        let mut pinned = exact_references(table, &query.text);
         pinned.retain(|slot| fits(*slot));
         let near = match (plan.tier, &plan.vector) {
             (Some(tier), Some(vector)) => {
@@ -371,4 +373,37 @@ fn unusable(error: tantivy::TantivyError) -> Error {
 
 fn not_kept(error: &std::io::Error) {
     tracing::warn!(%error, "the search index can't be kept for the next start");
+}
+
+/// The slots of items whose exact references occur in the query, in its order. A reference may be a
+/// plain word (`login`): it counts if it is the whole query, others if they look like a name.
+fn exact_references(table: &Table, query: &str) -> Vec<u32> {
+    let query = beginning(query, MAX_BYTES).trim();
+    let mut pinned = Vec::new();
+    let mut pin = |reference: &str| {
+        for slot in table.named(reference) {
+            if !pinned.contains(&slot) && pinned.len() < MAX_PINNED {
+                pinned.push(slot);
+            }
+        }
+    };
+    pin(query);
+    for piece in query.split_whitespace().take(MAX_PIECES) {
+        let inner = |c: char| c.is_alphanumeric();
+        let bare = piece.trim_matches(|c| !inner(c) && c != '_');
+        if looks_like_a_name(bare) {
+            pin(bare);
+        }
+        // Lists: `REQ-1,REQ-2` or `[REQ-1](x)`.
+        for part in bare.split(|c| !inner(c) && !matches!(c, '-' | '_' | '.' | ':' | '/')) {
+            if part.len() < bare.len() && looks_like_a_name(part) {
+                pin(part);
+            }
+        }
+    }
+    pinned
+}
+
+fn looks_like_a_name(piece: &str) -> bool {
+    piece.contains(|c: char| c.is_numeric() || matches!(c, '-' | '_' | '.' | ':' | '/'))
 }

@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::analyzer::Analyzer;
 use crate::analyzer::split::is_digit;
-use crate::bounded::beginning;
+use crate::analyzer::{Analyzer, beginning};
 use crate::words::score::Weighted;
 
 /// How long a snippet is, in characters.

@@ -9,14 +9,17 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use reqlore_domain::document::{DocumentId, Version};
+use smallvec::SmallVec;
 
-use crate::bytes::{Reader, put, put_document, put_length};
+use crate::cache_file::{Reader, put, put_document, put_length};
 use crate::chunk::Hash;
-use crate::facets::Facets;
-use crate::few::Few;
+use crate::filter::Facets;
 use crate::script::Script;
 
-/// A table of another version is built anew.
+/// Nearly always one slot, which then needs no allocation.
+type Slots = SmallVec<[u32; 1]>;
+
+/// A table of another version is rebuilt.
 pub(crate) const VERSION: u32 = 2;
 
 #[derive(Debug, Default)]
@@ -25,7 +28,7 @@ pub(crate) struct Table {
     free: Vec<u32>,
     documents: BTreeMap<Arc<DocumentId>, Known>,
     /// The slots that may have a reference, by the hash of its lower case.
-    references: HashMap<u64, Few, RandomState>,
+    references: HashMap<u64, Slots, RandomState>,
     /// Each once: there are few of them.
     kinds: BTreeSet<Arc<str>>,
     pub(crate) facets: Facets,
@@ -50,7 +53,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 struct Known {
     version: Version,
-    slots: Few,
+    slots: Slots,
 }
 
 impl Table {
@@ -87,7 +90,7 @@ impl Table {
     /// Slots of a reference, in the order of their documents.
     pub(crate) fn named(&self, reference: &str) -> Vec<u32> {
         let wanted = reference.to_lowercase();
-        let slots = self.references.get(&self.hash(&wanted)).map_or(&[][..], Few::as_slice);
+        let slots = self.references.get(&self.hash(&wanted)).map_or(&[][..], SmallVec::as_slice);
         let has_it = |slot: &u32| {
             self.item(*slot).is_some_and(|entry| entry.reference.to_lowercase() == wanted)
         };
@@ -105,7 +108,7 @@ impl Table {
         let Some(known) = self.documents.remove(document) else { return Vec::new() };
         self.changes += 1;
         let mut removed = Vec::new();
-        for slot in known.slots.as_slice().iter().copied() {
+        for slot in known.slots {
             let Some(entry) = self.entries[index(slot)].take() else { continue };
             self.free.push(slot);
             self.items -= 1;
@@ -118,7 +121,9 @@ impl Table {
 
     fn forget_reference(&mut self, reference: &str, slot: u32) {
         let hash = self.hash(&reference.to_lowercase());
-        if self.references.get_mut(&hash).is_some_and(|slots| slots.remove(slot)) {
+        let Some(slots) = self.references.get_mut(&hash) else { return };
+        slots.retain(|other| *other != slot);
+        if slots.is_empty() {
             self.references.remove(&hash);
         }
     }
@@ -141,7 +146,7 @@ impl Table {
     pub(crate) fn know(&mut self, document: DocumentId, version: Version) -> Arc<DocumentId> {
         self.changes += 1;
         let document = Arc::new(document);
-        self.documents.insert(Arc::clone(&document), Known { version, slots: Few::default() });
+        self.documents.insert(Arc::clone(&document), Known { version, slots: Slots::new() });
         document
     }
 
@@ -172,9 +177,8 @@ impl Table {
         put_length(&mut bytes, self.entries.len());
         for (document, known) in &self.documents {
             put_document(&mut bytes, document, known.version);
-            let slots = known.slots.as_slice();
-            put_length(&mut bytes, slots.len());
-            for slot in slots {
+            put_length(&mut bytes, known.slots.len());
+            for slot in &known.slots {
                 let Some(entry) = self.item(*slot) else { continue };
                 bytes.extend_from_slice(&slot.to_le_bytes());
                 for text in [&*entry.reference, &*entry.kind, &*entry.title] {

@@ -8,20 +8,25 @@ pub(crate) mod expand;
 #[cfg(test)]
 mod oracle;
 pub(crate) mod score;
-pub(crate) mod view;
+
+use std::sync::Arc;
 
 use tantivy::directory::RamDirectory;
-use tantivy::index::IndexSettings;
+use tantivy::fastfield::AliveBitSet;
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::index::{IndexSettings, InvertedIndexReader};
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::schema::{
-    FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions,
+    FAST, Field, INDEXED, IndexRecordOption, STORED, Schema, TextFieldIndexing, TextOptions, Value,
 };
-use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, Term};
+use tantivy::{
+    DocAddress, Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, Term,
+};
 
 use reqlore_domain::search::Item;
 
 use crate::analyzer::Analyzer;
-use view::View;
+use crate::table::{self, Table};
 
 /// An index of another version is built anew.
 pub(crate) const VERSION: u32 = 2;
@@ -161,4 +166,76 @@ fn merge_policy() -> LogMergePolicy {
     policy.set_min_num_segments(6);
     policy.set_del_docs_ratio_before_merge(0.33);
     policy
+}
+
+/// The segments of the last commit, and the address of each slot.
+pub(crate) struct View {
+    searcher: Searcher,
+    segments: Vec<Segment>,
+    /// By slot.
+    addresses: Vec<Option<DocAddress>>,
+    /// The number of words of all items, as far as segments record it.
+    total_words: u64,
+    words: Field,
+    stored: Field,
+}
+
+struct Segment {
+    index: Arc<InvertedIndexReader>,
+    /// Slot and length of each document.
+    slots: Vec<u32>,
+    norms: FieldNormReader,
+    alive: Option<AliveBitSet>,
+}
+
+impl View {
+    fn new(searcher: &Searcher, fields: Fields) -> tantivy::Result<Self> {
+        let mut view = Self {
+            searcher: searcher.clone(),
+            segments: Vec::new(),
+            addresses: Vec::new(),
+            total_words: 0,
+            words: fields.words,
+            stored: fields.stored,
+        };
+        for (ordinal, reader) in (0..).zip(searcher.segment_readers()) {
+            let norms = reader.get_fieldnorms_reader(fields.words)?;
+            let column = reader.fast_fields().u64("slot")?.first_or_default_col(0);
+            let slots: Vec<u32> = (0..reader.max_doc())
+                .map(|doc| u32::try_from(column.get_val(doc)).unwrap_or(u32::MAX))
+                .collect();
+            for doc in reader.doc_ids_alive() {
+                let at = table::index(slots[table::index(doc)]);
+                if at >= view.addresses.len() {
+                    view.addresses.resize(at + 1, None);
+                }
+                view.addresses[at] = Some(DocAddress::new(ordinal, doc));
+                view.total_words += u64::from(norms.fieldnorm(doc));
+            }
+            view.segments.push(Segment {
+                index: reader.inverted_index(fields.words)?,
+                slots,
+                norms,
+                alive: reader.alive_bitset().cloned(),
+            });
+        }
+        Ok(view)
+    }
+
+    /// Title and text of the item in a slot.
+    pub(crate) fn text(&self, slot: u32) -> tantivy::Result<Option<(String, String)>> {
+        let Some(Some(address)) = self.addresses.get(table::index(slot)) else { return Ok(None) };
+        let document: TantivyDocument = self.searcher.doc(*address)?;
+        let mut values = document.get_all(self.stored).map(|value| value.as_str());
+        let mut next = || values.next().flatten().unwrap_or_default().to_owned();
+        Ok(Some((next(), next())))
+    }
+
+    /// Is there an item in exactly the slots of this table?
+    pub(crate) fn fits(&self, table: &Table) -> bool {
+        self.addresses.iter().flatten().count() == table.items()
+            && table
+                .all()
+                .all(|(slot, _)| matches!(self.addresses.get(table::index(slot)), Some(Some(_))))
+    }
 }

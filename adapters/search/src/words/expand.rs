@@ -5,10 +5,9 @@
 
 use tantivy::Term;
 
+use super::View;
 use super::score::{self, Weighted};
-use super::view::View;
-use crate::analyzer::Analyzer;
-use crate::bounded::beginning;
+use crate::analyzer::{Analyzer, beginning};
 
 /// So much of a query is read.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;

@@ -7,7 +7,7 @@ use tantivy::fieldnorm::FieldNormReader;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{TERMINATED, Term};
 
-use super::view::View;
+use super::View;
 use crate::table;
 
 const K1: f32 = 1.2;
