@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqlore_application::identity::administration::Administration;
 use reqlore_application::{Ports, Settings};
-use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::identity::{Access, Caller, CallerName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
@@ -26,7 +26,7 @@ use reqlore_transport_stdio::{Limits, Stdio};
 
 use crate::config::Config;
 use crate::exit::CommandError;
-use crate::person::{self, Sources};
+use crate::git;
 use crate::storage::Storage;
 use crate::system::{RandomIds, SystemClock};
 
@@ -207,13 +207,9 @@ pub(crate) fn stdio(config: &Config) -> Box<dyn Transport> {
 
 /// The local user.
 pub(crate) fn caller(config: &Config) -> Caller {
-    let name = person::name(&Sources {
-        author: config.author.as_deref(),
-        root: config.root.clone(),
-        files: config.git.clone(),
-        login: config.user.as_deref(),
-    });
-    Caller::local(name, max_access(config))
+    // Git is started only if the name is used.
+    let root = config.root.clone();
+    Caller::local(CallerName::lazy(move || git::user_name(&root)), max_access(config))
 }
 
 /// The access that this server allows at most.

@@ -45,12 +45,6 @@ pub(crate) struct Config {
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) home: Option<PathBuf>,
-    /// The login.
-    pub(crate) user: Option<String>,
-    /// Who git is told to name as the author.
-    pub(crate) author: Option<String>,
-    /// git's configuration of this user, the strongest file first.
-    pub(crate) git: Vec<PathBuf>,
     values: Values,
 }
 
@@ -149,9 +143,6 @@ impl Config {
             log_format: values
                 .choice("log_format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
             home: variable("HOME").map(PathBuf::from),
-            user: variable("USER").or_else(|| variable("LOGNAME")),
-            author: variable("GIT_AUTHOR_NAME"),
-            git: git(),
             root,
             working_directory,
             values,
@@ -310,15 +301,6 @@ fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathB
         Some(value) if value.text == "off" => Ok(None),
         Some(value) => Ok(Some(base.join(&value.text))),
     }
-}
-
-/// Where git looks for this user's configuration.
-fn git() -> Vec<PathBuf> {
-    let home = variable("HOME").map(PathBuf::from);
-    let named = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-    let folder = named.or_else(|| home.as_ref().map(|home| home.join(".config")));
-    let own = home.map(|home| home.join(".gitconfig"));
-    own.into_iter().chain(folder.map(|folder| folder.join("git/config"))).collect()
 }
 
 /// The user's cache folder.

@@ -1,4 +1,5 @@
-//! Runs Git without letting the project's repository start a program.
+//! Runs Git without letting the project's repository start a program, and asks it for the user's
+//! name.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,9 @@ use std::time::Duration;
 use reqlore_probe::{Output, ProbeError};
 
 use crate::client_environment::{is_program, path_folders, repository_around};
+use crate::config::variable;
 
+const MAX_NAME_CHARS: usize = 100;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A repository's configuration may name programs; these settings keep Git from starting them.
 const GUARDS: [&str; 9] = [
@@ -74,4 +77,22 @@ impl Git {
         }
         Ok(output)
     }
+}
+
+/// The name of the local user: the author that Git would use, else the login, else `local`.
+pub(crate) fn user_name(root: &Path) -> String {
+    let configured = || {
+        let output = Git::find(root)?.run(&["config", "--get", "user.name"]).ok()?;
+        valid_name(&output.text)
+    };
+    let login = || valid_name(&variable("USER").or_else(|| variable("LOGNAME"))?);
+    let author = variable("GIT_AUTHOR_NAME").and_then(|name| valid_name(&name));
+    author.or_else(configured).or_else(login).unwrap_or_else(|| "local".to_owned())
+}
+
+/// Names appear in lists, files and logs, so they are one line of bounded length.
+fn valid_name(name: &str) -> Option<String> {
+    let name = name.trim();
+    let is_valid = (1..=MAX_NAME_CHARS).contains(&name.chars().count());
+    (is_valid && !name.contains(char::is_control)).then(|| name.to_owned())
 }

@@ -9,7 +9,6 @@ mod composition;
 mod config;
 mod exit;
 mod git;
-mod person;
 mod settings;
 mod storage;
 mod system;

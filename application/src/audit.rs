@@ -154,7 +154,7 @@ fn entry(audited: &AuditScope, noted: Noted<'_>, error: Option<ErrorKind>) -> Au
     let project = (!targets.iter().any(names_one)).then(|| caller.project.clone());
     AuditEvent {
         at: audited.started(),
-        user: caller.name.clone(),
+        user: caller.name.to_string(),
         token: caller.token.clone(),
         project,
         action: short(action).to_owned(),

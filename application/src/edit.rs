@@ -61,7 +61,7 @@ pub(crate) async fn edit<T: Send + 'static>(
         if let Some(audited) = audited {
             audited.mark_written();
         }
-        tracing::info!(caller = caller.name, %project, changed, reason, "committed");
+        tracing::info!(caller = &*caller.name, %project, changed, reason, "committed");
     }
     Ok((found, committed))
 }

@@ -83,6 +83,38 @@ fn the_reason_of_a_change_goes_to_the_log() {
     assert!(log.contains("the customer asked for it") && log.contains("section general"), "{log}");
 }
 
+// Rulings 7: the local user is called as Git calls them
+#[test]
+#[expect(clippy::disallowed_methods, reason = "finds git")]
+fn local_user_has_the_name_of_git_else_the_login() {
+    let project = project();
+    let root = project.path();
+    let git = Command::new("git").args(["init", "--quiet"]).current_dir(root).status().unwrap();
+    assert!(git.success());
+    std::fs::write(root.join(".git/config"), "[include]\npath = included\n").unwrap();
+    std::fs::write(root.join(".git/included"), "[user]\nname = Included\n").unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let git = ("PATH", path.as_str());
+    let cases: [(&[(&str, &str)], &str); 5] = [
+        (&[("GIT_AUTHOR_NAME", "Author"), git], "Author"),
+        (&[("GIT_AUTHOR_NAME", "two\nlines"), git], "Included"),
+        (&[("USER", "login"), git], "Included"),
+        (&[("USER", "login")], "login"),
+        (&[], "local"),
+    ];
+    for (index, (variables, expected)) in cases.into_iter().enumerate() {
+        let arguments = crate::client::set(index + 1, "x");
+        let call = crate::client::call(1, "reqlix_set_requirements", root, arguments);
+        std::fs::write(root.join("call"), format!("{call}\n")).unwrap();
+        let mut command = reqlore();
+        command.arg("--root").arg(root).env_remove("GIT_AUTHOR_NAME");
+        command.envs(variables.iter().copied());
+        command.stdin(std::fs::File::open(root.join("call")).unwrap());
+        let (_, _, log) = output(&mut command);
+        assert!(log.contains(&format!("caller={expected} ")), "{variables:?}: {log}");
+    }
+}
+
 #[test]
 fn check_of_a_sound_project_says_so_and_succeeds() {
     let project = project();

@@ -151,7 +151,7 @@ fn log(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: I
         ($level:ident) => {
             tracing::$level!(
                 id = request_id,
-                user = caller.map(|caller| caller.name.as_str()),
+                user = caller.map(|caller| &*caller.name),
                 token = caller.and_then(|caller| caller.token.as_ref()).map(|id| id.as_str()),
                 status = status.as_u16(),
                 micros = u64::try_from(started.elapsed().as_micros()).unwrap_or_default(),

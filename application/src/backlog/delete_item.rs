@@ -189,7 +189,7 @@ impl Closure {
             unlinked: self.unlinked.clone(),
             cascade: given.cascade,
             if_version: given.if_version,
-            by: act.caller.name.clone(),
+            by: act.caller.name.to_string(),
             at: act.at.whole(),
         };
         let decide = move |snapshot: &Snapshot| decide.decide(snapshot);

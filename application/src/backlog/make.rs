@@ -51,7 +51,7 @@ impl Make {
         // Of two items of one second the identity tells which is younger.
         let uid = backlog.ports.ids.uid(act.at);
         let at = act.at.whole();
-        let draft = Draft { uid, creator: call.caller.name.clone(), at, parent };
+        let draft = Draft { uid, creator: call.caller.name.to_string(), at, parent };
         let documents = draft.parent.iter().map(|head| head.id.clone()).collect();
         let reads = ReadSet { numbers: vec![self.kind], ..ReadSet::of(documents) };
         let kind = self.kind;

@@ -118,7 +118,7 @@ impl TokenAuthenticator {
         let first = token.projects.iter().find(|project| keys.contains(project));
         let project = first.or(token.projects.first()).cloned().unwrap_or_default();
         Caller {
-            name: user.name.as_str().to_owned(),
+            name: user.name.as_str().into(),
             role: user.role,
             access: user.role.access().min(token.scope).min(self.most),
             token: Some(token.id.clone()),
@@ -173,11 +173,11 @@ impl TokenAuthenticator {
         tracing::info!(
             id = correlation_id,
             address,
-            user = caller.name,
+            user = &*caller.name,
             "no such project for them"
         );
         let entry = AuditEvent {
-            user: caller.name.clone(),
+            user: caller.name.to_string(),
             token: caller.token.clone(),
             targets: vec![Target::read(name)],
             correlation_id: (*correlation_id).to_owned(),

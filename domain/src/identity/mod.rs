@@ -1,5 +1,6 @@
 //! Callers and their rights: users with roles, and the tokens of users.
 
+mod caller_name;
 mod redact;
 pub mod token;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use caller_name::CallerName;
 pub use redact::redact;
 pub use token::{Digest, PresentedToken, Token, TokenError, TokenId, TokenOwner};
 
@@ -76,7 +78,7 @@ impl fmt::Display for Role {
 /// The user of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    pub name: String,
+    pub name: CallerName,
     pub role: Role,
     /// The access level that role, token and server allow together.
     pub access: Access,
@@ -108,7 +110,7 @@ impl ProjectScope {
 
 impl Caller {
     /// The local user, who administers the project's own files.
-    pub fn local(name: impl Into<String>, access: Access) -> Self {
+    pub fn local(name: impl Into<CallerName>, access: Access) -> Self {
         Self {
             name: name.into(),
             role: Role::Administrator,

@@ -33,7 +33,7 @@ impl WriteContext {
         let audited = self.audited.as_ref()?;
         Some(AuditEvent {
             at: self.at,
-            user: self.caller.name.clone(),
+            user: self.caller.name.to_string(),
             token: self.caller.token.clone(),
             project: project.cloned(),
             action: self.tool.to_owned(),

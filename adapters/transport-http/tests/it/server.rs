@@ -99,7 +99,7 @@ impl ApplicationService for Stub {
         self.called.fetch_add(1, Ordering::SeqCst);
         let data = match call.name.as_str() {
             "who" => json!({
-                "user": call.caller.name,
+                "user": &*call.caller.name,
                 "project": call.caller.project.as_str(),
                 "request": call.correlation_id,
             }),
@@ -192,7 +192,7 @@ impl Tokens {
 
 fn caller(id: TokenId, role: Role) -> Caller {
     Caller {
-        name: id.as_str()[..3].to_lowercase(),
+        name: id.as_str()[..3].to_lowercase().into(),
         role,
         access: role.access(),
         token: Some(id),

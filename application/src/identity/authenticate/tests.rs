@@ -26,7 +26,7 @@ async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
     ] {
         team.join(letter, &format!("user-{letter}"), role, scope).await;
         let caller = team.login(letter).await.unwrap();
-        assert_eq!(caller.name, format!("user-{letter}"));
+        assert_eq!(&*caller.name, format!("user-{letter}"));
         assert_eq!((caller.role, caller.access), (role, access), "{letter}");
         assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &ProjectScope::Configured));
     }
