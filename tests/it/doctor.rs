@@ -1,20 +1,27 @@
 //! `reqlore doctor`: each finding seen once, good and bad; no run changes the tree.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use expect_test::expect_file;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::client::{BINARY, DIRECTORY, Server, reqlore, set};
+use crate::client::{BINARY, DIRECTORY, Server, set};
+use crate::init::Place;
 use crate::repository;
 
 /// A project, a home, and a PATH with this program.
-pub(crate) struct Bed {
-    scratch: TempDir,
+pub(crate) struct Bed(Place);
+
+impl Deref for Bed {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
 }
 
 /// What was found: the exit code, and the findings.
@@ -26,24 +33,12 @@ pub(crate) struct Report {
 
 impl Bed {
     pub(crate) fn new() -> Self {
-        let bed = Self { scratch: tempfile::tempdir().unwrap() };
-        for folder in ["project", "home", "bin", "tmp"] {
-            std::fs::create_dir(bed.at(folder)).unwrap();
-        }
-        symlink(BINARY, bed.at("bin/reqlore")).unwrap();
+        let bed = Self(Place::new());
+        std::fs::create_dir(bed.at("tmp")).unwrap();
         // No more than that, or the clients of this machine would be found.
         symlink("/bin/sh", bed.at("bin/sh")).unwrap();
         bed.program("bin/git", "PATH=/usr/local/bin:/usr/bin:/bin exec git \"$@\"");
         bed
-    }
-
-    pub(crate) fn at(&self, path: &str) -> PathBuf {
-        self.scratch.path().canonicalize().unwrap().join(path)
-    }
-
-    pub(crate) fn write(&self, path: &str, text: &str) {
-        std::fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
-        std::fs::write(self.at(path), text).unwrap();
     }
 
     /// A program on the PATH.
@@ -53,10 +48,8 @@ impl Bed {
     }
 
     pub(crate) fn command(&self) -> Command {
-        let mut command = reqlore();
-        command.env_remove("REQLORE_CACHE").env("HOME", self.at("home"));
-        command.env("TMPDIR", self.at("tmp")).current_dir(self.at("project"));
-        command.env("PATH", self.at("bin"));
+        let mut command = self.0.command();
+        command.env_remove("REQLORE_CACHE").env("TMPDIR", self.at("tmp"));
         command
     }
 
@@ -66,7 +59,7 @@ impl Bed {
 
     /// Both forms, which say the same; nothing may be different after it.
     pub(crate) fn doctor_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Report {
-        let before = tree(self.scratch.path());
+        let before = tree(&self.at(""));
         let run = |form: &[&str]| {
             let mut command = self.command();
             command.arg("doctor").args(form).args(arguments).envs(variables.iter().copied());
@@ -80,11 +73,11 @@ impl Bed {
         for finding in json["findings"].as_array().unwrap() {
             assert!(text.contains(finding["message"].as_str().unwrap()), "{finding} in {text}");
         }
-        assert_eq!(tree(self.scratch.path()), before, "it changed something");
+        assert_eq!(tree(&self.at("")), before, "it changed something");
         Report { code, text, json }
     }
 
-    /// Runs git in the project, with nobody's configuration.
+    /// Runs git in the project, without the user's configuration.
     pub(crate) fn git(&self, arguments: &[&str]) {
         let mut command = Command::new("git");
         command.args(arguments).current_dir(self.at("project")).env("HOME", self.at("home"));
@@ -122,10 +115,10 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
         } else if found.is_file() {
             bytes = std::fs::read(&path).unwrap();
         }
-        // Starts make and remove folders of their own there.
+        // Each start creates and removes a folder there.
         let (seconds, nanos) =
             if path.ends_with("tmp") { (0, 0) } else { (found.mtime(), found.mtime_nsec()) };
-        // Who reads beside others writes down how far in this one.
+        // Concurrent readers of SQLite write this file.
         let is_shared = path.to_string_lossy().ends_with("-shm");
         let of = if is_shared {
             (found.mode(), 0, 0, vec![])

@@ -52,8 +52,8 @@ fn each_finding_about_an_entry_has_its_state() {
     for (file, entry, state, message) in [
         (PROJECT, r#"{"command":"reqlore","args":["--sotrage","fs"]}"#, "problem", "unexpected"),
         (PROJECT, r#"{"command":"npx","args":["-y","reqlore","check"]}"#, "problem", "`serve`"),
-        (PROJECT, r#"{"command":["reqlore"]}"#, "problem", "`command` has to be a string"),
-        (PROJECT, r#"{"command":"reqlore","args":"x"}"#, "problem", "`args` has to be a list"),
+        (PROJECT, r#"{"command":["reqlore"]}"#, "problem", "`command` has another type"),
+        (PROJECT, r#"{"command":"reqlore","args":"x"}"#, "problem", "`args` has another type"),
         (PROJECT, r#"{"args":[]}"#, "problem", "names no command and no address"),
         (PROJECT, r#"{"url":"http://example.org/mcp"}"#, "problem", "is not encrypted"),
         (USER, r#"{"command":"/no/such/program"}"#, "problem", "there is no program"),

@@ -1,4 +1,4 @@
-//! `reqlore init`: what it says and writes, and that nothing of it is left when it is undone.
+//! `reqlore init`: output, written files, and their removal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -149,14 +149,14 @@ fn from_nothing_init_and_remove_leave_nothing() {
         place.ok(&[&arguments[..], &["--yes"]].concat());
         assert_ne!(place.tree(), before, "{client} {scope}");
         let again = place.ok(&[&arguments[..], &["--check"]].concat());
-        assert_eq!(again, "Everything is as it shall be.\n", "{client} {scope}");
+        assert_eq!(again, "Nothing to change.\n", "{client} {scope}");
         place.ok(&[&arguments[..], &["--remove"]].concat());
         assert_eq!(place.tree(), before, "{client} {scope}");
     });
 }
 
 #[test]
-fn files_that_people_wrote_are_theirs_again_to_the_byte() {
+fn remove_restores_edited_files_to_the_byte() {
     each(|client, scope, name| {
         let place = Place::new();
         let file = client.place(scope, &place.around()).unwrap().file;
@@ -197,7 +197,7 @@ pub(crate) fn entry(client: Client, scope: Scope, place: &Place) -> Vec<String> 
 }
 
 #[test]
-fn what_is_written_starts_a_server_on_the_project() {
+fn the_written_entry_starts_a_server_on_the_project() {
     each(|client, scope, name| {
         let place = Place::new();
         let settings = ["--storage", "sqlite", "--toolsets", "backlog", "--log", "error"];
@@ -225,7 +225,7 @@ fn what_is_written_starts_a_server_on_the_project() {
 }
 
 #[test]
-fn looking_changes_nothing() {
+fn dry_run_and_check_change_nothing() {
     let place = Place::new();
     place.write("project/.cursor/mcp.json", "{\n}\n");
     place.write("home/.claude/x", "");
@@ -254,7 +254,7 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn where_no_client_is_found_the_names_and_a_snippet_help() {
+fn no_client_found_shows_names_and_a_snippet() {
     let place = Place::new();
     let before = place.tree();
     let (code, shown, errors) = place.init(&["--yes"]);
@@ -271,7 +271,7 @@ fn where_no_client_is_found_the_names_and_a_snippet_help() {
 }
 
 #[test]
-fn one_client_that_cannot_be_done_does_not_stop_the_others() {
+fn a_client_that_fails_does_not_stop_the_rest() {
     let place = Place::new();
     let broken = place.write("project/.vscode/mcp.json", "{ \"servers\": { ");
     place.write("project/.zed/settings.json", [0xff, 0xfe, b'{', 0]);
@@ -279,15 +279,15 @@ fn one_client_that_cannot_be_done_does_not_stop_the_others() {
     let clients: Vec<&str> = names.iter().flat_map(|name| ["--client", name]).collect();
     let (code, shown, _) = place.init(&[&clients[..], &["--scope", "project", "--yes"]].concat());
     assert_eq!(code, 1, "{shown}");
-    assert!(shown.contains("can't do .vscode/mcp.json (VS Code): "), "{shown}");
-    assert!(shown.contains("can't do Claude Desktop: "), "{shown}");
-    assert!(shown.contains("(Zed): it is no UTF-8 text"), "{shown}");
+    assert!(shown.contains("not possible: .vscode/mcp.json (VS Code): "), "{shown}");
+    assert!(shown.contains("not possible: Claude Desktop: "), "{shown}");
+    assert!(shown.contains("(Zed): it is not UTF-8 text"), "{shown}");
     assert!(shown.contains("written: .cursor/mcp.json\n"), "{shown}");
     assert_eq!(fs::read_to_string(broken).unwrap(), "{ \"servers\": { ");
 }
 
 #[test]
-fn files_to_begin_with_are_made_when_asked_for_and_go_again() {
+fn create_makes_files_and_remove_takes_them() {
     let place = Place::new();
     place.write("project/.knowledge/config.yaml", "docsets: {}\n");
     let before = place.tree();
@@ -310,7 +310,7 @@ fn files_to_begin_with_are_made_when_asked_for_and_go_again() {
 }
 
 #[test]
-fn a_program_reads_what_was_found_and_done() {
+fn json_reports_clients_and_files() {
     let place = Place::new();
     place.write("project/.cursor/mcp.json", "{}");
     let read = |arguments: &[&str]| {

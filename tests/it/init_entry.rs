@@ -1,4 +1,4 @@
-//! What `reqlore init` writes: which program with which settings, no token, few words.
+//! The entries that `reqlore init` writes: program and settings, no token, few words.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn a_token_gets_into_no_file() {
         command.args(["--transport", "http", "--url", url]).env(name, token);
         command.args(value.into_iter().flat_map(|value| ["--token-variable", value]));
         let (code, shown, errors) = output(&mut command);
-        assert_eq!(code, 1, "Zed can't have a token that stands in no file: {errors}");
+        assert_eq!(code, 1, "Zed can't have a token that is in no file: {errors}");
         assert!(place.text("project/.cursor/mcp.json").contains(&format!("${{env:{name}}}")));
         for (path, (_, bytes)) in place.tree() {
             let text = String::from_utf8_lossy(&bytes);
@@ -36,7 +36,7 @@ fn a_token_gets_into_no_file() {
     let http = ["--client", "cursor", "--yes", "--transport", "http", "--url"];
     for (arguments, reason) in [
         (&[url, "--token-variable", token][..], "name of a variable"),
-        (&[&format!("{url}?token={token}")], "held a token"),
+        (&[&format!("{url}?token={token}")], "may contain a token"),
         (&["http://reqlore.example.org/mcp"], "in the clear"),
         (&["https://ada:0123456789abcdef@example.org"], "a user and a password"),
         (&[url, "--read-only"], "--read-only is for a server that the client starts"),
@@ -102,7 +102,7 @@ fn the_program_is_named_so_that_it_is_found() {
 }
 
 #[test]
-fn what_a_team_starts_through_npx_stays_so() {
+fn a_shared_npx_entry_keeps_its_package() {
     for (client, command) in [
         ("cursor", r#""command": "npx", "args": ["-y", "reqlore@1.2"]"#),
         ("opencode", r#""type": "local", "command": ["npx", "-y", "reqlore@1.2"]"#),
@@ -120,7 +120,7 @@ fn what_a_team_starts_through_npx_stays_so() {
 }
 
 #[test]
-fn settings_that_would_go_are_named() {
+fn lost_settings_are_a_warning() {
     let place = Place::new();
     let desktop = ["--client", "claude-desktop", "--yes"];
     let cursor = ["--client", "cursor", "--yes"];
@@ -147,7 +147,7 @@ fn a_home_folder_is_no_project() {
         let mut command = place.command();
         command.current_dir(place.at("home")).args(["init", "--client", "cursor", "--yes"]);
         let (code, _, errors) = output(command.args(arguments));
-        assert!(code == 1 && errors.contains("is no project"), "{errors}");
+        assert!(code == 1 && errors.contains("is not a project"), "{errors}");
     }
     let (code, _, errors) = place.init(&["--root", "nowhere", "--client", "cursor", "--yes"]);
     assert!(code == 1 && errors.contains("nowhere can't be used"), "{errors}");
@@ -158,7 +158,7 @@ fn a_home_folder_is_no_project() {
 const MAX_TOKENS: usize = 400;
 
 #[test]
-fn an_agent_reads_few_words_of_us() {
+fn instructions_and_block_have_few_tokens() {
     let coder = tiktoken_rs::cl100k_base().unwrap();
     let names = ["sections", "backlog", "docsets", "knowledge"];
     for chosen in 1..1 << names.len() {

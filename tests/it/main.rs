@@ -22,7 +22,7 @@ mod http;
 mod http_crash;
 mod init;
 mod init_entry;
-mod init_undone;
+mod init_remove;
 mod knowledge;
 mod model;
 mod moving;

@@ -318,47 +318,26 @@ fn status_error(status: u16, has_token: bool) -> ProbeError {
 }
 
 fn transport_error(error: &ureq::Error, timeout: Duration) -> ProbeError {
-    let (message, next) = match error {
-        ureq::Error::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => (
-            "does not listen (connection refused)".to_owned(),
-            "start the server with `reqlore --transport http`, or correct the port",
-        ),
-        ureq::Error::ConnectionFailed => {
-            ("can't be connected to".to_owned(), "start the server, or correct the port")
+    match error {
+        ureq::Error::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
+            ProbeError::new(
+                "does not listen (connection refused)",
+                "start the server with `reqlore --transport http`, or correct the port",
+            )
         }
-        ureq::Error::HostNotFound => {
-            ("names an unknown host".to_owned(), "correct the name, or check the network")
-        }
-        ureq::Error::Timeout(_) => (
+        ureq::Error::Timeout(_) => ProbeError::new(
             format!("did not answer within {timeout:?}"),
             "check that the server is well, and that no firewall is between",
         ),
-        ureq::Error::Tls(_) | ureq::Error::Rustls(_) => tls_error(&error.to_string()),
-        ureq::Error::Io(cause)
-            if cause.get_ref().is_some_and(|c| c.to_string().contains("cert")) =>
-        {
-            tls_error(&cause.to_string())
-        }
         ureq::Error::BodyExceedsLimit(_) => {
-            ("answered too much".to_owned(), "check that an MCP server is at this address")
+            ProbeError::new("answered too much", "check that an MCP server is at this address")
         }
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
-            ("is not a valid address".to_owned(), "write it as https://HOST/api/v1/mcp")
-        }
-        other => (
+        other => ProbeError::new(
             format!("can't be asked: {}", shortened(&other.to_string())),
-            "check that the server is there, and whether it speaks http or https",
+            "check the address (https://HOST/api/v1/mcp), the network, and that the server has a \
+             certificate for this name from a known authority",
         ),
-    };
-    ProbeError::new(message, next)
-}
-
-fn tls_error(why: &str) -> (String, &'static str) {
-    (
-        format!("the encrypted connection failed: {}", shortened(why)),
-        "check that the server has a certificate for this name from a known authority, and that \
-         it speaks https",
-    )
+    }
 }
 
 fn initialize_params() -> Value {

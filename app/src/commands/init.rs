@@ -1,25 +1,17 @@
-//! `reqlore init`: tells the assistants on this machine of this server, and takes it back.
+//! `reqlore init`: configures the assistants on this machine, and takes it back.
 //!
-//! Trap: it edits files of others. Every change is shown before it is written, and written only
-//! with consent; what was put in is on record, so that `--remove` leaves the bytes that were there
-//! before.
+//! It edits other programs' files: each change is shown first, needs consent, and is logged, so that
+//! `--remove` restores the bytes.
 
-mod agents;
-mod apply;
-mod beginning;
-mod consent;
-mod files;
 mod plan;
-mod reading;
-mod record;
-mod remote;
 mod remove;
 mod report;
-mod server;
-mod words;
+mod scaffold;
+mod server_entry;
+mod target_file;
+mod undo_log;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -32,30 +24,33 @@ use crate::client_environment::surroundings;
 use crate::config::state;
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::Flags;
-use beginning::Folder;
-use consent::Consent;
 use plan::{Change, Outcome, Plan};
-use record::{Record, What};
-use server::Wanted;
+use report::Confirmation;
+use scaffold::Scaffold;
+use server_entry::ServerEntry;
+use undo_log::{ChangeKind, UndoLog};
+
+/// In the state folder.
+const LOG_FILE: &str = "init.json";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Configure this client, once or several times [default: those that are found here]
-    #[arg(long, value_name = "NAME", value_parser = client)]
+    #[arg(long, value_name = "NAME", value_parser = parse_client)]
     client: Vec<Client>,
-    /// Whose files: the project's, for everybody who works on it, or yours, for all projects
+    /// The project's files, shared by all who work on it, or your own, for all projects
     /// [default: the project's, where the client has one]
     #[arg(long, value_enum, value_name = "SCOPE")]
-    scope: Option<For>,
-    /// Where a server over http is, for --transport http
+    scope: Option<ScopeName>,
+    /// The address of a server over HTTP, for --transport http
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// The variable of the client's environment that holds the token, for --transport http
     #[arg(long, value_name = "VARIABLE", default_value = "REQLORE_TOKEN", requires = "url")]
     token_variable: String,
-    /// Make files to begin with, where there are none
+    /// Create the first files of a kind, where there are none
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    create: Vec<Folder>,
+    create: Vec<Scaffold>,
     /// Leave AGENTS.md as it is
     #[arg(long)]
     no_agents_md: bool,
@@ -66,7 +61,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// What happens with the changes; without any of it each is asked about.
+/// What happens with the changes; without a flag each needs an answer.
 #[expect(clippy::struct_excessive_bools, reason = "flags, of which there is one at most")]
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
@@ -77,7 +72,7 @@ pub(crate) struct How {
     /// Show what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Say whether anything would change, by exit code 1
+    /// Exit with code 1 if anything would change
     #[arg(long)]
     check: bool,
     /// Take out what was put in, without asking
@@ -86,83 +81,72 @@ pub(crate) struct How {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum For {
+enum ScopeName {
     Project,
     User,
 }
 
-fn client(name: &str) -> Result<Client, String> {
-    Client::named(name).ok_or_else(|| {
-        let names: Vec<&str> = Client::ALL.into_iter().map(Client::name).collect();
-        format!("there are {}", names.join(", "))
-    })
-}
-
-/// The file in this program's folder for what outlives it.
-const RECORD: &str = "init.json";
-
 impl Options {
     fn scope(&self) -> Option<Scope> {
         self.scope.map(|scope| match scope {
-            For::Project => Scope::Project,
-            For::User => Scope::User,
+            ScopeName::Project => Scope::Project,
+            ScopeName::User => Scope::User,
         })
     }
 
-    /// Are changes written, or is somebody asked?
     fn is_to_write(&self) -> bool {
         !self.how.dry_run && !self.how.check
     }
 }
 
+fn parse_client(name: &str) -> Result<Client, String> {
+    Client::named(name).ok_or_else(|| format!("there are {}", client_names()))
+}
+
+fn client_names() -> String {
+    Client::ALL.map(Client::name).join(", ")
+}
+
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
     let around = surroundings(flags)?;
-    check_name(&around)?;
+    // Neither the log nor a client's file can contain other names.
+    if around.project.to_str().is_none() {
+        return Err(CommandError::refused(format!(
+            "the name of {} is not UTF-8, which clients' files can't contain; rename the folder",
+            around.project.display()
+        )));
+    }
     let is_present = |client: &Client| client.is_present(&around);
     let present: Vec<Client> = Client::ALL.into_iter().filter(is_present).collect();
     let clients = match &*options.client {
         [] => present.clone(),
         named => Client::ALL.into_iter().filter(|client| named.contains(client)).collect(),
     };
-    let path = state(&around.home).join(RECORD);
-    let record = if options.is_to_write() {
-        Record::read(&path).map_err(CommandError::refused)?
+    let path = state(&around.home).join(LOG_FILE);
+    let log = if options.is_to_write() {
+        UndoLog::open(&path, &around.home).map_err(CommandError::refused)?
     } else {
-        Record::default()
+        UndoLog::default()
     };
     let plan = if options.how.remove {
-        remove::plan(options, &clients, &record, &around)
+        remove::plan(options, &clients, &log, &around)
     } else {
-        let wanted = Wanted::read(flags, options, &around)?;
+        let server = ServerEntry::from_flags(flags, options, &around)?;
         check_create(flags, options)?;
         check_project(options, &around)?;
         if clients.is_empty() && options.create.is_empty() {
             if options.json {
-                print(&format!("{:#}\n", report::object(&Plan::default(), &[], &[], &around)))?;
+                let json = report::as_json(&Plan::default(), &[], &[], &around);
+                print(&format!("{json:#}\n"))?;
             }
-            return Err(nobody());
+            return Err(no_client());
         }
-        let mut plan = plan::plan(&wanted, flags, options, &clients, &around)?;
-        plan.warnings.extend(reading::warnings(&plan.changes, &around));
-        plan
+        Plan::configure(&server, flags, options, &clients, &around)?
     };
-    let mut run =
-        Run { options, around: &around, record: &record, path: &path, plan, done: vec![] };
-    run.all(&present)
+    Run { options, around: &around, log: &log, path: &path, plan, done: vec![] }.execute(&present)
 }
 
-/// Neither the record nor a client's file can hold other names.
-fn check_name(around: &Surroundings) -> Result<(), CommandError> {
-    if around.project.to_str().is_some() {
-        return Ok(());
-    }
-    Err(CommandError::refused(format!(
-        "the name of {} is no UTF-8, which clients' files can't hold; rename the folder",
-        around.project.display()
-    )))
-}
-
-/// A home folder is no project: what stands in it is for all of them.
+/// Files in a home folder are for all projects.
 fn check_project(options: &Options, around: &Surroundings) -> Result<(), CommandError> {
     let home = around.home.canonicalize().unwrap_or_else(|_| around.home.clone());
     let is_project = around.project != home && around.project.parent().is_some();
@@ -170,12 +154,11 @@ fn check_project(options: &Options, around: &Surroundings) -> Result<(), Command
         return Ok(());
     }
     Err(CommandError::refused(format!(
-        "{} is no project; go into one, name it with --root, or use --scope user",
+        "{} is not a project; go into one, name it with --root, or use --scope user",
         around.project.display()
     )))
 }
 
-/// What is made to begin with are files of the project, which a server elsewhere does not see.
 fn check_create(flags: &Flags, options: &Options) -> Result<(), CommandError> {
     let is_files = flags.storage.as_deref().is_none_or(|storage| storage == "fs");
     let is_here = flags.transport.as_deref().is_none_or(|transport| transport == "stdio");
@@ -183,25 +166,24 @@ fn check_create(flags: &Flags, options: &Options) -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::usage(
-        "--create makes files in the project, for --storage fs; with another storage or over http \
-         the documents are kept there, so leave it out",
+        "--create makes files in the project, for --storage fs; with another storage or over HTTP \
+         the documents are elsewhere, so leave it out",
     ))
 }
 
-fn nobody() -> CommandError {
-    let names: Vec<&str> = Client::ALL.into_iter().map(Client::name).collect();
+fn no_client() -> CommandError {
     CommandError::refused(format!(
-        "none of the clients that init knows is here. Name one with --client: {}.\n\nAny other MCP \
-         client needs this in its configuration:\n\n  {SNIPPET}\n",
-        names.join(", ")
+        "no supported client was found. Name one with --client: {}.\n\nAny other MCP client needs \
+         this in its configuration:\n\n  {SNIPPET}\n",
+        client_names()
     ))
 }
 
-/// One run: what is to be done, and what was.
+/// One run: its plan, and what is done of it.
 struct Run<'a> {
     options: &'a Options,
     around: &'a Surroundings,
-    record: &'a Record,
+    log: &'a UndoLog,
     path: &'a Path,
     plan: Plan,
     /// The files that were written.
@@ -209,153 +191,117 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn all(&mut self, present: &[Client]) -> Result<u8, CommandError> {
-        let how = &self.options.how;
-        let is_asked = !how.yes && !how.remove && self.options.is_to_write();
-        let is_asked = is_asked && !self.options.json && io::stdin().is_terminal();
+    fn execute(&mut self, present: &[Client]) -> Result<u8, CommandError> {
+        let How { yes, remove, .. } = self.options.how;
+        let is_silent = yes || remove;
+        let is_interactive = self.options.is_to_write() && !self.options.json;
+        let is_asked = !is_silent && is_interactive && io::stdin().is_terminal();
+        // Warnings come before questions, but after differences that need no answer.
         if is_asked {
-            self.warn();
-        }
-        if how.yes || how.remove {
+            self.print_warnings();
+            let mut confirmation = Confirmation::new(io::stdin().lock());
+            self.write(|change, around| confirmation.is_given(&report::question(change, around)))?;
+        } else if is_silent {
             self.write(|_, _| true)?;
-        } else if is_asked {
-            let mut consent = Consent::new(io::stdin().lock());
-            self.write(|change, around| consent.is_given(&report::question(change, around)))?;
-        } else if !self.options.json {
-            self.show()?;
+        } else {
+            self.preview()?;
         }
         if self.options.json {
-            let done: Vec<&Path> = self.done.iter().map(PathBuf::as_path).collect();
-            let object = report::object(&self.plan, present, &done, self.around);
-            print(&format!("{object:#}\n"))?;
+            let json = report::as_json(&self.plan, present, &self.done, self.around);
+            print(&format!("{json:#}\n"))?;
         }
         if !is_asked {
-            self.warn();
+            self.print_warnings();
         }
-        Ok(self.end())
+        Ok(self.exit_code())
     }
 
-    /// Before a question, else last, where it is not above all differences.
-    fn warn(&self) {
+    fn print_warnings(&self) {
         for warning in &self.plan.warnings {
             eprintln!("warning: {warning}");
         }
     }
 
-    fn say(&self, text: &str) -> Result<u8, CommandError> {
+    fn print(&self, text: &str) -> Result<u8, CommandError> {
         if self.options.json { Ok(OK) } else { print(text) }
     }
 
-    /// What would change, and no more.
-    fn show(&self) -> Result<u8, CommandError> {
+    fn preview(&self) -> Result<u8, CommandError> {
         let Self { options, around, plan, .. } = self;
         let mut text = String::new();
         for change in &plan.changes {
-            match &change.outcome {
-                _ if options.how.check => {
-                    text += &report::finding(change, around).unwrap_or_default();
-                }
-                Outcome::Write { .. } => text += &report::difference(change, around),
-                Outcome::Refused(reason) => text += &report::refusal(change, reason, around),
-                Outcome::Same => {}
-            }
+            text += &match &change.outcome {
+                _ if options.how.check => report::check_line(change, around),
+                Outcome::Write { .. } => report::difference(change, around),
+                Outcome::Refused(reason) => report::refusal(change, reason, around),
+                Outcome::Unchanged => String::new(),
+            };
         }
-        text += &report::unplaced(plan);
-        if text.is_empty() {
-            text.push_str("Everything is as it shall be.\n");
-        }
-        self.say(&text)
+        text += &report::unsupported(plan);
+        self.print(if text.is_empty() { "Nothing to change.\n" } else { &text })
     }
 
-    /// Shows each change and writes it, where there is consent.
+    /// Shows each change, and writes it if it is wanted.
     fn write(
         &mut self,
         mut is_wanted: impl FnMut(&Change, &Surroundings) -> bool,
     ) -> Result<(), CommandError> {
+        let Self { options, around, log, path, .. } = *self;
+        let (home, is_removal) = (&around.home, options.how.remove);
         let mut changes = std::mem::take(&mut self.plan.changes);
         for change in &mut changes {
             let is_write = change.is_write();
             if is_write {
-                self.say(&report::difference(change, self.around))?;
+                self.print(&report::difference(change, around))?;
             }
-            let is_forgotten = self.options.how.remove && !change.is_refused();
-            if !(is_forgotten || is_write && is_wanted(change, self.around)) {
+            let entry = log.files.get(&change.target);
+            // An entry whose edit is gone is removed from the log.
+            let is_taken = !change.is_refused() && (is_write || entry.is_some());
+            let written = if is_removal && is_taken {
+                undo_log::take(change, path, home, entry)
+            } else if !is_removal && is_write && is_wanted(change, around) {
+                undo_log::put(change, path, home, &around.project)
+            } else {
                 continue;
-            }
-            match self.apply(change) {
+            };
+            match written {
                 Err(reason) => change.outcome = Outcome::Refused(reason),
                 Ok(()) if is_write => self.done.push(change.path.clone()),
                 Ok(()) => {}
             }
         }
         self.plan.changes = changes;
-        let results = self.results();
-        self.say(&results).map(|_| ())
+        self.print(&self.results()).map(|_| ())
     }
 
-    fn apply(&self, change: &Change) -> Result<(), String> {
-        if !self.options.how.remove {
-            return apply::put(change, self.path, &self.around.project);
-        }
-        let expected = self.record.files.get(&change.target);
-        if expected.is_none() && !change.is_write() {
-            return Ok(());
-        }
-        apply::take(change, self.path, expected)
-    }
-
-    /// What was written and what was not, a line each.
     fn results(&self) -> String {
+        let is_removal = self.options.how.remove;
         let mut text = String::new();
         for change in &self.plan.changes {
-            let path = words::shown(&change.path, self.around);
-            // Writing to a string does not fail.
-            let _ = match &change.outcome {
-                Outcome::Refused(reason) => {
-                    text += &report::refusal(change, reason, self.around);
-                    Ok(())
-                }
-                Outcome::Write { .. } if !self.done.contains(&change.path) => {
-                    writeln!(text, "left as it is: {path}")
-                }
-                Outcome::Write { after: None, .. } => writeln!(text, "removed: {path}"),
-                Outcome::Write { .. } => writeln!(text, "written: {path}"),
-                Outcome::Same if self.options.how.remove && change.what == What::Beginning => {
-                    writeln!(text, "left as it is, since it was edited: {path}")
-                }
-                Outcome::Same if self.options.how.remove => Ok(()),
-                Outcome::Same => writeln!(text, "already so: {path} ({})", change.title),
-            };
+            let is_done = self.done.contains(&change.path);
+            text += &report::result_line(change, is_done, is_removal, self.around);
         }
-        text += &report::unplaced(&self.plan);
-        match self.next() {
-            Some(next) => text + "\n" + &next,
-            None if text.is_empty() => "Nothing that init wrote is here.\n".to_owned(),
-            None => text,
-        }
-    }
-
-    /// What a person does after it.
-    fn next(&self) -> Option<String> {
-        let written = |change: &&Change| self.done.contains(&change.path);
-        let is_entry = |change: &&Change| change.what == What::Entry;
-        let changed = self.plan.changes.iter().filter(written).filter(is_entry);
-        // A client may have a file of the project and one of the person.
+        text += &report::unsupported(&self.plan);
+        let is_changed =
+            |change: &&Change| change.what == ChangeKind::Entry && self.done.contains(&change.path);
+        let changed = self.plan.changes.iter().filter(is_changed);
+        // A client may have two files.
         let clients: BTreeSet<Client> = changed.flat_map(|change| change.clients.clone()).collect();
         let titles = clients.into_iter().map(Client::title).collect::<Vec<_>>().join(", ");
-        let next = if self.options.how.remove {
-            format!("Restart {titles} to see it gone.\n")
-        } else {
-            format!("Restart {titles} to see it there. To undo it: reqlore init --remove\n")
-        };
-        (!titles.is_empty()).then_some(next)
+        if text.is_empty() {
+            text += "Nothing written by init is here.\n";
+        }
+        if titles.is_empty() {
+            return text;
+        }
+        let next = if is_removal { " gone." } else { ". To undo it: reqlore init --remove" };
+        format!("{text}\nRestart {titles} to see it{next}\n")
     }
 
-    /// The exit code, and what is left to say.
-    fn end(&self) -> u8 {
-        let how = &self.options.how;
-        let Plan { changes, unplaced, .. } = &self.plan;
-        let is_stuck = !unplaced.is_empty() || changes.iter().any(Change::is_refused);
+    /// Explains on stderr why nothing was written, if there was no terminal to ask.
+    fn exit_code(&self) -> u8 {
+        let Plan { changes, unsupported, .. } = &self.plan;
+        let is_refused = !unsupported.is_empty() || changes.iter().any(Change::is_refused);
         let is_open =
             changes.iter().any(|change| change.is_write() && !self.done.contains(&change.path));
         let is_unasked = is_open
@@ -364,6 +310,7 @@ impl Run<'_> {
         if is_unasked {
             eprintln!("reqlore: nothing was written; use --yes to write all of it");
         }
-        if is_stuck || is_unasked || how.check && is_open { REFUSED } else { OK }
+        let is_stale = self.options.how.check && is_open;
+        if is_refused || is_unasked || is_stale { REFUSED } else { OK }
     }
 }

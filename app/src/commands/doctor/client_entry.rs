@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use clap::Parser;
-use reqlore_client_config::Client;
 use serde_json::{Map, Value};
 
 use crate::client_environment::NAME;
@@ -159,25 +158,12 @@ pub(super) fn is_disabled(value: &Value) -> bool {
     value["disabled"] == true || value["enabled"] == false
 }
 
-/// The first key whose type the client can't read, as a message.
-pub(super) fn wrong_type(
-    client: Client,
-    value: &Value,
-    wanted: &Map<String, Value>,
-) -> Option<String> {
-    if client == Client::Zed && value["command"].is_object() {
-        return None;
-    }
-    let type_name = |value: &Value| match value {
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-        _ => "another type",
-    };
-    ["command", "args", "url", "httpUrl", "headers"].into_iter().find_map(|key| {
-        let (found, wanted) = (type_name(value.get(key)?), type_name(wanted.get(key)?));
-        (found != wanted).then(|| format!("`{key}` has to be {wanted}, and is {found}"))
-    })
+/// The first key of another type than the client reads, as a message.
+pub(super) fn wrong_type(value: &Value, wanted: &Map<String, Value>) -> Option<String> {
+    let is_same = |a: &Value, b: &Value| std::mem::discriminant(a) == std::mem::discriminant(b);
+    let (key, wanted) =
+        wanted.iter().find(|(key, wanted)| value.get(key).is_some_and(|v| !is_same(v, wanted)))?;
+    Some(format!("`{key}` has another type than it should, for example {wanted}"))
 }
 
 pub(super) fn all_texts(value: &Value) -> Vec<&str> {
@@ -219,7 +205,7 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use reqlore_client_config::Server;
+    use reqlore_client_config::{Client, Server};
     use serde_json::json;
 
     use super::*;

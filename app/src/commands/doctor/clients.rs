@@ -154,8 +154,11 @@ impl ClientCheck<'_> {
                 return self.report.problem(message, fixes);
             }
         };
+        // An older format of Zed nests the command.
+        let is_nested = of.client == Client::Zed && value["command"].is_object();
         if let Ok(wanted) = of.client.entry(&server) {
-            if let Some(wrong) = client_entry::wrong_type(of.client, value, &wanted.set) {
+            if let Some(wrong) = client_entry::wrong_type(value, &wanted.set).filter(|_| !is_nested)
+            {
                 return self.report.problem(format!("{of}: {wrong}"), fixes);
             }
             let needs_type = of.client == Client::OpenCode || matches!(server, Server::Url { .. });
@@ -176,7 +179,7 @@ impl ClientCheck<'_> {
         let foreign = command.foreign_variables();
         if of.scope == Scope::Project && !foreign.is_empty() {
             let message = format!("{of}: it sets {} for its program", foreign.join(", "));
-            let next = "a client sets them, and some variables make a program start others; check \
+            let next = "a client sets them, and some variables make a program start another; check \
                         that you want that";
             self.report.warning(message, next);
         }

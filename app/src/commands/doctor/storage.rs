@@ -76,7 +76,7 @@ fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn
             ),
             format!(
                 "the next server or command that opens it migrates it to schema {newest}, and \
-                 keeps a copy beside it if the schema changes"
+                 keeps a copy next to it if the schema changes"
             ),
         ),
         Ok(Found::Unsettled) => report.note(

@@ -1,81 +1,89 @@
-//! What init would change, file by file. Nothing is written here.
+//! What init would change, file by file, without writing.
 //!
-//! Trap: two clients may look into one file, so a file's text goes through all of them before it is
-//! compared with what stands there.
+//! Two clients may use one file, so a file's text passes through all of them.
 
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, block};
 use reqlore_client_config::{Client, Place, Scope, Surroundings};
-use serde_json::Value;
 
-use super::record::What;
-use super::server::{self, Wanted};
-use super::{Options, agents, files, words};
+use super::report::{printable, short_path};
+use super::scaffold::{AGENTS_MD, AGENTS_MD_TITLE, agents_md_block};
+use super::server_entry::{self, ServerEntry};
+use super::undo_log::ChangeKind;
+use super::{Options, target_file};
+use crate::client_environment::repository_around;
+use crate::commands::untrusted_text::agents_md_ignored_by_claude;
 use crate::config::toolsets;
 use crate::exit::CommandError;
 use crate::settings::Flags;
 
-/// All that shall be done.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) changes: Vec<Change>,
-    /// The clients that can't be told of this server, and why.
-    pub(super) unplaced: Vec<(Client, String)>,
+    /// Clients that can't be configured, and why.
+    pub(super) unsupported: Vec<(Client, String)>,
     pub(super) warnings: Vec<String>,
 }
 
-/// One file, and what becomes of it.
 #[derive(Debug, Clone)]
 pub(super) struct Change {
-    pub(super) what: What,
-    /// Whose file it is, in words.
+    pub(super) what: ChangeKind,
+    /// The readers of the file, for the user.
     pub(super) title: String,
     pub(super) clients: Vec<Client>,
     pub(super) scope: Scope,
     /// As its readers name it.
     pub(super) path: PathBuf,
-    /// Where links lead.
+    /// Behind all links.
     pub(super) target: PathBuf,
-    /// `None` where there is no file.
+    /// `None` if there is no file.
     pub(super) before: Option<String>,
-    /// Does anything of Reqlore stand there?
+    /// Whether the file mentions Reqlore already.
     pub(super) is_known: bool,
     pub(super) outcome: Outcome,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
-    /// It is as it shall be.
-    Same,
+    Unchanged,
     /// The whole new text; `None` removes the file.
-    Write { after: Option<String>, note: Option<String> },
-    /// Why it can't be done, and what to do.
+    Write {
+        after: Option<String>,
+        note: Option<String>,
+    },
+    /// The reason and the next step.
     Refused(String),
 }
 
 impl Change {
-    /// A file as it is, for what shall be done with it.
-    pub(super) fn see(what: What, title: &str, scope: Scope, path: &Path, within: &Path) -> Self {
-        let mut change = Self {
+    /// A change of a file that leaves it as it is so far. `project` limits links.
+    pub(super) fn open(
+        what: ChangeKind,
+        title: &str,
+        scope: Scope,
+        path: &Path,
+        project: &Path,
+    ) -> Self {
+        let file = target_file::open(path, (scope == Scope::Project).then_some(project));
+        let (target, before, outcome) = match file {
+            Ok(file) => (file.path, file.text, Outcome::Unchanged),
+            Err(reason) => (path.to_owned(), None, Outcome::Refused(reason)),
+        };
+        Self {
             what,
             title: title.to_owned(),
             clients: Vec::new(),
             scope,
             path: path.to_owned(),
-            target: path.to_owned(),
-            before: None,
+            target,
+            before,
             is_known: false,
-            outcome: Outcome::Same,
-        };
-        match files::see(path, (scope == Scope::Project).then_some(within)) {
-            Ok(seen) => (change.target, change.before) = (seen.target, seen.text),
-            Err(reason) => change.outcome = Outcome::Refused(reason),
+            outcome,
         }
-        change
     }
 
-    /// The text as it would be so far.
+    /// The text after the changes so far.
     pub(super) fn text(&self) -> &str {
         match &self.outcome {
             Outcome::Write { after: Some(after), .. } => after,
@@ -83,28 +91,27 @@ impl Change {
         }
     }
 
-    /// The text that it shall have, or why it can't.
-    pub(super) fn become_text(&mut self, text: Result<String, String>) {
+    pub(super) fn set_text(&mut self, text: Result<String, String>) {
         self.outcome = match text {
+            Ok(text) if self.before.as_ref() == Some(&text) => Outcome::Unchanged,
+            Ok(text) => self.write(Some(text), None),
             Err(reason) => Outcome::Refused(reason),
-            Ok(text) if self.before.as_ref() == Some(&text) => Outcome::Same,
-            Ok(text) => match files::check_writable(&self.target) {
-                Err(reason) => Outcome::Refused(reason),
-                Ok(()) => Outcome::Write { after: Some(text), note: None },
-            },
         };
     }
 
-    /// The file goes, whatever stands in it.
     pub(super) fn remove_file(&mut self) {
-        let note = match &self.outcome {
-            Outcome::Write { note, .. } => note.clone(),
+        let note = match &mut self.outcome {
+            Outcome::Write { note, .. } => note.take(),
             _ => None,
         };
-        self.outcome = match files::check_writable(&self.target) {
-            Ok(()) => Outcome::Write { after: None, note },
+        self.outcome = self.write(None, note);
+    }
+
+    fn write(&self, after: Option<String>, note: Option<String>) -> Outcome {
+        match target_file::check_writable(&self.target) {
+            Ok(()) => Outcome::Write { after, note },
             Err(reason) => Outcome::Refused(reason),
-        };
+        }
     }
 
     pub(super) fn is_refused(&self) -> bool {
@@ -116,111 +123,130 @@ impl Change {
     }
 }
 
-/// What makes the clients know this server.
-pub(super) fn plan(
-    wanted: &Wanted,
-    flags: &Flags,
-    options: &Options,
-    clients: &[Client],
-    around: &Surroundings,
-) -> Result<Plan, CommandError> {
-    let mut plan = Plan::default();
-    for client in clients {
-        if let Err(reason) = plan.add(*client, options.scope(), wanted, around) {
-            plan.unplaced.push((*client, reason));
-        }
-    }
-    let is_for_project = |change: &Change| change.scope == Scope::Project && !change.is_refused();
-    if !options.no_agents_md && plan.changes.iter().any(is_for_project) {
-        let served = flags.toolsets.as_deref().map(toolsets).transpose()?;
-        plan.changes.push(agents_md(&agents::block(&served.unwrap_or_default()), around));
-    }
-    for folder in &options.create {
-        for (path, text) in folder.files(&around.project) {
-            let what = What::Beginning;
-            let mut change =
-                Change::see(what, folder.title(), Scope::Project, &path, &around.project);
-            change.is_known = change.before.is_some();
-            if change.before.is_none() && !change.is_refused() {
-                change.become_text(Ok(text.to_owned()));
-            }
-            plan.changes.push(change);
-        }
-    }
-    Ok(plan)
-}
-
-fn agents_md(content: &str, around: &Surroundings) -> Change {
-    let path = around.project.join(agents::FILE);
-    let mut change =
-        Change::see(What::Block, agents::TITLE, Scope::Project, &path, &around.project);
-    if !change.is_refused() {
-        let text = change.text().to_owned();
-        change.is_known = block::find(&text).is_ok_and(|found| found.is_some());
-        change.become_text(block::put(&text, content).map_err(|error| error.to_string()));
-    }
-    change
-}
-
 impl Plan {
-    fn add(
+    /// The changes that configure the clients.
+    pub(super) fn configure(
+        server: &ServerEntry,
+        flags: &Flags,
+        options: &Options,
+        clients: &[Client],
+        around: &Surroundings,
+    ) -> Result<Self, CommandError> {
+        let mut plan = Self::default();
+        for client in clients {
+            if let Err(reason) = plan.add_entry(*client, options.scope(), server, around) {
+                plan.unsupported.push((*client, reason));
+            }
+        }
+        let is_shared = |change: &Change| change.scope == Scope::Project && !change.is_refused();
+        if !options.no_agents_md && plan.changes.iter().any(is_shared) {
+            let served = flags.toolsets.as_deref().map(toolsets).transpose()?;
+            plan.add_agents_md(&agents_md_block(&served.unwrap_or_default()), around);
+        }
+        for scaffold in &options.create {
+            for (path, text) in scaffold.files(&around.project) {
+                let (what, title) = (ChangeKind::Beginning, scaffold.title());
+                let mut change = Change::open(what, title, Scope::Project, &path, &around.project);
+                change.is_known = change.before.is_some();
+                if !change.is_known && !change.is_refused() {
+                    change.set_text(Ok(text.to_owned()));
+                }
+                plan.changes.push(change);
+            }
+        }
+        plan.add_warnings(around);
+        Ok(plan)
+    }
+
+    fn add_entry(
         &mut self,
         client: Client,
         scope: Option<Scope>,
-        wanted: &Wanted,
+        server: &ServerEntry,
         around: &Surroundings,
     ) -> Result<(), String> {
         let (scope, place) = place(client, scope, around)?;
-        let known = files::see(&place.file, None).ok().and_then(|seen| seen.text);
+        let known = target_file::open(&place.file, None).ok().and_then(|file| file.text);
         let known = known.and_then(|text| edit::find(&text, place.slot).ok()).flatten();
-        let (server, warning) = wanted.of(client, scope, &place, known.as_ref(), around);
+        let (server, warning) = server.for_client(client, scope, &place, known.as_ref(), around);
         let entry = client.entry(&server).map_err(|reason| reason.to_string())?;
-        let change = self.change(client, scope, &place, around);
+        let change = self.change_of(client, scope, &place, around);
         if change.is_refused() {
             return Ok(());
         }
         let is_first = change.before.is_none() && !change.is_write();
         let text = if is_first { client.new_file() } else { change.text() }.to_owned();
         change.is_known |= known.is_some();
-        change.become_text(edit::put(&text, place.slot, &entry).map_err(|e| e.to_string()));
+        change.set_text(edit::put(&text, place.slot, &entry).map_err(|error| error.to_string()));
         if change.is_write() {
             self.warnings.extend(warning);
-            let lost = known.map(|known| server::lost(&known, &Value::Object(entry.set)));
-            let lost = lost.filter(|lost| !lost.is_empty()).map(|lost| {
-                let (path, lost) = (words::shown(&place.file, around), words::plain(&lost));
+            let lost = known.map(|known| server_entry::lost_words(&known, &entry.set.into()));
+            let lost = lost.filter(|lost| !lost.is_empty());
+            self.warnings.extend(lost.map(|lost| {
+                let (path, lost) = (short_path(&place.file, around), printable(&lost));
                 format!("`{lost}` goes from the entry in {path}; give it with init to keep it")
-            });
-            self.warnings.extend(lost);
+            }));
         }
         Ok(())
     }
 
-    /// The change of a file, with this client among its readers.
-    pub(super) fn change(
+    /// The change of a client's file, possibly one of an earlier client.
+    pub(super) fn change_of(
         &mut self,
         client: Client,
         scope: Scope,
         place: &Place,
         around: &Surroundings,
     ) -> &mut Change {
-        let title = client.title();
-        let mut new = Change::see(What::Entry, title, scope, &place.file, &around.project);
+        let (what, title) = (ChangeKind::Entry, client.title());
+        let new = Change::open(what, title, scope, &place.file, &around.project);
         let known = self.changes.iter().position(|change| change.target == new.target);
-        let at = known.unwrap_or_else(|| {
-            self.changes.push(new.clone());
-            self.changes.len() - 1
-        });
-        let change = &mut self.changes[at];
+        let index = known.unwrap_or(self.changes.len());
         if known.is_some() {
-            new.title = format!("{}, {title}", change.title);
-            change.title = new.title;
+            self.changes[index].title += &format!(", {title}");
+        } else {
+            self.changes.push(new);
         }
+        let change = &mut self.changes[index];
         change.clients.push(client);
         change
     }
+
+    fn add_agents_md(&mut self, content: &str, around: &Surroundings) {
+        let path = around.project.join(AGENTS_MD);
+        let (what, project) = (ChangeKind::Block, &around.project);
+        let mut change = Change::open(what, AGENTS_MD_TITLE, Scope::Project, &path, project);
+        if !change.is_refused() {
+            let text = change.text().to_owned();
+            change.is_known = block::find(&text).is_ok_and(|found| found.is_some());
+            change.set_text(block::put(&text, content).map_err(|error| error.to_string()));
+        }
+        self.changes.push(change);
+    }
+
+    /// Why assistants may not read the project's files. The causes are the user's own files.
+    fn add_warnings(&mut self, around: &Surroundings) {
+        let is_written = |change: &&Change| change.scope == Scope::Project && change.is_write();
+        let written: Vec<&Change> = self.changes.iter().filter(is_written).collect();
+        if written.is_empty() {
+            return;
+        }
+        if written.iter().any(|change| change.clients.contains(&Client::ClaudeCode))
+            && let Some(why) = agents_md_ignored_by_claude(&around.project)
+        {
+            self.warnings.push(why.join("; "));
+        }
+        if let Some(top) = repository_around(&around.project).filter(|top| *top != around.project) {
+            self.warnings.push(format!(
+                "the Git repository begins further up, at {}; if assistants are opened there, use \
+                 --root with it",
+                top.display()
+            ));
+        }
+    }
 }
 
-/// The file of a client. Nobody said whose: the project's, else the person's.
+/// The file of a client; by default the project's, else the user's.
 pub(super) fn place(
     client: Client,
     scope: Option<Scope>,

@@ -1,8 +1,7 @@
-//! What `--remove` would change: everything that the record tells of. What it does not tell of may
-//! be others' who committed it, so that goes only where the client is named.
+//! What `--remove` would change: every logged edit.
 //!
-//! Where what was put in still stands as it was, the bytes come back that were there before.
-//! Otherwise only the entry or the block is cut out, and the person is told.
+//! An edit that is still intact is undone to the byte; of an edited one only our part is cut out. An
+//! entry that is not logged may be someone's commit, and goes only if its client is named.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,158 +11,154 @@ use reqlore_client_config::{Client, Place, Scope, Surroundings};
 use serde_json::{Map, Value};
 
 use super::plan::{self, Change, Outcome, Plan};
-use super::record::{Kept, Record, What};
-use super::{Options, agents, files, words};
+use super::report::{scope_name, short_path};
+use super::scaffold::{AGENTS_MD, AGENTS_MD_TITLE};
+use super::undo_log::{ChangeKind, UndoEntry, UndoLog};
+use super::{Options, target_file};
 
-const EDITED: &str = "it was edited since: only what is Reqlore's goes, the rest stays";
-const UNRECORDED: &str =
-    "there is no record of it: only what is Reqlore's goes, whatever stood there before";
+const EDITED: &str = "it was edited since: only Reqlore's part goes, the rest stays";
+const UNRECORDED: &str = "it is not recorded: only Reqlore's part goes, what it replaced is lost";
 
 pub(super) fn plan(
     options: &Options,
     clients: &[Client],
-    record: &Record,
+    log: &UndoLog,
     around: &Surroundings,
 ) -> Plan {
     let mut plan = Plan::default();
-    let is_asked = |kept: &Kept| is_asked(kept, options, around);
-    for (path, kept) in record.files.iter().filter(|(_, kept)| is_asked(kept)) {
-        plan.changes.push(recorded(path, kept, around));
+    for (path, entry) in log.files.iter().filter(|(_, entry)| is_selected(entry, options, around)) {
+        plan.changes.push(logged(path, entry, around));
     }
     for client in clients {
-        // What has no place here was not put anywhere either.
         let named = plan::place(*client, options.scope(), around).ok();
         let named = named.filter(|_| !options.client.is_empty()).map(|(scope, _)| scope);
         for scope in [Scope::Project, Scope::User] {
             let Ok(place) = client.place(scope, around) else { continue };
-            let seen = files::see(&place.file, None);
-            if seen.as_ref().is_ok_and(|seen| record.files.contains_key(&seen.target)) {
+            let file = target_file::open(&place.file, None);
+            if file.as_ref().is_ok_and(|file| log.files.contains_key(&file.path)) {
                 continue;
             }
             if named == Some(scope) {
-                let change = plan.change(*client, scope, &place, around);
-                take(change, |text| take_entry(text, &[place.slot]), UNRECORDED);
+                let change = plan.change_of(*client, scope, &place, around);
+                cut(change, |text| cut_entry(text, &[place.slot]), UNRECORDED);
             } else if options.scope().is_none_or(|asked| asked == scope) && has_entry(&place) {
-                plan.warnings.push(unrecorded(*client, scope, &place, around));
+                plan.warnings.push(format!(
+                    "{} has an entry that init did not record; to take it out: reqlore init \
+                     --remove --client {client} --scope {}",
+                    short_path(&place.file, around),
+                    scope_name(scope)
+                ));
             }
         }
     }
-    add_agents_md(&mut plan, options, record, around);
-    plan.changes.sort_by_key(|change| change.what != What::Entry);
+    add_agents_md(&mut plan, options, log, around);
+    plan.changes.sort_by_key(|change| change.what != ChangeKind::Entry);
     plan
 }
 
-/// Others may have put it there and committed it, so it stays until somebody names the client.
-fn unrecorded(client: Client, scope: Scope, place: &Place, around: &Surroundings) -> String {
-    format!(
-        "{} has an entry that is not on record as init's; to take it out: reqlore init --remove \
-         --client {client} --scope {}",
-        words::shown(&place.file, around),
-        words::scope(scope)
-    )
-}
-
 fn has_entry(place: &Place) -> bool {
-    let text = files::see(&place.file, None).ok().and_then(|seen| seen.text);
+    let text = target_file::open(&place.file, None).ok().and_then(|file| file.text);
     text.is_some_and(|text| matches!(edit::find(&text, place.slot), Ok(Some(_))))
 }
 
-fn is_asked(kept: &Kept, options: &Options, around: &Surroundings) -> bool {
-    let is_here = kept.project.as_ref().is_none_or(|project| *project == around.project);
-    let scope = if kept.project.is_some() { Scope::Project } else { Scope::User };
-    let is_in_scope = options.scope().is_none_or(|asked| asked == scope);
-    let is_named = |client: &Client| kept.clients.contains(client.name());
-    let is_of_client = options.client.is_empty() || options.client.iter().any(is_named);
-    kept.what != What::Block && is_here && is_in_scope && is_of_client
+fn is_selected(entry: &UndoEntry, options: &Options, around: &Surroundings) -> bool {
+    let is_here = entry.project.as_ref().is_none_or(|project| *project == around.project);
+    let is_named = |client: &Client| entry.clients.contains(client.name());
+    entry.what != ChangeKind::Block
+        && is_here
+        && options.scope().is_none_or(|asked| asked == scope_of(entry))
+        && (options.client.is_empty() || options.client.iter().any(is_named))
 }
 
-/// AGENTS.md is for all clients of the project, so it stays while one of them has its entry: one
-/// of ours, or, where nothing is on record, anybody's.
-fn add_agents_md(plan: &mut Plan, options: &Options, record: &Record, around: &Surroundings) {
+fn scope_of(entry: &UndoEntry) -> Scope {
+    if entry.project.is_some() { Scope::Project } else { Scope::User }
+}
+
+/// AGENTS.md is shared by all clients of the project, so its block stays while a logged entry
+/// stays, or, if nothing is logged, any entry.
+fn add_agents_md(plan: &mut Plan, options: &Options, log: &UndoLog, around: &Surroundings) {
     if options.no_agents_md || options.scope() == Some(Scope::User) {
         return;
     }
-    let going = plan.changes.iter().filter(|change| !change.is_refused());
-    let going: BTreeSet<&Path> = going.map(|change| &*change.target).collect();
-    let is_here = |kept: &Kept| kept.project.as_ref() == Some(&around.project);
-    let here: Vec<_> = record.files.iter().filter(|(_, kept)| is_here(kept)).collect();
-    let stays = |(path, kept): &&(&PathBuf, &Kept)| {
-        kept.what == What::Entry && !going.contains(path.as_path())
-    };
-    if let Some((path, kept)) = here.iter().find(|(_, kept)| kept.what == What::Block) {
-        if !here.iter().any(|kept| stays(&kept)) {
-            plan.changes.push(recorded(path, kept, around));
+    let removed = plan.changes.iter().filter(|change| !change.is_refused());
+    let removed: BTreeSet<&Path> = removed.map(|change| &*change.target).collect();
+    let is_here = |entry: &UndoEntry| entry.project.as_ref() == Some(&around.project);
+    let here: Vec<(&PathBuf, &UndoEntry)> =
+        log.files.iter().filter(|(_, entry)| is_here(entry)).collect();
+    if let Some((path, entry)) = here.iter().find(|(_, entry)| entry.what == ChangeKind::Block) {
+        let is_needed = here.iter().any(|(path, entry)| {
+            entry.what == ChangeKind::Entry && !removed.contains(path.as_path())
+        });
+        if !is_needed {
+            plan.changes.push(logged(path, entry, around));
         }
         return;
     }
-    let is_needed = Client::ALL.into_iter().any(|client| {
-        let place = client.place(Scope::Project, around);
-        place.is_ok_and(|place| {
-            let seen = files::see(&place.file, None);
-            seen.is_ok_and(|seen| !going.contains(&*seen.target)) && has_entry(&place)
+    let is_needed = || {
+        let mut places = Client::ALL.iter().filter_map(|c| c.place(Scope::Project, around).ok());
+        places.any(|place| {
+            let file = target_file::open(&place.file, None);
+            file.is_ok_and(|file| !removed.contains(&*file.path)) && has_entry(&place)
         })
-    });
-    if here.is_empty() && !options.client.is_empty() && !is_needed {
-        let path = around.project.join(agents::FILE);
-        let mut change = see(What::Block, &[], Scope::Project, &path, around);
-        take(&mut change, take_block, UNRECORDED);
+    };
+    if here.is_empty() && !options.client.is_empty() && !is_needed() {
+        let (what, path) = (ChangeKind::Block, around.project.join(AGENTS_MD));
+        let mut change =
+            Change::open(what, AGENTS_MD_TITLE, Scope::Project, &path, &around.project);
+        cut(&mut change, cut_block, UNRECORDED);
         plan.changes.push(change);
     }
 }
 
-fn see(what: What, clients: &[Client], scope: Scope, path: &Path, a: &Surroundings) -> Change {
-    let titles: Vec<&str> = clients.iter().map(|client| client.title()).collect();
-    let title = match what {
-        What::Entry => titles.join(", "),
-        What::Block => agents::TITLE.to_owned(),
-        What::Beginning => "To begin with".to_owned(),
+/// The removal of a logged edit.
+fn logged(path: &Path, entry: &UndoEntry, around: &Surroundings) -> Change {
+    let scope = scope_of(entry);
+    let clients: Vec<Client> =
+        entry.clients.iter().filter_map(|name| Client::named(name)).collect();
+    let titles = clients.iter().map(|client| client.title()).collect::<Vec<_>>().join(", ");
+    let title = match entry.what {
+        ChangeKind::Entry => titles.as_str(),
+        ChangeKind::Block => AGENTS_MD_TITLE,
+        ChangeKind::Beginning => "First files",
     };
-    let mut change = Change::see(what, &title, scope, path, &a.project);
-    change.clients = clients.to_vec();
-    change
-}
-
-/// What the record tells of one file.
-fn recorded(path: &Path, kept: &Kept, around: &Surroundings) -> Change {
-    let scope = if kept.project.is_some() { Scope::Project } else { Scope::User };
-    let clients: Vec<Client> = kept.clients.iter().filter_map(|name| Client::named(name)).collect();
-    let mut change = see(kept.what, &clients, scope, path, around);
+    let mut change = Change::open(entry.what, title, scope, path, &around.project);
+    change.clients.clone_from(&clients);
     let Some(text) = change.before.clone() else { return change };
-    let undone =
-        kept.undo(&text).filter(|undone| kept.what != What::Block || is_whole(undone, &text));
-    match (undone, kept.what) {
-        (Some(undone), _) => change.become_text(Ok(undone)),
-        (None, What::Entry) => {
+    let undone = entry.undo(&text);
+    let undone = undone.filter(|undone| entry.what != ChangeKind::Block || is_whole(undone, &text));
+    match (undone, entry.what) {
+        (Some(undone), _) => change.set_text(Ok(undone)),
+        (None, ChangeKind::Entry) => {
             let places = clients.iter().filter_map(|client| client.place(scope, around).ok());
             let slots: Vec<Slot> = places.map(|place| place.slot).collect();
-            take(&mut change, |text| take_entry(text, &slots), EDITED);
+            cut(&mut change, |text| cut_entry(text, &slots), EDITED);
         }
-        (None, What::Block) => take(&mut change, take_block, EDITED),
-        (None, What::Beginning) if text.is_empty() => {}
-        // All of it was ours; by now it is somebody's work.
-        (None, What::Beginning) => return change,
+        (None, ChangeKind::Block) => cut(&mut change, cut_block, EDITED),
+        (None, ChangeKind::Beginning) if text.is_empty() => {}
+        // The user has edited the file.
+        (None, ChangeKind::Beginning) => return change,
     }
     change.is_known = true;
     let new_file = clients.first().map_or("", |client| client.new_file());
-    if kept.is_new && !change.is_refused() && is_nothing(change.text(), new_file) {
+    if entry.is_new && !change.is_refused() && is_empty_file(change.text(), new_file) {
         change.remove_file();
     }
     change
 }
 
-/// Cuts out what is ours, and says what that means.
-fn take(change: &mut Change, cut: impl Fn(&str) -> Result<String, String>, why: &str) {
+/// Cuts out our part, with a note.
+fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, String>, why: &str) {
     let Some(text) = change.before.clone().filter(|_| !change.is_refused()) else { return };
-    change.become_text(cut(&text));
-    change.is_known = !matches!(change.outcome, Outcome::Same);
+    change.set_text(cut(&text));
+    change.is_known = !matches!(change.outcome, Outcome::Unchanged);
     if let Outcome::Write { note, .. } = &mut change.outcome {
         *note = Some(why.to_owned());
     }
 }
 
-fn take_entry(text: &str, slots: &[Slot]) -> Result<String, String> {
+fn cut_entry(text: &str, slots: &[Slot]) -> Result<String, String> {
     let mut text = text.to_owned();
-    // What can't be read holds nothing of ours where our name is not in it.
+    // A file without our name needs no edit, even if it can't be parsed.
     let is_named = text.contains(edit::NAME);
     for slot in slots.iter().filter(|_| is_named) {
         text = edit::take(&text, *slot).map_err(|error| error.to_string())?;
@@ -171,33 +166,32 @@ fn take_entry(text: &str, slots: &[Slot]) -> Result<String, String> {
     Ok(text)
 }
 
-fn take_block(text: &str) -> Result<String, String> {
+fn cut_block(text: &str) -> Result<String, String> {
     block::take(text).map_err(|error| error.to_string())
 }
 
-/// Has it every line that stood around the block? The file may have ended without a line end when
-/// the block came in, and something may follow by now.
+/// Whether every line around the block is kept. If the file had no line end before the block, text
+/// that was added below it since would join its last line.
 fn is_whole(undone: &str, text: &str) -> bool {
-    let words = |text: &str| -> Vec<String> {
+    let lines = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
     };
-    block::take(text).is_ok_and(|cut| words(&cut) == words(undone))
+    block::take(text).is_ok_and(|cut| lines(&cut) == lines(undone))
 }
 
-/// Is a file that init made as good as empty, with only what it began with and what surrounded an
-/// entry left?
-fn is_nothing(text: &str, new_file: &str) -> bool {
-    let words = text.trim_start_matches('\u{feff}').trim();
-    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
-    let began = read(new_file).unwrap_or_default();
-    let is_nothing =
-        |(key, value): (&String, &Value)| is_empty(value) || began.get(key) == Some(value);
-    words.is_empty() || read(words).is_some_and(|map| map.iter().all(is_nothing))
-}
-
-/// Are there only maps in it, like `{ "mcpServers": {} }`?
-fn is_empty(value: &Value) -> bool {
-    value.as_object().is_some_and(|map| map.values().all(is_empty))
+/// Whether only `new_file` and the empty maps around an entry are left.
+fn is_empty_file(text: &str, new_file: &str) -> bool {
+    fn is_empty(value: &Value) -> bool {
+        value.as_object().is_some_and(|map| map.values().all(is_empty))
+    }
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let parse = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
+    let first = parse(new_file).unwrap_or_default();
+    let map = parse(text);
+    text.is_empty()
+        || map.is_some_and(|map| {
+            map.iter().all(|(key, value)| is_empty(value) || first.get(key) == Some(value))
+        })
 }
 
 #[cfg(test)]
@@ -205,14 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_surrounded_an_entry_is_nothing() {
+    fn is_empty_file_accepts_only_what_init_created() {
         let schema = "{\"$schema\": \"https://example.org\"}";
         for text in ["", "\n", "{}", "{\n  \"mcpServers\": {}\n}\n", "{\"a\": {\"b\": {}}}", schema]
         {
-            assert!(is_nothing(text, schema), "{text}");
+            assert!(is_empty_file(text, schema), "{text}");
         }
         for text in ["x", "{\"a\": 1}", "{} // mine", "{\"a\": []}", "# mine\n", schema] {
-            assert!(!is_nothing(text, ""), "{text}");
+            assert!(!is_empty_file(text, ""), "{text}");
         }
     }
 }

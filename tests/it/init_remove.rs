@@ -1,4 +1,4 @@
-//! `reqlore init` where things are not as they were: edited, linked, locked, lost, at once.
+//! `reqlore init` on files that were edited, linked, locked or lost, and many runs at once.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -20,7 +20,7 @@ fn a_client_with_two_files_is_restarted_once() {
 }
 
 #[test]
-fn what_was_written_below_the_block_stays_a_line_of_its_own() {
+fn text_below_the_block_stays_a_line_of_its_own() {
     let place = Place::new();
     let agents = place.write("project/AGENTS.md", "no line end");
     place.ok(&["--yes", "--client", "cursor"]);
@@ -34,9 +34,8 @@ fn what_was_written_below_the_block_stays_a_line_of_its_own() {
     );
 }
 
-/// What decides whether a file is read is told, and left to the person.
 #[test]
-fn who_would_not_read_what_is_written_is_named() {
+fn unread_files_are_a_warning() {
     let place = Place::new();
     let claude = ["--dry-run", "--client", "claude-code"];
     let (_, _, errors) = place.init(&claude);
@@ -50,7 +49,7 @@ fn who_would_not_read_what_is_written_is_named() {
     fs::create_dir(place.at("project/part")).unwrap();
     let part = place.at("project/part");
     let (_, _, errors) = output(place.command().current_dir(part).arg("init").args(claude));
-    assert!(errors.contains("the git repository begins further up"), "{errors}");
+    assert!(errors.contains("the Git repository begins further up"), "{errors}");
     // A home that is a repository is none of the projects in it.
     place.write("home/.git", "gitdir: elsewhere\n");
     fs::create_dir(place.at("home/shop")).unwrap();
@@ -60,7 +59,7 @@ fn who_would_not_read_what_is_written_is_named() {
 }
 
 #[test]
-fn what_is_read_only_stays() {
+fn read_only_files_stay() {
     let place = Place::new();
     let file = place.write("project/.cursor/mcp.json", "{}");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
@@ -73,11 +72,11 @@ fn what_is_read_only_stays() {
     assert_eq!(code, 1, "{shown}");
     assert!(shown.contains("(Cursor): it is read-only; make it writable"), "{shown}");
     assert!(shown.contains("project/.zed is read-only"), "{shown}");
-    assert_eq!(place.tree(), before, "AGENTS.md is not written for nobody");
+    assert_eq!(place.tree(), before, "AGENTS.md is not written without a client");
 }
 
 #[test]
-fn a_token_that_somebody_wrote_by_hand_is_copied_nowhere() {
+fn a_token_in_an_entry_is_not_logged() {
     let place = Place::new();
     let token = "reqlore_pat_0123456789ab_0123456789abcdefghijABCDEFGHIJ01_012345";
     let by_hand = format!(
@@ -89,15 +88,15 @@ fn a_token_that_somebody_wrote_by_hand_is_copied_nowhere() {
     let record = place.text("home/.local/state/reqlore/init.json");
     assert!(!record.contains("0123456789abcdef"), "{record}");
     let shown = place.ok(&["--remove"]);
-    assert!(shown.contains("only what is Reqlore's goes"), "{shown}");
+    assert!(shown.contains("only Reqlore's part goes"), "{shown}");
     assert_eq!(place.text("project/.mcp.json"), "{\"mcpServers\":{}}");
 }
 
 #[test]
-fn what_others_edited_since_stays() {
+fn later_edits_stay() {
     let place = Place::new();
     place.ok(&["--client", "cursor", "--client", "claude-code", "--yes"]);
-    // Inside our entry, beside it, and around the block.
+    // Inside our entry, next to it, and around the block.
     let cursor = place.text("project/.cursor/mcp.json");
     let mine = cursor.replace("\"command\"", "\"env\": { \"A\": \"b\" },\n      \"command\"");
     place.write("project/.cursor/mcp.json", &mine);
@@ -120,20 +119,20 @@ fn what_others_edited_since_stays() {
 }
 
 #[test]
-fn without_a_record_only_what_is_ours_goes() {
+fn without_a_log_only_our_part_goes() {
     let place = Place::new();
     let other = "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n";
     place.write("project/.cursor/mcp.json", other);
     place.ok(&["--client", "cursor", "--yes"]);
     fs::remove_dir_all(place.at("home/.local")).unwrap();
     let shown = place.ok(&["--client", "cursor", "--remove"]);
-    assert!(shown.contains("note: there is no record of it"), "{shown}");
+    assert!(shown.contains("note: it is not recorded"), "{shown}");
     assert_eq!(place.text("project/.cursor/mcp.json"), other);
     assert!(!place.text("project/AGENTS.md").contains("reqlore"));
 }
 
 #[test]
-fn what_others_committed_stays_when_our_own_is_undone() {
+fn committed_entries_stay() {
     let place = Place::new();
     place.ok(&["--client", "claude-code", "--yes"]);
     // As in a clone: the files are there, and nothing is on record.
@@ -154,7 +153,7 @@ fn what_others_committed_stays_when_our_own_is_undone() {
     assert!(!place.at("project/AGENTS.md").is_file());
     fs::rename(place.at("home/AGENTS.md"), place.at("project/AGENTS.md")).unwrap();
     let (_, _, warning) = place.init(&["--remove"]);
-    assert!(warning.contains(".mcp.json has an entry that is not on record"), "{warning}");
+    assert!(warning.contains(".mcp.json has an entry that init did not record"), "{warning}");
     let (_, way_out) = warning.split_once("reqlore init ").unwrap();
     place.ok(&way_out.split_whitespace().collect::<Vec<_>>());
     assert!(!place.text("project/.mcp.json").contains("reqlore"));
@@ -164,7 +163,7 @@ fn what_others_committed_stays_when_our_own_is_undone() {
 }
 
 #[test]
-fn a_name_that_is_no_text_is_refused_and_the_record_stays() {
+fn names_that_are_not_utf8_are_refused() {
     use std::os::unix::ffi::OsStrExt as _;
     let place = Place::new();
     place.ok(&["--client", "cursor", "--yes"]);
@@ -176,14 +175,14 @@ fn a_name_that_is_no_text_is_refused_and_the_record_stays() {
     let mut command = place.command();
     command.current_dir(&odd).args(["init", "--client", "zed", "--yes", "--json"]);
     let (code, _, errors) = output(&mut command);
-    assert!(code == 1 && errors.contains("is no UTF-8"), "{errors}");
+    assert!(code == 1 && errors.contains("is not UTF-8"), "{errors}");
     let (code, shown, _) = place.init(&["--client", "cursor", "--scope", "user", "--yes"]);
     assert!(code == 1 && shown.contains("(Cursor): it is a link to a file whose name"), "{shown}");
     assert_eq!(place.tree(), before);
 }
 
 #[test]
-fn a_record_that_cannot_be_read_stops_everything() {
+fn an_unreadable_log_stops_everything() {
     for (record, reason) in [("{", "init.json: "), ("{\"version\": 9}", "a newer version")] {
         let place = Place::new();
         place.write("home/.local/state/reqlore/init.json", record);
@@ -198,7 +197,7 @@ fn a_record_that_cannot_be_read_stops_everything() {
 }
 
 #[test]
-fn links_are_followed_as_long_as_they_stay() {
+fn links_are_followed_inside_the_project() {
     let place = Place::new();
     let outside = place.write("home/secret.md", "# Mine\n");
     symlink(&outside, place.at("project/AGENTS.md")).unwrap();
@@ -232,7 +231,7 @@ fn new_files_in_a_private_folder_are_private() {
 }
 
 #[test]
-fn many_at_once_lose_nothing() {
+fn concurrent_runs_lose_nothing() {
     // In the project all of them write AGENTS.md, too.
     for scope in [&["--scope", "user"][..], &[]] {
         let place = Place::new();
@@ -252,7 +251,7 @@ fn many_at_once_lose_nothing() {
 }
 
 #[test]
-fn what_was_taken_out_by_hand_is_put_in_for_the_first_time() {
+fn an_entry_removed_by_hand_is_new_again() {
     let place = Place::new();
     let before = place.write("project/.cursor/mcp.json", "{ \"mcpServers\": {} }\n");
     let before = (fs::read(&before).unwrap(), before);
@@ -266,7 +265,7 @@ fn what_was_taken_out_by_hand_is_put_in_for_the_first_time() {
 }
 
 #[test]
-fn one_client_and_one_project_go_without_the_others() {
+fn one_client_or_project_can_be_removed() {
     let place = Place::new();
     let before = place.tree();
     place.ok(&["--client", "cursor", "--client", "zed", "--yes"]);

@@ -1,0 +1,342 @@
+//! The server as clients are to start or reach it: program and arguments, or address and variable.
+//!
+//! Addresses and variables get into files. Neither may contain the token, and a rejected value,
+//! which may be one, is not repeated in the message.
+
+use std::path::{Path, PathBuf};
+
+use reqlore_client_config::{Client, Place, Scope, Server, Surroundings};
+use reqlore_domain::identity::redact;
+use reqlore_probe::is_loopback;
+use serde_json::Value;
+
+use super::Options;
+use crate::client_environment::{NAME, program_on_path};
+use crate::config::{toolsets, variable};
+use crate::exit::CommandError;
+use crate::settings::Flags;
+use crate::storage::{Storage, resolved};
+use crate::telemetry;
+
+/// Set by the launcher of the npm package.
+const LAUNCHER_VARIABLE: &str = "REQLORE_LAUNCHER";
+const NPX: &str = "npx";
+const MAX_VARIABLE_CHARS: usize = 64;
+/// A longer value in a query may be a secret.
+const MAX_QUERY_VALUE_CHARS: usize = 15;
+const SECRET_NAMES: [&str; 6] = ["token", "key", "secret", "auth", "pass", "sig"];
+
+/// The server, before it is adapted to a client.
+#[derive(Debug)]
+pub(super) enum ServerEntry {
+    Command { is_npx: bool, arguments: Vec<Argument> },
+    Url { url: String, token_variable: String },
+}
+
+/// An argument, which may end with a path.
+#[derive(Debug)]
+pub(super) struct Argument {
+    text: String,
+    path: Option<PathBuf>,
+}
+
+impl From<&str> for Argument {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), path: None }
+    }
+}
+
+impl ServerEntry {
+    /// The server with the settings that are flags of this command line.
+    pub(super) fn from_flags(
+        flags: &Flags,
+        options: &Options,
+        around: &Surroundings,
+    ) -> Result<Self, CommandError> {
+        if flags.listen.is_some() || flags.behind_proxy.is_some() {
+            return Err(CommandError::usage(
+                "--listen and --behind-proxy are for the server itself; clients of a server over \
+                 HTTP are configured with --transport http --url URL",
+            ));
+        }
+        match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
+            ("stdio", None) => Ok(Self::Command {
+                is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
+                arguments: arguments(flags, around)?,
+            }),
+            ("stdio", Some(_)) => {
+                Err(CommandError::usage("--url is for a server over HTTP; add --transport http"))
+            }
+            ("http", None) => Err(CommandError::usage(
+                "--transport http needs --url URL, the address of the server, like \
+                 https://reqlore.example.org/api/v1/mcp",
+            )),
+            ("http", Some(url)) => {
+                check_no_settings(flags)?;
+                check_url(url)?;
+                check_variable(&options.token_variable)?;
+                let token_variable = options.token_variable.clone();
+                Ok(Self::Url { url: url.to_owned(), token_variable })
+            }
+            (other, _) => {
+                Err(CommandError::usage(format!("transport: {other:?} must be stdio or http")))
+            }
+        }
+    }
+
+    /// The server for one client's file, whose entry is `known` so far, and a warning.
+    pub(super) fn for_client(
+        &self,
+        client: Client,
+        scope: Scope,
+        place: &Place,
+        known: Option<&Value>,
+        around: &Surroundings,
+    ) -> (Server, Option<String>) {
+        let (is_npx, settings) = match self {
+            Self::Url { url, token_variable } => {
+                let (url, token_variable) = (url.clone(), token_variable.clone());
+                return (Server::Url { url, token_variable }, None);
+            }
+            Self::Command { is_npx, arguments } => (*is_npx, arguments),
+        };
+        // A shared entry works for the whole team, so its program and package version stay.
+        let known = known.filter(|_| scope == Scope::Project).map(words).unwrap_or_default();
+        let package = match *known {
+            [NPX, "-y", package, ..] if is_package(package) => Some(package),
+            _ => is_npx.then_some(NAME),
+        };
+        let (program, mut arguments) = match package {
+            Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package.to_owned()]),
+            None if known.first() == Some(&NAME) => (NAME.to_owned(), Vec::new()),
+            None => (program(scope), Vec::new()),
+        };
+        let is_relative = scope == Scope::Project && place.starts_in_project;
+        let base = is_relative.then_some(&*around.project);
+        arguments.extend(settings.iter().map(|argument| argument.relative_to(base)));
+        if !place.starts_in_project {
+            let root = client.project_variable().map(str::to_owned);
+            let root = root.unwrap_or_else(|| around.project.to_string_lossy().into_owned());
+            arguments.extend(["--root".to_owned(), root]);
+        }
+        let is_path = |word: &&String| word.contains(":/") || word.starts_with('/');
+        let path = std::iter::once(&program).chain(&arguments).find(is_path);
+        let warning = path.filter(|_| scope == Scope::Project).map(|path| {
+            format!(
+                "{} is shared with everyone who works on the project, but {path} is a path of \
+                 this machine; put reqlore on the PATH, use paths in the project, or --scope user",
+                place.file.display()
+            )
+        });
+        (Server::Command { program, arguments }, warning)
+    }
+}
+
+impl Argument {
+    fn relative_to(&self, base: Option<&Path>) -> String {
+        let Some(path) = &self.path else { return self.text.clone() };
+        match base.and_then(|base| path.strip_prefix(base).ok()) {
+            Some(inside) => format!("{}./{}", self.text, inside.display()),
+            None => format!("{}{}", self.text, path.display()),
+        }
+    }
+}
+
+fn is_package(word: &str) -> bool {
+    word.split('@').next() == Some(NAME)
+}
+
+/// The program of an entry and its arguments.
+fn words(entry: &Value) -> Vec<&str> {
+    let mut words = Vec::new();
+    for value in ["command", "args"].into_iter().filter_map(|key| entry.get(key)) {
+        match value {
+            Value::Array(items) => words.extend(items.iter().filter_map(Value::as_str)),
+            word => words.extend(word.as_str()),
+        }
+    }
+    words
+}
+
+/// The settings of an entry that the new entry lacks.
+pub(super) fn lost_words(known: &Value, entry: &Value) -> String {
+    let kept = words(entry);
+    let is_lost = |word: &&str| !kept.contains(word) && *word != "-y" && !is_package(word);
+    let lost = words(known).into_iter().skip(1).filter(is_lost);
+    if kept.is_empty() { String::new() } else { lost.collect::<Vec<_>>().join(" ") }
+}
+
+/// A shared file names no path; a client with a window does not have the PATH of a shell.
+fn program(scope: Scope) -> String {
+    match (scope, program_on_path(NAME)) {
+        (Scope::Project, Some(_)) => NAME.to_owned(),
+        (Scope::User, Some(found)) => found.to_string_lossy().into_owned(),
+        (_, None) => std::env::current_exe()
+            .map_or_else(|_| NAME.to_owned(), |own| own.to_string_lossy().into_owned()),
+    }
+}
+
+fn arguments(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, CommandError> {
+    let mut arguments = Vec::new();
+    let mut add = |flag: &str, value: Argument| arguments.extend([Argument::from(flag), value]);
+    if let Some(storage) = &flags.storage {
+        let parsed = Storage::read(storage, &around.project, &absolute(Path::new("."))?)?;
+        let (name, place) = storage.split_once(':').unwrap_or((storage, ""));
+        let value = match place {
+            "" => name.into(),
+            _ => Argument { text: format!("{name}:"), path: Some(parsed.place().to_owned()) },
+        };
+        add("--storage", value);
+    }
+    if let Some(list) = &flags.toolsets {
+        toolsets(list)?;
+        add("--toolsets", list.as_str().into());
+    }
+    if let Some(file) = &flags.config {
+        let path = absolute(file)?;
+        if !path.is_file() {
+            let message = format!("--config: {} is not a file; name one", path.display());
+            return Err(CommandError::refused(message));
+        }
+        add("--config", Argument { text: String::new(), path: Some(path) });
+    }
+    if let Some(level) = &flags.log {
+        telemetry::targets(level)?;
+        add("--log", level.as_str().into());
+    }
+    if flags.read_only {
+        arguments.push("--read-only".into());
+    }
+    Ok(arguments)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+    let path = std::path::absolute(path).map_err(|error| {
+        CommandError::refused(format!("the working directory can't be used: {error}"))
+    })?;
+    Ok(resolved(&path))
+}
+
+fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
+    let given = [
+        ("--storage", flags.storage.is_some()),
+        ("--toolsets", flags.toolsets.is_some()),
+        ("--config", flags.config.is_some()),
+        ("--log", flags.log.is_some()),
+        ("--read-only", flags.read_only),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(CommandError::usage(format!(
+            "{flag} is for a server that the client starts; one over HTTP has its own settings"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn check_url(url: &str) -> Result<(), CommandError> {
+    let uri: Option<http::Uri> = url.parse().ok();
+    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?, uri)));
+    let wrong = match parts {
+        None if uri.is_none() => {
+            "must be the address of the server, like https://reqlore.example.org/api/v1/mcp"
+        }
+        None => "must begin with https:// (or http:// for this machine) and name a host",
+        Some((_, authority, _)) if authority.as_str().contains('@') => {
+            "must not contain a user and a password: it is written into a file. The token comes \
+             from the variable that --token-variable names"
+        }
+        Some((_, _, uri))
+            if redact(url) != url || uri.query().is_some_and(has_secret) || url.contains('#') =>
+        {
+            "may contain a token, and is written into a file. The token comes from the variable \
+             that --token-variable names"
+        }
+        Some(("https", ..)) => return Ok(()),
+        Some(("http", ..)) if is_loopback(url) => return Ok(()),
+        Some(("http", ..)) => {
+            "must begin with https://, because the token would travel in the clear; http:// is \
+             for localhost and 127.0.0.1 only"
+        }
+        Some(_) => "must begin with https://, or with http:// for this machine",
+    };
+    Err(CommandError::usage(format!("--url {wrong}")))
+}
+
+fn has_secret(query: &str) -> bool {
+    query.split('&').any(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or(("", pair));
+        let name = name.to_lowercase();
+        value.len() > MAX_QUERY_VALUE_CHARS
+            || SECRET_NAMES.iter().any(|secret| name.contains(secret))
+    })
+}
+
+fn check_variable(name: &str) -> Result<(), CommandError> {
+    let fits = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+    let is_name = (1..=MAX_VARIABLE_CHARS).contains(&name.len())
+        && name.bytes().all(fits)
+        && !name.starts_with(|first: char| first.is_ascii_digit());
+    if is_name {
+        return Ok(());
+    }
+    Err(CommandError::usage(
+        "--token-variable must be the name of a variable, in capitals, digits and underscores, \
+         like REQLORE_TOKEN. Its value is not repeated here: if it is the token itself, put it \
+         into that variable, and it stays out of every file",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(checked: Result<(), CommandError>) -> String {
+        checked.err().map(|error| error.message).unwrap_or_default()
+    }
+
+    #[test]
+    fn check_url_rejects_secrets_and_unencrypted_addresses() {
+        for url in [
+            "https://reqlore.example.org/api/v1/mcp",
+            "https://reqlore.example.org:8443/api/v1/mcp?project=shop",
+            "http://localhost:8080/api/v1/mcp",
+            "http://127.9.9.9/mcp",
+            "http://[::1]:8080/api/v1/mcp",
+        ] {
+            assert_eq!(message(check_url(url)), "", "{url}");
+        }
+        for (url, reason) in [
+            ("", "must be the address"),
+            ("reqlore.example.org/api/v1/mcp", "must be"),
+            ("/mcp", "must begin with https://"),
+            ("ftp://example.org", "must begin with https://"),
+            ("http://example.org/mcp", "in the clear"),
+            ("http://127.0.0.1.example.org/mcp", "in the clear"),
+            ("http://localhost.example.org/mcp", "in the clear"),
+            ("https://ada:hunter2@example.org/mcp", "must not contain a user and a password"),
+            ("http://localhost@example.org/mcp", "must not contain a user and a password"),
+            ("https://example.org/mcp?token=hunter2", "may contain a token"),
+            ("https://example.org/mcp?API_KEY=hunter2", "may contain a token"),
+            ("https://example.org/mcp?x=hunter2hunter2hunter2", "may contain a token"),
+            ("https://example.org/reqlore_pat_hunter2hunter2hunter2", "may contain a token"),
+            ("https://example.org/mcp#hunter2", "may contain a token"),
+        ] {
+            let message = message(check_url(url));
+            assert!(message.contains(reason), "{url}: {message}");
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+
+    #[test]
+    fn check_variable_accepts_only_names() {
+        for name in ["REQLORE_TOKEN", "_T", "TEAM2"] {
+            assert_eq!(message(check_variable(name)), "", "{name}");
+        }
+        let long = "A".repeat(65);
+        for name in ["", "2TEAM", "A B", "A=B", "${A}", "hunter2", "reqlore_pat_hunter2", &long] {
+            let message = message(check_variable(name));
+            assert!(message.contains("must be the name of a variable"), "{name}: {message}");
+            assert!(name.is_empty() || !message.contains(name), "{message}");
+        }
+    }
+}
