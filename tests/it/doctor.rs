@@ -43,7 +43,7 @@ impl Bed {
 
     /// A program on the PATH.
     pub(crate) fn program(&self, path: &str, script: &str) {
-        self.write(path, &format!("#!/bin/sh\n{script}\n"));
+        self.write(path, format!("#!/bin/sh\n{script}\n"));
         std::fs::set_permissions(self.at(path), PermissionsExt::from_mode(0o755)).unwrap();
     }
 
@@ -201,7 +201,7 @@ fn a_settings_file_is_neither_waited_for_nor_quoted() {
     symlink("/dev/zero", &file).unwrap();
     bed.doctor(&[]).assert_problem("settings", "it is no regular file");
     std::fs::remove_file(&file).unwrap();
-    bed.write("project/reqlore.toml", &"#".repeat(2 << 20));
+    bed.write("project/reqlore.toml", "#".repeat(2 << 20));
     bed.doctor(&[]).assert_problem("settings", "it is too long");
     bed.write("home/.netrc", "login a\npassword of-another\n");
     std::fs::remove_file(&file).unwrap();
@@ -255,7 +255,7 @@ fn each_storage_is_checked_and_never_created() {
 #[test]
 fn a_storage_that_cannot_be_opened_is_a_problem() {
     let bed = Bed::new();
-    bed.write("project/other.db", &"no database ".repeat(100));
+    bed.write("project/other.db", "no database ".repeat(100));
     let report = bed.doctor(&["--storage", "sqlite:other.db"]);
     report.assert_problem("storage", "other.db: is not an SQLite database");
     bed.write("project/folder/file", "x");

@@ -17,7 +17,7 @@ fn servers(entry: &str) -> String {
 /// A bed with this entry in one file.
 fn with(file: &str, entry: &str) -> Bed {
     let bed = Bed::new();
-    bed.write(file, &servers(entry));
+    bed.write(file, servers(entry));
     bed
 }
 
@@ -86,14 +86,14 @@ fn the_settings_of_an_entry_are_checked() {
         (r#""args":["--config","/dev/zero"]"#, "--config /dev/zero is not a file"),
         (r#""env":{"REQLORE_STORAGE":"mongodb"}"#, "mongodb"),
     ] {
-        bed.write(PROJECT, &servers(&format!(r#"{{"command":"reqlore",{entry}}}"#)));
+        bed.write(PROJECT, servers(&format!(r#"{{"command":"reqlore",{entry}}}"#)));
         bed.doctor(&[]).assert_problem("clients", message);
     }
     let args = r#"{"command":"reqlore","args":["--storage","sqlite:a b.db","--log","warn"]}"#;
-    bed.write(PROJECT, &servers(args));
+    bed.write(PROJECT, servers(args));
     let next = "`reqlore doctor --storage 'sqlite:a b.db'` checks it";
     let others = args.replace('[', r#"["--root","${workspaceFolder}","#);
-    bed.write("project/.cursor/mcp.json", &servers(&others));
+    bed.write("project/.cursor/mcp.json", servers(&others));
     let report = bed.doctor(&[]);
     report.assert("clients", "note", next);
     assert_eq!(report.text.matches("checks it").count(), 1, "{}", report.text);
@@ -103,7 +103,7 @@ fn the_settings_of_an_entry_are_checked() {
     assert!(!report.text.contains("checks it"), "{}", report.text);
     bed.write("project/.cursor/mcp.json", "{}");
     let root = r#"{"command":"reqlore","args":["--root","${workspaceFolder}"]}"#;
-    bed.write(PROJECT, &servers(root));
+    bed.write(PROJECT, servers(root));
     let report = bed.doctor(&[]);
     assert!(!report.text.contains("checks it"), "{}", report.text);
 }
@@ -132,19 +132,19 @@ fn files_of_others_start_no_program() {
         (r#"{"command":"env","args":["reqlore"]}"#.to_owned(), "warning"),
     ] {
         for (file, state) in [(PROJECT, state), (USER, "note")] {
-            bed.write(file, &servers(&entry));
+            bed.write(file, servers(&entry));
             bed.doctor(&[]).assert("clients", state, "was not tried, it is not this program");
             bed.write(file, "{}");
         }
     }
     // A user's file that is a link into the project belongs to the project.
-    bed.write("project/claude.json", &servers(r#"{"command":"sh"}"#));
+    bed.write("project/claude.json", servers(r#"{"command":"sh"}"#));
     std::fs::remove_file(bed.at(USER)).unwrap();
     std::os::unix::fs::symlink(bed.at("project/claude.json"), bed.at(USER)).unwrap();
     bed.doctor(&[]).assert("clients", "warning", "was not tried");
 
     bed.git(&["init", "-q"]);
-    bed.write(PROJECT, &servers(r#"{"command":"reqlore"}"#));
+    bed.write(PROJECT, servers(r#"{"command":"reqlore"}"#));
     let folders = ["project/bin", "project", "project/node_modules/.bin", "bin"];
     let hostile = std::env::join_paths(folders.map(|folder| bed.at(folder))).unwrap();
     let report = bed.doctor_with(&[], &[("PATH", hostile.to_str().unwrap())]);
@@ -218,7 +218,7 @@ fn an_http_server_is_asked_and_the_token_not_shown() {
         told("x").assert("clients", "warning", "is not a token of Reqlore");
         let report = bed.doctor(&["--with-token"]);
         report.assert("clients", "warning", "REQLORE_TOKEN is not set here");
-        bed.write(file, &servers(&entry.replace("v1/mcp", "v1/other")));
+        bed.write(file, servers(&entry.replace("v1/mcp", "v1/other")));
         told(&token).assert_problem("clients", "ends with /api/v1/mcp");
     }
     let inside = entry.replace("${REQLORE_TOKEN}", &token);
@@ -242,7 +242,7 @@ fn the_address_in_a_projects_file_gets_no_secret() {
         "warning",
         "not one of Reqlore's",
     );
-    bed.write(PROJECT, &servers(&entry.replace("CLOUD_KEY", "REQLORE_TOKEN")));
+    bed.write(PROJECT, servers(&entry.replace("CLOUD_KEY", "REQLORE_TOKEN")));
     bed.doctor_with(&["--with-token"], &variables).assert(
         "clients",
         "warning",
@@ -252,7 +252,7 @@ fn the_address_in_a_projects_file_gets_no_secret() {
     bed.doctor_with(&[], &here).assert("clients", "note", "because the project chose it, not you");
     assert!(listener.accept().is_err(), "it was asked");
     for away in ["https://reqlore.invalid/mcp", "https://127.0.0.1.reqlore.invalid/mcp"] {
-        bed.write(PROJECT, &servers(&format!(r#"{{"url":"{away}",{BEARER}}}"#)));
+        bed.write(PROJECT, servers(&format!(r#"{{"url":"{away}",{BEARER}}}"#)));
         bed.doctor(&[]).assert("clients", "note", "because the project chose it, not you");
         let report = bed.doctor_with(&["--with-token"], &[("REQLORE_TOKEN", "x")]);
         report.assert("clients", "warning", "is not a token");

@@ -279,8 +279,8 @@ fn a_client_that_fails_does_not_stop_the_rest() {
     let clients: Vec<&str> = names.iter().flat_map(|name| ["--client", name]).collect();
     let (code, shown, _) = place.init(&[&clients[..], &["--scope", "project", "--yes"]].concat());
     assert_eq!(code, 1, "{shown}");
-    assert!(shown.contains("not possible: .vscode/mcp.json (VS Code): "), "{shown}");
-    assert!(shown.contains("not possible: Claude Desktop: "), "{shown}");
+    assert!(shown.contains("not possible for .vscode/mcp.json (VS Code): "), "{shown}");
+    assert!(shown.contains("not possible for Claude Desktop: "), "{shown}");
     assert!(shown.contains("(Zed): it is not UTF-8 text"), "{shown}");
     assert!(shown.contains("written: .cursor/mcp.json\n"), "{shown}");
     assert_eq!(fs::read_to_string(broken).unwrap(), "{ \"servers\": { ");

@@ -208,7 +208,7 @@ impl ClientCheck<'_> {
         }
         match start(&own, &command.arguments) {
             Ok(server) => {
-                self.check_server(of, &format!("`{program}` starts and answers"), &server)
+                self.check_server(of, &format!("`{program}` starts and answers"), &server);
             }
             Err(error) => {
                 self.report.problem(format!("{of}: `{program}` {}", error.message), error.next);

@@ -140,8 +140,8 @@ impl Plan {
         }
         let is_shared = |change: &Change| change.scope == Scope::Project && !change.is_refused();
         if !options.no_agents_md && plan.changes.iter().any(is_shared) {
-            let served = flags.toolsets.as_deref().map(toolsets).transpose()?;
-            plan.add_agents_md(&agents_md_block(&served.unwrap_or_default()), around);
+            let listed = flags.toolsets.as_deref().map(toolsets).transpose()?;
+            plan.add_agents_md(&agents_md_block(&listed.unwrap_or_default()), around);
         }
         for scaffold in &options.create {
             for (path, text) in scaffold.files(&around.project) {

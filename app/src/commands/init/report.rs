@@ -125,12 +125,12 @@ pub(super) fn check_line(change: &Change, around: &Surroundings) -> String {
 }
 
 pub(super) fn refusal(change: &Change, reason: &str, around: &Surroundings) -> String {
-    format!("not possible: {} ({}): {reason}\n", short_path(&change.path, around), change.title)
+    format!("not possible for {} ({}): {reason}\n", short_path(&change.path, around), change.title)
 }
 
 pub(super) fn unsupported(plan: &Plan) -> String {
     let line = |(client, reason): &(Client, String)| {
-        format!("not possible: {}: {reason}\n", client.title())
+        format!("not possible for {}: {reason}\n", client.title())
     };
     plan.unsupported.iter().map(line).collect()
 }
