@@ -199,7 +199,7 @@ fn a_settings_file_is_neither_waited_for_nor_quoted() {
     let bed = Bed::new();
     let file = bed.at("project/reqlore.toml");
     symlink("/dev/zero", &file).unwrap();
-    bed.doctor(&[]).assert_problem("settings", "it is no regular file");
+    bed.doctor(&[]).assert_problem("settings", "it is not a regular file");
     std::fs::remove_file(&file).unwrap();
     bed.write("project/reqlore.toml", "#".repeat(2 << 20));
     bed.doctor(&[]).assert_problem("settings", "it is too long");
