@@ -10,6 +10,7 @@ mod backlog_real;
 mod branches;
 mod client;
 mod commands;
+mod compatibility;
 mod completions;
 mod crash;
 mod criteria;

@@ -1,0 +1,123 @@
+//! Data written by released versions opens without loss and gives the same answers.
+//!
+//! `tests/fixtures/0.1.0/make.py` wrote it with the released binary and recorded that binary's
+//! answers.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::UNIX_EPOCH;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::{Server, project, reqlore};
+use crate::http::{self, STORAGES};
+use crate::repository;
+
+fn fixture(name: &str) -> PathBuf {
+    repository().join("tests/fixtures/0.1.0").join(name)
+}
+
+fn answers(storage: &str) -> Value {
+    let text = fs::read_to_string(fixture("answers.json")).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()[storage].take()
+}
+
+/// A project as 0.1.0 left it.
+fn unpack(storage: &str) -> TempDir {
+    let project = project();
+    let archive = File::open(fixture(&format!("{storage}.zip"))).unwrap();
+    zip::ZipArchive::new(archive).unwrap().extract(project.path()).unwrap();
+    adopt(&project.path().join(".reqlore/local"));
+    project
+}
+
+/// Files of 0.1.0's local state directory hold their own inode and time of creation, so that none
+/// that came with a clone is trusted. Unpacked ones get their new identity.
+fn adopt(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            adopt(&path);
+            continue;
+        }
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let mut start = [0; 128];
+        let length = file.read_at(&mut start, 0).unwrap();
+        let start = String::from_utf8_lossy(&start[..length]).into_owned();
+        let is_sealed = start.starts_with("{\"format\":\"reqlore ");
+        let marker = if is_sealed { "\"file\":\"" } else { "reqlore marks " };
+        let Some(at) = start.find(marker) else { continue };
+        let metadata = file.metadata().unwrap();
+        let created = metadata.created().unwrap().duration_since(UNIX_EPOCH).unwrap();
+        let identity = format!("{:016x}-{:032x}", metadata.ino(), created.as_nanos());
+        file.write_all_at(identity.as_bytes(), (at + marker.len()) as u64).unwrap();
+    }
+}
+
+fn command(root: &Path, storage: &str) -> Command {
+    let mut command = reqlore();
+    command.arg("--root").arg(root).args(["--storage", storage]);
+    command
+}
+
+fn run(root: &Path, storage: &str, arguments: &[&str]) -> String {
+    let output = command(root, storage).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{storage}: {arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn check_answers(root: &Path, storage: &str, expected: &Value) {
+    let mut server = Server::start_with(root, &["--storage", storage]);
+    for read in expected["reads"].as_array().unwrap() {
+        let tool = read["tool"].as_str().unwrap();
+        let answer = server.call(tool, read["arguments"].clone());
+        assert_eq!(answer["result"]["structuredContent"], read["data"], "{storage}: {tool}");
+    }
+    assert!(server.end().1.success());
+    assert_eq!(run(root, storage, &["user", "list"]), expected["users"], "{storage}");
+    assert_eq!(run(root, storage, &["audit", "verify"]), expected["verify"], "{storage}");
+    let listed = run(root, storage, &["audit", "list", "--last", "100", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed, expected["audit"], "{storage}");
+}
+
+/// The tokens are good for a year from the day of the fixture; after that they are known as expired.
+fn check_tokens(root: &Path, storage: &str, expected: &Value) {
+    let new = run(root, storage, &["token", "create", "--user", "ann"]);
+    let server = http::Server::start(command(root, storage));
+    let call = |token: &str| server.client(token).call("list_epics", json!({}));
+    let old = call(expected["token"].as_str().unwrap());
+    assert!(old.status == 200 || old.body.contains("expired"), "{storage}: {old:?}");
+    assert_eq!(call(expected["revoked"].as_str().unwrap()).status, 401, "{storage}");
+    let epic = json!({ "title": "New", "priority": 1 });
+    let created = server.client(new.trim_end()).data("create_epic", epic);
+    assert_eq!(created["reference_id"], "EP-003", "{storage}");
+    server.end();
+    assert!(run(root, storage, &["audit", "verify"]).contains("whole"), "{storage}");
+}
+
+#[test]
+fn every_storage_of_0_1_0_gives_the_same_answers() {
+    for storage in STORAGES {
+        let project = unpack(storage);
+        let expected = answers(storage);
+        check_answers(project.path(), storage, &expected);
+        check_tokens(project.path(), storage, &expected);
+    }
+}
+
+#[test]
+fn a_dump_of_0_1_0_is_restored_into_every_storage() {
+    for storage in STORAGES {
+        let project = project();
+        let dump = fixture("project.dump");
+        run(project.path(), storage, &["restore", dump.to_str().unwrap()]);
+        let expected = answers("sqlite");
+        check_answers(project.path(), storage, &expected);
+        check_tokens(project.path(), storage, &expected);
+    }
+}
