@@ -206,7 +206,7 @@ const CASES: [Case; 21] = [
         &["--behind-proxy=proxy"],
         &[],
         2,
-        "must be true, false or a list of addresses: \"proxy\" is no address",
+        "must be true, false or a list of addresses: \"proxy\" is not an address",
     ),
     (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on or off or auto"),
     (

@@ -8,22 +8,26 @@ use serde_json::Value;
 
 use crate::repository;
 
-/// The house: which of our crates each of them may use. Adapters never use each other, save
-/// transports the protocol and databases the one writer; nothing uses the command.
+/// Our crates that each of our crates may use. Adapters do not use each other, except: transports
+/// use the protocol, databases the shared writer, and all that writes files uses durable-fs.
 const EDGES: &[(&str, &[&str])] = &[
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
-    ("reqlore-storage-fs", &["reqlore-domain"]),
-    ("reqlore-storage-sqlite", &["reqlore-domain", "reqlore-group-commit", "reqlore-sqlite-team"]),
+    ("reqlore-storage-fs", &["reqlore-domain", "reqlore-durable-fs"]),
+    (
+        "reqlore-storage-sqlite",
+        &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit", "reqlore-sqlite-team"],
+    ),
     ("reqlore-sqlite-team", &["reqlore-domain"]),
-    ("reqlore-storage-sled", &["reqlore-domain", "reqlore-group-commit"]),
+    ("reqlore-storage-sled", &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit"]),
     ("reqlore-group-commit", &["reqlore-domain"]),
-    ("reqlore-dump", &["reqlore-domain"]),
+    ("reqlore-durable-fs", &[]),
+    ("reqlore-dump", &["reqlore-domain", "reqlore-durable-fs"]),
     ("reqlore-search", &["reqlore-domain"]),
     ("reqlore-embed-static", &["reqlore-domain"]),
     ("reqlore-embed-minilm", &["reqlore-domain"]),
-    ("reqlore-models", &[]),
+    ("reqlore-models", &["reqlore-durable-fs"]),
     ("reqlore-mcp", &["reqlore-domain"]),
     ("reqlore-metrics", &["reqlore-domain"]),
     ("reqlore-transport-stdio", &["reqlore-domain", "reqlore-mcp"]),
@@ -37,6 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "reqlore-client-config",
             "reqlore-domain",
             "reqlore-dump",
+            "reqlore-durable-fs",
             "reqlore-embed-minilm",
             "reqlore-embed-static",
             "reqlore-metrics",
@@ -61,18 +66,12 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),
     ("axum", &["reqlore-transport-http"]),
     ("hyper", &["reqlore-transport-http"]),
+    ("ipnet", &["reqlore-transport-http"]),
     ("governor", &["reqlore-transport-http"]),
     ("cap-std", &["reqlore-storage-fs"]),
     (
         "rustix",
-        &[
-            "reqlore-dump",
-            "reqlore-search",
-            "reqlore-storage-fs",
-            "reqlore-storage-sled",
-            "reqlore-storage-sqlite",
-            "reqlore-transport-stdio",
-        ],
+        &["reqlore-durable-fs", "reqlore-search", "reqlore-storage-fs", "reqlore-transport-stdio"],
     ),
     ("tantivy", &["reqlore-search"]),
     ("pulp", &["reqlore-search"]),

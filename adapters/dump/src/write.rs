@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use reqlore_domain::audit::AuditRow;
 use reqlore_domain::ports::archive::{Identities, Mark, Record, Sink};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_durable_fs as durable_fs;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
@@ -37,8 +38,9 @@ impl Filling {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(unavailable(&path, error)),
         }
-        let file = temporary(folder(&path)).map_err(|error| unavailable(&path, error))?;
-        clear_up(folder(&path), file.as_file());
+        let file =
+            temporary(durable_fs::parent(&path)).map_err(|error| unavailable(&path, error))?;
+        clear_up(durable_fs::parent(&path), file.as_file());
         let (hash, sequence) = <(Sha256, Sequence)>::default();
         let (file, line) = (BufWriter::new(file), Vec::new());
         let mut writer = Writer { path, file, line, hash, sequence };
@@ -150,7 +152,7 @@ impl Writer {
             ErrorKind::AlreadyExists => taken(&path),
             _ => failed(error.error),
         })?;
-        File::open(folder(&path)).and_then(|folder| folder.sync_all()).map_err(failed)
+        durable_fs::sync_dir(durable_fs::parent(&path)).map_err(failed)
     }
 }
 
@@ -187,13 +189,6 @@ fn clear_up(folder: &Path, ours: &File) {
         {
             let _ = fs::remove_file(entry.path());
         }
-    }
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is done to files and folders here, with errors that name them.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use reqlore_durable_fs as durable_fs;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
@@ -29,10 +30,9 @@ pub(crate) fn lock(partial: &Path, model: &Model) -> Result<File, Error> {
     fs::create_dir_all(partial).map_err(Error::io(partial, "made"))?;
     let path = partial.join(LOCK);
     let file = File::create(&path).map_err(Error::io(&path, "made"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Busy { name: model.name.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(Error::io(&path, "locked")(source)),
+    match durable_fs::try_lock(&file).map_err(Error::io(&path, "locked"))? {
+        true => Ok(file),
+        false => Err(Error::Busy { name: model.name.to_owned() }),
     }
 }
 

@@ -82,7 +82,8 @@ impl Sink for Filling {
             let failed = |error| failed("the project's folder", "make it durable", error);
             for (project, _) in shared.folders.keyed() {
                 let root = shared.open(project)?;
-                let synced = as_file(&root.dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+                let synced =
+                    as_file(&root.dir).and_then(|dir| reqlore_durable_fs::sync_file_system(&dir));
                 synced.map_err(failed)?;
             }
             for (project, _) in shared.folders.keyed() {

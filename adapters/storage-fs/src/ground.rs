@@ -4,7 +4,17 @@ use std::collections::BTreeSet;
 
 use reqlore_domain::document::DocumentId;
 
-use crate::watch::{News, Watch};
+use crate::watch::Watch;
+
+/// What happened since the last look.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Quiet,
+    /// These documents changed, came or went.
+    Touched(BTreeSet<DocumentId>),
+    /// The watch can't tell; it is of no use any more.
+    Lost,
+}
 
 /// How far what is known of an area can be believed.
 #[derive(Debug, Default)]

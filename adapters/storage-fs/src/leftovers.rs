@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use cap_std::fs::MetadataExt;
 use reqlore_domain::ports::documents::Change;
 
 use crate::layout::{Place, Tree};
@@ -22,7 +23,7 @@ pub(crate) struct Leftovers {
 /// A folder by its device and number.
 type Folder = (u64, u64);
 /// When it was modified and changed, in seconds and nanoseconds.
-type Times = [(i64, u64); 2];
+type Times = [(i64, i64); 2];
 
 impl Leftovers {
     /// Removes them from the folders of what is changed: under the lock nobody else of ours can be
@@ -57,10 +58,10 @@ const FOLDERS: usize = 1_000;
 fn folders(tree: &Tree<'_>, changes: &[Change]) -> Vec<(Place, Folder, Times)> {
     let mut folders: Vec<(Place, Folder, Times)> = Vec::new();
     for place in changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten()) {
-        let Ok(stat) = rustix::fs::fstat(&place.dir) else { continue };
-        let (folder, modified) = ((stat.st_dev, stat.st_ino), (stat.st_mtime, stat.st_mtime_nsec));
+        let Ok(found) = place.dir.dir_metadata() else { continue };
+        let (folder, modified) = ((found.dev(), found.ino()), (found.mtime(), found.mtime_nsec()));
         if folders.iter().all(|(_, known, _)| *known != folder) {
-            folders.push((place, folder, [modified, (stat.st_ctime, stat.st_ctime_nsec)]));
+            folders.push((place, folder, [modified, (found.ctime(), found.ctime_nsec())]));
         }
     }
     folders

@@ -32,8 +32,13 @@ mod projects;
 mod read;
 mod replace;
 mod shared;
+mod system;
 mod team;
 mod walk;
+#[cfg(target_os = "linux")]
+mod watch;
+#[cfg(not(target_os = "linux"))]
+#[path = "watch_none.rs"]
 mod watch;
 
 use std::collections::BTreeMap;

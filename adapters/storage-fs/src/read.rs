@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{failed, refused};
 use crate::failpoint::{Step, reached};
 use crate::layout::Place;
+use crate::system;
 
 /// The largest file that is read.
 const MAX_BYTES: u64 = document::MAX_BYTES as u64;
@@ -159,7 +160,7 @@ impl Stamp {
     pub(crate) fn of_stat(stat: &rustix::fs::Stat) -> Self {
         let nanoseconds = |part| i64::try_from(part).unwrap_or_default();
         Self {
-            device: stat.st_dev,
+            device: system::device(stat),
             inode: stat.st_ino,
             size: stat.st_size.unsigned_abs(),
             linked: stat.st_nlink > 1,

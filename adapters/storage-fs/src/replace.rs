@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 use crate::error::{failed, not_written};
 use crate::failpoint::{Step, exchanges, reached, synced};
 use crate::layout::Place;
-use crate::read;
+use crate::{read, system};
 
 /// Why nothing was applied.
 pub(crate) enum Failed {
@@ -248,7 +248,7 @@ fn keep_mode_and_owner(file: &File, found: &Found) -> io::Result<()> {
             tracing::debug!(%error, "the owner could not be kept");
         }
     }
-    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(old.mode() & 0o7777))?)
+    Ok(rustix::fs::fchmod(file, system::permissions(old.mode()))?)
 }
 
 const TEMP_PREFIX: &str = ".reqlore-";

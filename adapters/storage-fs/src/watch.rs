@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
 use crate::area::Area;
+use crate::ground::News;
 use crate::layout::Root;
 use crate::walk::Folder;
 
@@ -40,16 +41,6 @@ const LOCAL: [i64; 13] = [
 
 /// So many changed files are better found by listing everything.
 const MANY: usize = 1_000;
-
-/// What happened since the last look.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    Quiet,
-    /// These documents changed, came or went.
-    Touched(BTreeSet<DocumentId>),
-    /// The watch can't tell; it is of no use any more.
-    Lost,
-}
 
 /// Device and inode.
 type Identity = (u64, u64);

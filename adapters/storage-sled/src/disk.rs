@@ -8,10 +8,10 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, Stat, fstat, stat};
+use reqlore_durable_fs as durable_fs;
 
 pub(crate) const DB: &str = "db";
 pub(crate) const ACKNOWLEDGED: &str = "acknowledged";
@@ -31,7 +31,7 @@ impl Disk {
         let path = folder.join(DB);
         let db = options().open(&path)?;
         let mut options = options();
-        let options = options.write(true).create(true).truncate(false).mode(0o600);
+        let options = options.write(true).create(true).truncate(false);
         let acknowledged = options.open(folder.join(ACKNOWLEDGED))?;
         Ok(Self { path, db, acknowledged, sync })
     }
@@ -39,9 +39,10 @@ impl Disk {
     /// Whether the database file is still the one that was opened.
     pub(crate) fn is_in_place(&self) -> bool {
         // Somebody who empties it takes everything with it; sled itself never does.
-        let identity = |stat: Stat| (stat.st_dev, stat.st_ino, stat.st_size > 0);
-        let held = fstat(&self.db).map(identity);
-        held.is_ok_and(|(_, _, full)| full) && stat(&self.path).map(identity) == held
+        let (Ok(held), Ok(found)) = (self.db.metadata(), std::fs::metadata(&self.path)) else {
+            return false;
+        };
+        held.len() > 0 && durable_fs::file_id(&held) == durable_fs::file_id(&found)
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {
@@ -68,8 +69,8 @@ impl Disk {
 
 /// To read what is no link.
 pub(crate) fn options() -> OpenOptions {
-    let mut options = File::options();
-    options.read(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let mut options = durable_fs::private_file();
+    options.read(true);
     options
 }
 
@@ -95,63 +96,13 @@ impl fmt::Debug for Disk {
     }
 }
 
-/// File systems of other machines: locks and syncs there don't hold what they promise. The SQLite
-/// storage has the same list.
-#[cfg(target_os = "linux")]
-const NETWORK: [u64; 12] = [
-    0x6969,      // nfs
-    0x517b,      // smb
-    0xff53_4d42, // cifs
-    0xfe53_4d42, // smb2
-    0x0102_1997, // 9p
-    0x5346_414f, // afs
-    0x6b41_4653, // kafs
-    0x7375_7245, // coda
-    0x564c,      // ncp
-    0x00c3_6400, // ceph
-    0x0bd0_0bd0, // lustre
-    0x786f_4256, // vboxsf
-];
-
-#[cfg(target_os = "linux")]
-pub(crate) fn is_remote(folder: &File) -> bool {
-    let Ok(system) = rustix::fs::fstatfs(folder) else { return false };
-    // The kernel's word is signed or not, and 32 bits of it count.
-    let kind = u64::try_from(system.f_type & 0xffff_ffff).unwrap_or_default();
-    NETWORK.contains(&kind)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn is_remote(_: &File) -> bool {
-    false
-}
-
 /// A parent that may be passed and not read can't be synced; that is no reason to refuse.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    match File::open(folder) {
+    match durable_fs::sync_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             tracing::warn!(%error, "a folder above the database can't be synced");
             Ok(())
         }
-        opened => opened?.sync_all(),
-    }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_network_file_system_is_known() {
-        let sqlite = include_str!("../../storage-sqlite/src/place.rs");
-        let (_, list) = sqlite.split_once("const NETWORK").unwrap();
-        let (list, _) = list.split_once("];").unwrap();
-        let kinds = list.lines().filter_map(|line| line.trim().strip_prefix("0x"));
-        let kind = |line: &str| {
-            let digits = line.split(',').next().unwrap().replace('_', "");
-            u64::from_str_radix(&digits, 16).unwrap()
-        };
-        assert_eq!(kinds.map(kind).collect::<Vec<_>>(), NETWORK);
-        assert!(!is_remote(&File::open("/").unwrap()));
+        synced => synced,
     }
 }

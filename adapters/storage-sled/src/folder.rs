@@ -5,12 +5,13 @@
 //! not end: it is durable before sled sees the folder, and goes when the count is durable. Sled
 //! also follows symbolic links, and a cloned repository may hold some, so none may be there.
 
-use std::fs::{DirBuilder, DirEntry, Permissions};
+use std::fs::{DirBuilder, DirEntry};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_durable_fs as durable_fs;
 
 use crate::disk::{ACKNOWLEDGED, DB, count, options, sync_folder};
 use crate::error::{RESTORE, failed, not_opened};
@@ -55,7 +56,7 @@ pub(crate) fn inspect(folder: &Path) -> StoreResult<Found> {
 
 /// What sled would make with rights for all.
 fn make(folder: &Path) -> io::Result<()> {
-    options().write(true).create(true).truncate(false).mode(0o600).open(folder.join(DB))?;
+    options().write(true).create(true).truncate(false).open(folder.join(DB))?;
     match DirBuilder::new().mode(0o700).create(folder.join(BLOBS)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
@@ -69,13 +70,7 @@ pub(crate) fn make_private(folder: &Path) -> StoreResult<()> {
         if !is_snapshot && ![DB, "conf", ACKNOWLEDGED, BLOBS, MARK].contains(&name.as_str()) {
             continue;
         }
-        let path = folder.join(&name);
-        let set = std::fs::symlink_metadata(&path).and_then(|found| {
-            let mode = found.permissions().mode() & 0o777;
-            let theirs = mode & 0o077 != 0 && !found.is_symlink();
-            let owners = Permissions::from_mode(mode & 0o700);
-            if theirs { std::fs::set_permissions(&path, owners) } else { Ok(()) }
-        });
+        let set = durable_fs::make_private(&folder.join(&name));
         match set.map_err(|error| (error.kind(), error)) {
             // Sled removes a snapshot when there is a newer one.
             Ok(()) | Err((io::ErrorKind::NotFound, _)) => {}
@@ -140,7 +135,7 @@ fn look(folder: &Path, names: &[String]) -> StoreResult<Found> {
 
 /// One that is there may not be durable yet.
 fn mark(path: &Path) -> io::Result<()> {
-    options().write(true).create(true).truncate(false).mode(0o600).open(path)?.sync_all()
+    options().write(true).create(true).truncate(false).open(path)?.sync_all()
 }
 
 /// The database is made, and its count is durable.

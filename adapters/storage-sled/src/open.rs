@@ -3,9 +3,8 @@
 //! The trap: sled writes to what it opens, even when it then says that it is damaged. So what can
 //! be seen from outside is looked at first, under a lock of our own.
 
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_durable_fs as durable_fs;
 use sled::Tree;
 
 use crate::base::{Base, Batch, COMMITS, EPOCH, FILLING, META, NAMES};
-use crate::disk::{DB, Disk, Sync, is_remote, sync_folder};
+use crate::disk::{DB, Disk, Sync, sync_folder};
 use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
 use crate::folder;
 use crate::gate::Gate;
@@ -39,7 +39,7 @@ const SERVED: &str = "is already served by another process; stop that one first,
 pub(crate) fn open(folder: &Path, sync: Sync, patience: Duration) -> StoreResult<Base> {
     let made = make(folder).map_err(|error| failed(folder, "make the folder", error))?;
     let lock = lock(folder)?;
-    if is_remote(&lock) {
+    if durable_fs::is_network_fs(folder).unwrap_or_default() {
         let reason = "lies on a network file system, where locks and syncs can't be trusted; \
                       name a folder on a disk of this machine";
         return Err(not_opened(folder, reason));
@@ -141,21 +141,19 @@ fn named(folder: &Path, error: StoreError) -> StoreError {
 
 /// Makes the folder, and tells which folders must be synced for it to last.
 fn make(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let created = durable_fs::create_private_dirs(folder)?;
+    if !created.is_empty() {
+        return Ok(created);
+    }
+    // A process that was killed may have created it without syncing its parent.
     let folder = std::path::absolute(folder)?;
-    let is_new = |folder: &&Path| std::fs::symlink_metadata(folder).is_err();
-    let made = folder.ancestors().take_while(is_new).count();
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    // The parent in any case: a start that was killed may have made the folder.
-    Ok(folder.ancestors().take(made.max(1) + 1).map(Path::to_owned).collect())
+    Ok(folder.ancestors().take(2).map(Path::to_owned).collect())
 }
 
 fn lock(folder: &Path) -> StoreResult<File> {
-    let lock = File::open(folder).map_err(|error| failed(folder, "open the folder", error))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(not_opened(folder, SERVED)),
-        Err(TryLockError::Error(error)) => Err(failed(folder, "lock the folder", error)),
-    }
+    let lock = durable_fs::try_lock_dir(folder);
+    let lock = lock.map_err(|error| failed(folder, "lock the folder", error))?;
+    lock.ok_or_else(|| not_opened(folder, SERVED))
 }
 
 /// Opens sled where a panic and a hang do no harm.

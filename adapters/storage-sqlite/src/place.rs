@@ -4,33 +4,16 @@
 //! The trap: this process must never open the database's files by itself, since closing such a
 //! descriptor drops SQLite's locks. Everything here goes by path.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_durable_fs as durable_fs;
 use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
-use rustix::fs::FsWord;
 
 use crate::error::{DATABASE, system};
-
-/// File systems of other machines: their locks can't be relied on, and WAL needs shared memory.
-const NETWORK: [FsWord; 12] = [
-    0x6969,      // nfs
-    0x517b,      // smb
-    0xff53_4d42, // cifs
-    0xfe53_4d42, // smb2
-    0x0102_1997, // 9p
-    0x5346_414f, // afs
-    0x6b41_4653, // kafs
-    0x7375_7245, // coda
-    0x564c,      // ncp
-    0x00c3_6400, // ceph
-    0x0bd0_0bd0, // lustre
-    0x786f_4256, // vboxsf
-];
 
 /// No database is shorter than its header, in bytes.
 const HEADER: u64 = 100;
@@ -58,9 +41,11 @@ impl Place {
         let Some(folder) = file.parent() else {
             return Err(refused(&shown, "is no file; name one"));
         };
-        create_folder(folder).map_err(fail("create its folder"))?;
-        let system = rustix::fs::statfs(folder).map_err(io::Error::from);
-        if is_network(system.map_err(fail("look at its file system"))?.f_type) {
+        let created = durable_fs::create_private_dirs(folder)
+            .and_then(|created| created.iter().try_for_each(|dir| durable_fs::sync_dir(dir)));
+        created.map_err(fail("create its folder"))?;
+        let is_network = durable_fs::is_network_fs(folder);
+        if is_network.map_err(fail("inspect its file system"))? {
             return Err(refused(
                 &shown,
                 "lies on a network file system, where a database can't be locked; put it on a \
@@ -79,7 +64,7 @@ impl Place {
             Ok(found) if !found.is_file() => {
                 return Err(refused(&place.shown, "is no regular file; name another one"));
             }
-            Ok(found) if found.nlink() > 1 => {
+            Ok(found) if durable_fs::has_hard_links(&found) => {
                 let reason = "has a second name (a hard link); its log goes by the name, so by two \
                               names it would lose commits. Remove the other name";
                 return Err(refused(&place.shown, reason));
@@ -141,14 +126,14 @@ impl Place {
 
     /// Nobody else may read it. SQLite gives the files beside it the same rights.
     pub(crate) fn make_private(&self) -> StoreResult<()> {
-        let set = fs::set_permissions(&self.file, Permissions::from_mode(0o600));
+        let set = durable_fs::make_private(&self.file);
         set.map_err(|error| system(&self.shown, "set its rights", error))
     }
 
     /// Makes the names in its folder durable.
     pub(crate) fn sync_folder(&self) -> StoreResult<()> {
         let folder = self.file.parent().unwrap_or(Path::new("/"));
-        sync(folder).map_err(|error| system(&self.shown, "sync its folder", error))
+        durable_fs::sync_dir(folder).map_err(|error| system(&self.shown, "sync its folder", error))
     }
 
     /// From now on these are the files.
@@ -187,45 +172,7 @@ impl Place {
     }
 }
 
-fn is_network(kind: FsWord) -> bool {
-    NETWORK.contains(&kind)
-}
-
 fn identity(path: &Path, least: u64) -> Option<Identity> {
     let found = fs::metadata(path).ok()?;
-    (found.len() >= least).then(|| (found.dev(), found.ino()))
-}
-
-fn create_folder(folder: &Path) -> io::Result<()> {
-    let is_missing = |folder: &&Path| {
-        fs::metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    };
-    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
-    for folder in missing.iter().rev() {
-        match DirBuilder::new().mode(0o700).create(folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
-    }
-    for folder in missing {
-        sync(folder)?;
-        folder.parent().map_or(Ok(()), sync)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_network_file_system_is_known() {
-        assert!(is_network(0x6969) && is_network(0xff53_4d42) && is_network(0x0102_1997));
-        let here = rustix::fs::statfs("/").unwrap();
-        assert!(!is_network(here.f_type));
-    }
+    (found.len() >= least).then(|| durable_fs::file_id(&found))
 }

@@ -4,15 +4,15 @@
 //! The trap: until it is known to be ours nothing in the file may change, and a file with nothing
 //! in it is ours to fill.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
+use reqlore_durable_fs as durable_fs;
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, keep_log_on_close};
 use reqlore_sqlite_team::error::{is_busy, refused, unavailable};
 use rusqlite::backup::{Backup, StepResult};
@@ -131,8 +131,9 @@ fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
         PathBuf::from(path)
     };
     let (copy, unfinished) = (beside(".backup"), beside(".unfinished"));
-    let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
-    options.open(&unfinished).map_err(fail)?;
+    let created =
+        durable_fs::private_file().write(true).create(true).truncate(true).open(&unfinished);
+    created.map_err(fail)?;
     let copied = || -> rusqlite::Result<()> {
         let mut target = Connection::open(&unfinished)?;
         // The connection that is about to write can't be copied from.

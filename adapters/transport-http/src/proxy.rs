@@ -3,11 +3,12 @@
 //! Anybody can write the header that names the client. Only what a trusted proxy wrote counts, and
 //! proxies append: so it is read from its end, up to the first address that is none of theirs.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use axum::http::HeaderMap;
 use axum::http::header::FORWARDED;
+use ipnet::{IpNet, Ipv4Net};
 
 /// Which proxies are believed, and where they write the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,57 +30,31 @@ pub enum ForwardedBy {
 impl Default for ProxyTrust {
     /// A proxy on the same machine.
     fn default() -> Self {
-        let loopback = [Network::new([127, 0, 0, 0].into(), 8), Network::new(LOOPBACK_V6, 128)];
-        Self { proxies: loopback.to_vec(), header: ForwardedBy::default() }
+        let v4 = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8).into();
+        let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST).into();
+        Self { proxies: vec![Network(v4), Network(v6)], header: ForwardedBy::default() }
     }
 }
 
-const LOOPBACK_V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
-
-/// An address, or all that begin alike: `10.0.0.7`, `172.16.0.0/12`.
+/// An address or a network: `10.0.0.7`, `172.16.0.0/12`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    /// How many bits count.
-    bits: u8,
-}
-
-impl Network {
-    const fn new(address: IpAddr, bits: u8) -> Self {
-        Self { address, bits }
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
-                let differ = ours.to_bits() ^ theirs.to_bits();
-                differ.checked_shr(32 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
-                let differ = ours.to_bits() ^ theirs.to_bits();
-                differ.checked_shr(128 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
-    }
-}
+pub struct Network(IpNet);
 
 impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let invalid = || format!("{text:?} is no address; write `10.0.0.7` or `172.16.0.0/12`");
-        let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
-        let address: IpAddr = address.parse().map_err(|_| invalid())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| invalid())?;
-        (bits <= most).then(|| Self::new(address, bits)).ok_or_else(invalid)
+        let address = || text.parse::<IpAddr>().map(IpNet::from);
+        let network = text.parse::<IpNet>().or_else(|_| address());
+        network
+            .map(Self)
+            .map_err(|_| format!("{text:?} is not an address; write `10.0.0.7` or `172.16.0.0/12`"))
     }
 }
 
 impl ProxyTrust {
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
-        self.proxies.iter().any(|network| network.contains(peer))
+        self.proxies.iter().any(|network| network.0.contains(&peer))
     }
 
     /// The last address on the way that is no proxy of ours.

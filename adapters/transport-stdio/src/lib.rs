@@ -19,9 +19,10 @@ use reqlore_domain::ports::transport::Transport;
 use reqlore_mcp::server::Server;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
-use tokio::io::{AsyncRead, AsyncWrite, Interest};
-use tokio::net::unix::pipe;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{SignalKind, signal};
+#[cfg(target_os = "linux")]
+use tokio::{io::Interest, net::unix::pipe};
 use tokio_util::sync::CancellationToken;
 
 use connection::Connection;

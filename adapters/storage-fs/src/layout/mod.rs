@@ -5,7 +5,7 @@ mod requirements;
 use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,8 +46,7 @@ impl Root {
 
 /// Where an open folder really is, by the kernel's word.
 fn resolved(dir: &Dir) -> Option<PathBuf> {
-    let link = format!("/proc/self/fd/{}", dir.as_raw_fd());
-    std::fs::read_link(link).ok()
+    reqlore_durable_fs::path_of(dir)
 }
 
 /// One file: its folder's handle, its name there, and how messages call it.

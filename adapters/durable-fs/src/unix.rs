@@ -1,0 +1,108 @@
+//! Linux and macOS.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::AsFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// Access of group and others.
+const OTHERS: u32 = 0o077;
+
+pub(super) fn permissions(is_private: bool) -> Permissions {
+    Permissions::from_mode(if is_private { 0o600 } else { 0o666 })
+}
+
+pub(super) fn keep_owner(of: &Metadata, file: &File) -> io::Result<()> {
+    let now = file.metadata()?;
+    if (of.uid(), of.gid()) == (now.uid(), now.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(of.uid()), Some(of.gid()))
+}
+
+pub(super) fn private_dirs() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder
+}
+
+pub(super) fn private_file() -> OpenOptions {
+    let mut options = File::options();
+    options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+}
+
+pub(super) fn owner_only(metadata: &Metadata) -> Permissions {
+    Permissions::from_mode(metadata.mode() & 0o7777 & !OTHERS)
+}
+
+pub(super) fn is_private(metadata: &Metadata) -> bool {
+    metadata.mode() & OTHERS == 0
+}
+
+pub(super) fn file_id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+pub(super) fn has_hard_links(metadata: &Metadata) -> bool {
+    metadata.nlink() > 1
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn sync_file_system(dir: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(dir)?)
+}
+
+/// `sync` may return before the disk has everything, so the directory is synced as well.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn sync_file_system(dir: &File) -> io::Result<()> {
+    rustix::fs::sync();
+    dir.sync_all()
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
+    /// From `statfs(2)` and the kernel's `magic.h`.
+    const NETWORK: [u64; 12] = [
+        0x6969,      // nfs
+        0x517b,      // smb
+        0xff53_4d42, // cifs
+        0xfe53_4d42, // smb2
+        0x0102_1997, // 9p
+        0x5346_414f, // afs
+        0x6b41_4653, // kafs
+        0x7375_7245, // coda
+        0x564c,      // ncp
+        0x00c3_6400, // ceph
+        0x0bd0_0bd0, // lustre
+        0x786f_4256, // vboxsf
+    ];
+    // The type is signed on some architectures, and 32 bits of it are significant.
+    let kind = u64::try_from(rustix::fs::statfs(path)?.f_type & 0xffff_ffff);
+    Ok(kind.is_ok_and(|kind| NETWORK.contains(&kind)))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
+    /// `MNT_LOCAL` of `sys/mount.h`.
+    const LOCAL: u32 = 0x1000;
+    Ok(rustix::fs::statfs(path)?.f_flags & LOCAL == 0)
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn path_of(dir: impl AsFd) -> Option<PathBuf> {
+    let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+    std::fs::read_link(link).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn path_of(dir: impl AsFd) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let path = rustix::fs::getpath(dir).ok()?;
+    Some(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
+}
