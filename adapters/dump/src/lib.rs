@@ -1,25 +1,24 @@
 //! A dump: everything that a storage keeps, in one file that can be read without Reqlore.
 //!
-//! It is JSON Lines: a header, a line for each record, one for each mark (the highest number that
-//! items of a kind had), for each user, token and row of the audit, and an end with their numbers
-//! and the SHA-256 of all bytes before it (`head -n -1 FILE | sha256sum` shows the same). Trap:
-//! [`Dump::read`] goes through the whole file before it gives anything, so that a torn file changes
-//! nothing; the lines are checked again on their way out, because the file may change in between.
+//! JSON Lines: a header, one line per [`ArchiveRecord`], and an end line with the number of lines
+//! and the SHA-256 of all bytes before it (`head -n -1 FILE | sha256sum` prints the same).
+//! [`Dump::read`] verifies the whole file before it returns anything, so a damaged file changes
+//! nothing. Each line is checked again when it is returned, because the file may change meanwhile.
+//!
+//! [`ArchiveRecord`]: reqlore_domain::ports::archive::ArchiveRecord
 
-mod format;
-mod line;
+mod lines;
+mod order_check;
 mod read;
-mod sequence;
-mod team;
 mod write;
 
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Archive, Sink, Source};
+use reqlore_domain::ports::archive::{Archive, RecordReader, RecordWriter};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
-/// A file that is a dump, or shall become one.
+/// The path of a dump, existing or to be written.
 #[derive(Debug, Clone)]
 pub struct Dump {
     path: PathBuf,
@@ -33,19 +32,19 @@ impl Dump {
 
 #[async_trait]
 impl Archive for Dump {
-    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let path = self.path.clone();
-        Ok(Box::new(blocking(move || read::Records::open(&path)).await?))
+        Ok(Box::new(blocking(move || read::DumpReader::open(&path)).await?))
     }
 
-    /// The file appears when everything is in it, and never replaces one.
-    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+    /// The file appears once it is complete, and never replaces another one.
+    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let path = self.path.clone();
-        Ok(Box::new(blocking(move || write::Filling::begin(path)).await?))
+        Ok(Box::new(blocking(move || write::DumpWriter::begin(path)).await?))
     }
 }
 
-/// Runs file work where blocking is allowed. A panic there is a fault, not the end.
+/// Runs file operations where blocking is allowed; a panic becomes an error.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {

@@ -1,44 +1,40 @@
-//! From a dump's file to records, bounded in memory whatever the file holds.
+//! Reads a dump file with bounded memory.
 //!
-//! The last line is the end, and no other one is: so a file that was cut between two lines is told
-//! from a whole one.
+//! The end line is required and must be the last one, so a file cut between two lines is detected.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::AuditRow;
-use reqlore_domain::ports::archive::{Identities, Mark, Record, Source};
+use reqlore_domain::ports::archive::{ArchiveRecord, RecordReader};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sha2::{Digest, Sha256};
 
 use crate::blocking;
-use crate::format::{End, Foreign, Header, LINE_BYTES, Line};
-use crate::sequence::Sequence;
+use crate::lines::{End, Header, HeaderError, LINE_BYTES, decode};
+use crate::order_check::OrderCheck;
 
 const HEADER_BYTES: usize = 4096;
-/// As many bytes of documents or rows come at a time, and at most one of them more.
+/// The size of a batch, counted in bytes of the file. One record may exceed it.
 const BATCH_BYTES: usize = 2 << 20;
-/// What a record or a row takes beside its bytes, roughly.
-const BESIDE_BYTES: usize = 256;
-/// As many characters of a reason are told.
-const REASON: usize = 500;
+/// The longest reason in an error message, in characters.
+const MAX_REASON_CHARS: usize = 500;
 
-/// A dump that was found sound, from its first record on.
-pub(crate) struct Records {
+/// A reader of a dump whose lines were all verified.
+pub(crate) struct DumpReader {
     total: usize,
     /// `None` after an error.
     reader: Option<Reader>,
 }
 
-impl Records {
+impl DumpReader {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
         let place = path.display().to_string();
         let unavailable = |error| unavailable(&place, error);
-        // What is no file could block, and can't be read twice.
+        // Anything but a regular file could block, and cannot be read twice.
         if !fs::metadata(path).map_err(unavailable)?.is_file() {
-            let reason = "it is no file; name a dump that `reqlore backup` wrote".to_owned();
+            let reason = "it is not a file; name a dump that `reqlore backup` wrote".to_owned();
             return Err(StoreError::Refused { place, reason });
         }
         let file = File::open(path).map_err(unavailable)?;
@@ -51,51 +47,22 @@ impl Records {
 }
 
 #[async_trait]
-impl Source for Records {
+impl RecordReader for DumpReader {
     fn total(&self) -> Option<usize> {
         Some(self.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<Record>> {
-        self.read(Reader::records).await
-    }
-
-    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        Ok(std::mem::take(&mut self.behind()?.marks))
-    }
-
-    async fn identities(&mut self) -> StoreResult<Identities> {
-        Ok(std::mem::take(&mut self.behind()?.identities))
-    }
-
-    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
-        self.behind()?;
-        self.read(Reader::rows).await
-    }
-}
-
-impl Records {
-    async fn read<T: Send + 'static>(
-        &mut self,
-        read: impl FnOnce(&mut Reader) -> StoreResult<T> + Send + 'static,
-    ) -> StoreResult<T> {
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let Some(mut reader) = self.reader.take() else {
             return Err(StoreError::Internal("a dump is read on after an error".to_owned()));
         };
-        let (reader, found) = blocking(move || {
-            let found = read(&mut reader)?;
-            Ok((reader, found))
+        let (reader, records) = blocking(move || {
+            let records = reader.batch()?;
+            Ok((reader, records))
         })
         .await?;
         self.reader = Some(reader);
-        Ok(found)
-    }
-
-    /// Behind all records.
-    fn behind(&mut self) -> StoreResult<&mut Reader> {
-        let early =
-            || StoreError::Internal("the rest of a dump stands behind its records".to_owned());
-        self.reader.as_mut().filter(|reader| reader.behind).ok_or_else(early)
+        Ok(records)
     }
 }
 
@@ -104,15 +71,9 @@ struct Reader {
     file: BufReader<File>,
     line: Vec<u8>,
     number: u64,
-    /// Of all lines before [`Reader::line`].
+    /// Hash of all lines before `line`.
     hash: Sha256,
-    sequence: Sequence,
-    /// These are read when the records end, and with them the first row of the audit.
-    marks: Vec<Mark>,
-    identities: Identities,
-    row: Option<AuditRow>,
-    /// All of these were read.
-    behind: bool,
+    order: OrderCheck,
     ended: bool,
 }
 
@@ -124,82 +85,44 @@ impl Reader {
             line: Vec::new(),
             number: 0,
             hash: Sha256::new(),
-            sequence: Sequence::default(),
-            marks: Vec::new(),
-            identities: Identities::default(),
-            row: None,
-            behind: false,
+            order: OrderCheck::default(),
             ended: false,
         };
         new.read_line(HEADER_BYTES)?;
         match Header::check(&new.line) {
             Ok(()) => {}
-            Err(Foreign::Newer(reason)) => {
+            Err(HeaderError::Newer(reason)) => {
                 return Err(StoreError::Refused { place: new.place, reason });
             }
-            Err(Foreign::Unreadable(reason)) => return Err(new.damaged(&reason)),
+            Err(HeaderError::Unreadable(reason)) => return Err(new.damaged(&reason)),
         }
         if new.at_end()? {
-            return Err(new.damaged("the file ends behind this line; it was cut off"));
+            return Err(new.damaged("the file ends after this line; it was cut off"));
         }
         Ok(new)
     }
 
-    /// The number of records.
+    /// Verifies all lines and returns the number of documents.
     fn drain(mut self) -> StoreResult<usize> {
-        let mut count = 0;
-        while self.record()?.is_some() {
-            count += 1;
-        }
-        while !self.rows()?.is_empty() {}
-        Ok(count)
+        while self.next()?.is_some() {}
+        usize::try_from(self.order.counts.records)
+            .map_err(|error| StoreError::Internal(error.to_string()))
     }
 
     /// Empty at the end.
-    fn records(&mut self) -> StoreResult<Vec<Record>> {
+    fn batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut records = Vec::new();
         let mut bytes = 0;
         while bytes < BATCH_BYTES {
-            let Some(record) = self.record()? else { break };
-            bytes += record.document.body.len() + BESIDE_BYTES;
+            let Some(record) = self.next()? else { break };
+            bytes += self.line.len();
             records.push(record);
         }
         Ok(records)
     }
 
-    fn record(&mut self) -> StoreResult<Option<Record>> {
-        while !self.behind {
-            match self.next()? {
-                Some(Line::Record(record)) => return Ok(Some(record)),
-                Some(Line::Mark(mark)) => self.marks.push(mark),
-                Some(Line::User(user)) => self.identities.users.push(user),
-                Some(Line::Token(token)) => self.identities.tokens.push(token),
-                Some(Line::AuditRow(row)) => (self.row, self.behind) = (Some(row), true),
-                None => self.behind = true,
-            }
-        }
-        Ok(None)
-    }
-
-    /// Of the audit; empty at the end.
-    fn rows(&mut self) -> StoreResult<Vec<AuditRow>> {
-        let mut rows = Vec::new();
-        let mut bytes = 0;
-        while bytes < BATCH_BYTES {
-            let line = match self.row.take() {
-                Some(row) => Some(Line::AuditRow(row)),
-                None => self.next()?,
-            };
-            // Nothing else stands behind a row.
-            let Some(Line::AuditRow(row)) = line else { break };
-            bytes += row.text.len() + BESIDE_BYTES;
-            rows.push(row);
-        }
-        Ok(rows)
-    }
-
-    /// What the next line holds; `None` at an end that is true of all before it.
-    fn next(&mut self) -> StoreResult<Option<Line>> {
+    /// The next record; `None` at a valid end line.
+    fn next(&mut self) -> StoreResult<Option<ArchiveRecord>> {
         if self.ended {
             return Ok(None);
         }
@@ -210,21 +133,21 @@ impl Reader {
             self.ended = true;
             return Ok(None);
         }
-        let line = Line::decode(&self.line).map_err(|why| self.damaged(&why))?;
-        self.sequence.add(&line).map_err(|why| self.damaged(&why))?;
-        Ok(Some(line))
+        let record = decode(&self.line).map_err(|why| self.damaged(&why))?;
+        self.order.add(&record).map_err(|why| self.damaged(&why))?;
+        Ok(Some(record))
     }
 
     fn check_end(&self) -> StoreResult<()> {
         let Ok(end) = serde_json::from_slice::<End>(&self.line) else {
-            return Err(self.damaged("this should be the end and is not; the file was cut off"));
+            return Err(self.damaged("this is not an end line; the file was cut off"));
         };
-        if let Some(why) = end.miscount(self.sequence.counts) {
+        if let Some(why) = end.miscount(self.order.counts) {
             return Err(self.damaged(&why));
         }
-        let found = End::new(self.sequence.counts, self.hash.clone());
+        let found = End::new(self.order.counts, self.hash.clone());
         if end.sha256 != found.sha256 {
-            return Err(self.damaged("the checksum is another one; a line above was changed"));
+            return Err(self.damaged("the checksum does not match; a line above was changed"));
         }
         Ok(())
     }
@@ -250,14 +173,17 @@ impl Reader {
     }
 
     fn damaged(&self, why: &str) -> StoreError {
-        // It may repeat what the line holds, which may be long.
-        let cut = why.char_indices().nth(REASON).map(|(at, _)| format!("{}\u{2026}", &why[..at]));
+        // The reason may quote a long line.
+        let cut = why
+            .char_indices()
+            .nth(MAX_REASON_CHARS)
+            .map(|(at, _)| format!("{}\u{2026}", &why[..at]));
         let reason = format!("line {}: {}", self.number, cut.as_deref().unwrap_or(why));
         StoreError::Unreadable { place: self.place.clone(), reason }
     }
 }
 
-/// True of what was found before anything was given.
+/// For errors found before the first record was returned.
 fn nothing_changed(error: StoreError) -> StoreError {
     match error {
         StoreError::Unreadable { place, reason } => {
@@ -268,6 +194,6 @@ fn nothing_changed(error: StoreError) -> StoreError {
 }
 
 fn unavailable(place: &str, error: io::Error) -> StoreError {
-    let (place, reason) = (place.to_owned(), format!("it can't be read: {error}"));
+    let (place, reason) = (place.to_owned(), format!("cannot be read: {error}"));
     StoreError::Unavailable { place, reason, source: Some(error) }
 }

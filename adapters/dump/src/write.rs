@@ -1,7 +1,7 @@
-//! From records to a dump's file, which appears under its name when it is whole and durable.
+//! Writes a dump file. It gets its name once it is complete and durable.
 //!
-//! Until then it is a temporary file beside it, readable by its owner alone as the dump is; it goes
-//! when this is dropped. What a killed writer left goes with the next dump in the same folder.
+//! Until then it is a temporary file in the same folder, readable by its owner only and removed on
+//! drop. The next dump in the folder removes the temporary files of killed writers.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -9,8 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::AuditRow;
-use reqlore_domain::ports::archive::{Identities, Mark, Record, Sink};
+use reqlore_domain::ports::archive::{ArchiveRecord, RecordWriter};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
 use serde::Serialize;
@@ -18,20 +17,18 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use crate::blocking;
-use crate::format::{End, Header, LINE_BYTES, encode, encode_mark};
-use crate::line::write_line;
-use crate::sequence::Sequence;
-use crate::team::{encode_row, encode_token, encode_user};
+use crate::lines::{End, Header, LINE_BYTES, encode, write_line};
+use crate::order_check::OrderCheck;
 
-/// How the name of a temporary file begins and ends. Storages have other ones.
+/// Prefix and suffix of a temporary file, different from those of the storages.
 const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
 
-pub(crate) struct Filling {
+pub(crate) struct DumpWriter {
     /// `None` after an error.
     writer: Option<Writer>,
 }
 
-impl Filling {
+impl DumpWriter {
     pub(crate) fn begin(path: PathBuf) -> StoreResult<Self> {
         match fs::symlink_metadata(&path) {
             Ok(_) => return Err(taken(&path)),
@@ -41,9 +38,13 @@ impl Filling {
         let file =
             temporary(durable_fs::parent(&path)).map_err(|error| unavailable(&path, error))?;
         clear_up(durable_fs::parent(&path), file.as_file());
-        let (hash, sequence) = <(Sha256, Sequence)>::default();
-        let (file, line) = (BufWriter::new(file), Vec::new());
-        let mut writer = Writer { path, file, line, hash, sequence };
+        let mut writer = Writer {
+            path,
+            file: BufWriter::new(file),
+            line: Vec::new(),
+            hash: Sha256::new(),
+            order: OrderCheck::default(),
+        };
         writer.line(&Header::OURS)?;
         Ok(Self { writer: Some(writer) })
     }
@@ -52,51 +53,18 @@ impl Filling {
         let gone = || StoreError::Internal("a dump is written on after an error".to_owned());
         self.writer.take().ok_or_else(gone)
     }
-
-    async fn write(
-        &mut self,
-        write: impl FnOnce(&mut Writer) -> StoreResult<()> + Send + 'static,
-    ) -> StoreResult<()> {
-        let mut writer = self.writer()?;
-        let writer = blocking(move || write(&mut writer).map(|()| writer)).await?;
-        self.writer = Some(writer);
-        Ok(())
-    }
 }
 
 #[async_trait]
-impl Sink for Filling {
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        self.write(move |writer| {
-            let write = |record| writer.add(record, Sequence::add_record, encode);
-            records.iter().try_for_each(write)
-        })
-        .await
-    }
-
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        self.write(move |writer| {
-            marks.iter().try_for_each(|mark| writer.add(mark, Sequence::add_mark, encode_mark))
-        })
-        .await
-    }
-
-    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
-        self.write(move |writer| {
-            let Identities { users, tokens } = identities;
-            let user = |user| writer.add(user, Sequence::add_user, encode_user);
-            users.iter().try_for_each(user)?;
-            let token = |token| writer.add(token, Sequence::add_token, encode_token);
-            tokens.iter().try_for_each(token)
-        })
-        .await
-    }
-
-    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
-        self.write(move |writer| {
-            rows.iter().try_for_each(|row| writer.add(row, Sequence::add_row, encode_row))
-        })
-        .await
+impl RecordWriter for DumpWriter {
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+        let mut writer = self.writer()?;
+        let written = blocking(move || {
+            records.iter().try_for_each(|record| writer.add(record))?;
+            Ok(writer)
+        });
+        self.writer = Some(written.await?);
+        Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
@@ -110,19 +78,13 @@ struct Writer {
     file: BufWriter<NamedTempFile>,
     line: Vec<u8>,
     hash: Sha256,
-    sequence: Sequence,
+    order: OrderCheck,
 }
 
 impl Writer {
-    /// A line, if it may stand here.
-    fn add<T>(
-        &mut self,
-        what: &T,
-        add: impl FnOnce(&mut Sequence, &T) -> Result<(), String>,
-        encode: impl FnOnce(&T, &mut Vec<u8>) -> Result<(), String>,
-    ) -> StoreResult<()> {
+    fn add(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
         self.line.clear();
-        let added = add(&mut self.sequence, what).and_then(|()| encode(what, &mut self.line));
+        let added = self.order.add(record).and_then(|()| encode(record, &mut self.line));
         added.map_err(StoreError::Internal)?;
         self.write()
     }
@@ -143,7 +105,7 @@ impl Writer {
     }
 
     fn finish(mut self) -> StoreResult<()> {
-        self.line(&End::new(self.sequence.counts, self.hash.clone()))?;
+        self.line(&End::new(self.order.counts, self.hash.clone()))?;
         let Self { path, file, .. } = self;
         let failed = |error| unavailable(&path, error);
         let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
@@ -156,21 +118,21 @@ impl Writer {
     }
 }
 
-/// A new temporary file, locked for as long as it is open: it tells that its writer lives.
+/// Creates a temporary file. Its lock shows other writers that this one is alive.
 fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     loop {
         let mut named = tempfile::Builder::new();
         let file = named.prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(folder)?;
-        // Not every file system has locks; there nothing is cleared up.
+        // On a file system without locks nothing is removed, so a failure here is harmless.
         let _ = file.as_file().lock();
-        // Somebody who clears up may have come before the lock.
+        // Another writer may have removed the file before it was locked.
         if file.path().try_exists()? {
             return Ok(file);
         }
     }
 }
 
-/// Removes what writers left that were killed; whatever fails is left for the next one.
+/// Removes temporary files of killed writers. What fails is left for the next dump.
 fn clear_up(folder: &Path, ours: &File) {
     let (Ok(ours), Ok(entries)) = (ours.metadata(), fs::read_dir(folder)) else { return };
     for entry in entries.flatten() {
@@ -183,7 +145,7 @@ fn clear_up(folder: &Path, ours: &File) {
             continue;
         }
         let file = File::options().read(true).write(true).open(entry.path());
-        // Our own one is locked too, by another handle.
+        // Our own file is locked by another handle, so it is kept.
         if let Ok(file) = file
             && file.try_lock().is_ok()
         {
@@ -193,11 +155,11 @@ fn clear_up(folder: &Path, ours: &File) {
 }
 
 fn taken(path: &Path) -> StoreError {
-    let reason = "it is there already; name another file or remove it".to_owned();
+    let reason = "already exists; name another file or remove it".to_owned();
     StoreError::Refused { place: path.display().to_string(), reason }
 }
 
 fn unavailable(path: &Path, error: io::Error) -> StoreError {
-    let (place, reason) = (path.display().to_string(), format!("it can't be written: {error}"));
+    let (place, reason) = (path.display().to_string(), format!("cannot be written: {error}"));
     StoreError::Unavailable { place, reason, source: Some(error) }
 }

@@ -1,23 +1,23 @@
-//! The project's files as a whole: read to the last one under the lock, or put into an empty place.
+//! Export of all of a project's files, and the checks before an import.
 //!
-//! While files are read, writers of ours wait; editors do not. What is being filled carries a mark
-//! in `.reqlore/local`, which git ignores, until everything is durable. The trap: rows of the audit
-//! are appended meanwhile, so a copy ends at the one that was the newest when it began.
+//! The lock stops Reqlore's writers during an export; editors are not stopped. Audit rows are
+//! appended meanwhile, so the export ends at the row that was the newest when it began.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::AuditRow;
 use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
+use reqlore_domain::ports::archive::{
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, RecordReader, RecordWriter,
+};
 use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 
 use crate::area::Area;
 use crate::error::{failed, refused};
-use crate::fill::{self, Filling, MARK};
+use crate::fill::{self, ImportWriter, MARK};
 use crate::layout::{Place, Root, Tree};
 use crate::local::{self, LOCAL};
 use crate::lock::{Lock, Turn};
@@ -157,7 +157,7 @@ fn folder_of(project: &ProjectKey) -> String {
 
 #[async_trait]
 impl Archive for FsStore {
-    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let locks = self.lock_all().await?;
         let listing = self.blocking(|shared| {
             let (mut all, mut obstacles) = (VecDeque::new(), Obstacles::new());
@@ -179,10 +179,11 @@ impl Archive for FsStore {
         });
         let (ids, rows) = listing.await?;
         let (store, total) = (self.clone(), ids.len());
-        Ok(Box::new(Reading { store, total, ids, rows, _locks: locks }))
+        let is_past_tokens = false;
+        Ok(Box::new(FileReader { store, total, ids, is_past_tokens, rows, _locks: locks }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let locks = self.lock_all().await?;
         let marking = self.blocking(|shared| {
             for (project, _) in shared.folders.keyed() {
@@ -202,26 +203,50 @@ impl Archive for FsStore {
             Ok(())
         });
         marking.await?;
-        Ok(Box::new(Filling::new(self.clone(), locks)))
+        Ok(Box::new(ImportWriter::new(self.clone(), locks)))
     }
 }
 
-struct Reading {
+struct FileReader {
     store: FsStore,
     ids: VecDeque<(ProjectKey, DocumentId)>,
     total: usize,
-    /// The first row of the audit that is still to come, and the newest when the copy began.
+    /// Marks, users and tokens were read.
+    is_past_tokens: bool,
+    /// The next audit row, and the newest one when the export began.
     rows: Option<(u64, u64)>,
     _locks: Vec<Lock>,
 }
 
 #[async_trait]
-impl Source for Reading {
+impl RecordReader for FileReader {
     fn total(&self) -> Option<usize> {
         Some(self.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<Record>> {
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        let documents = self.documents().await?;
+        if !documents.is_empty() {
+            return Ok(documents);
+        }
+        if !std::mem::replace(&mut self.is_past_tokens, true) {
+            let mut records = self.store.blocking(marks).await?;
+            records.extend(self.store.blocking(Shared::all_identities).await?.into_records());
+            if !records.is_empty() {
+                return Ok(records);
+            }
+        }
+        let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
+            return Ok(Vec::new());
+        };
+        let rows = self.store.blocking(move |shared| shared.copied_rows(from, to)).await?;
+        self.rows = rows.last().map(|row| (row.number + 1, to));
+        Ok(rows.into_iter().map(ArchiveRecord::AuditRow).collect())
+    }
+}
+
+impl FileReader {
+    async fn documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut ids = std::mem::take(&mut self.ids);
         let (records, rest) = self
             .store
@@ -238,7 +263,7 @@ impl Source for Reading {
                     }
                     let record = record(&project, &tree, id)?;
                     bytes += record.document.body.len();
-                    records.push(record);
+                    records.push(ArchiveRecord::Document(record));
                 }
                 Ok((records, ids))
             })
@@ -246,41 +271,27 @@ impl Source for Reading {
         self.ids = rest;
         Ok(records)
     }
-
-    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        let marks = |shared: &Shared| {
-            let mut all = Vec::new();
-            for (project, _) in shared.folders.keyed() {
-                let root = shared.open(project)?;
-                let tree = Tree::new(&root, &shared.layout);
-                let mut marks = Marks::load(&root);
-                let kinds = Area::Backlog.kinds();
-                shared.refreshed(project, &tree, kinds, Refresh::Full, |known| {
-                    marks.merge(&known.marks());
-                })?;
-                let mark = |(kind, number)| Mark { project: project.clone(), kind, number };
-                all.extend(marks.iter().map(mark));
-            }
-            Ok(all)
-        };
-        self.store.blocking(marks).await
-    }
-
-    async fn identities(&mut self) -> StoreResult<Identities> {
-        self.store.blocking(Shared::all_identities).await
-    }
-
-    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
-        let Some((from, to)) = self.rows.filter(|(from, to)| from <= to) else {
-            return Ok(Vec::new());
-        };
-        let rows = self.store.blocking(move |shared| shared.copied_rows(from, to)).await?;
-        self.rows = rows.last().map(|row| (row.number + 1, to));
-        Ok(rows)
-    }
 }
 
-fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<Record> {
+fn marks(shared: &Shared) -> StoreResult<Vec<ArchiveRecord>> {
+    let mut all = Vec::new();
+    for (project, _) in shared.folders.keyed() {
+        let root = shared.open(project)?;
+        let tree = Tree::new(&root, &shared.layout);
+        let mut marks = Marks::load(&root);
+        let kinds = Area::Backlog.kinds();
+        shared.refreshed(project, &tree, kinds, Refresh::Full, |known| {
+            marks.merge(&known.marks());
+        })?;
+        for (kind, number) in marks.iter() {
+            let project = project.clone();
+            all.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
+        }
+    }
+    Ok(all)
+}
+
+fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<DocumentRecord> {
     let gone = || refused(&id.to_string(), "went away while everything was read; try again");
     let place = tree.place(&id)?.ok_or_else(gone)?;
     let mut content = read_settled(&place)?.ok_or_else(gone)?;
@@ -295,7 +306,7 @@ fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<
     if torn {
         return Err(StoreError::Busy { reason: format!("{id} is just being saved; try again.") });
     }
-    Ok(Record {
+    Ok(DocumentRecord {
         project: project.clone(),
         modified: Stamp::of(&metadata).modified(),
         place: Some(place.shown.into()),

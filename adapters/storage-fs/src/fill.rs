@@ -1,18 +1,18 @@
-//! Putting a whole storage's records into an empty project's files.
+//! Import of an archive into an empty project.
 //!
-//! The folder carries a mark until everything is durable. The trap: only the places where a
-//! document would be looked for are written to, whatever a record says.
+//! A marker file in `.reqlore/local` says that the import is incomplete until everything is
+//! durable. A record's own path never decides where its document is written.
 
 use std::fs::{File, FileTimes};
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use cap_std::fs::{Dir, OpenOptions};
-use reqlore_domain::audit::AuditRow;
 use reqlore_domain::document::Kind;
-use reqlore_domain::ports::archive::{Identities, Mark, Record, Sink};
+use reqlore_domain::ports::archive::{
+    ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordWriter,
+};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -39,44 +39,60 @@ pub(crate) fn mark(root: &Root) -> StoreResult<()> {
     write().map_err(|error| not_written(LOCAL, "mark the folder", error))
 }
 
-pub(crate) struct Filling {
+pub(crate) struct ImportWriter {
     store: FsStore,
-    locks: Arc<Vec<Lock>>,
+    locks: Vec<Lock>,
+    /// Users and tokens are one file, written before the first audit row or at the end.
+    identities: Identities,
 }
 
-impl Filling {
+impl ImportWriter {
     pub(crate) fn new(store: FsStore, locks: Vec<Lock>) -> Self {
-        Self { store, locks: Arc::new(locks) }
+        Self { store, locks, identities: Identities::default() }
+    }
+
+    async fn write_identities(&mut self) -> StoreResult<()> {
+        let identities = std::mem::take(&mut self.identities);
+        if identities == Identities::default() || self.locks.is_empty() {
+            return Ok(());
+        }
+        let lock = self.locks.swap_remove(0);
+        let writing = move |shared: &Shared| {
+            shared.fill_identities(identities, &lock)?;
+            Ok(lock)
+        };
+        let lock = self.store.blocking(writing).await?;
+        self.locks.push(lock);
+        Ok(())
     }
 }
 
 #[async_trait]
-impl Sink for Filling {
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        let filling =
-            move |shared: &Shared| records.iter().try_for_each(|record| shared.fill_in(record));
-        self.store.blocking(filling).await
-    }
-
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        let filling = move |shared: &Shared| marks.iter().try_for_each(|mark| shared.mark_in(mark));
-        self.store.blocking(filling).await
-    }
-
-    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
-        let locks = Arc::clone(&self.locks);
-        let filling = move |shared: &Shared| match locks.first() {
-            Some(lock) => shared.fill_identities(identities, lock),
-            None => Ok(()),
+impl RecordWriter for ImportWriter {
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+        let (mut documents, mut marks, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        for record in records {
+            match record {
+                ArchiveRecord::Document(record) => documents.push(record),
+                ArchiveRecord::HighWaterMark(mark) => marks.push(mark),
+                ArchiveRecord::User(user) => self.identities.users.push(user),
+                ArchiveRecord::Token(token) => self.identities.tokens.push(token),
+                ArchiveRecord::AuditRow(row) => rows.push(row),
+            }
+        }
+        if !rows.is_empty() {
+            self.write_identities().await?;
+        }
+        let writing = move |shared: &Shared| {
+            documents.iter().try_for_each(|record| shared.import_document(record))?;
+            marks.iter().try_for_each(|mark| shared.import_mark(mark))?;
+            if rows.is_empty() { Ok(()) } else { shared.fill_rows(rows) }
         };
-        self.store.blocking(filling).await
+        self.store.blocking(writing).await
     }
 
-    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
-        self.store.blocking(move |shared| shared.fill_rows(rows)).await
-    }
-
-    async fn finish(self: Box<Self>) -> StoreResult<()> {
+    async fn finish(mut self: Box<Self>) -> StoreResult<()> {
+        self.write_identities().await?;
         let finishing = |shared: &Shared| {
             shared.finish_team()?;
             let failed = |error| failed("the project's folder", "make it durable", error);
@@ -113,8 +129,7 @@ impl Shared {
         Err(refused(shown, &reason))
     }
 
-    /// Keeps a mark beside those that are kept already.
-    fn mark_in(&self, mark: &Mark) -> StoreResult<()> {
+    fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
         self.check_keyed(&mark.project, &format!("the mark of {}", mark.kind.prefix()))?;
         let root = self.open(&mark.project)?;
         let mut marks = Marks::load(&root);
@@ -122,9 +137,8 @@ impl Shared {
         marks.save(&root)
     }
 
-    /// Puts a record where its document is looked for.
-    fn fill_in(&self, record: &Record) -> StoreResult<()> {
-        let Record { project, document, modified, place } = record;
+    fn import_document(&self, record: &DocumentRecord) -> StoreResult<()> {
+        let DocumentRecord { project, document, modified, place } = record;
         let id = &document.id;
         self.check_keyed(project, &id.to_string())?;
         let no_file = |why: &str| {

@@ -1,11 +1,12 @@
-//! The store as a whole: all of it at once, since it is in memory anyway.
+//! Export and import of the whole store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::AuditRow;
-use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
+use reqlore_domain::ports::archive::{
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
+};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use crate::{MemoryStore, Origin, State};
@@ -25,32 +26,32 @@ fn refused(reason: &str) -> StoreError {
 
 #[async_trait]
 impl Archive for MemoryStore {
-    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         self.check_complete()?;
         let State { projects, team } = &*self.state();
-        let records = projects.iter().flat_map(|(key, project)| {
+        let documents = projects.iter().flat_map(|(key, project)| {
             project.documents.values().map(|document| {
                 let Origin { modified, place } =
                     project.origins.get(&document.id).cloned().unwrap_or_default();
-                Record { project: key.clone(), document: document.clone(), modified, place }
+                let (project, document) = (key.clone(), document.clone());
+                ArchiveRecord::Document(DocumentRecord { project, document, modified, place })
             })
         });
-        let records: Vec<Record> = records.collect();
-        let marks = projects.iter().flat_map(|(key, project)| {
-            let marks = project.marks.iter();
-            marks.map(|(kind, number)| Mark { project: key.clone(), kind: *kind, number: *number })
-        });
+        let mut records: Vec<ArchiveRecord> = documents.collect();
+        let total = records.len();
+        for (key, project) in projects {
+            for (kind, number) in &project.marks {
+                let (project, kind, number) = (key.clone(), *kind, *number);
+                records.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
+            }
+        }
         let users = team.users.values().cloned().collect();
-        Ok(Box::new(All {
-            total: records.len(),
-            records,
-            marks: marks.collect(),
-            identities: Identities { users, tokens: team.by_age() },
-            rows: team.rows.clone(),
-        }))
+        records.extend(Identities { users, tokens: team.by_age() }.into_records());
+        records.extend(team.rows.iter().cloned().map(ArchiveRecord::AuditRow));
+        Ok(Box::new(MemoryReader { records, total }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         self.check_complete()?;
         let State { projects, team } = &*self.state();
         let has_documents = projects.values().any(|project| !project.documents.is_empty());
@@ -59,89 +60,70 @@ impl Archive for MemoryStore {
             return Err(refused("is not empty"));
         }
         self.incomplete.store(true, Ordering::Relaxed);
-        Ok(Box::new(Filling {
+        Ok(Box::new(MemoryWriter {
             state: Arc::clone(&self.state),
             incomplete: Arc::clone(&self.incomplete),
         }))
     }
 }
 
-struct All {
-    records: Vec<Record>,
+struct MemoryReader {
+    records: Vec<ArchiveRecord>,
     total: usize,
-    marks: Vec<Mark>,
-    identities: Identities,
-    rows: Vec<AuditRow>,
 }
 
 #[async_trait]
-impl Source for All {
+impl RecordReader for MemoryReader {
     fn total(&self) -> Option<usize> {
         Some(self.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<Record>> {
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         Ok(std::mem::take(&mut self.records))
-    }
-
-    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        Ok(std::mem::take(&mut self.marks))
-    }
-
-    async fn identities(&mut self) -> StoreResult<Identities> {
-        Ok(std::mem::take(&mut self.identities))
-    }
-
-    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
-        Ok(std::mem::take(&mut self.rows))
     }
 }
 
-struct Filling {
+struct MemoryWriter {
     state: Arc<Mutex<State>>,
     incomplete: Arc<AtomicBool>,
 }
 
-impl Filling {
+impl MemoryWriter {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
-impl Sink for Filling {
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        let projects = &mut self.state().projects;
-        for Record { project, document, modified, place } in records {
-            let project = projects.entry(project).or_default();
-            project.revision.0 += 1;
-            let (id, revision) = (document.id.clone(), project.revision);
-            project.mark(&id);
-            project.changed.insert(id.clone(), revision);
-            project.origins.insert(id.clone(), Origin { modified, place });
-            project.documents.insert(id, document);
+impl RecordWriter for MemoryWriter {
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+        let State { projects, team } = &mut *self.state();
+        for record in records {
+            match record {
+                ArchiveRecord::Document(record) => {
+                    let DocumentRecord { project, document, modified, place } = record;
+                    let project = projects.entry(project).or_default();
+                    project.revision.0 += 1;
+                    let (id, revision) = (document.id.clone(), project.revision);
+                    project.mark(&id);
+                    project.changed.insert(id.clone(), revision);
+                    project.origins.insert(id.clone(), Origin { modified, place });
+                    project.documents.insert(id, document);
+                }
+                ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
+                    let marks = &mut projects.entry(project).or_default().marks;
+                    let mark = marks.entry(kind).or_default();
+                    *mark = (*mark).max(number);
+                }
+                ArchiveRecord::User(user) => {
+                    team.users.insert(user.name.key(), user);
+                }
+                ArchiveRecord::Token(token) => {
+                    team.tokens.insert(token.id.clone(), token);
+                }
+                ArchiveRecord::AuditRow(row) => team.rows.push(row),
+            }
         }
-        Ok(())
-    }
-
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        let projects = &mut self.state().projects;
-        for Mark { project, kind, number } in marks {
-            let mark = projects.entry(project).or_default().marks.entry(kind).or_default();
-            *mark = (*mark).max(number);
-        }
-        Ok(())
-    }
-
-    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
-        let team = &mut self.state().team;
-        team.users.extend(identities.users.into_iter().map(|user| (user.name.key(), user)));
-        team.tokens.extend(identities.tokens.into_iter().map(|token| (token.id.clone(), token)));
-        Ok(())
-    }
-
-    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
-        self.state().team.rows.extend(rows);
         Ok(())
     }
 

@@ -1,16 +1,18 @@
-//! Everything there is, out and in.
+//! Export and import of the whole database.
 //!
-//! The trap: sled can't look back. A copy shows one moment because nothing is written while its
-//! source lives; a commit that waits for it too long is told that the database is busy.
+//! sled has no snapshots, so an export holds the read guard until its reader is dropped. A commit
+//! that waits too long for it fails with "busy".
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use reqlore_domain::audit;
+use reqlore_domain::audit::AuditRow;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, Kind};
-use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
+use reqlore_domain::ports::archive::{
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
+};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 
@@ -21,15 +23,15 @@ use crate::gate::Looking;
 use crate::values::{ProjectRow, Row, decode, encode, seal};
 use crate::{SledStore, blocking, keys, read, write};
 
-/// A part is given when it has this many records or bytes.
-const MOST_RECORDS: usize = 1000;
-const MOST_BYTES: usize = 2_000_000;
-/// So many users, tokens or rows are one transaction when a storage is filled.
-const AT_ONCE: usize = 500;
+/// The size of a batch, in records and in bytes.
+const BATCH_RECORDS: usize = 1000;
+const BATCH_BYTES: usize = 2_000_000;
+/// The most users, tokens or audit rows that one transaction imports.
+const IMPORT_CHUNK: usize = 500;
 
 #[async_trait]
 impl Archive for SledStore {
-    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let open = self.opened()?;
         blocking(move || {
             let base = Arc::clone(&open.base);
@@ -39,14 +41,21 @@ impl Archive for SledStore {
             let total: u64 = projects.iter().map(|(_, row)| row.total()).sum();
             let total = usize::try_from(total).ok();
             let next = Place { project: 0, kind: 0, after: None };
-            let source: Box<dyn Source> =
-                Box::new(Copy { base, _looking: looking, projects, total, next, row: 0 });
-            Ok(source)
+            let reader: Box<dyn RecordReader> = Box::new(SledReader {
+                base,
+                _looking: looking,
+                projects,
+                total,
+                next,
+                is_past_tokens: false,
+                row: 0,
+            });
+            Ok(reader)
         })
         .await
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let open = self.opened()?;
         blocking(move || {
             let base = Arc::clone(&open.base);
@@ -65,24 +74,26 @@ impl Archive for SledStore {
             batch.put(META, FILLING, seal(FILLING, &[]));
             base.write(batch)?;
             base.settle()?;
-            let sink: Box<dyn Sink> = Box::new(Filling { base, looking });
-            Ok(sink)
+            let writer: Box<dyn RecordWriter> = Box::new(SledWriter { base, looking });
+            Ok(writer)
         })
         .await
     }
 }
 
-struct Copy {
+struct SledReader {
     base: Arc<Base>,
     _looking: Looking,
     projects: Vec<(ProjectKey, ProjectRow)>,
     total: Option<usize>,
     next: Place,
-    /// Where the audit goes on.
+    /// Marks, users and tokens were read.
+    is_past_tokens: bool,
+    /// The next audit row.
     row: u64,
 }
 
-/// Where a copy goes on.
+/// The position of the next document.
 #[derive(Clone)]
 struct Place {
     project: usize,
@@ -91,19 +102,38 @@ struct Place {
 }
 
 #[async_trait]
-impl Source for Copy {
+impl RecordReader for SledReader {
     fn total(&self) -> Option<usize> {
         self.total
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<Record>> {
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        let documents = self.documents().await?;
+        if !documents.is_empty() {
+            return Ok(documents);
+        }
+        let base = Arc::clone(&self.base);
+        if !std::mem::replace(&mut self.is_past_tokens, true) {
+            let mut records = self.marks();
+            let load = move || Ok(Identities { users: base.users()?, tokens: base.tokens()? });
+            records.extend(blocking(load).await?.into_records());
+            if !records.is_empty() {
+                return Ok(records);
+            }
+        }
+        self.audit().await
+    }
+}
+
+impl SledReader {
+    async fn documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let (base, projects) = (Arc::clone(&self.base), self.projects.clone());
         let mut next = self.next.clone();
         let (records, next) = blocking(move || {
             let mut records = Vec::new();
             let mut bytes = 0;
             while let Some((project, row)) = projects.get(next.project) {
-                if records.len() >= MOST_RECORDS || bytes >= MOST_BYTES {
+                if records.len() >= BATCH_RECORDS || bytes >= BATCH_BYTES {
                     break;
                 }
                 let Some(kind) = Kind::ALL.get(next.kind) else {
@@ -119,7 +149,7 @@ impl Source for Copy {
                 let record = base.record(project, row.id, *kind, &key, &value)?;
                 bytes += record.document.body.len();
                 next.after = Some(record.document.id.name.clone());
-                records.push(record);
+                records.push(ArchiveRecord::Document(record));
             }
             Ok((records, next))
         })
@@ -128,38 +158,41 @@ impl Source for Copy {
         Ok(records)
     }
 
-    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        let marks = self.projects.iter().flat_map(|(project, row)| {
-            ItemKind::ALL.into_iter().filter_map(|kind| {
-                let number = row.mark(kind)?;
-                Some(Mark { project: project.clone(), kind, number })
-            })
-        });
-        Ok(marks.collect())
+    fn marks(&self) -> Vec<ArchiveRecord> {
+        let mut marks = Vec::new();
+        for (project, row) in &self.projects {
+            for kind in ItemKind::ALL {
+                if let Some(number) = row.mark(kind) {
+                    let project = project.clone();
+                    marks.push(ArchiveRecord::HighWaterMark(HighWaterMark {
+                        project,
+                        kind,
+                        number,
+                    }));
+                }
+            }
+        }
+        marks
     }
 
-    async fn identities(&mut self) -> StoreResult<Identities> {
-        let base = Arc::clone(&self.base);
-        blocking(move || Ok(Identities { users: base.users()?, tokens: base.tokens()? })).await
-    }
-
-    async fn audit(&mut self) -> StoreResult<Vec<audit::AuditRow>> {
-        let (base, from) = (Arc::clone(&self.base), self.row);
-        let rows = blocking(move || {
-            let (mut rows, mut bytes) = (Vec::new(), 0);
-            for row in base.audit(from).take(MOST_RECORDS) {
+    async fn audit(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        let (base, mut from) = (Arc::clone(&self.base), self.row);
+        let (records, next) = blocking(move || {
+            let (mut records, mut bytes) = (Vec::new(), 0);
+            for row in base.audit(from).take(BATCH_RECORDS) {
                 let row = row?;
                 bytes += row.text.len();
-                rows.push(row);
-                if bytes >= MOST_BYTES {
+                from = row.number + 1;
+                records.push(ArchiveRecord::AuditRow(row));
+                if bytes >= BATCH_BYTES {
                     break;
                 }
             }
-            Ok(rows)
+            Ok((records, from))
         })
         .await?;
-        self.row = rows.last().map_or(from, |row: &audit::AuditRow| row.number + 1);
-        Ok(rows)
+        self.row = next;
+        Ok(records)
     }
 }
 
@@ -182,17 +215,17 @@ impl Base {
         kind: Kind,
         key: &[u8],
         value: &[u8],
-    ) -> StoreResult<Record> {
+    ) -> StoreResult<DocumentRecord> {
         let id = read::id(number, kind, key)?;
         let row: Row = decode(key, value).ok_or_else(|| damaged_document(&id))?;
         let body = self.body(key, &row, &id)?;
         let document = Document { id, body, version: row.version };
         let (modified, place) = (row.modified, row.place);
-        Ok(Record { project: project.clone(), document, modified, place })
+        Ok(DocumentRecord { project: project.clone(), document, modified, place })
     }
 
-    fn take_in(&self, record: Record) -> StoreResult<()> {
-        let Record { project, document, modified, place } = record;
+    fn import_document(&self, record: DocumentRecord) -> StoreResult<()> {
+        let DocumentRecord { project, document, modified, place } = record;
         let mut row = self.project(&project)?.unwrap_or_default();
         self.next_revision(&project, &mut row)?;
         let old = self.old(row.id, &keys::document(row.id, &document.id), &document.id)?;
@@ -203,7 +236,7 @@ impl Base {
         self.write(batch)
     }
 
-    fn take_mark(&self, mark: &Mark) -> StoreResult<()> {
+    fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
         let mut row = self.project(&mark.project)?.unwrap_or_default();
         self.next_revision(&mark.project, &mut row)?;
         row.raise(mark.kind, mark.number);
@@ -213,13 +246,13 @@ impl Base {
         self.write(batch)
     }
 
-    fn take_identities(&self, identities: &Identities) -> StoreResult<()> {
-        for users in identities.users.chunks(AT_ONCE) {
+    fn import_identities(&self, identities: &Identities) -> StoreResult<()> {
+        for users in identities.users.chunks(IMPORT_CHUNK) {
             let mut batch = Batch::default();
             users.iter().try_for_each(|user| self.put_user(&mut batch, user))?;
             self.write(batch)?;
         }
-        for tokens in identities.tokens.chunks(AT_ONCE) {
+        for tokens in identities.tokens.chunks(IMPORT_CHUNK) {
             let mut batch = Batch::default();
             tokens.iter().try_for_each(|token| self.put_token(&mut batch, token))?;
             self.write(batch)?;
@@ -232,63 +265,45 @@ impl Base {
         Ok(())
     }
 
-    /// The writer finds them in the trees: it keeps no newest row while there is none.
-    fn take_rows(&self, rows: &[audit::AuditRow]) -> StoreResult<()> {
-        for rows in rows.chunks(AT_ONCE) {
+    fn import(&self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+        self.check_writable()?;
+        let mut identities = Identities::default();
+        let mut rows = Vec::new();
+        for record in records {
+            match record {
+                ArchiveRecord::Document(record) => self.import_document(record)?,
+                ArchiveRecord::HighWaterMark(mark) => self.import_mark(&mark)?,
+                ArchiveRecord::User(user) => identities.users.push(user),
+                ArchiveRecord::Token(token) => identities.tokens.push(token),
+                ArchiveRecord::AuditRow(row) => rows.push(row),
+            }
+        }
+        if identities != Identities::default() {
+            self.import_identities(&identities)?;
+        }
+        // The writer finds these rows by itself: it caches no newest row before the first append.
+        for chunk in rows.chunks(IMPORT_CHUNK) {
             let mut batch = Batch::default();
-            for row in rows {
+            for row in chunk {
                 put_row(&mut batch, row);
             }
             self.write(batch)?;
         }
-        Ok(())
+        self.flush()
     }
 }
 
-/// Commits wait while this lives; a storage that is being filled is nobody else's.
-struct Filling {
+/// Commits wait while this lives. No other process can open the database meanwhile.
+struct SledWriter {
     base: Arc<Base>,
     looking: Looking,
 }
 
 #[async_trait]
-impl Sink for Filling {
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
+impl RecordWriter for SledWriter {
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let base = Arc::clone(&self.base);
-        blocking(move || {
-            base.check_writable()?;
-            records.into_iter().try_for_each(|record| base.take_in(record))?;
-            base.flush()
-        })
-        .await
-    }
-
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        let base = Arc::clone(&self.base);
-        blocking(move || {
-            base.check_writable()?;
-            marks.iter().try_for_each(|mark| base.take_mark(mark))
-        })
-        .await
-    }
-
-    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
-        let base = Arc::clone(&self.base);
-        blocking(move || {
-            base.check_writable()?;
-            base.take_identities(&identities)
-        })
-        .await
-    }
-
-    async fn audit(&mut self, rows: Vec<audit::AuditRow>) -> StoreResult<()> {
-        let base = Arc::clone(&self.base);
-        blocking(move || {
-            base.check_writable()?;
-            base.take_rows(&rows)?;
-            base.flush()
-        })
-        .await
+        blocking(move || base.import(records)).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {

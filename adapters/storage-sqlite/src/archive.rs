@@ -1,13 +1,13 @@
-//! The database as a whole: all of it as it was at one moment, and filling an empty one.
+//! Export of a snapshot, and import into an empty database.
 //!
-//! The trap: while it is being filled nothing is synced; the last transaction syncs the log, and
-//! with it everything before.
+//! An import does not sync. Its last transaction syncs the log, and with it everything before.
 
 use async_trait::async_trait;
-use reqlore_domain::audit::AuditRow;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::Kind;
-use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record, Sink, Source};
+use reqlore_domain::ports::archive::{
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
+};
 use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -20,21 +20,24 @@ use crate::connection::{Connector, Use};
 use crate::error::{DATABASE, Failed, call_failed};
 use crate::{SqliteStore, read, write};
 
-/// While filling, the log is moved into the database when it has so many pages.
+/// The log size, in pages, at which an import checkpoints.
 const LOG_PAGES: u32 = 8_000;
 
 #[async_trait]
 impl Archive for SqliteStore {
-    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let connector = self.connector.clone();
-        let moment = blocking(move || Moment::begin(&connector)).await?;
-        Ok(Box::new(Reading { total: moment.total, moment: Some(moment) }))
+        let snapshot = blocking(move || Snapshot::begin(&connector)).await?;
+        Ok(Box::new(SnapshotReader { total: snapshot.total, snapshot: Some(snapshot) }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
+    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let connector = self.connector.clone();
         let connection = blocking(move || begin_filling(&connector)).await?;
-        Ok(Box::new(Filling { connector: self.connector.clone(), connection: Some(connection) }))
+        Ok(Box::new(ImportWriter {
+            connector: self.connector.clone(),
+            connection: Some(connection),
+        }))
     }
 }
 
@@ -49,60 +52,41 @@ fn interrupted() -> StoreError {
     StoreError::Internal("an earlier step of the copy did not come to its end".to_owned())
 }
 
-struct Reading {
+struct SnapshotReader {
     total: usize,
-    moment: Option<Moment>,
+    /// `None` after an error.
+    snapshot: Option<Snapshot>,
 }
 
 #[async_trait]
-impl Source for Reading {
+impl RecordReader for SnapshotReader {
     fn total(&self) -> Option<usize> {
         Some(self.total)
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<Record>> {
-        self.look(Moment::next).await
-    }
-
-    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        self.look(|moment| moment.marks()).await
-    }
-
-    async fn identities(&mut self) -> StoreResult<Identities> {
-        self.look(|moment| identity::all(&moment.connection)).await
-    }
-
-    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
-        self.look(Moment::audit).await
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        let mut snapshot = self.snapshot.take().ok_or_else(interrupted)?;
+        let (records, snapshot) = blocking(move || Ok((snapshot.next()?, snapshot))).await?;
+        self.snapshot = Some(snapshot);
+        Ok(records)
     }
 }
 
-impl Reading {
-    /// After an error there is nothing more to be read.
-    async fn look<T: Send + 'static>(
-        &mut self,
-        read: impl FnOnce(&mut Moment) -> Result<T, Failed> + Send + 'static,
-    ) -> StoreResult<T> {
-        let mut moment = self.moment.take().ok_or_else(interrupted)?;
-        let (found, moment) = blocking(move || Ok((read(&mut moment)?, moment))).await?;
-        self.moment = Some(moment);
-        Ok(found)
-    }
-}
-
-/// A read transaction, which sees the database as it was when this began.
-struct Moment {
+/// A read transaction: the database as it was when the export began.
+struct Snapshot {
     connection: Connection,
     total: usize,
     /// Each project and kind that is still to be read, the next one last.
     parts: Vec<(i64, ProjectKey, Kind)>,
     /// Where the part that is being read goes on.
     from: String,
-    /// The first row of the audit that is still to be read.
+    /// Marks, users and tokens were read.
+    is_past_tokens: bool,
+    /// The next audit row.
     row: u64,
 }
 
-impl Moment {
+impl Snapshot {
     fn begin(connector: &Connector) -> Result<Self, Failed> {
         connector.place.check()?;
         let connection = connector.open(Use::Read)?;
@@ -120,10 +104,27 @@ impl Moment {
         }
         drop(rows);
         drop(projects);
-        Ok(Self { connection, total, parts, from: String::new(), row: 1 })
+        Ok(Self { connection, total, parts, from: String::new(), is_past_tokens: false, row: 1 })
     }
 
-    fn next(&mut self) -> Result<Vec<Record>, Failed> {
+    fn next(&mut self) -> Result<Vec<ArchiveRecord>, Failed> {
+        let documents = self.documents()?;
+        if !documents.is_empty() {
+            return Ok(documents);
+        }
+        if !std::mem::replace(&mut self.is_past_tokens, true) {
+            let mut records = self.marks()?;
+            records.extend(identity::all(&self.connection)?.into_records());
+            if !records.is_empty() {
+                return Ok(records);
+            }
+        }
+        let rows = audit::rows(&self.connection, self.row, read::BATCH, read::BATCH_BYTES)?;
+        self.row = rows.last().map_or(self.row, |row| row.number + 1);
+        Ok(rows.into_iter().map(ArchiveRecord::AuditRow).collect())
+    }
+
+    fn documents(&mut self) -> Result<Vec<ArchiveRecord>, Failed> {
         let mut select = self.connection.prepare_cached(
             "SELECT d.kind, d.name, d.version, b.body, d.modified, d.place \
              FROM documents d JOIN bodies b ON b.document = d.id \
@@ -138,12 +139,12 @@ impl Moment {
                 bytes += document.body.len();
                 self.from = read::beyond(&document.id.name);
                 let place: Option<String> = row.get(5)?;
-                records.push(Record {
+                records.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),
                     document,
                     modified: Timestamp(row.get(4)?),
                     place: place.map(Into::into),
-                });
+                }));
                 if records.len() >= read::BATCH || bytes > read::BATCH_BYTES {
                     return Ok(records);
                 }
@@ -155,7 +156,7 @@ impl Moment {
         Ok(records)
     }
 
-    fn marks(&self) -> Result<Vec<Mark>, Failed> {
+    fn marks(&self) -> Result<Vec<ArchiveRecord>, Failed> {
         let mut select = self.connection.prepare(
             "SELECT p.key, m.kind, m.number FROM marks m JOIN projects p ON p.id = m.project",
         )?;
@@ -165,16 +166,10 @@ impl Moment {
             let (key, kind): (String, String) = (row.get(0)?, row.get(1)?);
             let kind = ItemKind::ALL.into_iter().find(|known| known.name() == kind);
             let kind = kind.ok_or_else(|| Failed::damaged("the kind of a number"))?;
-            marks.push(Mark { project: ProjectKey::new(key), kind, number: row.get(2)? });
+            marks.push(HighWaterMark { project: ProjectKey::new(key), kind, number: row.get(2)? });
         }
         marks.sort_unstable();
-        Ok(marks)
-    }
-
-    fn audit(&mut self) -> Result<Vec<AuditRow>, Failed> {
-        let rows = audit::rows(&self.connection, self.row, read::BATCH, read::BATCH_BYTES)?;
-        self.row = rows.last().map_or(self.row, |row| row.number + 1);
-        Ok(rows)
+        Ok(marks.into_iter().map(ArchiveRecord::HighWaterMark).collect())
     }
 }
 
@@ -198,30 +193,26 @@ fn begin_filling(connector: &Connector) -> Result<Connection, Failed> {
     Ok(connection)
 }
 
-struct Filling {
+struct ImportWriter {
     connector: Connector,
+    /// `None` after an error.
     connection: Option<Connection>,
 }
 
 #[async_trait]
-impl Sink for Filling {
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
-        self.fill(move |transaction| put(transaction, &records)).await
-    }
-
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        let mark =
-            move |transaction: &_| marks.iter().try_for_each(|m| write::mark(transaction, m));
-        self.fill(mark).await
-    }
-
-    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
-        self.fill(move |transaction| identity::put_all(transaction, &identities)).await
-    }
-
-    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
-        let put = move |transaction: &_| rows.iter().try_for_each(|r| audit::put(transaction, r));
-        self.fill(put).await
+impl RecordWriter for ImportWriter {
+    /// Runs one transaction.
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+        let mut connection = self.connection.take().ok_or_else(interrupted)?;
+        let written = blocking(move || {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            put(&transaction, records)?;
+            transaction.commit()?;
+            Ok(connection)
+        });
+        self.connection = Some(written.await?);
+        Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> StoreResult<()> {
@@ -231,37 +222,31 @@ impl Sink for Filling {
     }
 }
 
-impl Filling {
-    /// One transaction. After an error nothing more is taken in.
-    async fn fill(
-        &mut self,
-        write: impl FnOnce(&Connection) -> Result<(), Failed> + Send + 'static,
-    ) -> StoreResult<()> {
-        let mut connection = self.connection.take().ok_or_else(interrupted)?;
-        let filled = blocking(move || {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            write(&transaction)?;
-            transaction.commit()?;
-            Ok(connection)
-        });
-        self.connection = Some(filled.await?);
-        Ok(())
+fn put(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), Failed> {
+    let mut current: Option<(ProjectKey, (i64, Revision))> = None;
+    let mut identities = Identities::default();
+    for record in records {
+        match record {
+            ArchiveRecord::Document(DocumentRecord { project, document, modified, place }) => {
+                // Documents come project by project, so one revision per project and batch is enough.
+                let row = match &current {
+                    Some((key, row)) if *key == project => *row,
+                    _ => write::next_revision(connection, &project)?,
+                };
+                current = Some((project, row));
+                write::count(connection, row.0, &document.id)?;
+                write::put(connection, row, &document, modified, place.as_deref())?;
+            }
+            ArchiveRecord::HighWaterMark(mark) => write::mark(connection, &mark)?,
+            ArchiveRecord::User(user) => identities.users.push(user),
+            ArchiveRecord::Token(token) => identities.tokens.push(token),
+            ArchiveRecord::AuditRow(row) => audit::put(connection, &row)?,
+        }
     }
-}
-
-fn put(connection: &Connection, records: &[Record]) -> Result<(), Failed> {
-    let mut current: Option<(&ProjectKey, (i64, Revision))> = None;
-    for Record { project, document, modified, place } in records {
-        let row = match current {
-            Some((key, row)) if key == project => row,
-            _ => write::next_revision(connection, project)?,
-        };
-        current = Some((project, row));
-        write::count(connection, row.0, &document.id)?;
-        write::put(connection, row, document, *modified, place.as_deref())?;
+    if identities == Identities::default() {
+        return Ok(());
     }
-    Ok(())
+    identity::put_all(connection, &identities)
 }
 
 fn finish(connector: &Connector, connection: &Connection) -> Result<(), Failed> {

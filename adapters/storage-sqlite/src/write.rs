@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
-use reqlore_domain::ports::archive::Mark;
+use reqlore_domain::ports::archive::HighWaterMark;
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, Decision, ReadSet, Revision, Snapshot, StoreError, StoreResult,
 };
@@ -304,7 +304,7 @@ fn raise(
 }
 
 /// Takes in a mark, also of a project that has nothing else.
-pub(crate) fn mark(connection: &Connection, mark: &Mark) -> Result<(), Failed> {
+pub(crate) fn mark(connection: &Connection, mark: &HighWaterMark) -> Result<(), Failed> {
     let (project, _) = next_revision(connection, &mark.project)?;
     raise(connection, project, Reference { kind: mark.kind, number: mark.number })
 }

@@ -10,7 +10,7 @@ use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressFinish, ProgressS
 use reqlore_application::transfer::{self, Copied, Verified};
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::archive::{Archive, Source};
+use reqlore_domain::ports::archive::{Archive, RecordReader};
 use reqlore_dump::Dump;
 use serde::Serialize;
 
@@ -149,11 +149,11 @@ fn existing_source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>,
     composition::store(config, storage)
 }
 
-async fn read(from: &dyn Archive) -> Result<Box<dyn Source>, CommandError> {
+async fn read(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
     from.read().await.map_err(|error| CommandError::refused(Error::from(error).message))
 }
 
-async fn write(source: Box<dyn Source>, to: &dyn Archive) -> Result<Copied, CommandError> {
+async fn write(source: Box<dyn RecordReader>, to: &dyn Archive) -> Result<Copied, CommandError> {
     let bar = progress_bar("Copying");
     let copied = transfer::copy(source, to, &|done, total| show(&bar, done, total)).await;
     copied.map_err(|error| CommandError::refused(error.message))

@@ -7,7 +7,7 @@ use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash, OK};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::token::judge;
 use reqlore_domain::identity::{Access, Caller, Role, TokenError, TokenId, UserName};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::CountedIds;
@@ -348,7 +348,7 @@ async fn the_first_row_that_is_wrong_is_named() {
     let broken = async |rows: Vec<AuditRow>| {
         let store = MemoryStore::default();
         let mut sink = store.fill().await.unwrap();
-        sink.audit(rows).await.unwrap();
+        sink.put(rows.into_iter().map(ArchiveRecord::AuditRow).collect()).await.unwrap();
         sink.finish().await.unwrap();
         let verified = audit_trail::verify(&store, None).await.unwrap();
         assert!(!verified.is_whole());

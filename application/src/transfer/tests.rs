@@ -6,20 +6,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
-use reqlore_domain::document::Document;
-use reqlore_domain::ports::archive::{Identities, Mark};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
+use reqlore_domain::ports::archive::Identities;
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
 use super::*;
 
-mod team;
-
 const SILENT: Progress<'static> = &|_, _| {};
 
-fn record(name: &str, body: &'static str) -> Record {
-    Record {
+fn record(name: &str, body: &'static str) -> DocumentRecord {
+    DocumentRecord {
         project: ProjectKey::default(),
         document: Document::new(DocumentId::section(name), Bytes::from(body)),
         modified: Timestamp(1),
@@ -27,23 +28,25 @@ fn record(name: &str, body: &'static str) -> Record {
     }
 }
 
-async fn store(records: Vec<Record>) -> MemoryStore {
+async fn store(records: impl IntoIterator<Item = ArchiveRecord>) -> MemoryStore {
     let store = MemoryStore::default();
-    let mut sink = store.fill().await.unwrap();
-    sink.put(records).await.unwrap();
-    sink.finish().await.unwrap();
+    let mut writer = store.fill().await.unwrap();
+    writer.put(records.into_iter().collect()).await.unwrap();
+    writer.finish().await.unwrap();
     store
 }
 
-/// Gives its records in batches of two, or takes so many and fails.
+/// Reads in batches of two; fails after a number of records.
 struct Bounded {
-    records: Vec<Record>,
+    records: Vec<ArchiveRecord>,
     fails_after: usize,
     target: Arc<MemoryStore>,
 }
 
 fn bounded(count: usize, fails_after: usize) -> Bounded {
-    let records = (0..count).map(|number| record(&format!("s{number}"), "x")).collect();
+    let records = (0..count)
+        .map(|number| ArchiveRecord::Document(record(&format!("s{number}"), "x")))
+        .collect();
     Bounded { records, fails_after, target: Arc::default() }
 }
 
@@ -54,72 +57,48 @@ fn full() -> StoreError {
 
 #[async_trait]
 impl Archive for Bounded {
-    async fn read(&self) -> StoreResult<Box<dyn Source>> {
+    async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let records = self.records.clone().into_iter();
-        Ok(Box::new(Giving { records, left: self.fails_after }))
+        Ok(Box::new(FailingReader { records, left: self.fails_after }))
     }
 
-    async fn fill(&self) -> StoreResult<Box<dyn Sink>> {
-        Ok(Box::new(Taking { sink: self.target.fill().await?, left: self.fails_after }))
+    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
+        Ok(Box::new(FailingWriter { writer: self.target.fill().await?, left: self.fails_after }))
     }
 }
 
-struct Giving {
-    records: std::vec::IntoIter<Record>,
+struct FailingReader {
+    records: std::vec::IntoIter<ArchiveRecord>,
     left: usize,
 }
 
 #[async_trait]
-impl Source for Giving {
+impl RecordReader for FailingReader {
     fn total(&self) -> Option<usize> {
         None
     }
 
-    async fn next(&mut self) -> StoreResult<Vec<Record>> {
-        let records: Vec<Record> = self.records.by_ref().take(2).collect();
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        let records: Vec<ArchiveRecord> = self.records.by_ref().take(2).collect();
         self.left = self.left.checked_sub(records.len()).ok_or_else(full)?;
         Ok(records)
     }
-
-    async fn marks(&mut self) -> StoreResult<Vec<Mark>> {
-        Ok(Vec::new())
-    }
-
-    async fn identities(&mut self) -> StoreResult<Identities> {
-        Ok(Identities::default())
-    }
-
-    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>> {
-        Ok(Vec::new())
-    }
 }
 
-struct Taking {
-    sink: Box<dyn Sink>,
+struct FailingWriter {
+    writer: Box<dyn RecordWriter>,
     left: usize,
 }
 
 #[async_trait]
-impl Sink for Taking {
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()> {
+impl RecordWriter for FailingWriter {
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         self.left = self.left.checked_sub(records.len()).ok_or_else(full)?;
-        self.sink.put(records).await
-    }
-
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()> {
-        self.sink.mark(marks).await
-    }
-
-    async fn identities(&mut self, identities: Identities) -> StoreResult<()> {
-        self.sink.identities(identities).await
-    }
-
-    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()> {
-        self.sink.audit(rows).await
+        self.writer.put(records).await
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        self.sink.finish().await
+        self.writer.finish().await
     }
 }
 
@@ -176,7 +155,9 @@ async fn every_kind_of_difference_is_named() {
     elsewhere.project = ProjectKey::new("/other");
     let here = ["a", "b", "c", "d", "same"].map(|name| record(name, "b"));
     let there = [&other[..], &[record("extra", ""), record("same", "b"), elsewhere]].concat();
-    let (here, there) = (store(here.to_vec()).await, store(there).await);
+    let (here, there) =
+        (here.map(ArchiveRecord::Document), there.into_iter().map(ArchiveRecord::Document));
+    let (here, there) = (store(here).await, store(there).await);
     let verified = verify(&here, &there, SILENT).await.unwrap();
     let told: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -195,20 +176,12 @@ async fn every_kind_of_difference_is_named() {
 
 #[tokio::test]
 async fn other_numbers_are_differences() {
-    let mark = |project, number| Mark {
-        project: ProjectKey::new(project),
-        kind: ItemKind::Requirement,
-        number,
+    let mark = |project, number| {
+        let (project, kind) = (ProjectKey::new(project), ItemKind::Requirement);
+        ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
     };
-    let marked = async |marks| {
-        let store = MemoryStore::default();
-        let mut sink = store.fill().await.unwrap();
-        sink.mark(marks).await.unwrap();
-        sink.finish().await.unwrap();
-        store
-    };
-    let here = marked(vec![mark("default", 7), mark("a", 1), mark("same", 2)]).await;
-    let there = marked(vec![mark("default", 8), mark("none", 0), mark("same", 2)]).await;
+    let here = store([mark("default", 7), mark("a", 1), mark("same", 2)]).await;
+    let there = store([mark("default", 8), mark("none", 0), mark("same", 2)]).await;
     let verified = verify(&here, &there, SILENT).await.unwrap();
     let told: Vec<String> = verified.differences.iter().map(ToString::to_string).collect();
     let named = ["next number of requirement in a: other", "next number of requirement: other"];
@@ -222,5 +195,85 @@ async fn other_numbers_are_differences() {
 async fn many_differences_are_counted_and_the_first_named() {
     let (here, there) = (bounded(50, 50), MemoryStore::default());
     let verified = verify(&here, &there, SILENT).await.unwrap();
-    assert_eq!((verified.different, verified.differences.len()), (50, NAMED));
+    assert_eq!((verified.different, verified.differences.len()), (50, MAX_DIFFERENCES));
+}
+
+fn user(name: &str) -> User {
+    let name = UserName::parse(name).unwrap();
+    User { name, role: Role::User, created_at: Timestamp(1), disabled_at: None }
+}
+
+fn token(id: &str) -> Token {
+    let presented = PresentedToken::new(id, &"s".repeat(32)).unwrap();
+    Token {
+        id: presented.id.clone(),
+        user: UserName::parse("ada").unwrap(),
+        digest: presented.digest(),
+        scope: Access::Write,
+        projects: Vec::new(),
+        created_at: Timestamp(1),
+        expires_at: Timestamp(9),
+        revoked_at: None,
+        successor: None,
+        last_used_at: Some(Timestamp(2)),
+    }
+}
+
+/// A chain of sealed rows; the user name distinguishes chains.
+fn rows(count: usize, user: &str) -> Vec<AuditRow> {
+    let mut head = ChainHead::default();
+    let row = |_| {
+        let entry =
+            AuditEvent { user: user.to_owned(), ..AuditEvent::unconfirmed(1, Timestamp(1)) };
+        let row = AuditRow::after(head, entry);
+        head = row.head();
+        row
+    };
+    (0..count).map(row).collect()
+}
+
+async fn with(users: Vec<User>, tokens: Vec<Token>, rows: Vec<AuditRow>) -> MemoryStore {
+    let rows = rows.into_iter().map(ArchiveRecord::AuditRow);
+    store(Identities { users, tokens }.into_records().chain(rows)).await
+}
+
+// Rulings 1: `copy` moves users, tokens and the audit's chain
+#[tokio::test]
+async fn a_team_moves_with_its_documents() {
+    let (users, tokens) = (vec![user("ada"), user("Bob")], vec![token("aaaaaaaaaaaa")]);
+    let from = with(users, tokens, rows(3, "ada")).await;
+    let to = MemoryStore::default();
+    let done = copied(&from, &to, SILENT).await.unwrap();
+    assert_eq!(done, Copied { users: 2, tokens: 1, rows: 3, ..Copied::default() });
+    assert_eq!(verify(&from, &to, SILENT).await.unwrap(), Verified::default());
+}
+
+#[tokio::test]
+async fn every_difference_between_teams_is_named() {
+    let disabled = User { disabled_at: Some(Timestamp(3)), ..user("bob") };
+    let revoked = Token { revoked_at: Some(Timestamp(3)), ..token("bbbbbbbbbbbb") };
+    let here = [user("ada"), user("bob"), user("Cay")].to_vec();
+    let there = [user("bert"), disabled, user("Cay")].to_vec();
+    let ours = vec![token("aaaaaaaaaaaa"), token("bbbbbbbbbbbb")];
+    let mut chain = rows(3, "ada");
+    chain.truncate(2);
+    chain[1] = rows(2, "eve").remove(1);
+    let here = with(here, ours, rows(3, "ada")).await;
+    let there = with(there, vec![revoked], chain).await;
+    let told = async |a: &MemoryStore, b: &MemoryStore| {
+        let verified = verify(a, b, SILENT).await.unwrap();
+        assert_eq!(verified.different, verified.differences.len() as u64);
+        verified.differences.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = [
+        "user ada: missing there",
+        "user bert: extra there",
+        "user bob: other",
+        "token aaaaaaaaaaaa: missing there",
+        "token bbbbbbbbbbbb: other",
+        "row 2 of the audit: other",
+        "row 3 of the audit: missing there",
+    ];
+    assert_eq!(told(&here, &there).await, expected);
+    assert!(told(&there, &here).await.contains(&"row 3 of the audit: extra there".to_owned()));
 }

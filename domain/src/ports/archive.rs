@@ -1,8 +1,9 @@
-//! The driven port to everything that a storage keeps, to move it as it is.
+//! The driven port for moving a whole storage: `copy`, `backup`, `restore` and `--verify`.
 //!
-//! `copy`, `backup` and `restore` are one loop from a [`Source`] to a [`Sink`]. A dump in a file is
-//! a source and a sink as well.
+//! Everything a storage keeps is one stream of [`ArchiveRecord`]s in one order. A dump file
+//! implements the port as well.
 
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,67 +11,102 @@ use async_trait::async_trait;
 use super::documents::StoreResult;
 use crate::audit::AuditRow;
 use crate::backlog::ItemKind;
-use crate::document::Document;
-use crate::identity::{Token, User};
+use crate::document::{Document, DocumentId};
+use crate::identity::{Token, TokenId, User};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
 /// A storage as a whole.
 #[async_trait]
 pub trait Archive: Send + Sync {
-    /// Everything there is, as it was at one moment (`a_copy_shows_one_moment`): later commits are
-    /// not in it. A storage that can't look back holds its writers off meanwhile.
-    async fn read(&self) -> StoreResult<Box<dyn Source>>;
+    /// Streams a consistent snapshot (`a_copy_shows_one_moment`): later commits are not part of
+    /// it. A storage without snapshots blocks its writers until the reader is dropped.
+    async fn read(&self) -> StoreResult<Box<dyn RecordReader>>;
 
-    /// Begins to fill the storage, which must be empty, also of users and of rows of the audit
-    /// (`a_storage_that_holds_something_is_not_filled`) and counts as incomplete until
-    /// [`Sink::finish`] (`what_was_not_finished_is_incomplete`).
-    async fn fill(&self) -> StoreResult<Box<dyn Sink>>;
+    /// Starts an import. The storage must be empty, including users and audit rows
+    /// (`a_storage_that_holds_something_is_not_filled`). It is incomplete and refuses every other
+    /// use until [`RecordWriter::finish`] (`what_was_not_finished_is_incomplete`).
+    async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>>;
 }
 
-/// Where records come from.
+/// Reads the records of an archive.
 #[async_trait]
-pub trait Source: Send {
-    /// How many records there are in all, where that is known.
+pub trait RecordReader: Send {
+    /// The number of documents, if known in advance.
     fn total(&self) -> Option<usize>;
 
-    /// The next ones, a few megabytes at most; none at the end. They come project by project, by
-    /// key; in each by kind as in [`crate::document::Kind::ALL`], then by name
-    /// (`records_come_in_one_order`).
-    async fn next(&mut self) -> StoreResult<Vec<Record>>;
-
-    /// The highest numbers that items ever had, by project and kind, asked when there are no more
-    /// records (`marks_come_back_as_they_were_put`). A kind that never had one has no mark.
-    async fn marks(&mut self) -> StoreResult<Vec<Mark>>;
-
-    /// All users and tokens, as [`crate::ports::identity`] lists them
-    /// (`identities_come_back_as_they_were_put`).
-    async fn identities(&mut self) -> StoreResult<Identities>;
-
-    /// The next rows of the audit by number, a few megabytes at most; none at the end
-    /// (`the_audit_comes_back_as_it_was_put`).
-    async fn audit(&mut self) -> StoreResult<Vec<AuditRow>>;
+    /// The next records in ascending order of [`ArchiveRecord::key`], a few megabytes at most;
+    /// empty at the end (`records_come_in_one_order`, `marks_come_back_as_they_were_put`,
+    /// `identities_come_back_as_they_were_put`, `the_audit_comes_back_as_it_was_put`).
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
 }
 
-/// Where records go.
+/// Writes the records of an archive.
 #[async_trait]
-pub trait Sink: Send {
-    /// Takes records in, in the order in which a [`Source`] gives them.
-    async fn put(&mut self, records: Vec<Record>) -> StoreResult<()>;
+pub trait RecordWriter: Send {
+    /// Stores records, in the order in which a [`RecordReader`] returns them. A high-water mark
+    /// never lowers one that a document implies. Audit rows keep their numbers and hashes, and the
+    /// chain continues after them.
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()>;
 
-    /// Takes marks in, behind all records, whose own numbers count too.
-    async fn mark(&mut self, marks: Vec<Mark>) -> StoreResult<()>;
-
-    /// Takes all users and tokens in.
-    async fn identities(&mut self, identities: Identities) -> StoreResult<()>;
-
-    /// Takes rows of the audit in, by number; they are kept with their numbers and hashes, and the
-    /// chain goes on behind them.
-    async fn audit(&mut self, rows: Vec<AuditRow>) -> StoreResult<()>;
-
-    /// Makes everything durable, and only then the storage complete
+    /// Makes everything durable and marks the storage complete
     /// (`what_was_filled_outlives_a_restart`).
     async fn finish(self: Box<Self>) -> StoreResult<()>;
+}
+
+/// One unit of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ArchiveRecord {
+    Document(DocumentRecord),
+    HighWaterMark(HighWaterMark),
+    User(User),
+    Token(Token),
+    AuditRow(AuditRow),
+}
+
+/// The position of a record in its archive: documents by project, kind and name, high-water marks
+/// by project and kind, users by name, tokens by age, audit rows by number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordKey {
+    Document(ProjectKey, DocumentId),
+    HighWaterMark(ProjectKey, ItemKind),
+    User(String),
+    Token(Timestamp, TokenId),
+    AuditRow(u64),
+}
+
+impl ArchiveRecord {
+    pub fn key(&self) -> RecordKey {
+        match self {
+            Self::Document(DocumentRecord { project, document, .. }) => {
+                RecordKey::Document(project.clone(), document.id.clone())
+            }
+            Self::HighWaterMark(mark) => RecordKey::HighWaterMark(mark.project.clone(), mark.kind),
+            Self::User(user) => RecordKey::User(user.name.key()),
+            Self::Token(token) => RecordKey::Token(token.created_at, token.id.clone()),
+            Self::AuditRow(row) => RecordKey::AuditRow(row.number),
+        }
+    }
+}
+
+/// The record's name in messages. The default project is not named.
+impl fmt::Display for RecordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let project = match self {
+            Self::Document(project, id) => {
+                write!(f, "{id}")?;
+                project
+            }
+            Self::HighWaterMark(project, kind) => {
+                write!(f, "next number of {}", kind.name())?;
+                project
+            }
+            Self::User(name) => return write!(f, "user {name}"),
+            Self::Token(_, id) => return write!(f, "token {id}"),
+            Self::AuditRow(number) => return write!(f, "row {number} of the audit"),
+        };
+        if project.is_default() { Ok(()) } else { write!(f, " in {project}") }
+    }
 }
 
 /// All users and tokens.
@@ -80,22 +116,30 @@ pub struct Identities {
     pub tokens: Vec<Token>,
 }
 
-/// The highest number that an item of this kind ever had: no later one gets it or a lower one.
+impl Identities {
+    /// The records of all users, then of all tokens.
+    pub fn into_records(self) -> impl Iterator<Item = ArchiveRecord> {
+        let tokens = self.tokens.into_iter().map(ArchiveRecord::Token);
+        self.users.into_iter().map(ArchiveRecord::User).chain(tokens)
+    }
+}
+
+/// The highest number that an item of this kind ever had. New items get higher ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark {
+pub struct HighWaterMark {
     pub project: ProjectKey,
     pub kind: ItemKind,
     pub number: u32,
 }
 
-/// One document with what a storage knows of it (`records_come_back_as_they_were_put`).
+/// One document with its storage metadata (`records_come_back_as_they_were_put`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct DocumentRecord {
     pub project: ProjectKey,
     pub document: Document,
-    /// When its bytes were last changed.
+    /// When its bytes last changed.
     pub modified: Timestamp,
-    /// The file that it was, relative to its project's folder; `None` for one that never was a
-    /// file. Every storage keeps it, so that a copy back puts it there again.
+    /// The path of its file, relative to the project's folder; `None` if it never was a file.
+    /// Every storage keeps it, so that a copy back restores the path.
     pub place: Option<Arc<str>>,
 }

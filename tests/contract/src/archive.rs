@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 use crate::Storage;
 
-fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> Record {
-    Record {
+fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> DocumentRecord {
+    DocumentRecord {
         project: ProjectKey::default(),
         document: Document::new(id, Bytes::from_static(body)),
         modified: Timestamp(modified),
@@ -20,7 +20,7 @@ fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> Re
 }
 
 /// One of each kind, in order, with bytes, times and places that are easily lost.
-fn records() -> Vec<Record> {
+fn records() -> Vec<DocumentRecord> {
     let directory = "docs/dev/req";
     vec![
         record(
@@ -63,15 +63,37 @@ fn item(name: &str) -> DocumentId {
     DocumentId { kind: Kind::Item(ItemKind::Requirement), name: name.to_owned() }
 }
 
-async fn fill(archive: &dyn Archive, records: Vec<Record>) -> StoreResult<()> {
+async fn fill(archive: &dyn Archive, records: Vec<DocumentRecord>) -> StoreResult<()> {
     let mut sink = archive.fill().await?;
     for record in records {
-        sink.put(vec![record]).await?;
+        sink.put(vec![ArchiveRecord::Document(record)]).await?;
     }
     sink.finish().await
 }
 
-async fn read(archive: &dyn Archive) -> StoreResult<Vec<Record>> {
+/// All records of an archive, in order.
+pub async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
+    let mut reader = archive.read().await?;
+    let mut all = Vec::new();
+    loop {
+        let records = reader.next().await?;
+        if records.is_empty() {
+            return Ok(all);
+        }
+        all.extend(records);
+    }
+}
+
+/// The document of a record, if it is one.
+pub fn into_document(record: ArchiveRecord) -> Option<DocumentRecord> {
+    match record {
+        ArchiveRecord::Document(record) => Some(record),
+        _ => None,
+    }
+}
+
+/// All documents of an archive, in order.
+pub async fn read_documents(archive: &dyn Archive) -> StoreResult<Vec<DocumentRecord>> {
     let mut source = archive.read().await?;
     let mut all = Vec::new();
     loop {
@@ -80,13 +102,13 @@ async fn read(archive: &dyn Archive) -> StoreResult<Vec<Record>> {
             assert!(source.total().is_none_or(|total| total == all.len()));
             return Ok(all);
         }
-        all.extend(records);
+        all.extend(records.into_iter().filter_map(into_document));
     }
 }
 
 pub async fn records_come_back_as_they_were_put(s: &Storage) {
     fill(&*s.store, records()).await.unwrap();
-    assert_eq!(read(&*s.store).await.unwrap(), records());
+    assert_eq!(read_documents(&*s.store).await.unwrap(), records());
     for record in records() {
         assert_eq!(s.body(&record.document.id).await, Some(record.document.body));
     }
@@ -117,7 +139,7 @@ pub async fn records_come_in_one_order(s: &Storage) {
     for at in [5, 9, 2, 6, 8, 0, 3, 7, 1, 4] {
         s.put(&ids[at], "x").await;
     }
-    let records = read(&*s.store).await.unwrap();
+    let records = read_documents(&*s.store).await.unwrap();
     let found: Vec<DocumentId> = records.into_iter().map(|record| record.document.id).collect();
     assert_eq!(found, ids);
 }
@@ -132,7 +154,7 @@ pub async fn a_storage_that_holds_something_is_not_filled(s: &Storage) {
 
 pub async fn what_was_not_finished_is_incomplete(s: &Storage) {
     let mut sink = s.store.fill().await.unwrap();
-    sink.put(records()).await.unwrap();
+    sink.put(records().into_iter().map(ArchiveRecord::Document).collect()).await.unwrap();
     drop(sink);
     let refused = |error: &StoreError| {
         let told = error.to_string();
@@ -150,7 +172,7 @@ pub async fn what_was_filled_outlives_a_restart(s: &Storage) {
     fill(&*s.store, records()).await.unwrap();
     let Some(reopen) = &s.reopen else { return };
     let again = reopen().await.unwrap();
-    assert_eq!(read(&*again).await.unwrap(), records());
+    assert_eq!(read_documents(&*again).await.unwrap(), records());
 }
 
 pub async fn a_copy_shows_one_moment(s: &Storage) {
@@ -168,7 +190,7 @@ pub async fn a_copy_shows_one_moment(s: &Storage) {
                 drop(source);
                 return all;
             }
-            all.extend(records);
+            all.extend(records.into_iter().filter_map(into_document));
         }
     };
     let ((), copied) = futures_util::join!(meanwhile, copied);

@@ -6,12 +6,14 @@ use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target, Verifie
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::Store;
+use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{Change, Commit, ReadSet, StoreError, StoreResult};
 use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::time::Timestamp;
 
+use crate::archive::read_records;
 use crate::identity::user;
 use crate::{Storage, act};
 
@@ -202,25 +204,13 @@ pub async fn the_audit_comes_back_as_it_was_put(s: &Storage) {
         head = row.head();
         row
     };
-    let rows: Vec<AuditRow> = (0..1_000).map(sealed).collect();
+    let rows: Vec<_> = (0..1_000).map(sealed).map(ArchiveRecord::AuditRow).collect();
     let mut sink = s.store.fill().await.unwrap();
     for part in rows.chunks(300) {
-        sink.audit(part.to_vec()).await.unwrap();
+        sink.put(part.to_vec()).await.unwrap();
     }
     sink.finish().await.unwrap();
-    let mut source = s.store.read().await.unwrap();
-    while !source.next().await.unwrap().is_empty() {}
-    source.marks().await.unwrap();
-    source.identities().await.unwrap();
-    let mut found = Vec::new();
-    loop {
-        match source.audit().await.unwrap() {
-            part if part.is_empty() => break,
-            part => found.extend(part),
-        }
-    }
-    drop(source);
-    assert_eq!(found, rows);
+    assert_eq!(read_records(&*s.store).await.unwrap(), rows);
     s.store.record(vec![entry("behind", 1)]).await.unwrap();
     assert_eq!(chain(&*s.store).await.len(), 1_001);
 }

@@ -11,6 +11,7 @@ use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
+use crate::archive::read_records;
 use crate::{Storage, act};
 
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
@@ -176,13 +177,10 @@ pub async fn identities_come_back_as_they_were_put(s: &Storage) {
         tokens: vec![token("aaaaaaaaaaaa", "ada", 1), used],
     };
     let mut sink = s.store.fill().await.unwrap();
-    sink.identities(all.clone()).await.unwrap();
+    sink.put(all.clone().into_records().collect()).await.unwrap();
     sink.finish().await.unwrap();
-    let mut source = s.store.read().await.unwrap();
-    while !source.next().await.unwrap().is_empty() {}
-    source.marks().await.unwrap();
-    assert_eq!(source.identities().await.unwrap(), all);
-    drop(source);
+    let found = read_records(&*s.store).await.unwrap();
+    assert_eq!(found, all.clone().into_records().collect::<Vec<_>>());
     assert_eq!(s.store.holder(&all.tokens[1].id).await.unwrap().unwrap().user, all.users[1]);
     let refused = s.store.fill().await.err();
     assert!(

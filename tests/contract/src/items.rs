@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
-use reqlore_domain::ports::archive::{Archive, Mark};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, Change, Commit, DocumentRepository, Filter, ReadSet, StoreError,
 };
 
+use crate::archive::read_records;
 use crate::{Storage, act};
 
 const REQ: ItemKind = ItemKind::Requirement;
@@ -177,10 +178,13 @@ pub async fn a_decision_sees_who_links_to_what(s: &Storage) {
 }
 
 pub async fn marks_come_back_as_they_were_put(s: &Storage) {
-    let mark = |kind, number| Mark { project: s.project.clone(), kind, number };
+    let mark = |kind, number| {
+        let project = s.project.clone();
+        ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
+    };
     let marks = vec![mark(ItemKind::Epic, 7), mark(REQ, 1_000_000_000)];
     let mut sink = s.store.fill().await.unwrap();
-    sink.mark(marks.clone()).await.unwrap();
+    sink.put(marks.clone()).await.unwrap();
     sink.finish().await.unwrap();
     assert_eq!(marks_of(&*s.store).await, marks);
     assert_eq!(create(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 8);
@@ -189,8 +193,8 @@ pub async fn marks_come_back_as_they_were_put(s: &Storage) {
     assert_eq!(marks_of(&*again).await, [mark(ItemKind::Epic, 8), mark(REQ, 1_000_000_000)]);
 }
 
-async fn marks_of(archive: &dyn Archive) -> Vec<Mark> {
-    let mut source = archive.read().await.unwrap();
-    while !source.next().await.unwrap().is_empty() {}
-    source.marks().await.unwrap()
+async fn marks_of(archive: &dyn Archive) -> Vec<ArchiveRecord> {
+    let mut records = read_records(archive).await.unwrap();
+    records.retain(|record| matches!(record, ArchiveRecord::HighWaterMark(_)));
+    records
 }

@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, Change, Changes, Commit, Filter, Page, ReadSet, Refresh, Revision, Snapshot,
     StoreError, StoreResult,
@@ -21,6 +21,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 
+use crate::archive::read_records;
 use crate::{Storage, Store, act};
 
 /// A history is at most so long.
@@ -321,19 +322,19 @@ fn timeless(
 
 /// The bytes of the first project's documents, as a copy sees them.
 async fn everything(store: &dyn Archive, first: &ProjectKey) -> StoreResult<Vec<String>> {
-    let mut source = store.read().await?;
     let mut all = Vec::new();
-    loop {
-        let records = source.next().await?;
-        if records.is_empty() {
-            let marks = source.marks().await?;
-            let ours = marks.iter().filter(|mark| mark.project == *first);
-            all.extend(ours.map(|mark| format!("{:?} {}", mark.kind, mark.number)));
-            return Ok(all);
+    for record in read_records(store).await? {
+        match record {
+            ArchiveRecord::Document(record) if record.project == *first => {
+                all.push(format!("{:?}", record.document));
+            }
+            ArchiveRecord::HighWaterMark(mark) if mark.project == *first => {
+                all.push(format!("{:?} {}", mark.kind, mark.number));
+            }
+            _ => {}
         }
-        let ours = records.into_iter().filter(|record| record.project == *first);
-        all.extend(ours.map(|record| format!("{:?}", record.document)));
     }
+    Ok(all)
 }
 
 fn told<T: std::fmt::Debug>(answer: StoreResult<T>) -> String {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use reqlore_application::transfer::{copy, verify};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, MAX_BYTES, Version};
-use reqlore_domain::ports::archive::{Archive, Identities, Mark};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -16,37 +16,31 @@ use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
 use serde_json::Value;
 
-use crate::support::{
-    All, Place, all, dumped, fill, fill_all, marks, read, read_all, record, records,
-};
+use crate::support::{Place, all, document, dumped, fill, marks, read, record, records};
 
 #[tokio::test]
 async fn records_come_back_as_they_were_put() {
     let place = dumped().await;
-    assert_eq!(read_all(&place.dump()).await.unwrap(), all());
-    let mut source = place.dump().read().await.unwrap();
-    let early =
-        [source.marks().await.err(), source.identities().await.err(), source.audit().await.err()];
-    for early in early {
-        assert!(matches!(early, Some(StoreError::Internal(_))), "behind the records: {early:?}");
-    }
+    assert_eq!(read(&place.dump()).await.unwrap(), all());
 }
 
 #[tokio::test]
-async fn marks_are_written_as_they_are_read() {
-    let mark = |number| Mark { number, ..marks()[1].clone() };
+async fn wrong_marks_are_refused() {
+    let mark = |project, kind, number| {
+        let project = ProjectKey::new(project);
+        ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
+    };
+    let epic = |number| mark("default", ItemKind::Epic, number);
     let wrong = [
-        vec![mark(1_000_000_001)],
-        vec![mark(1), mark(2)],
-        vec![marks()[2].clone(), mark(1)],
-        vec![Mark { project: ProjectKey::new("/root"), ..mark(1) }],
+        vec![epic(1_000_000_001)],
+        vec![epic(1), epic(2)],
+        vec![marks()[2].clone(), epic(1)],
+        vec![mark("/root", ItemKind::Epic, 1)],
     ];
     for wrong in wrong {
         let place = Place::new();
-        let mut sink = place.dump().fill().await.unwrap();
-        let fault = sink.mark(wrong).await.err().unwrap();
-        assert!(matches!(fault, StoreError::Internal(_)), "{fault}");
-        drop(sink);
+        let error = fill(&place.dump(), wrong).await.err().unwrap();
+        assert!(matches!(error, StoreError::Internal(_)), "{error}");
         assert_eq!(place.files().len(), 0);
     }
 }
@@ -56,7 +50,7 @@ async fn marks_are_written_as_they_are_read() {
 async fn all_storages_keep_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let first = MemoryStore::default();
-    fill_all(&first, all()).await.unwrap();
+    fill(&first, all()).await.unwrap();
     let file = folder.path().join("all.db");
     let sqlite = SqliteStore::open(&reqlore_storage_sqlite::Config { file }).unwrap();
     let sled = reqlore_storage_sled::Config { folder: folder.path().join("sled") };
@@ -69,11 +63,12 @@ async fn all_storages_keep_the_same() {
         let verified = verify(&first, pair[1], &|_, _| {}).await.unwrap();
         assert_eq!((verified.same, verified.different), (11, 0), "{:?}", verified.differences);
     }
-    let mut kept = marks();
-    // The tombstone had a higher number than any mark of its kind.
+    let mut kept = all();
+    // The tombstone has a higher number than any mark of its kind.
     let (project, kind) = (ProjectKey::default(), ItemKind::Requirement);
-    kept.insert(2, Mark { project, kind, number: 48 });
-    assert_eq!(read_all(&last).await.unwrap(), All { marks: kept, ..all() });
+    let mark = ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number: 48 });
+    kept.insert(records().len() + 2, mark);
+    assert_eq!(read(&last).await.unwrap(), kept);
 }
 
 #[tokio::test]
@@ -191,14 +186,16 @@ async fn what_a_killed_writer_left_is_removed_by_the_next_one() {
 #[tokio::test]
 async fn what_could_not_be_read_is_not_written() {
     let place = Place::new();
-    let mut changed = record(DocumentId::section("a"), "x", 0);
+    let mut changed = document(DocumentId::section("a"), "x", 0);
     changed.document.body = Bytes::from_static(b"y");
     let large = record(DocumentId::section("a"), vec![b'x'; MAX_BYTES + 1], 0);
     let twice = vec![records()[0].clone(), records()[0].clone()];
     let mut swapped = records();
     swapped.swap(3, 4);
     let outside = record(DocumentId::entity("../../evil"), "", 0);
-    for records in [vec![changed], vec![large], twice, swapped, vec![outside]] {
+    for records in
+        [vec![ArchiveRecord::Document(changed)], vec![large], twice, swapped, vec![outside]]
+    {
         let fault = fill(&place.dump(), records).await.err().unwrap();
         assert!(matches!(fault, StoreError::Internal(_)), "{fault}");
         assert_eq!(place.files().len(), 0);
@@ -215,11 +212,12 @@ proptest! {
         place in proptest::option::of("[^/\\x00.][^\\x00.]{0,80}"),
         modified in any::<i64>(),
     ) {
-        let mut put = record(DocumentId::entity(name), body, 0);
+        let mut put = document(DocumentId::entity(name), body, 0);
         put.modified = Timestamp(modified);
         put.place = place.map(Into::into);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
+            let put = ArchiveRecord::Document(put);
             let place = Place::new();
             fill(&place.dump(), vec![put.clone()]).await.unwrap();
             assert_eq!(read(&place.dump()).await.unwrap(), [put]);
@@ -231,11 +229,11 @@ proptest! {
 #[tokio::test]
 async fn a_dump_from_before_there_were_users_is_read() {
     let place = Place::new();
-    let old = All { identities: Identities::default(), rows: Vec::new(), ..all() };
-    fill_all(&place.dump(), old.clone()).await.unwrap();
+    let old = [records(), marks()].concat();
+    fill(&place.dump(), old.clone()).await.unwrap();
     let text = String::from_utf8(place.bytes()).unwrap();
     let end = text.replacen(",\"users\":0,\"tokens\":0,\"audit\":0,", ",", 1);
     assert!(end.lines().last().unwrap().starts_with("{\"records\":11,\"sha256\":"), "{end}");
     std::fs::write(&place.path, end).unwrap();
-    assert_eq!(read_all(&place.dump()).await.unwrap(), old);
+    assert_eq!(read(&place.dump()).await.unwrap(), old);
 }

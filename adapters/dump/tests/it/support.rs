@@ -1,4 +1,4 @@
-//! Records that are easily lost, and dumps in a folder of their own.
+//! Records with unusual values, and dumps in temporary folders.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,9 @@ use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
-use reqlore_domain::ports::archive::{Archive, Identities, Mark, Record};
+use reqlore_domain::ports::archive::{
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities,
+};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -40,33 +42,41 @@ impl Place {
     }
 }
 
-pub(crate) fn record(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> Record {
+pub(crate) fn document(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> DocumentRecord {
     let place = Some(format!("docs/{}.md", id.name).into());
-    let document = Document::new(id, body.into());
-    Record { project: ProjectKey::default(), document, modified: Timestamp(modified), place }
+    let (document, modified) = (Document::new(id, body.into()), Timestamp(modified));
+    DocumentRecord { project: ProjectKey::default(), document, modified, place }
+}
+
+pub(crate) fn record(id: DocumentId, body: impl Into<Bytes>, modified: i64) -> ArchiveRecord {
+    ArchiveRecord::Document(document(id, body, modified))
 }
 
 /// In order; bytes, times and places of every sort.
-pub(crate) fn records() -> Vec<Record> {
+pub(crate) fn records() -> Vec<ArchiveRecord> {
     let section = DocumentId::section;
     let mut records = vec![
-        record(DocumentId::instructions(), "\u{feff}# A\r\n\r\nno end", 1_600_000_000_123_456_789),
-        record(section("empty"), "", 0),
-        record(section("latin"), b"**1.** \xff\xfe is no text\n".as_slice(), -1),
-        record(section("null"), b"\0\x01\x1f\x7f \\ \" \t\n\r".as_slice(), i64::MIN),
-        record(section("\u{20ac} \u{1f600} e\u{301}"), "\u{2028}\u{85}\u{fffd}\n", i64::MAX),
-        record(DocumentId::docsets(), "docsets: {}\n", -1_000_000_000),
-        record(DocumentId::entity("decisions/deep/dec-1d2c8f"), "---\nid: x\n---\n", 1),
-        record(DocumentId::entity("n\u{f6}te"), "\n\n", 10),
-        record(item(Kind::Item(ItemKind::Epic), "EP-001"), "---\ntitle: E\n---\n", 11),
-        record(item(Kind::Deleted, "REQ-048-3f9a1c"), "---\ntitle: R\n---\n", 12),
+        document(
+            DocumentId::instructions(),
+            "\u{feff}# A\r\n\r\nno end",
+            1_600_000_000_123_456_789,
+        ),
+        document(section("empty"), "", 0),
+        document(section("latin"), b"**1.** \xff\xfe is no text\n".as_slice(), -1),
+        document(section("null"), b"\0\x01\x1f\x7f \\ \" \t\n\r".as_slice(), i64::MIN),
+        document(section("\u{20ac} \u{1f600} e\u{301}"), "\u{2028}\u{85}\u{fffd}\n", i64::MAX),
+        document(DocumentId::docsets(), "docsets: {}\n", -1_000_000_000),
+        document(DocumentId::entity("decisions/deep/dec-1d2c8f"), "---\nid: x\n---\n", 1),
+        document(DocumentId::entity("n\u{f6}te"), "\n\n", 10),
+        document(item(Kind::Item(ItemKind::Epic), "EP-001"), "---\ntitle: E\n---\n", 11),
+        document(item(Kind::Deleted, "REQ-048-3f9a1c"), "---\ntitle: R\n---\n", 12),
     ];
     records[1].place = None;
     records[2].place = Some("".into());
-    let mut other = record(section("a"), "in another project", 7);
+    let mut other = document(section("a"), "in another project", 7);
     other.project = ProjectKey::new("an-Other_1");
     records.insert(0, other);
-    records
+    records.into_iter().map(ArchiveRecord::Document).collect()
 }
 
 fn item(kind: Kind, name: &str) -> DocumentId {
@@ -74,8 +84,11 @@ fn item(kind: Kind, name: &str) -> DocumentId {
 }
 
 /// In order; one of a project that has nothing else, and the highest number.
-pub(crate) fn marks() -> Vec<Mark> {
-    let mark = |project, kind, number| Mark { project: ProjectKey::new(project), kind, number };
+pub(crate) fn marks() -> Vec<ArchiveRecord> {
+    let mark = |project, kind, number| {
+        let project = ProjectKey::new(project);
+        ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
+    };
     vec![
         mark("Empty", ItemKind::UserStory, 0),
         mark("default", ItemKind::Epic, 7),
@@ -122,8 +135,8 @@ pub(crate) fn identities() -> Identities {
     Identities { users: vec![user("ada"), bob], tokens: vec![all, first] }
 }
 
-/// So many rows behind a row that is gone, with bytes that are easily lost.
-pub(crate) fn rows(count: i64) -> Vec<AuditRow> {
+/// Rows after one that is gone, with bytes that are easily lost.
+pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
     let mut head = ChainHead { number: 6, ..ChainHead::default() };
     let row = |second| {
         let entry = AuditEvent {
@@ -144,64 +157,37 @@ pub(crate) fn rows(count: i64) -> Vec<AuditRow> {
         };
         let row = AuditRow::after(head, entry);
         head = row.head();
-        row
+        ArchiveRecord::AuditRow(row)
     };
     (0..count).map(row).collect()
 }
 
-/// Everything there is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct All {
-    pub(crate) records: Vec<Record>,
-    pub(crate) marks: Vec<Mark>,
-    pub(crate) identities: Identities,
-    pub(crate) rows: Vec<AuditRow>,
+/// One archive with records of every type.
+pub(crate) fn all() -> Vec<ArchiveRecord> {
+    all_with(rows(3))
 }
 
-pub(crate) fn all() -> All {
-    All { records: records(), marks: marks(), identities: identities(), rows: rows(3) }
+pub(crate) fn all_with(rows: Vec<ArchiveRecord>) -> Vec<ArchiveRecord> {
+    let identities = identities().into_records().collect();
+    [records(), marks(), identities, rows].concat()
 }
 
-pub(crate) async fn fill_all(archive: &dyn Archive, all: All) -> StoreResult<()> {
-    let mut sink = archive.fill().await?;
-    sink.put(all.records).await?;
-    sink.mark(all.marks).await?;
-    sink.identities(all.identities).await?;
-    for row in all.rows {
-        sink.audit(vec![row]).await?;
-    }
-    sink.finish().await
-}
-
-pub(crate) async fn read_all(archive: &dyn Archive) -> StoreResult<All> {
-    let records = read(archive).await?;
-    let mut source = archive.read().await?;
-    while !source.next().await?.is_empty() {}
-    let (marks, identities) = (source.marks().await?, source.identities().await?);
-    let mut rows = Vec::new();
-    loop {
-        match source.audit().await? {
-            part if part.is_empty() => return Ok(All { records, marks, identities, rows }),
-            part => rows.extend(part),
-        }
-    }
-}
-
-pub(crate) async fn fill(archive: &dyn Archive, records: Vec<Record>) -> StoreResult<()> {
-    let mut sink = archive.fill().await?;
+pub(crate) async fn fill(archive: &dyn Archive, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+    let mut writer = archive.fill().await?;
     for record in records {
-        sink.put(vec![record]).await?;
+        writer.put(vec![record]).await?;
     }
-    sink.finish().await
+    writer.finish().await
 }
 
-pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<Record>> {
-    let mut source = archive.read().await?;
+pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
+    let mut reader = archive.read().await?;
     let mut all = Vec::new();
     loop {
-        let records = source.next().await?;
+        let records = reader.next().await?;
         if records.is_empty() {
-            assert_eq!(source.total(), Some(all.len()));
+            let is_document = |record: &&_| matches!(record, ArchiveRecord::Document(_));
+            assert_eq!(reader.total(), Some(all.iter().filter(is_document).count()));
             return Ok(all);
         }
         all.extend(records);
@@ -211,6 +197,6 @@ pub(crate) async fn read(archive: &dyn Archive) -> StoreResult<Vec<Record>> {
 /// A dump of [`all`].
 pub(crate) async fn dumped() -> Place {
     let place = Place::new();
-    fill_all(&place.dump(), all()).await.unwrap();
+    fill(&place.dump(), all()).await.unwrap();
     place
 }

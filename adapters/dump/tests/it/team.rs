@@ -1,15 +1,14 @@
-//! Users, tokens and the audit: what is saved of them, and what is not.
+//! Users, tokens and audit rows in a dump.
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::PresentedToken;
-use reqlore_domain::ports::archive::{Archive, Identities, Sink};
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
+use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use serde_json::Value;
 
 use crate::support::{
-    All, Place, SECRET, all, dumped, fill_all, identities, marks, read_all, record, rows, token,
-    user,
+    Place, SECRET, all_with, dumped, fill, identities, marks, read, record, rows, token, user,
 };
 
 #[tokio::test]
@@ -30,55 +29,31 @@ async fn a_dump_holds_digests_and_no_secrets() {
 }
 
 #[tokio::test]
-async fn what_breaks_the_order_is_not_written() {
-    type Wrong = fn(Box<dyn Sink>) -> std::pin::Pin<Box<dyn Future<Output = StoreResult<()>>>>;
-    let wrong: [Wrong; 7] = [
-        |mut sink| {
-            let Identities { mut users, tokens } = identities();
-            users.swap(0, 1);
-            Box::pin(async move { sink.identities(Identities { users, tokens }).await })
-        },
-        |mut sink| {
-            let users = vec![user("Ada"), user("ada")];
-            Box::pin(async move { sink.identities(Identities { users, tokens: vec![] }).await })
-        },
-        |mut sink| {
-            let tokens = vec![token("aaaaaaaaaaaa", "a", 2), token("bbbbbbbbbbbb", "a", 1)];
-            Box::pin(async move { sink.identities(Identities { users: vec![], tokens }).await })
-        },
-        |mut sink| {
-            let tokens = vec![token("aaaaaaaaaaaa", "a", 1), token("aaaaaaaaaaaa", "a", 2)];
-            Box::pin(async move { sink.identities(Identities { users: vec![], tokens }).await })
-        },
-        |mut sink| {
-            let mut known = token("aaaaaaaaaaaa", "a", 1);
-            known.projects = vec![ProjectKey::new("/root")];
-            let tokens = vec![known];
-            Box::pin(async move { sink.identities(Identities { users: vec![], tokens }).await })
-        },
-        |mut sink| {
-            let mut wrong = rows(2);
-            wrong.swap(0, 1);
-            Box::pin(async move { sink.audit(wrong).await })
-        },
-        |mut sink| {
-            Box::pin(async move {
-                sink.audit(rows(1)).await?;
-                sink.identities(identities()).await
-            })
-        },
+async fn write_out_of_order_is_refused_and_leaves_no_file() {
+    let users = |names: &[&str]| names.iter().map(|name| ArchiveRecord::User(user(name))).collect();
+    let of = |id, created_at| ArchiveRecord::Token(token(id, "a", created_at));
+    let mut outside = token("aaaaaaaaaaaa", "a", 1);
+    outside.projects = vec![ProjectKey::new("/root")];
+    let mut swapped = rows(2);
+    swapped.swap(0, 1);
+    let late_users = rows(1).into_iter().chain(identities().into_records()).collect();
+    let late_document = [marks(), vec![record(DocumentId::section("a"), "", 0)]].concat();
+    let wrong: [Vec<ArchiveRecord>; 8] = [
+        users(&["Bob", "ada"]),
+        users(&["Ada", "ada"]),
+        vec![of("aaaaaaaaaaaa", 2), of("bbbbbbbbbbbb", 1)],
+        vec![of("aaaaaaaaaaaa", 1), of("aaaaaaaaaaaa", 2)],
+        vec![ArchiveRecord::Token(outside)],
+        swapped,
+        late_users,
+        late_document,
     ];
     for (number, wrong) in wrong.into_iter().enumerate() {
         let place = Place::new();
-        let fault = wrong(place.dump().fill().await.unwrap()).await.err();
-        assert!(matches!(fault, Some(StoreError::Internal(_))), "{number}: {fault:?}");
+        let error = fill(&place.dump(), wrong).await.err();
+        assert!(matches!(error, Some(StoreError::Internal(_))), "{number}: {error:?}");
         assert_eq!(place.files().len(), 0);
     }
-    let place = Place::new();
-    let mut sink = place.dump().fill().await.unwrap();
-    sink.mark(marks()).await.unwrap();
-    let late = sink.put(vec![record(DocumentId::section("a"), "", 0)]).await;
-    assert!(matches!(late, Err(StoreError::Internal(_))), "{late:?}");
 }
 
 /// `audit verify` finds it in what was restored as it does in what was saved.
@@ -86,19 +61,18 @@ async fn what_breaks_the_order_is_not_written() {
 async fn a_broken_chain_is_saved_as_it_is() {
     let mut broken = rows(5);
     broken.remove(2);
-    broken[0].text = "{}".into();
+    let ArchiveRecord::AuditRow(first) = &mut broken[0] else { unreachable!() };
+    first.text = "{}".into();
     let place = Place::new();
-    fill_all(&place.dump(), All { rows: broken.clone(), ..all() }).await.unwrap();
-    assert_eq!(read_all(&place.dump()).await.unwrap().rows, broken);
+    fill(&place.dump(), all_with(broken.clone())).await.unwrap();
+    assert!(read(&place.dump()).await.unwrap().ends_with(&broken));
 }
 
 #[tokio::test]
 async fn many_rows_come_in_batches() {
     let place = Place::new();
-    let many = All { rows: rows(20_000), ..all() };
-    fill_all(&place.dump(), many.clone()).await.unwrap();
-    let mut source = place.dump().read().await.unwrap();
-    while !source.next().await.unwrap().is_empty() {}
-    assert!(source.audit().await.unwrap().len() < 10_000);
-    assert_eq!(read_all(&place.dump()).await.unwrap(), many);
+    let many = all_with(rows(20_000));
+    fill(&place.dump(), many.clone()).await.unwrap();
+    assert!(place.dump().read().await.unwrap().next().await.unwrap().len() < 10_000);
+    assert_eq!(read(&place.dump()).await.unwrap(), many);
 }

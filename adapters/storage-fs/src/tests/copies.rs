@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Kind, MAX_BYTES};
-use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -145,13 +145,13 @@ async fn a_name_that_leads_elsewhere_is_not_written() {
         DocumentId::entity("../../evil"),
         DocumentId::section("a/../../b"),
     ] {
-        let record = Record {
+        let record = DocumentRecord {
             project: ProjectKey::default(),
             document: Document::new(id.clone(), Bytes::from_static(b"x")),
             modified: Timestamp(0),
             place: None,
         };
-        let refused = sink.put(vec![record]).await.err();
+        let refused = sink.put(vec![ArchiveRecord::Document(record)]).await.err();
         let refused = refused.unwrap_or_else(|| panic!("{id} was written")).to_string();
         assert!(refused.contains("can't be a file; copy it into a database"), "{refused}");
     }

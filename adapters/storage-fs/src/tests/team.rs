@@ -10,7 +10,7 @@ use reqlore_contract::act;
 use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Verifier};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Role, User, UserName};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     Change, Commit, DocumentRepository, ReadSet, StoreError, StoreResult,
@@ -295,8 +295,8 @@ async fn a_place_that_is_being_filled_gets_no_rows_of_its_own() {
     check_refused(server.record(vec![entry(9)]).await, LOCAL, "incomplete");
     let mut all = rows(6);
     let rest = all.split_off(3);
-    sink.audit(all).await.unwrap();
-    sink.audit(rest).await.unwrap();
+    sink.put(all.into_iter().map(ArchiveRecord::AuditRow).collect()).await.unwrap();
+    sink.put(rest.into_iter().map(ArchiveRecord::AuditRow).collect()).await.unwrap();
     sink.finish().await.unwrap();
     server.record(vec![entry(9)]).await.unwrap();
     assert_eq!(chain(&store).await.len(), 7);
@@ -310,7 +310,8 @@ async fn rows_that_do_not_follow_those_that_are_there_are_not_filled_in() {
     fs::rename(&mark, root.join("mark")).unwrap();
     store.record(vec![entry(9)]).await.unwrap();
     fs::rename(root.join("mark"), &mark).unwrap();
-    check_refused(sink.audit(rows(3)).await, LOCAL, "from another process");
+    let rows = rows(3).into_iter().map(ArchiveRecord::AuditRow).collect();
+    check_refused(sink.put(rows).await, LOCAL, "from another process");
     assert_eq!(chain(&store).await.len(), 1);
 }
 

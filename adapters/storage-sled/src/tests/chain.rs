@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use reqlore_contract::{act, run};
 use reqlore_domain::audit::{AuditRow, ChainHead, Hash};
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::time::Timestamp;
@@ -96,7 +96,7 @@ fn a_row_that_cannot_be_judged_stops_the_pruning_and_is_told_once() {
         let store = open(&folder);
         let mut sink = store.fill().await.unwrap();
         let unknown = AuditRow { number: 1, hash: Hash::FIRST, text: "{}".into() };
-        sink.audit(vec![unknown]).await.unwrap();
+        sink.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
         sink.finish().await.unwrap();
         store.record(vec![entry(1, 1)]).await.unwrap();
         let mut group = Group::new(base(&store));

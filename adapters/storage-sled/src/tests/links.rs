@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use reqlore_contract::archive::read_records;
 use reqlore_contract::{act, run};
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, Kind};
-use reqlore_domain::ports::archive::{Archive, Mark};
+use reqlore_domain::ports::archive::{ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, Change, Commit, DocumentRepository, ReadSet, Snapshot, StoreResult,
 };
@@ -113,8 +114,9 @@ fn items_are_made_in_groups() {
         assert!(syncs * 10 <= 640, "640 items took {syncs} syncs");
         let transactions = transactions() - first;
         assert!(transactions * 10 <= 640, "640 items took {transactions} transactions");
-        let marks = store.read().await.unwrap().marks().await.unwrap();
-        assert_eq!(marks, [Mark { project: ProjectKey::default(), kind: REQ, number: 640 }]);
+        let mark = HighWaterMark { project: ProjectKey::default(), kind: REQ, number: 640 };
+        let records = read_records(&store).await.unwrap();
+        assert!(records.contains(&ArchiveRecord::HighWaterMark(mark)));
         assert_eq!(backlinks(&store, "US-001").await.len(), 640, "none was written over another");
     });
 }

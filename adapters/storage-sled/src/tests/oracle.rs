@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use proptest::collection;
 use proptest::prelude::*;
+use reqlore_contract::archive::read_records;
 use reqlore_contract::{act, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
@@ -138,19 +139,12 @@ async fn seen(store: &impl Store) -> Vec<String> {
             }
         }
     }
-    let mut source = store.read().await.unwrap();
-    loop {
-        let records = source.next().await.unwrap();
-        if records.is_empty() {
-            seen.push(format!("{:?}", source.marks().await.unwrap()));
-            seen.push(format!("{:?}", store.rows(0, usize::MAX).await.unwrap()));
-            for key in 0..5 {
-                seen.push(format!("{:?}", store.find_record(&key.to_string()).await.unwrap()));
-            }
-            return seen;
-        }
-        seen.push(format!("{records:?}"));
+    seen.push(format!("{:?}", read_records(store).await.unwrap()));
+    seen.push(format!("{:?}", store.rows(0, usize::MAX).await.unwrap()));
+    for key in 0..5 {
+        seen.push(format!("{:?}", store.find_record(&key.to_string()).await.unwrap()));
     }
+    seen
 }
 
 proptest! {

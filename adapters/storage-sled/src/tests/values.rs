@@ -3,9 +3,10 @@
 use std::fs;
 
 use bytes::Bytes;
+use reqlore_contract::archive::read_documents;
 use reqlore_contract::{act, run};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, MAX_BYTES};
-use reqlore_domain::ports::archive::{Archive, Record};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{Change, DocumentRepository, Filter, StoreError};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -110,17 +111,17 @@ fn a_put_keeps_the_place_and_takes_the_time() {
     run(async {
         let store = SledStore::open(&config(folder.path())).unwrap();
         let mut sink = store.fill().await.unwrap();
-        let record = Record {
+        let record = DocumentRecord {
             project: ProjectKey::default(),
             document: Document::new(id.clone(), Bytes::from_static(b"one")),
             modified: Timestamp(1),
             place: Some("docs/a.md".into()),
         };
-        sink.put(vec![record]).await.unwrap();
+        sink.put(vec![ArchiveRecord::Document(record)]).await.unwrap();
         sink.finish().await.unwrap();
         let both = vec![Change::Delete { id: id.clone() }, Change::put(id, "two")];
         commit(&store, both).await.unwrap();
-        let records = store.read().await.unwrap().next().await.unwrap();
+        let records = read_documents(&store).await.unwrap();
         assert_eq!((records.len(), records[0].modified), (1, act().at));
         assert_eq!(records[0].place.as_deref(), Some("docs/a.md"));
     });
@@ -152,10 +153,11 @@ fn two_projects_hold_the_same_names() {
     });
 }
 
-fn with_place(project: &ProjectKey, name: &str, text: &str, place: usize) -> Record {
+fn with_place(project: &ProjectKey, name: &str, text: &str, place: usize) -> ArchiveRecord {
     let document = Document::new(DocumentId::entity(name), Bytes::from(text.to_owned()));
     let place = Some("p".repeat(place).into());
-    Record { project: project.clone(), document, modified: Timestamp(1), place }
+    let (project, modified) = (project.clone(), Timestamp(1));
+    ArchiveRecord::Document(DocumentRecord { project, document, modified, place })
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use reqlore_contract::archive::{into_document, read_documents};
 use reqlore_contract::{Storage, act, run};
 use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::archive::Record;
+use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{Change, Changes, Filter, Refresh, Revision, StoreError};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -121,11 +122,11 @@ fn a_put_keeps_the_place_and_sets_the_time() {
         let document = Document::new(id.clone(), "old".into());
         let project = s.project.clone();
         let modified = Timestamp::default();
-        let record = Record { project, document, modified, place: place.clone() };
-        sink.put(vec![record]).await.unwrap();
+        let record = DocumentRecord { project, document, modified, place: place.clone() };
+        sink.put(vec![ArchiveRecord::Document(record)]).await.unwrap();
         sink.finish().await.unwrap();
         s.put(&id, "new").await;
-        let records = s.store.read().await.unwrap().next().await.unwrap();
+        let records = read_documents(&*s.store).await.unwrap();
         assert_eq!((&records[0].place, records[0].modified), (&place, act().at));
     });
 }
@@ -262,6 +263,7 @@ fn a_copy_is_of_one_moment_while_others_write() {
         both("1".to_owned()).await;
         s.put(&DocumentId::section("new"), "x").await;
         let records = earlier.next().await.unwrap();
+        let records: Vec<_> = records.into_iter().filter_map(into_document).collect();
         assert!(records.len() == 2 && records.iter().all(|record| record.document.body == "0"));
         s.delete(&DocumentId::section("new")).await;
         let writing = async {
@@ -273,6 +275,7 @@ fn a_copy_is_of_one_moment_while_others_write() {
             for _ in 0..20 {
                 let mut source = s.store.read().await.unwrap();
                 let records = source.next().await.unwrap();
+                let records: Vec<_> = records.into_iter().filter_map(into_document).collect();
                 assert_eq!((records.len(), source.total()), (2, Some(2)));
                 assert_eq!(records[0].document.body, records[1].document.body);
                 assert!(source.next().await.unwrap().is_empty());

@@ -1,0 +1,111 @@
+//! Checks each record of a dump and its position, both on writing and on reading.
+//!
+//! Audit rows are checked for ascending numbers only: a tampered audit log must still be saved, so
+//! that `audit verify` can report it.
+
+use std::collections::BTreeSet;
+
+use reqlore_domain::backlog::reference::MAX_NUMBER;
+use reqlore_domain::document::{Document, MAX_BYTES, Version};
+use reqlore_domain::identity::TokenId;
+use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, RecordKey};
+use reqlore_domain::project::ProjectKey;
+
+use crate::lines::Counts;
+
+/// The longest path, in bytes (`PATH_MAX` on Linux).
+const MAX_PLACE_BYTES: usize = 4_096;
+/// The most marks, and the most users, tokens and token projects together. Bounds the memory of an
+/// import.
+const MAX_IN_MEMORY: usize = 1_000_000;
+
+/// The state after the records so far.
+#[derive(Default)]
+pub(crate) struct OrderCheck {
+    pub(crate) counts: Counts,
+    last: Option<RecordKey>,
+    marks: usize,
+    identities: usize,
+    tokens: BTreeSet<TokenId>,
+}
+
+impl OrderCheck {
+    pub(crate) fn add(&mut self, record: &ArchiveRecord) -> Result<(), String> {
+        let key = record.key();
+        match record {
+            ArchiveRecord::Document(record) => check_document(record)?,
+            ArchiveRecord::HighWaterMark(mark) => {
+                check_project(&mark.project)?;
+                if mark.number > MAX_NUMBER {
+                    return Err(format!("{key} is {}; the limit is {MAX_NUMBER}", mark.number));
+                }
+                self.marks += 1;
+            }
+            ArchiveRecord::User(_) => self.identities += 1,
+            ArchiveRecord::Token(token) => {
+                token.projects.iter().try_for_each(check_project)?;
+                if !self.tokens.insert(token.id.clone()) {
+                    return Err(format!("{key} occurs twice"));
+                }
+                self.identities += 1 + token.projects.len();
+            }
+            ArchiveRecord::AuditRow(_) => {}
+        }
+        match &self.last {
+            Some(last) if *last == key => return Err(format!("{key} occurs twice")),
+            Some(last) if *last > key => {
+                return Err(format!("{key} is out of order, after {last}"));
+            }
+            _ => {}
+        }
+        if self.marks > MAX_IN_MEMORY {
+            return Err(format!("there are more than {MAX_IN_MEMORY} marks"));
+        }
+        if self.identities > MAX_IN_MEMORY {
+            return Err(format!(
+                "there are more than {MAX_IN_MEMORY} users, tokens and projects of tokens"
+            ));
+        }
+        self.counts.add(record);
+        self.last = Some(key);
+        Ok(())
+    }
+}
+
+fn check_document(record: &DocumentRecord) -> Result<(), String> {
+    let DocumentRecord { project, document: Document { id, body, version }, place, .. } = record;
+    check_project(project)?;
+    id.check()?;
+    place.as_deref().map_or(Ok(()), check_place)?;
+    if body.len() > MAX_BYTES {
+        return Err(format!("{id} has {} bytes; the limit is {MAX_BYTES}", body.len()));
+    }
+    if Version::of(body) != *version {
+        return Err(format!("{id} was changed: its bytes do not match version {version}"));
+    }
+    Ok(())
+}
+
+/// A path must stay below the project's folder.
+fn check_place(place: &str) -> Result<(), String> {
+    if place.len() > MAX_PLACE_BYTES {
+        return Err(format!(
+            "a path has at most {MAX_PLACE_BYTES} bytes, this one has {}",
+            place.len()
+        ));
+    }
+    if place.starts_with('/') || place.split('/').any(|part| part == "..") {
+        return Err(format!("{place:?} is not allowed; a path is relative and without \"..\""));
+    }
+    if place.contains('\0') {
+        return Err(format!("{place:?} is not a path; it has a NUL character"));
+    }
+    Ok(())
+}
+
+fn check_project(project: &ProjectKey) -> Result<(), String> {
+    if project.is_plain() {
+        return Ok(());
+    }
+    Err("a project's key has 1 to 64 letters, digits, '-' and '_'".to_owned())
+}
