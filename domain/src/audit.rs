@@ -1,10 +1,8 @@
-//! Who did what, with which token, when, and with what result: rows that are only ever appended,
-//! each sealed with the hash of the one before it (S5 4.5; reliability P12).
+//! The audit log: append-only rows, each sealed with the hash of the previous row.
 //!
-//! A row's hash is SHA-256 over the hash of the row before it, the row's number (8 bytes, big
-//! endian) and its text. The first row stands behind 32 zero bytes. Whoever changes, removes or
-//! inserts a row breaks the chain behind it; who cuts its end off is found by whoever wrote down
-//! the newest row's hash, which `audit verify` prints.
+//! A row's hash is SHA-256 over the previous row's hash, the row's number (8 bytes, big endian) and
+//! its text. The first row follows 32 zero bytes. A changed, removed or inserted row breaks the
+//! chain. A truncated chain lacks the newest hash, which `audit verify` prints.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,20 +15,20 @@ use crate::identity::{TokenId, redact};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
-/// What succeeded.
+/// The result of a successful action.
 pub const OK: &str = "ok";
-/// The action of a row that says which rows were too old and are gone.
+/// The action of a row that records the removal of expired rows.
 pub const PRUNED: &str = "audit/pruned";
-/// The action of a row that takes an earlier one back: its change never came.
+/// The action of a row that revokes an earlier row whose change was not committed.
 pub const UNCONFIRMED: &str = "audit/unconfirmed";
-/// Longer texts of callers are cut; an audit is no second copy of what they wrote.
-const MOST: usize = 500;
+/// Maximum length of a stored text, in bytes.
+const MAX_TEXT: usize = 500;
 
-/// One act, as the audit keeps it. Secrets are taken out by [`AuditRow::after`].
+/// One audited action. [`AuditRow::after`] removes secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
     pub at: Timestamp,
-    /// The user's name; empty where nobody was recognised.
+    /// The user's name; empty for an unknown user.
     pub user: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<TokenId>,
@@ -38,39 +36,36 @@ pub struct AuditEvent {
     pub project: Option<ProjectKey>,
     /// The tool's name, or a method like `resources/read`.
     pub action: String,
-    /// What it was about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
     /// `ok`, or the kind of the error.
     pub result: String,
-    /// How long it took until the row was made, in microseconds.
+    /// Duration in microseconds.
     pub micros: u64,
     pub correlation_id: String,
-    /// The caller's own words (S1 `operation_description`), or what there is to say besides.
+    /// The caller's `operation_description`, or details.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// One of the things that an act was about.
+/// A document or resource that an action read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// A document of the storage as `kind name`, or what a reader asked for.
+    /// A document as `kind name`, or the requested resource.
     pub name: String,
-    /// The version before a change; none where there was no document.
+    /// The version before a change; `None` for a new document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Version>,
-    /// The version after a change; none where it was removed.
+    /// The version after a change; `None` for a removed document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Version>,
 }
 
 impl Target {
-    /// Something that was only read.
     pub fn read(name: impl Into<String>) -> Self {
         Self { name: name.into(), before: None, after: None }
     }
 
-    /// Was it changed?
     pub fn is_changed(&self) -> bool {
         self.before != self.after
     }
@@ -82,7 +77,7 @@ impl Target {
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
-    /// What the first row stands behind.
+    /// The hash before the first row.
     pub const FIRST: Self = Self([0; 32]);
 }
 
@@ -114,7 +109,7 @@ impl From<Hash> for String {
     }
 }
 
-/// The newest row, as far as the next one needs it.
+/// Number and hash of the newest row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHead {
     pub number: u64,
@@ -122,24 +117,23 @@ pub struct ChainHead {
 }
 
 impl Default for ChainHead {
-    /// Before the first row.
     fn default() -> Self {
         Self { number: 0, hash: Hash::FIRST }
     }
 }
 
-/// A sealed row. Storages keep and copy it as it is.
+/// A sealed row. Storages never change it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
     /// Counted from 1, without gaps.
     pub number: u64,
     pub hash: Hash,
-    /// The [`AuditEvent`] in JSON, word for word what was sealed.
+    /// The sealed [`AuditEvent`] in JSON.
     pub text: Arc<str>,
 }
 
 impl AuditRow {
-    /// Seals an entry behind the newest row.
+    /// Seals an event after the newest row.
     pub fn after(head: ChainHead, entry: AuditEvent) -> Self {
         let text = serde_json::to_string(&entry.clean()).unwrap_or_default();
         let number = head.number + 1;
@@ -150,19 +144,18 @@ impl AuditRow {
         ChainHead { number: self.number, hash: self.hash }
     }
 
-    /// `None` when a later version wrote what this one can't read.
+    /// `None` if a later version wrote an unknown form.
     pub fn entry(&self) -> Option<AuditEvent> {
         serde_json::from_str(&self.text).ok()
     }
 
-    /// Does it stand behind this hash, unchanged?
+    /// True if the row is unchanged and follows this hash.
     pub fn follows(&self, previous: Hash) -> bool {
         seal(previous, self.number, &self.text) == self.hash
     }
 }
 
 impl AuditEvent {
-    /// It has nobody's name on it.
     fn of_nobody(action: &str, reason: String, at: Timestamp) -> Self {
         Self {
             at,
@@ -178,22 +171,22 @@ impl AuditEvent {
         }
     }
 
-    /// Nobody was recognised.
+    /// A refused action of an unknown user.
     pub fn refused(action: &str, result: &str, reason: String, at: Timestamp) -> Self {
         Self { result: result.to_owned(), ..Self::of_nobody(action, reason, at) }
     }
 
-    /// The rows up to this number were too old, and are gone.
+    /// The rows up to this number expired.
     pub fn pruned(up_to: u64, at: Timestamp) -> Self {
         Self::of_nobody(PRUNED, up_to.to_string(), at)
     }
 
-    /// The change of the row of this number never came.
+    /// The change of this row was not committed.
     pub fn unconfirmed(number: u64, at: Timestamp) -> Self {
         Self::of_nobody(UNCONFIRMED, number.to_string(), at)
     }
 
-    /// Without secrets, and bounded.
+    /// Removes secrets and cuts long texts.
     fn clean(mut self) -> Self {
         let texts = [
             &mut self.user,
@@ -207,8 +200,8 @@ impl AuditEvent {
             if let std::borrow::Cow::Owned(clean) = redact(text) {
                 *text = clean;
             }
-            if text.len() > MOST {
-                let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end));
+            if text.len() > MAX_TEXT {
+                let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end));
                 text.truncate(end.unwrap_or_default());
                 text.push('\u{2026}');
             }
@@ -225,20 +218,19 @@ fn seal(previous: Hash, number: u64, text: &str) -> Hash {
     Hash(hash.finalize().into())
 }
 
-/// Walks a chain from its first row that is there, and finds what is wrong with it.
+/// Verifies a chain from its first existing row.
 #[derive(Debug, Default)]
 pub struct Verifier {
-    /// The newest row so far.
     newest: Option<ChainHead>,
-    /// The row before the first one, of which only its seal is left.
+    /// The number before the first existing row.
     cut: Option<u64>,
-    /// Some row said that those up to this number were too old.
+    /// The rows up to this number expired, as a later row records.
     pruned: u64,
     rows: u64,
 }
 
 impl Verifier {
-    /// Takes the next rows in. An error names the first row that is wrong.
+    /// Verifies the next rows. An error names the first wrong row.
     pub fn next(&mut self, rows: &[AuditRow]) -> Result<(), ChainError> {
         for row in rows {
             match self.newest {
@@ -254,7 +246,7 @@ impl Verifier {
                 None if row.number == 1 && !row.follows(Hash::FIRST) => {
                     return Err(ChainError::Changed { number: 1 });
                 }
-                // What stood before it is gone, and with it what it was sealed behind.
+                // The hash before it is gone with its row.
                 None if row.number > 1 => self.cut = Some(row.number - 1),
                 None => {}
             }
@@ -267,7 +259,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// How many rows there were and which was the newest, when all of them were there.
+    /// Number of rows and the newest row of a complete chain.
     pub fn finish(self) -> Result<(u64, ChainHead), ChainError> {
         match self.cut {
             Some(cut) if self.pruned < cut => Err(ChainError::Missing { number: cut }),
@@ -276,12 +268,12 @@ impl Verifier {
     }
 }
 
-/// What is wrong with a chain.
+/// A broken chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainError {
-    /// This row was changed, or the one before it.
+    /// This row or the previous one was changed.
     Changed { number: u64 },
-    /// This row is not there, and no row says that it was too old.
+    /// This row is missing and did not expire.
     Missing { number: u64 },
 }
 

@@ -25,7 +25,7 @@ macro_rules! inline_schema {
     };
 }
 
-/// Declares an argument type for text that `$parse` accepts: `fn(String) -> Result<String, String>`.
+/// Declares an argument type for text that `$parse` accepts: `fn(&str) -> Result<String, String>`.
 macro_rules! string_type {
     ($(#[$doc:meta])* $name:ident, $parse:expr, $schema:tt) => {
         $(#[$doc])*
@@ -47,7 +47,7 @@ macro_rules! string_type {
             type Error = String;
 
             fn try_from(text: String) -> Result<Self, String> {
-                $parse(text).map(Self)
+                $parse(&text).map(Self)
             }
         }
 

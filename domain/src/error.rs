@@ -1,37 +1,32 @@
-//! The one error that callers see: what is wrong, and what to do next.
+//! The error of a call: the problem and the way out.
 //!
-//! `message` is for the caller, names the field and the way out, and never holds an absolute path
-//! or a secret. `source` is for the log alone.
+//! `message` is for the caller and never contains an absolute path or a secret. `source` is only
+//! logged.
 
 use std::backtrace::Backtrace;
 use std::fmt;
 
-/// What went wrong, in the few kinds that a caller can react to differently.
-///
-/// How each kind looks on the wire is one table in the protocol adapter (rulings 6).
+/// The kinds of errors that callers can distinguish. The protocol adapter maps them to codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// An argument is missing, unknown, of the wrong type or outside its bounds (S1 P.2).
+    /// An argument is missing, unknown, of the wrong type or outside its bounds.
     InvalidArgument,
-    /// No tool of that name.
     UnknownTool,
-    /// What was named is not there.
     NotFound,
     /// The document is not at the version the caller expected; nothing was changed.
     Conflict,
     /// The change would break a rule of the product; nothing was changed.
     Refused,
-    /// The caller may not do this.
     Forbidden,
-    /// Somebody else holds what is needed; nothing was changed, and trying again may work.
+    /// A resource is in use; nothing was changed, and a retry may work.
     Busy,
-    /// The storage can't be read or written just now (permissions, space, read-only).
+    /// The storage can't be read or written (permissions, space, read-only).
     Unavailable,
-    /// The caller took the call back; what was done until then stays.
+    /// The caller cancelled the call; committed changes stay.
     Cancelled,
-    /// Stored content is there and can't be used as it is (not text, too large).
+    /// Stored content is invalid (not text, too large).
     Unreadable,
-    /// A fault of ours. The caller gets a correlation id, the log gets the rest.
+    /// A bug. The caller gets a correlation id, the log the details.
     Internal,
 }
 
@@ -54,32 +49,31 @@ impl ErrorKind {
     }
 }
 
-/// A failed call, in the caller's words.
+/// The error of a call.
 #[derive(Debug)]
 pub struct Error {
     pub kind: ErrorKind,
-    /// A sentence for the caller: what is wrong and the way out.
+    /// The problem and the way out, as a sentence.
     pub message: String,
-    /// The argument that is to blame, where it is one.
+    /// The invalid argument.
     pub field: Option<String>,
-    /// What the message is about: a section, an index, a reference.
+    /// The section, index or reference of the message.
     pub reference: Option<String>,
-    /// What to do next, where the message's wording is fixed by a specification.
+    /// The way out, if a specification fixes the message.
     pub hint: Option<String>,
-    /// For the log alone.
+    /// Only logged.
     cause: Option<Box<Cause>>,
 }
 
-/// Behind one pointer: most errors have none, and all of them are handed around.
+/// Boxed, as most errors have none and all are moved.
 #[derive(Debug, Default)]
 struct Cause {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    /// Where a fault of ours was found.
     backtrace: Option<Backtrace>,
 }
 
 impl Error {
-    /// An [`ErrorKind::Internal`] remembers from where it was called (S5 5.7).
+    /// An [`ErrorKind::Internal`] captures a backtrace.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let is_ours = kind == ErrorKind::Internal;
         Self {
@@ -116,7 +110,7 @@ impl Error {
         self
     }
 
-    /// From where a fault of ours was reported. For the log alone.
+    /// The backtrace of an internal error, only logged.
     pub fn backtrace(&self) -> Option<&Backtrace> {
         self.cause.as_ref()?.backtrace.as_ref()
     }
@@ -124,7 +118,7 @@ impl Error {
 
 impl Cause {
     fn found_here() -> Self {
-        // Addresses alone: names are looked up by whoever prints it.
+        // Captures addresses only; printing resolves the names.
         Self { source: None, backtrace: Some(Backtrace::force_capture()) }
     }
 }

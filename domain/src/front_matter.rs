@@ -97,7 +97,9 @@ fn plain_entry(line: &str) -> Option<Entry> {
 fn move_to(node: &mut Node, line: usize) {
     node.at.line = line;
     if let yaml::Value::List(items) = &mut node.value {
-        items.iter_mut().for_each(|item| move_to(item, line));
+        for item in items {
+            move_to(item, line);
+        }
     }
 }
 

@@ -1,14 +1,13 @@
-//! Which project a call is about.
+//! Keys of projects.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A project's key: canonical, and opaque to everyone but the adapter that gave it.
+/// A project's canonical key, opaque except to the adapter that made it.
 ///
-/// The project that a server was started for is always `default`, so that answers and stores do
-/// not depend on where a project lies on a disk (rulings 1).
+/// The server's own project is `default`, so responses and storages are independent of its path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProjectKey(Arc<str>);
 
@@ -23,7 +22,7 @@ impl ProjectKey {
         &self.0
     }
 
-    /// Is it one that people can give? Only files know others, which are folders.
+    /// True for keys of the configuration. Only files have others, which are folders.
     pub fn is_plain(&self) -> bool {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         (1..=64).contains(&self.0.len()) && self.0.bytes().all(plain)

@@ -1,11 +1,10 @@
-//! Points in time, as storages keep them.
+//! Timestamps.
 
 use serde::{Deserialize, Serialize};
 use time::format_description::well_known::Rfc3339;
 use time::{Date, OffsetDateTime};
 
-/// A point in time: nanoseconds since 1970-01-01T00:00:00Z, negative before. It reaches from 1677
-/// to 2262, as the times of files do.
+/// Nanoseconds since 1970-01-01T00:00:00Z, from 1677 to 2262 like the times of files.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -14,7 +13,7 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     const SECOND: i64 = 1_000_000_000;
 
-    /// From what files and clocks say; what lies beyond the range is its nearest end.
+    /// Saturates at the ends of the range.
     pub fn new(seconds: i64, nanoseconds: u32) -> Self {
         Self(seconds.saturating_mul(Self::SECOND).saturating_add(nanoseconds.into()))
     }
@@ -24,13 +23,13 @@ impl Timestamp {
         self.0.div_euclid(Self::SECOND)
     }
 
-    /// As people and programs read it: RFC 3339 in UTC, whole seconds (rulings 3).
+    /// RFC 3339 in UTC with whole seconds.
     pub fn rfc3339(self) -> String {
         let time = OffsetDateTime::from_unix_timestamp(self.seconds()).ok();
         time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
     }
 
-    /// Reads a time of RFC 3339 at any offset, or a day, which begins at midnight in UTC.
+    /// Parses RFC 3339 with any offset, or a day, which begins at midnight in UTC.
     pub fn parse(text: &str) -> Option<Self> {
         let time = if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
             time
@@ -41,13 +40,13 @@ impl Timestamp {
         i64::try_from(time.unix_timestamp_nanos()).ok().map(Self)
     }
 
-    /// The same without what is below a second.
+    /// Rounded down to a whole second.
     #[must_use]
     pub fn whole(self) -> Self {
         Self::new(self.seconds(), 0)
     }
 
-    /// What [`Timestamp::seconds`] leaves over, below a second.
+    /// The fraction of a second after [`Timestamp::seconds`].
     pub fn nanoseconds(self) -> u32 {
         u32::try_from(self.0.rem_euclid(Self::SECOND)).unwrap_or_default()
     }

@@ -18,8 +18,7 @@ use crate::yaml::{self, Entry, Node};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Linked {
     pub reference: Reference,
-    /// Which of several documents of this reference is meant: what follows the number in its name,
-    /// as `3f9a1c` in `REQ-001-3f9a1c`. `None` for `REQ-500`.
+    /// The suffix of the document's name, `3f9a1c` in `REQ-001-3f9a1c`. `None` for `REQ-500`.
     pub mark: Option<String>,
 }
 
@@ -34,7 +33,7 @@ const LAST_KEYS: [&str; 7] = [
     "deleted_username",
 ];
 
-/// What a new item says.
+/// A new item.
 #[derive(Debug, Clone)]
 pub struct New<'a> {
     pub kind: ItemKind,
@@ -88,7 +87,7 @@ impl New<'_> {
     }
 }
 
-/// What shall be different; `None` leaves it.
+/// New values; `None` keeps the old one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
     pub title: Option<String>,
@@ -97,17 +96,17 @@ pub struct Edit {
     pub priority: Option<Priority>,
     pub requirement_type: Option<RequirementType>,
     pub parent: Option<Linked>,
-    /// `Some(None)` takes it from whoever has it.
+    /// `Some(None)` removes the assignee.
     pub assignee: Option<Option<String>>,
     pub tags: Option<Vec<String>>,
-    /// All that begin here.
+    /// All outgoing relationships.
     pub relationships: Option<Vec<Relationship>>,
-    /// Which documents the targets of new relationships are.
+    /// The documents of new relationships' targets.
     pub linked: Vec<Linked>,
 }
 
-/// The text of an item with an edit; `None` where nothing would be different. It gets the time of
-/// the edit, and that of its making where it does not say so itself; nothing else that it lacked.
+/// The text of an edited item; `None` if nothing changes. Sets `updated_at`, and a missing
+/// `created_at`.
 pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Option<String>, String> {
     let file = File::read(text);
     let mut sets = file.fields(item, edit);
@@ -122,7 +121,7 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
         return Ok(None);
     }
     if !touches_links {
-        // A person may have changed a link by hand; its mark goes with the next write.
+        // A link may have been edited by hand, so its suffix may be obsolete.
         links(item, &file, edit, None, &mut sets);
     }
     if file.node("created_at").and_then(Node::text).is_none() {
@@ -136,8 +135,8 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
     }))
 }
 
-/// The tombstone of an item: its text, and when and by whom it was deleted. A text whose front
-/// matter can't be edited stands whole behind one of the tombstone's own.
+/// The tombstone of an item: its text with time and user of the deletion. Front matter that can't be
+/// edited stays in the body below a new one.
 pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
     let mut sets = KeyEdits::default();
     sets.add("deleted_at", Value::Time(at));
@@ -154,9 +153,8 @@ pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
     format!("{}\n{text}", front_matter::new(&own.0))
 }
 
-/// The text of an item whose links to a document follow that to another reference, or to another
-/// mark. `None` where none of them means it: of two documents of one reference only the marked one
-/// is meant.
+/// The text of an item whose links follow a document to another reference or suffix. `None` if no
+/// link leads to it.
 pub fn relink(
     item: &Item,
     text: &str,
@@ -177,7 +175,7 @@ pub fn relink(
         new.linked = vec![to.clone()];
     }
     let mut sets = KeyEdits::default();
-    // With another mark only, the key stays as it is.
+    // If only the suffix changes, the key stays.
     if let Some(parent) = new.parent.as_ref().filter(|to| to.reference != from.reference) {
         sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
     }
@@ -189,8 +187,7 @@ pub fn relink(
     front_matter::edit(text, &sets.0, &LAST_KEYS).map(Some)
 }
 
-/// The keys that relationships and marks are kept under. `renumbered` is a target and what it is
-/// called now.
+/// Edits the keys of relationships and suffixes. `renumbered` is a target's old and new reference.
 fn links(
     item: &Item,
     file: &File,
@@ -258,7 +255,6 @@ impl KeyEdits {
         self.0.push(KeyEdit { key, value: Some(value) });
     }
 
-    /// Nothing where there is no text.
     fn text(&mut self, key: &'static str, text: Option<&str>) {
         self.0.extend(text.map(|text| KeyEdit { key, value: Some(Value::from(text)) }));
     }

@@ -197,9 +197,9 @@ pub struct Tags(Vec<String>);
 
 inline_schema!([] Tags, { "type": "array", "maxItems": MAX_TAGS, "items": { "type": "string" } });
 
-fn parse_line(text: String, max: usize) -> Result<String, String> {
-    check_text(&text, max)?;
-    check_one_line(&text)?;
+fn parse_line(text: &str, max: usize) -> Result<String, String> {
+    check_text(text, max)?;
+    check_one_line(text)?;
     Ok(text.trim().to_owned())
 }
 
@@ -210,16 +210,16 @@ fn check_one_line(text: &str) -> Result<(), String> {
     }
 }
 
-fn parse_assignee(text: String) -> Result<String, String> {
+fn parse_assignee(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     if length > MAX_NAME {
         return Err(format!("a user's name has at most {MAX_NAME} characters, this has {length}"));
     }
-    check_one_line(&text)?;
+    check_one_line(text)?;
     Ok(text.trim().to_owned())
 }
 
-fn parse_description(text: String) -> Result<String, String> {
+fn parse_description(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     if length > MAX_DESCRIPTION {
         return Err(format!(
@@ -229,7 +229,7 @@ fn parse_description(text: String) -> Result<String, String> {
     if text.contains('\0') {
         return Err("a NUL character is not allowed; remove it".to_owned());
     }
-    Ok(text)
+    Ok(text.to_owned())
 }
 
 impl Assignee {

@@ -1,8 +1,7 @@
-//! References: how people and models call items, `REQ-048`.
+//! References of items, such as `REQ-048`.
 //!
-//! The trap: a reference is not a document's name. A file `REQ-048-3f9a1c.md` has the reference
-//! `REQ-048` and the name `REQ-048-3f9a1c`, and after a merge of two branches two files may have
-//! one reference.
+//! A reference is not a document's name: `REQ-048-3f9a1c.md` has the reference `REQ-048`, and after a
+//! merge of two branches two files may have the same reference.
 
 use std::fmt;
 
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::ItemKind;
 use crate::document::{DocumentId, Kind};
 
-/// The highest number; a greater one names nothing (rulings 3).
+/// The highest valid number.
 pub const MAX_NUMBER: u32 = 1_000_000_000;
 
 /// The reference of an item.
@@ -21,19 +20,17 @@ pub struct Reference {
     pub number: u32,
 }
 
-/// What a text is that shall be a reference.
+/// The result of parsing a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     Reference(Reference),
-    /// It has the form, and a number that no item has.
+    /// A number above [`MAX_NUMBER`].
     TooLarge,
-    /// It has not the form (S2 1.5).
     Malformed,
 }
 
 impl Reference {
-    /// Reads `REQ-48` or `REQ-048`, in any of the four kinds. The prefix is in capitals, digits
-    /// are those of ASCII, and nothing stands around them (S2 2.2).
+    /// Parses `REQ-48` or `REQ-048` of any kind: capitals and ASCII digits only.
     pub fn parse(text: &str) -> Option<Self> {
         ItemKind::ALL.into_iter().find_map(|kind| match Self::read(kind, text) {
             Reading::Reference(reference) => Some(reference),
@@ -41,7 +38,7 @@ impl Reference {
         })
     }
 
-    /// Reads a reference of this kind.
+    /// Parses a reference of this kind.
     pub fn read(kind: ItemKind, text: &str) -> Reading {
         let digits = text.strip_prefix(kind.prefix()).and_then(|rest| rest.strip_prefix('-'));
         match digits {
@@ -53,14 +50,14 @@ impl Reference {
         }
     }
 
-    /// The reference that a file's name gives, whatever follows it behind a `-`.
+    /// The reference at the start of a file's name, before another `-`.
     pub fn of_name(name: &str) -> Option<Self> {
         let (prefix, rest) = name.split_once('-')?;
         let digits = rest.split_once('-').map_or(rest, |(digits, _)| digits);
         Self::parse(&name[..prefix.len() + 1 + digits.len()])
     }
 
-    /// The reference that a document of the backlog has by its name.
+    /// The reference of a backlog document.
     pub fn of(id: &DocumentId) -> Option<Self> {
         let found = Self::of_name(&id.name);
         match id.kind {
@@ -70,13 +67,13 @@ impl Reference {
         }
     }
 
-    /// The name of its document, which ends with this mark.
+    /// The document with this suffix.
     pub fn document(self, mark: &str) -> DocumentId {
         DocumentId { kind: Kind::Item(self.kind), name: format!("{self}-{mark}") }
     }
 }
 
-/// What follows the number in a document's name: it tells apart two items of one reference.
+/// The suffix of a document's name, which distinguishes items of the same reference.
 pub fn mark_of(name: &str) -> Option<&str> {
     name.splitn(3, '-').nth(2).filter(|mark| !mark.is_empty())
 }

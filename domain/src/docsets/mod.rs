@@ -101,7 +101,7 @@ const MAX_NAME: usize = 64;
 string_type!(
     /// A name or alias. It becomes a part of a path, so no character leads elsewhere.
     DocsetName,
-    |text: String| check_name(&text).map(|()| text),
+    |text| check_name(text).map(|()| text.to_owned()),
     {
         "type": "string",
         "minLength": 1,

@@ -1,18 +1,14 @@
-//! No secret in any log, audit row or message (S5 5.3).
-//!
-//! One pass over the text, whatever it holds: what clients send gets here too.
+//! Removes secrets from logs, audit rows and messages, in one pass over untrusted text.
 
 use std::borrow::Cow;
 
 use super::token::PREFIX;
 
-/// What stands where a secret stood.
 const HIDDEN: &str = "****";
 const BEARER: &[u8] = b"bearer";
 const SCHEME_END: &[u8] = b"://";
 
-/// The text without tokens of ours, without what follows `Bearer`, and without what stands before
-/// the host of a URL, whoever wrote it.
+/// Hides our tokens, credentials after `Bearer`, and user information in URLs.
 pub fn redact(text: &str) -> Cow<'_, str> {
     let mut clean = String::new();
     let mut kept = 0;
@@ -35,7 +31,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// The place of the secret that is announced here, if one is: never empty, and never before here.
+/// The range of the secret that is announced at `at`. Never empty and never before `at`.
 fn secret(text: &[u8], at: usize, run: &mut Run) -> Option<(usize, usize)> {
     match text[at] {
         b'r' if text[at..].starts_with(PREFIX.as_bytes()) => token(text, at + PREFIX.len()),
@@ -47,7 +43,7 @@ fn secret(text: &[u8], at: usize, run: &mut Run) -> Option<(usize, usize)> {
     }
 }
 
-/// A token's id is no secret and stays.
+/// A token's id is public and stays.
 fn token(text: &[u8], from: usize) -> Option<(usize, usize)> {
     let end = from + count(&text[from..], is_word);
     let id = from + 13;
@@ -59,12 +55,12 @@ fn bearer(text: &[u8], from: usize) -> Option<(usize, usize)> {
     let spaces = count(&text[from..], |byte| byte == b' ' || byte == b'\t');
     let start = from + spaces;
     let end = start + count(&text[start..], is_credential);
-    // A short word is no credential but prose.
+    // A short word is prose.
     (spaces > 0 && end - start >= 16).then_some((start, end))
 }
 
-/// RFC 3986, 3.2. People forget to escape passwords, so the last `@` counts; and a "port" that is
-/// no number is the beginning of a password with a slash.
+/// RFC 3986, 3.2. Passwords may be unescaped, so the last `@` ends them, and a "port" that is not a
+/// number begins a password with a slash.
 fn userinfo(text: &[u8], from: usize, run: &Run) -> Option<(usize, usize)> {
     let authority = &text[from..run.end];
     let authority = &authority[..count(authority, |byte| !b"/?#".contains(&byte))];
@@ -77,11 +73,10 @@ fn userinfo(text: &[u8], from: usize, run: &Run) -> Option<(usize, usize)> {
     run.at_sign.filter(|sign| !is_number && *sign > from).map(|end| (from, end))
 }
 
-/// The text around a place up to the next space or quote, looked at once.
+/// The text up to the next space or quote, scanned once.
 #[derive(Default)]
 struct Run {
     end: usize,
-    /// The last one before the end.
     at_sign: Option<usize>,
 }
 

@@ -1,10 +1,9 @@
-//! Personal access tokens: what is shown, what is kept, and when one counts (S5 4; reliability 4).
+//! Personal access tokens: their form, the stored form, and validity.
 //!
 //! `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and names the token in
-//! lists and in the audit. The secret has 190 bits of chance, so one round of SHA-256 keeps it: a
-//! slow hash protects secrets that can be guessed, and would only give strangers work to ask for.
-//! The last six characters are a checksum of what stands before them, so what was mistyped is
-//! refused without a look-up, and scanners for leaked secrets find no false ones.
+//! lists and in the audit. The secret has 190 random bits, so one round of SHA-256 is enough: a slow
+//! hash would only cost CPU time at every request. The checksum rejects mistyped tokens without a
+//! lookup and helps secret scanners to avoid false positives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,16 +16,13 @@ use super::{Access, User, UserName};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
-/// What every token begins with.
 pub const PREFIX: &str = "reqlore_pat_";
-/// How many letters an id has.
 pub const ID_LETTERS: usize = 12;
-/// How many letters a secret has.
 pub const SECRET_LETTERS: usize = 32;
 const CHECK_LETTERS: usize = 6;
-/// The letters of base62, worth their place.
+/// The letters of base62 in order of their values.
 pub const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// A clock that was set back this far makes a token "not yet valid" and no further.
+/// Tolerated clock skew for new tokens, in seconds.
 const SLACK: i64 = 5 * 60;
 
 /// The public part of a token: twelve letters of base62.
@@ -58,8 +54,8 @@ impl TryFrom<String> for TokenId {
     }
 }
 
-/// A token as its owner has it. Only the digest of its secret is ever kept; nothing here prints it
-/// but [`PresentedToken::reveal`].
+/// A token as its owner has it. Only the digest of its secret is stored, and only
+/// [`PresentedToken::reveal`] prints it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedToken {
     pub id: TokenId,
@@ -67,13 +63,13 @@ pub struct PresentedToken {
 }
 
 impl PresentedToken {
-    /// A new token of letters of base62 that nobody can guess; `None` if they are none.
+    /// A token of random base62 letters; `None` for an invalid form.
     pub fn new(id: &str, secret: &str) -> Option<Self> {
         let fits = secret.len() == SECRET_LETTERS && is_base62(secret);
         TokenId::parse(id).filter(|_| fits).map(|id| Self { id, secret: secret.to_owned() })
     }
 
-    /// Reads a token; `None` for everything that can't be one.
+    /// Parses a token and verifies its checksum.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, rest) = text.strip_prefix(PREFIX)?.split_once('_')?;
         let (secret, check) = rest.split_once('_')?;
@@ -81,12 +77,12 @@ impl PresentedToken {
         (presented.check() == check).then_some(presented)
     }
 
-    /// The whole token, for its owner alone, once.
+    /// The whole token, shown once to its owner.
     pub fn reveal(&self) -> String {
         format!("{}{}", self.body(), self.check())
     }
 
-    /// What is kept of it.
+    /// The stored form.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         hash.update(self.id.as_str());
@@ -120,16 +116,16 @@ fn is_base62(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// SHA-256 of a token's id and secret. Of no use to whoever steals it.
+/// SHA-256 of a token's id and secret.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// No secret has it; compared with where there is no token, so that this takes as long.
+    /// The digest of no secret, compared for unknown tokens, so that this takes as long.
     const NONE: Self = Self([0; 32]);
 
-    /// In a time that does not depend on where they differ.
+    /// Compares in constant time.
     fn equals(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -157,57 +153,53 @@ impl From<Digest> for String {
     }
 }
 
-/// A token as storages keep it.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     pub id: TokenId,
-    /// Whose it is.
     pub user: UserName,
     pub digest: Digest,
-    /// What it allows at most, whatever the role.
+    /// The maximum access level, whatever the role.
     pub scope: Access,
-    /// The projects that it is good for, the default one first; none means all.
+    /// The valid projects, the default one first; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<ProjectKey>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
-    /// The token that took its place; whoever shows this one after its end has an old copy, or
-    /// stole it.
+    /// The token that replaced this one, whose use after its end may mean theft.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub successor: Option<TokenId>,
-    /// To the minute or so.
+    /// Accurate to about a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Timestamp>,
 }
 
-/// A token with the user that it stands for.
+/// A token and its user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenOwner {
     pub token: Token,
     pub user: User,
 }
 
-/// Why a token does not count. Callers are told only whether it is expired, and that only if it is
-/// the right one.
+/// The reason why a token is invalid. Callers learn only that a correct token has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
-    /// No token at all.
     Missing,
-    /// No token of ours, more than one, or mistyped.
+    /// Not one of our tokens, several, or mistyped.
     Malformed,
-    /// None of this installation.
+    /// Not a token of this installation.
     Unknown,
     /// A known id with another secret.
     Wrong,
     Revoked,
     Expired,
-    /// A successor took its place some time ago.
+    /// Replaced by a successor some time ago.
     Retired,
-    /// It was made in the future: a clock is wrong.
+    /// Created in the future: a clock is wrong.
     NotYetValid,
-    /// Its user is disabled.
+    /// The user is disabled.
     Disabled,
 }
 
@@ -228,8 +220,7 @@ impl TokenError {
     }
 }
 
-/// Does this token count now? `digest` is [`PresentedToken::digest`], which the caller may have kept. It
-/// takes as long for a token that is not there.
+/// Validates a token. `digest` is [`PresentedToken::digest`]. Takes as long for an unknown token.
 pub fn judge(
     holder: Option<&TokenOwner>,
     digest: &Digest,

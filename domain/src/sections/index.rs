@@ -24,15 +24,15 @@ string_type!(
     }
 );
 
-fn parse_index(text: String) -> Result<String, String> {
-    check_text(&text, MAX_INDEX)?;
-    if !is_well_formed(&text) {
+fn parse_index(text: &str) -> Result<String, String> {
+    check_text(text, MAX_INDEX)?;
+    if !is_well_formed(text) {
         return Err(format!(
             "{text:?} is not an index; use letters, digits, '_' and '-' in segments separated by \
              single dots, such as \"3\", \"2.1\" or \"R.1\""
         ));
     }
-    Ok(text)
+    Ok(text.to_owned())
 }
 
 pub(crate) fn is_well_formed(text: &str) -> bool {
@@ -116,8 +116,8 @@ string_type!(
     }
 );
 
-fn parse_key(text: String) -> Result<String, String> {
-    check_text(&text, MAX_KEY)?;
+fn parse_key(text: &str) -> Result<String, String> {
+    check_text(text, MAX_KEY)?;
     let first_is_odd = text.starts_with(|c: char| c == '.' || c.is_whitespace());
     if first_is_odd || text.contains(|c: char| c == '/' || c == '\\' || c.is_control()) {
         return Err(format!(
@@ -130,7 +130,7 @@ fn parse_key(text: String) -> Result<String, String> {
             "{text:?} is reserved for AGENTS.md, the instructions; choose another key"
         ));
     }
-    Ok(text)
+    Ok(text.to_owned())
 }
 
 impl SectionKey {
