@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_application::identity::administration::Administration;
+use reqlore_application::identity::users::Administration;
 use reqlore_application::{Ports, Settings};
 use reqlore_domain::identity::{Access, Caller, CallerName};
 use reqlore_domain::ports::Store;

@@ -9,9 +9,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 
 use crate::backlog::check::Names;
 use crate::backlog::find::Backlog;
-use crate::backlog::mended::Mended;
-use crate::backlog::relink::relink;
-use crate::backlog::renumber::{renumber, younger};
+use crate::backlog::repair::{Mended, relink, renumber, younger};
 use crate::finding::Finding;
 use crate::{Ports, backlog, docsets, knowledge, sections};
 

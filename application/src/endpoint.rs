@@ -15,7 +15,6 @@ use reqlore_domain::ports::service::{
 use tracing::Instrument;
 
 use crate::audit::{self, Noted};
-use crate::backlog::find::Backlog;
 use crate::backlog::{prompts, resources};
 use crate::{Application, Context, gate, once};
 
@@ -196,6 +195,6 @@ impl ApplicationService for Application {
     }
 
     async fn resources_changed(&self, caller: &Caller) -> Result<u64> {
-        self.context.changed.count(Backlog::of(&self.context.ports, caller)).await
+        self.context.indexes.resource_revision(&self.context.ports, &caller.project).await
     }
 }

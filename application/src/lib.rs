@@ -4,7 +4,6 @@
 //! finds the tool, checks that the caller may use it, and calls it; it implements the driving port
 //! and knows no protocol and no storage.
 
-mod arguments;
 mod audit;
 pub mod backlog;
 pub mod check;
@@ -17,14 +16,11 @@ pub mod identity;
 mod knowledge;
 mod once;
 mod paging;
-mod read_model;
+mod project_index;
 pub mod sections;
 #[cfg(test)]
-mod team;
-#[cfg(test)]
-mod testing;
+mod test_support;
 mod tool;
-mod toolset;
 pub mod transfer;
 mod upkeep;
 
@@ -44,10 +40,9 @@ use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::ports::write_context::AuditScope;
 
 use audit::Recorder;
-use backlog::changed::Changed;
 use identity::authenticate::TokenAuthenticator;
 use once::Turns;
-use read_model::Models;
+use project_index::ProjectIndexes;
 use tool::Tool;
 pub use upkeep::Upkeep;
 
@@ -91,9 +86,8 @@ impl Default for Settings {
 /// What a call works with: the ports, and what was made of documents and is still true.
 pub(crate) struct SharedContext {
     pub(crate) ports: Ports,
-    pub(crate) models: Models,
+    pub(crate) indexes: ProjectIndexes,
     pub(crate) configurations: docsets::Configurations,
-    pub(crate) changed: Changed,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) turns: Turns,
 }
@@ -132,13 +126,18 @@ impl std::fmt::Debug for Application {
 
 impl Application {
     pub fn new(ports: Ports) -> Self {
-        let tools = toolset::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
+        let tools = tool::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
-        let (models, configurations, changed, turns) = Default::default();
         let recorder = Recorder::new(ports.audit.clone(), Arc::clone(&ports.clock));
         let recorder = Arc::new(recorder);
-        let shared = SharedContext { ports, models, configurations, changed, recorder, turns };
+        let shared = SharedContext {
+            ports,
+            indexes: ProjectIndexes::default(),
+            configurations: docsets::Configurations::default(),
+            recorder,
+            turns: Turns::default(),
+        };
         let context = Context { shared: Arc::new(shared), audit: None, once: None };
         Self { context, tools }
     }

@@ -5,8 +5,7 @@
 
 use std::io::Write;
 
-use reqlore_application::identity::lifetime::Lifetime;
-use reqlore_application::identity::tokens::{self, Issued, Listed, Revoked, Wanted};
+use reqlore_application::identity::tokens::{self, Issued, Lifetime, Listed, Revoked, Wanted};
 use reqlore_domain::identity::{Access, Role, Token, TokenId, User, UserName};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;

@@ -1,19 +1,18 @@
 //! `create_epic` (S5 7.5): makes an epic.
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::backlog::{ItemKind, Priority};
-use reqlore_domain::bounded::BoundedInt;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::choice::{One, WorkStatuses};
-use super::make::Make;
+use super::Written;
+use super::arguments::{ItemFields, PriorityArgument, WorkStatusArgument};
+use super::create_item::create_item;
 use crate::Context;
-use crate::arguments::{decode, present};
-use crate::tool::Tool;
+use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct CreateEpic;
 
@@ -22,27 +21,19 @@ pub(crate) struct CreateEpic;
 struct Arguments {
     title: Title,
     /// 1 Critical, 2 High, 3 Medium, 4 Low.
-    priority: BoundedInt<1, 4>,
+    priority: PriorityArgument,
     /// Markdown.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Description")]
     description: Option<Description>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "One<WorkStatuses>")]
-    status: Option<One<WorkStatuses>>,
+    status: Option<WorkStatusArgument>,
     /// A user's name.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Assignee")]
     assignee: Option<Assignee>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Tags")]
     tags: Option<Tags>,
 }
 
 #[async_trait]
 impl Tool for CreateEpic {
     fn spec(&self) -> ToolSpec {
-        super::writing::<Arguments>(
+        write_tool::<Arguments, Written>(
             "create_epic",
             "Create an epic",
             "Creates an epic: a large piece of work that user stories belong to. Answers with \
@@ -51,18 +42,17 @@ impl Tool for CreateEpic {
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let make = Make {
-            kind: ItemKind::Epic,
-            title: Some(given.title.as_str().to_owned()),
-            description: super::description(given.description),
+        let given: Arguments = decode(&mut call, spec)?;
+        let parent = None;
+        let fields = ItemFields {
+            title: Some(given.title),
+            description: given.description,
             status: given.status.map(|status| status.0),
-            priority: Priority::new(given.priority.get()),
-            requirement_type: None,
-            parent: None,
-            assignee: super::assignee(given.assignee),
-            tags: super::tags(given.tags).unwrap_or_default(),
+            priority: Some(given.priority),
+            assignee: given.assignee,
+            tags: given.tags,
+            ..ItemFields::default()
         };
-        make.run(context, &call, spec).await
+        create_item(context, &call, spec, ItemKind::Epic, parent, fields.into()).await
     }
 }

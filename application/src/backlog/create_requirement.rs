@@ -1,52 +1,44 @@
 //! `create_requirement` (S5 7.6): makes a requirement of a user story.
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::backlog::{ItemKind, Priority};
-use reqlore_domain::bounded::BoundedInt;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::choice::{One, RequirementStatuses, RequirementTypes};
-use super::given::{Given, UserStory};
-use super::make::Make;
+use super::Written;
+use super::arguments::{
+    ItemFields, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
+};
+use super::create_item::create_item;
 use crate::Context;
-use crate::arguments::{decode, present};
-use crate::tool::Tool;
+use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct CreateRequirement;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    user_story: Given<UserStory>,
+    user_story: UserStoryRef,
     title: Title,
     /// 1 Critical, 2 High, 3 Medium, 4 Low.
-    priority: BoundedInt<1, 4>,
+    priority: PriorityArgument,
     #[serde(rename = "type")]
-    requirement_type: One<RequirementTypes>,
+    requirement_type: RequirementTypeArgument,
     /// Markdown.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Description")]
     description: Option<Description>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "One<RequirementStatuses>")]
-    status: Option<One<RequirementStatuses>>,
+    status: Option<RequirementStatusArgument>,
     /// A user's name.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Assignee")]
     assignee: Option<Assignee>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Tags")]
     tags: Option<Tags>,
 }
 
 #[async_trait]
 impl Tool for CreateRequirement {
     fn spec(&self) -> ToolSpec {
-        super::writing::<Arguments>(
+        write_tool::<Arguments, Written>(
             "create_requirement",
             "Create a requirement",
             "Creates a requirement of a user story: one thing that the product shall do or be. \
@@ -55,18 +47,17 @@ impl Tool for CreateRequirement {
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let make = Make {
-            kind: ItemKind::Requirement,
-            title: Some(given.title.as_str().to_owned()),
-            description: super::description(given.description),
+        let given: Arguments = decode(&mut call, spec)?;
+        let parent = Some(given.user_story.reference("user_story")?);
+        let fields = ItemFields {
+            title: Some(given.title),
+            description: given.description,
             status: given.status.map(|status| status.0),
-            priority: Priority::new(given.priority.get()),
+            priority: Some(given.priority),
             requirement_type: Some(given.requirement_type.0),
-            parent: Some(given.user_story.reference("user_story")?),
-            assignee: super::assignee(given.assignee),
-            tags: super::tags(given.tags).unwrap_or_default(),
+            assignee: given.assignee,
+            tags: given.tags,
         };
-        make.run(context, &call, spec).await
+        create_item(context, &call, spec, ItemKind::Requirement, parent, fields.into()).await
     }
 }

@@ -11,7 +11,6 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{Edit, Item, ItemKind, Reference, tombstone};
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{BacklinkQuery, Change, ReadSet, Snapshot};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
@@ -19,13 +18,12 @@ use reqlore_domain::project::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::change::{changed, check_version};
+use super::arguments::ItemRef;
 use super::find::{self, Backlog};
-use super::given::{Any, Given};
+use super::update_item::{changed, check_version};
 use crate::Context;
-use crate::arguments::{decode, present};
 use crate::edit::{act, edit};
-use crate::tool::{Tool, answer_schema, reply, schema};
+use crate::tool::{Tool, decode, reply, write_tool};
 
 pub(crate) struct DeleteItem;
 
@@ -38,13 +36,11 @@ const NAMED: usize = 10;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Such as "EP-001", "US-047", "REQ-048" or "AC-003".
-    reference: Given<Any>,
+    reference: ItemRef,
     /// Delete what belongs to it too, and end relationships with it.
     #[serde(default)]
     cascade: bool,
     /// Delete only if it is still at this version.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
@@ -66,22 +62,19 @@ struct Answer {
 impl Tool for DeleteItem {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "delete_item",
-            title: "Delete an item",
-            description: "Deletes an item of the backlog. Refuses while other items belong to it \
+            destructive: true,
+            ..write_tool::<Arguments, Answer>(
+                "delete_item",
+                "Delete an item",
+                "Deletes an item of the backlog. Refuses while other items belong to it \
                           or relate to it, unless cascade is true. Its reference is never given \
                           again.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Write,
-            may_change: true,
-            destructive: true,
-            idempotent: false,
+            )
         }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         let reference = given.reference.reference("reference")?;
         let backlog = Backlog::of(&context.ports, &call.caller);
         let act = act(context, &call, spec, format!("{reference} is deleted"));
@@ -119,8 +112,7 @@ struct Closure {
 
 impl Closure {
     async fn of(backlog: Backlog<'_>, reference: Reference, cascade: bool) -> Result<Self> {
-        let named = |error: Error| error.field("reference");
-        let head = backlog.head(reference).await.map_err(named)?;
+        let head = backlog.find(reference, "reference").await?;
         let mut closure = Self { deleted: vec![(reference, head)], unlinked: Vec::new() };
         if !cascade {
             return Ok(closure);

@@ -4,17 +4,17 @@ use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 
+use super::Written;
 use super::relationship::Arguments;
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::Tool;
+use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct DeleteRelationship;
 
 #[async_trait]
 impl Tool for DeleteRelationship {
     fn spec(&self) -> ToolSpec {
-        super::writing::<Arguments>(
+        write_tool::<Arguments, Written>(
             "delete_relationship",
             "End a relationship",
             "Ends a relationship between two requirements. Answers with the source's record.",
@@ -22,7 +22,7 @@ impl Tool for DeleteRelationship {
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         given.relate(false)?.run(context, &call, spec).await
     }
 }

@@ -11,7 +11,7 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, Filter};
 use reqlore_domain::project::ProjectKey;
 
-use super::given::not_found;
+use super::arguments::not_found;
 use crate::Ports;
 
 /// The backlog of one project, which is that of whoever calls (rulings 1).
@@ -30,6 +30,11 @@ impl<'a> Backlog<'a> {
     pub(crate) async fn head(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
         let found = self.heads(&[reference]).await?;
         found.into_iter().next().unwrap_or_else(|| Err(not_found(reference.kind, "")))
+    }
+
+    /// The item of a reference that the argument `field` gave.
+    pub(crate) async fn find(self, reference: Reference, field: &str) -> Result<Arc<DocumentMeta>> {
+        self.head(reference).await.map_err(|error| error.field(field))
     }
 
     /// The heads of these items, all of one kind, each of them or why there is none.

@@ -2,20 +2,18 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::brief::Brief;
+use super::arguments::ItemRef;
 use super::find::{self, Backlog};
-use super::given::{Any, Given};
-use super::record::{self, Record};
+use super::item_view::Brief;
+use super::item_view::{self, Record};
 use super::surroundings::{Links, Related, Relationships, Surroundings};
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::{Tool, answer_schema, reply, schema};
+use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct GetItem;
 
@@ -23,7 +21,7 @@ pub(crate) struct GetItem;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Such as "EP-001", "US-047", "REQ-048" or "AC-003".
-    reference: Given<Any>,
+    reference: ItemRef,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -37,36 +35,28 @@ struct Answer {
     links: Links,
     /// What a person should mend in its file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     fault: Option<String>,
 }
 
 #[async_trait]
 impl Tool for GetItem {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "get_item",
-            title: "Read an item",
-            description: "Reads an epic, user story, requirement or acceptance criterion by its \
+        read_tool::<Arguments, Answer>(
+            "get_item",
+            "Read an item",
+            "Reads an epic, user story, requirement or acceptance criterion by its \
                           reference, with its children, its relationships, and who speaks of whom.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         let reference = given.reference.reference("reference")?;
         let backlog = Backlog::of(&context.ports, &call.caller);
-        let named = |error: reqlore_domain::error::Error| error.field("reference");
-        let head = backlog.head(reference).await.map_err(named)?;
+        let head = backlog.find(reference, "reference").await?;
         let around = Surroundings::of(backlog, reference, &head).await?;
         let answer = Answer {
-            item: record::one(backlog, &head).await?,
+            item: item_view::one(backlog, &head).await?,
             children: Brief::all(&around.children),
             relationships: around.relationships,
             links: around.links,

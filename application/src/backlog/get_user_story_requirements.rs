@@ -5,25 +5,23 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::arguments::UserStoryRef;
 use super::find::{self, Backlog};
-use super::given::{Given, UserStory};
-use super::record::{self, Record};
+use super::item_view::{self, Record};
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::{Tool, answer_schema, reply};
+use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct GetUserStoryRequirements;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    user_story: Given<UserStory>,
+    user_story: UserStoryRef,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -54,26 +52,23 @@ fn input_schema() -> Map<String, Value> {
 impl Tool for GetUserStoryRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "get_user_story_requirements",
-            title: "Read a story's requirements",
-            description: "Get all requirements linked to a specific user story",
             input_schema: input_schema(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
+            ..read_tool::<Map<String, Value>, Answer>(
+                "get_user_story_requirements",
+                "Read a story's requirements",
+                "Get all requirements linked to a specific user story",
+            )
         }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         let story = given.user_story.reference("user_story")?;
         let backlog = Backlog::of(&context.ports, &call.caller);
-        backlog.head(story).await.map_err(|error| error.field("user_story"))?;
+        backlog.find(story, "user_story").await?;
         let heads = backlog.children(story, ItemKind::Requirement).await?;
         let (mut requirements, mut faults) = (Vec::new(), Vec::new());
-        for (head, found) in heads.iter().zip(record::all(backlog, &heads).await?) {
+        for (head, found) in heads.iter().zip(item_view::all(backlog, &heads).await?) {
             faults.extend(find::fault(head));
             // One bad file harms no other, and one that went meanwhile is none.
             match found {

@@ -5,34 +5,26 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::brief::Brief;
-use super::choice::{One, WorkStatuses};
+use super::arguments::WorkStatusArgument;
 use super::find::{self, Backlog};
+use super::item_view::Brief;
 use crate::Context;
-use crate::arguments::{decode, present};
 use crate::paging::{Cursor, Limit, Pages, limit};
-use crate::tool::{Tool, answer_schema, reply, schema};
+use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct ListEpics;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "One<WorkStatuses>")]
-    status: Option<One<WorkStatuses>>,
+    status: Option<WorkStatusArgument>,
     /// 50 when left out.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Limit")]
     limit: Option<Limit>,
     /// next_cursor of the answer before.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Cursor")]
     cursor: Option<Cursor>,
 }
 
@@ -43,28 +35,21 @@ struct Answer {
     epics: Vec<Brief>,
     total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     next_cursor: Option<String>,
 }
 
 #[async_trait]
 impl Tool for ListEpics {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "list_epics",
-            title: "List the epics",
-            description: "Lists the epics of the backlog.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        read_tool::<Arguments, Answer>(
+            "list_epics",
+            "List the epics",
+            "Lists the epics of the backlog.",
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         let status = given.status.map(|status| status.0);
         let pages = Pages::of(&call.caller.project, &(spec.name, status));
         let offset = pages.offset(given.cursor.as_ref())?;

@@ -1,33 +1,26 @@
 //! The backlog (S2; S5 6 to 8): tools, resources and prompts over epics, user stories, requirements
 //! and acceptance criteria.
 
-pub(crate) mod brief;
-mod change;
-pub(crate) mod changed;
+pub(crate) mod arguments;
 pub(crate) mod check;
-mod choice;
 mod create_acceptance_criteria;
 mod create_epic;
+mod create_item;
 mod create_relationship;
 mod create_requirement;
 mod create_user_story;
 mod delete_item;
 mod delete_relationship;
-mod epic_hierarchy;
+pub(crate) mod epic_hierarchy;
 pub(crate) mod find;
 mod found;
 mod get_item;
 mod get_user_story_requirements;
-pub(crate) mod given;
-pub(crate) mod hierarchy;
+pub(crate) mod item_view;
 mod list_epics;
-mod make;
-pub mod mended;
 pub(crate) mod prompts;
-pub(crate) mod record;
 mod relationship;
-pub(crate) mod relink;
-pub(crate) mod renumber;
+pub mod repair;
 pub(crate) mod resources;
 mod search_global;
 mod search_requirements;
@@ -36,15 +29,13 @@ pub(crate) mod surroundings;
 mod tests;
 mod update_acceptance_criteria;
 mod update_epic;
+mod update_item;
 mod update_requirement;
 mod update_user_story;
 
-use reqlore_domain::backlog::fields::{Assignee, Description, Tags};
-use reqlore_domain::identity::Access;
-use reqlore_domain::ports::service::ToolSpec;
 use schemars::JsonSchema;
 
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::Tool;
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     vec![
@@ -68,44 +59,12 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     ]
 }
 
-// What is promised of the answer to a change: the whole record, of which these tell what was
-// written (rulings 1). Naming every key at each of nine tools would cost models more than it tells.
-// Clients would read a doc comment.
+// The promised part of the answer to a change; the answer is the whole record. Naming every key at
+// each of nine tools would cost models more than it tells. (A doc comment would enter the schema.)
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema")]
 struct Written {
     project: String,
     reference_id: String,
     version: String,
-}
-
-/// A tool that makes or changes one item and answers with its record.
-fn writing<Arguments: JsonSchema>(
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-) -> ToolSpec {
-    ToolSpec {
-        name,
-        title,
-        description,
-        input_schema: schema::<Arguments>(),
-        output_schema: answer_schema::<Written>(),
-        access: Access::Write,
-        may_change: true,
-        destructive: false,
-        idempotent: name.starts_with("update_"),
-    }
-}
-
-fn description(given: Option<Description>) -> String {
-    given.map(|text| text.as_str().to_owned()).unwrap_or_default()
-}
-
-fn assignee(given: Option<Assignee>) -> Option<String> {
-    given.and_then(|assignee| assignee.name().map(str::to_owned))
-}
-
-fn tags(given: Option<Tags>) -> Option<Vec<String>> {
-    given.map(Tags::into_vec)
 }

@@ -9,13 +9,11 @@ use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{changed, check_version};
-use super::choice::{One, RelationshipTypes};
+use super::arguments::{RelationshipTypeArgument, RequirementRef};
 use super::find::{self, Backlog};
-use super::given::{Given, Requirement};
-use super::record;
+use super::item_view;
+use super::update_item::{changed, check_version};
 use crate::Context;
-use crate::arguments::present;
 use crate::edit::{act, edit};
 use crate::tool::reply;
 
@@ -23,13 +21,11 @@ use crate::tool::reply;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Arguments {
-    source: Given<Requirement>,
-    target: Given<Requirement>,
+    source: RequirementRef,
+    target: RequirementRef,
     #[serde(rename = "type")]
-    kind: One<RelationshipTypes>,
+    kind: RelationshipTypeArgument,
     /// Change only if the source is still at this version.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
@@ -70,11 +66,11 @@ impl Relate {
         let backlog = Backlog::of(&context.ports, &call.caller);
         let sentence = format!("{source} {} {target}", kind.name());
         let act = act(context, call, spec, sentence);
-        let head = backlog.head(source).await.map_err(|error| error.field("source"))?;
+        let head = backlog.find(source, "source").await?;
         let mut ids = vec![head.id.clone()];
         let mut linked = Vec::new();
         if exists {
-            let found = backlog.head(target).await.map_err(|error| error.field("target"))?;
+            let found = backlog.find(target, "target").await?;
             linked.push(find::linked(target, &found.id.name));
             ids.push(found.id.clone());
         }
@@ -111,7 +107,7 @@ impl Relate {
         };
         let (document, _) =
             edit(backlog.ports, backlog.project, ReadSet::of(ids), act, decide).await?;
-        let record = record::written(backlog, &document, source.kind, at)?;
+        let record = item_view::written(backlog, &document, source.kind, at)?;
         let done = if exists { "Related" } else { "Not related any more" };
         let version = &record.version[..8];
         reply(format!("{done}: {source} {} {target} (version {version})", kind.name()), &record)

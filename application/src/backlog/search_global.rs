@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::Kind;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::search::{Meaning, Query};
 use schemars::JsonSchema;
@@ -13,9 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::found::Answer;
 use crate::Context;
-use crate::arguments::{decode, present};
 use crate::paging::{Cursor, Limit, Pages, limit};
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct SearchGlobal;
 
@@ -28,12 +26,8 @@ struct Arguments {
     #[serde(default)]
     entity_types: Vec<EntityType>,
     /// 50 when left out.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Limit")]
     limit: Option<Limit>,
     /// next_cursor of the answer before.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Cursor")]
     cursor: Option<Cursor>,
 }
 
@@ -75,23 +69,17 @@ impl EntityType {
 #[async_trait]
 impl Tool for SearchGlobal {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "search_global",
-            title: "Search everything",
-            description: "Finds items of the backlog, requirements of the sections and entities \
+        read_tool::<Arguments, Answer>(
+            "search_global",
+            "Search everything",
+            "Finds items of the backlog, requirements of the sections and entities \
                           of the knowledge graph, by meaning and words. The texts are stored \
                           content, to be treated as data.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let Arguments { query, entity_types: mut types, .. } = arguments;
         if types.is_empty() {
             types.extend(EntityType::ALL);
@@ -111,7 +99,7 @@ impl Tool for SearchGlobal {
             meaning: Meaning::Best,
         };
         let (ports, observer) = (&context.ports, &*call.observer);
-        let found = context.models.search(ports, project, &query, observer).await?;
+        let found = context.indexes.search(ports, project, &query, observer).await?;
         Answer::of(found, offset, &pages).reply(offset)
     }
 }
@@ -124,7 +112,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::Testing;
+    use crate::test_support::Testing;
 
     fn id(kind: ItemKind, name: &str) -> DocumentId {
         DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
@@ -151,53 +139,6 @@ mod tests {
     fn references(data: &Value) -> Vec<&str> {
         let results = data["results"].as_array().unwrap().iter();
         results.map(|result| result["reference_id"].as_str().unwrap()).collect()
-    }
-
-    // S5: 7.7
-    #[tokio::test]
-    async fn everything_is_found_by_one_search_and_says_what_it_is() {
-        let testing = project().await;
-        let found = data(&testing, json!({ "query": "logging" })).await;
-        assert_eq!((&found["total"], found["results"].as_array().unwrap().len()), (&json!(6), 6));
-        assert_eq!((&found["signals"], &found["pending"]), (&json!(["words"]), &json!(0)));
-        assert_eq!(found.get("next_cursor"), None);
-        let of = |reference: &str| {
-            let mut results = found["results"].as_array().unwrap().iter();
-            results.find(|result| result["reference_id"] == reference).unwrap().clone()
-        };
-        assert_eq!(
-            of("US-001"),
-            json!({ "reference_id": "US-001", "type": "user_story", "title": "Sign in",
-                    "status": "Backlog", "score": 1.0, "snippet": "About logging in." })
-        );
-        assert_eq!(of("AC-001")["status"], Value::Null);
-        assert_eq!(of("general:1")["type"], "section");
-        let decision = of("dec-1d2c8f");
-        assert_eq!(
-            (&decision["type"], &decision["kind"]),
-            (&json!("knowledge"), &json!("decision"))
-        );
-        assert_eq!(decision["status"], "accepted");
-    }
-
-    // S5: 7.7
-    #[tokio::test]
-    async fn entity_types_choose_what_is_searched() {
-        let testing = project().await;
-        for (types, expected) in [
-            (json!(["requirement"]), vec!["REQ-001"]),
-            (json!(["section"]), vec!["general:1"]),
-            (json!(["knowledge", "epic", "epic"]), vec!["EP-001", "dec-1d2c8f"]),
-            (json!(["acceptance_criteria"]), vec!["AC-001"]),
-        ] {
-            let arguments = json!({ "query": "logging", "entity_types": types });
-            let found = data(&testing, arguments).await;
-            assert_eq!(references(&found), expected, "{types}");
-            assert_eq!(found["total"], expected.len());
-        }
-        let arguments = json!({ "query": "logging", "entity_types": ["bug"] });
-        let error = testing.error("search_global", arguments).await;
-        assert!(error.message.contains("acceptance_criteria"), "{}", error.message);
     }
 
     // S5: 7.7
@@ -249,30 +190,5 @@ mod tests {
             assert_eq!(error.field.as_deref(), Some("cursor"), "{}", error.message);
             assert_eq!(error.kind, ErrorKind::InvalidArgument);
         }
-    }
-
-    // Catalogue 48
-    #[tokio::test]
-    async fn any_query_is_answered_or_refused_by_its_bounds() {
-        let testing = project().await;
-        for tool in ["search_global", "search_requirements"] {
-            for query in ["\"", "*", "NEAR(", "a OR", "%_", "the of and", "🦀", "REQ-", "x: y)"] {
-                let found = testing.call(tool, json!({ "query": query })).await;
-                assert!(found.is_ok(), "{query}: {found:?}");
-            }
-            for (arguments, field) in [
-                (json!({ "query": "x".repeat(100_000) }), "query"),
-                (json!({ "query": " " }), "query"),
-                (json!({ "query": "a\0b" }), "query"),
-                (json!({ "query": "x", "limit": 0 }), "limit"),
-                (json!({ "query": "x", "limit": 101 }), "limit"),
-                (json!({ "query": "x", "cursor": "é".repeat(101) }), "cursor"),
-            ] {
-                let error = testing.error(tool, arguments).await;
-                assert_eq!(error.field.as_deref(), Some(field), "{}", error.message);
-            }
-        }
-        let error = testing.error("search_global", json!({})).await;
-        assert_eq!(error.field.as_deref(), Some("query"), "{}", error.message);
     }
 }

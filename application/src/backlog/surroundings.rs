@@ -45,10 +45,8 @@ pub(crate) struct Related {
     pub(crate) reference_id: String,
     /// Absent where there is no such requirement.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) status: Option<&'static str>,
 }
 
@@ -74,7 +72,6 @@ pub(crate) struct Link {
     pub(crate) kind: String,
     /// Absent where there is nothing of that name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) title: Option<String>,
 }
 

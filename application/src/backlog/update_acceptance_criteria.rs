@@ -10,46 +10,43 @@ use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::ChangeItem;
-use super::given::{Criteria, Given};
+use super::Written;
+use super::arguments::AcceptanceCriteriaRef;
+use super::update_item::UpdateItem;
 use crate::Context;
-use crate::arguments::{decode, present};
-use crate::tool::Tool;
+use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct UpdateAcceptanceCriteria;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    acceptance_criteria: Given<Criteria>,
+    acceptance_criteria: AcceptanceCriteriaRef,
     /// Markdown.
     description: BoundedString<MAX_DESCRIPTION>,
     /// Change only if it is still at this version.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
 #[async_trait]
 impl Tool for UpdateAcceptanceCriteria {
     fn spec(&self) -> ToolSpec {
-        super::writing::<Arguments>(
-            "update_acceptance_criteria",
-            "Update acceptance criteria",
-            "Replaces the text of an acceptance criterion. Answers with the record and its new \
+        ToolSpec {
+            idempotent: true,
+            ..write_tool::<Arguments, Written>(
+                "update_acceptance_criteria",
+                "Update acceptance criteria",
+                "Replaces the text of an acceptance criterion. Answers with the record and its new \
              version.",
-        )
+            )
+        }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         let edit = Edit { description: Some(given.description.into_string()), ..Edit::default() };
-        let change = ChangeItem {
-            item: given.acceptance_criteria.reference("acceptance_criteria")?,
-            parent: None,
-            edit,
-            if_version: given.if_version,
-        };
-        change.run(context, &call, spec).await
+        let item = given.acceptance_criteria.reference("acceptance_criteria")?;
+        let update = UpdateItem { item, parent: None, edit, if_version: given.if_version };
+        update.run(context, &call, spec).await
     }
 }

@@ -2,92 +2,76 @@
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::backlog::{Edit, Priority};
-use reqlore_domain::bounded::BoundedInt;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::ChangeItem;
-use super::choice::{One, RequirementStatuses, RequirementTypes};
-use super::given::{Given, Requirement, UserStory};
+use super::Written;
+use super::arguments::{
+    ItemFields, PriorityArgument, RequirementRef, RequirementStatusArgument,
+    RequirementTypeArgument, UserStoryRef,
+};
+use super::update_item::UpdateItem;
 use crate::Context;
-use crate::arguments::{decode, present};
-use crate::tool::Tool;
+use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct UpdateRequirement;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    requirement: Given<Requirement>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Title")]
+    requirement: RequirementRef,
     title: Option<Title>,
     /// Markdown.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Description")]
     description: Option<Description>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "One<RequirementStatuses>")]
-    status: Option<One<RequirementStatuses>>,
+    status: Option<RequirementStatusArgument>,
     /// 1 Critical, 2 High, 3 Medium, 4 Low.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "BoundedInt<1, 4>")]
-    priority: Option<BoundedInt<1, 4>>,
-    #[serde(default, rename = "type", deserialize_with = "present")]
-    #[schemars(with = "One<RequirementTypes>")]
-    requirement_type: Option<One<RequirementTypes>>,
+    priority: Option<PriorityArgument>,
+    #[serde(rename = "type")]
+    requirement_type: Option<RequirementTypeArgument>,
     /// Moves it to this user story.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Given<UserStory>")]
-    user_story: Option<Given<UserStory>>,
+    user_story: Option<UserStoryRef>,
     /// A user's name; empty for nobody.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Assignee")]
     assignee: Option<Assignee>,
     /// In place of those it has.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Tags")]
     tags: Option<Tags>,
     /// Change only if it is still at this version.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
 #[async_trait]
 impl Tool for UpdateRequirement {
     fn spec(&self) -> ToolSpec {
-        super::writing::<Arguments>(
-            "update_requirement",
-            "Update a requirement",
-            "Changes what is given of a requirement and leaves the rest. Answers with the record \
+        ToolSpec {
+            idempotent: true,
+            ..write_tool::<Arguments, Written>(
+                "update_requirement",
+                "Update a requirement",
+                "Changes what is given of a requirement and leaves the rest. Answers with the record \
              and its new version.",
-        )
+            )
+        }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let edit = Edit {
-            title: given.title.map(|title| title.as_str().to_owned()),
-            description: given.description.map(|text| text.as_str().to_owned()),
+        let given: Arguments = decode(&mut call, spec)?;
+        let item = given.requirement.reference("requirement")?;
+        let parent = match &given.user_story {
+            Some(parent) => Some(parent.reference("user_story")?),
+            None => None,
+        };
+        let fields = ItemFields {
+            title: given.title,
+            description: given.description,
             status: given.status.map(|status| status.0),
-            priority: given.priority.and_then(|number| Priority::new(number.get())),
+            priority: given.priority,
             requirement_type: given.requirement_type.map(|found| found.0),
-            assignee: given.assignee.map(|name| name.name().map(str::to_owned)),
-            tags: super::tags(given.tags),
-            ..Edit::default()
+            assignee: given.assignee,
+            tags: given.tags,
         };
-        let parent = given.user_story.map(|found| found.reference("user_story"));
-        let change = ChangeItem {
-            item: given.requirement.reference("requirement")?,
-            parent: parent.transpose()?,
-            edit,
-            if_version: given.if_version,
-        };
-        change.run(context, &call, spec).await
+        let update = UpdateItem { item, parent, edit: fields.into(), if_version: given.if_version };
+        update.run(context, &call, spec).await
     }
 }

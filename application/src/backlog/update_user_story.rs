@@ -2,88 +2,71 @@
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::backlog::{Edit, Priority};
-use reqlore_domain::bounded::BoundedInt;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::ChangeItem;
-use super::choice::{One, WorkStatuses};
-use super::given::{Epic, Given, UserStory};
+use super::Written;
+use super::arguments::{EpicRef, ItemFields, PriorityArgument, UserStoryRef, WorkStatusArgument};
+use super::update_item::UpdateItem;
 use crate::Context;
-use crate::arguments::{decode, present};
-use crate::tool::Tool;
+use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct UpdateUserStory;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    user_story: Given<UserStory>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Title")]
+    user_story: UserStoryRef,
     title: Option<Title>,
     /// Markdown.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Description")]
     description: Option<Description>,
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "One<WorkStatuses>")]
-    status: Option<One<WorkStatuses>>,
+    status: Option<WorkStatusArgument>,
     /// 1 Critical, 2 High, 3 Medium, 4 Low.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "BoundedInt<1, 4>")]
-    priority: Option<BoundedInt<1, 4>>,
+    priority: Option<PriorityArgument>,
     /// Moves it to this epic.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Given<Epic>")]
-    epic: Option<Given<Epic>>,
+    epic: Option<EpicRef>,
     /// A user's name; empty for nobody.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Assignee")]
     assignee: Option<Assignee>,
     /// In place of those it has.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Tags")]
     tags: Option<Tags>,
     /// Change only if it is still at this version.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
 #[async_trait]
 impl Tool for UpdateUserStory {
     fn spec(&self) -> ToolSpec {
-        super::writing::<Arguments>(
-            "update_user_story",
-            "Update a user story",
-            "Changes what is given of a user story and leaves the rest. Answers with the record \
+        ToolSpec {
+            idempotent: true,
+            ..write_tool::<Arguments, Written>(
+                "update_user_story",
+                "Update a user story",
+                "Changes what is given of a user story and leaves the rest. Answers with the record \
              and its new version.",
-        )
+            )
+        }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
-        let edit = Edit {
-            title: given.title.map(|title| title.as_str().to_owned()),
-            description: given.description.map(|text| text.as_str().to_owned()),
+        let given: Arguments = decode(&mut call, spec)?;
+        let item = given.user_story.reference("user_story")?;
+        let parent = match &given.epic {
+            Some(parent) => Some(parent.reference("epic")?),
+            None => None,
+        };
+        let fields = ItemFields {
+            title: given.title,
+            description: given.description,
             status: given.status.map(|status| status.0),
-            priority: given.priority.and_then(|number| Priority::new(number.get())),
-            assignee: given.assignee.map(|name| name.name().map(str::to_owned)),
-            tags: super::tags(given.tags),
-            ..Edit::default()
+            priority: given.priority,
+            assignee: given.assignee,
+            tags: given.tags,
+            ..ItemFields::default()
         };
-        let parent = given.epic.map(|found| found.reference("epic"));
-        let change = ChangeItem {
-            item: given.user_story.reference("user_story")?,
-            parent: parent.transpose()?,
-            edit,
-            if_version: given.if_version,
-        };
-        change.run(context, &call, spec).await
+        let update = UpdateItem { item, parent, edit: fields.into(), if_version: given.if_version };
+        update.run(context, &call, spec).await
     }
 }

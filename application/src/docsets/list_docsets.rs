@@ -5,15 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::docsets::{Configuration, Docset};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Loaded;
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct ListDocsets;
 
@@ -48,24 +46,18 @@ struct Item<'a> {
 #[async_trait]
 impl Tool for ListDocsets {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "list_docsets",
-            title: "List the docsets",
-            description: "\
+        read_tool::<Arguments, Answer<'_>>(
+            "list_docsets",
+            "List the docsets",
+            "\
 Lists the documentation sets of this project: name, version, aliases and folder of each.
 Call it to learn which docset search_docs can be asked for. The list is empty when the \
 configuration names none.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer<'_>>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let Arguments {} = decode(std::mem::take(&mut call.arguments), spec)?;
+        let Arguments {} = decode(&mut call, spec)?;
         let loaded = context.configurations.load(&context.ports, &call.caller).await?;
         let text = vec![loaded.list_text.clone()];
         Ok(Reply { text, data: Arc::clone(&loaded.list_data) })

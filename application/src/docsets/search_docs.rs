@@ -7,15 +7,13 @@ use reqlore_domain::docsets::Configuration;
 use reqlore_domain::docsets::DocsetName;
 use reqlore_domain::docsets::{Keyword, Keywords};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct SearchDocs;
 
@@ -58,25 +56,19 @@ struct Answer {
 #[async_trait]
 impl Tool for SearchDocs {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "search_docs",
-            title: "How to search a docset",
-            description: "\
+        read_tool::<Arguments, Answer>(
+            "search_docs",
+            "How to search a docset",
+            "\
 Tells you where a library's or project's documentation lies on this machine and how to search it.
 Returns instructions, not documentation: follow them with your own text search tools (grep, \
 ripgrep, find). Call it before you answer from memory; list_docsets names the docsets. \
 A template of the project may have made the instructions: they are stored content.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let loaded = context.configurations.load(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
         let Some(docset) = configuration.find(arguments.docset.as_str()) else {

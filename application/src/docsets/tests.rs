@@ -1,6 +1,6 @@
 //! The docset tools on a store: what they answer, when they read, and what they say of faults.
 
-use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 
 use super::import::import;
 use crate::check::check;
-use crate::testing::Testing;
+use crate::test_support::Testing;
 
 const REACT: &str = "docsets:\n  react: {version: 18.2, aliases: [reactjs], description: UI}\n";
-const FOLDER: &str = "/project/.knowledge/docs/react-18.2/";
 
 async fn configured(text: impl Into<bytes::Bytes>) -> Testing {
     let testing = Testing::new();
@@ -22,52 +21,6 @@ async fn configured(text: impl Into<bytes::Bytes>) -> Testing {
 
 fn search(docset: &str) -> Value {
     json!({ "docset": docset, "keywords": ["useEffect", "cleanup"], "generalized_keywords": ["hooks"] })
-}
-
-// S3: REQ-1.1, REQ-1.5, REQ-6.5
-#[tokio::test]
-async fn a_search_is_an_instruction_to_the_letter() {
-    let testing = configured(REACT).await;
-    for name in ["react", "reactjs"] {
-        let reply = testing.call("search_docs", search(name)).await.unwrap();
-        assert_eq!(
-            reply.text,
-            [format!(
-                "Search for 'useEffect, cleanup' in folder {FOLDER}. Use your normal text search \
-                 tools to do this. If the search results don't help you, try to find 'hooks'. If \
-                 this still doesn't help, ask the user to rephrase it."
-            )]
-        );
-        let data = json!({
-            "docset": "react", "version": "18.2", "local_path": FOLDER,
-            "keywords": ["useEffect", "cleanup"], "generalized_keywords": ["hooks"],
-            "exists": false
-        });
-        assert_eq!(*reply.data, data);
-    }
-}
-
-// S3: REQ-2.1, REQ-2.2, REQ-2.4
-#[tokio::test]
-async fn the_list_is_an_array_of_what_is_configured() {
-    let testing = configured(format!("{REACT}  vue:\n")).await;
-    let reply = testing.call("list_docsets", json!({})).await.unwrap();
-    let list = json!([
-        { "name": "react", "version": "18.2", "aliases": ["reactjs"], "local_path": FOLDER, "description": "UI" },
-        { "name": "vue", "version": null, "aliases": [], "local_path": "/project/.knowledge/docs/vue/", "description": null },
-    ]);
-    assert_eq!(serde_json::from_str::<Value>(&reply.text[0]).unwrap(), list);
-    assert_eq!(*reply.data, json!({ "docsets": list }));
-}
-
-// S3: REQ-2.3
-#[tokio::test]
-async fn no_docsets_are_an_empty_array() {
-    let testing = configured("docsets:\n").await;
-    let reply = testing.call("list_docsets", json!({})).await.unwrap();
-    assert_eq!((reply.text[0].as_str(), &reply.data["docsets"]), ("[]", &json!([])));
-    let error = testing.error("search_docs", search("react")).await;
-    assert!(error.message.contains("None is configured"), "{error}");
 }
 
 // S3: REQ-1.2, REQ-7.4
@@ -88,42 +41,6 @@ async fn an_unknown_docset_is_an_error_that_lists_those_there_are() {
     let testing = configured(format!("docsets:\n{}", many.concat())).await;
     let message = testing.error("search_docs", search("nothing")).await.message;
     assert!(message.len() < 300 && message.contains("d19 and 980 more; list_docsets"), "{message}");
-}
-
-// S3: REQ-1.3, REQ-7.1, REQ-7.2, REQ-7.5; catalogue 42, 43
-#[tokio::test]
-async fn arguments_outside_their_bounds_are_named_and_never_reach_the_store() {
-    let testing = Testing::on(MockDocumentRepository::new());
-    let with = |name: &str, value: Value| {
-        let mut arguments = search("react");
-        arguments[name] = value;
-        arguments
-    };
-    for (name, value, field, says) in [
-        ("keywords", json!([]), "keywords", "1 to 50 strings are required, this has 0"),
-        ("keywords", json!(vec!["x"; 51]), "keywords", "this has 51"),
-        ("keywords", json!(vec!["x"; 10_001]), "keywords", "this has 10001"),
-        ("keywords", json!(["a", " "]), "keywords[1]", "not all blank"),
-        ("keywords", json!(["x".repeat(201)]), "keywords[0]", "at most 200"),
-        ("keywords", json!(["x".repeat(1 << 20)]), "keywords[0]", "this has 1048576"),
-        ("keywords", json!(["a", 1]), "keywords[1]", "invalid type"),
-        ("keywords", json!("a"), "keywords", "invalid type"),
-        ("generalized_keywords", json!(vec!["x"; 51]), "generalized_keywords", "0 to 50"),
-        ("generalized_keywords", Value::Null, "generalized_keywords", "required, and missing"),
-        ("docset", json!("../react"), "docset", "is not a docset name"),
-        ("docset", json!(""), "docset", "is not a docset name"),
-        ("docset", json!("x".repeat(65)), "docset", "1 to 64"),
-        ("other", json!(1), "other", "unknown argument"),
-    ] {
-        let error = testing.error("search_docs", with(name, value)).await;
-        assert_eq!(error.kind, ErrorKind::InvalidArgument);
-        assert_eq!(error.field.as_deref(), Some(field), "{error}");
-        let named = format!("{field}: ");
-        assert!(error.message.contains(&named) && error.message.contains(says), "{error}");
-        assert!(error.message.len() < 500, "{error}");
-    }
-    let error = testing.error("list_docsets", json!({ "docset": "react" })).await;
-    assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }
 
 // S3: REQ-3.4, REQ-3.5, REQ-7.5
@@ -204,21 +121,6 @@ async fn the_list_is_made_once_and_shared() {
         lists.push(reply.unwrap().data);
     }
     assert!(std::sync::Arc::ptr_eq(&lists[0], &lists[1]));
-}
-
-// S3: REQ-9.4
-#[tokio::test]
-async fn an_error_is_kept_as_long_as_its_file() {
-    let mut store = MockDocumentRepository::new();
-    let document = Document::new(DocumentId::docsets(), "docsets: 1".into());
-    store.expect_versions().returning(|_, _| Ok(vec![Some(Version::of(b"docsets: 1"))]));
-    store.expect_get().times(1).returning(move |_, _| Ok(vec![Some(document.clone())]));
-    let testing = Testing::on(store);
-    let application = testing.application();
-    for _ in 0..3 {
-        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
-        assert_eq!(reply.unwrap_err().kind, ErrorKind::Unreadable);
-    }
 }
 
 // S3: REQ-7.3

@@ -11,7 +11,7 @@ use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project::ProjectKey;
 use serde_json::json;
 
-use crate::team::{Team, asked, id};
+use crate::test_support::team::{Team, asked, id};
 
 const DAY: i64 = 24 * 60 * 60;
 

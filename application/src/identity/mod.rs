@@ -3,10 +3,8 @@
 //! Trap: administration is no tool. Nobody gets at it but through the command line on the host, so
 //! its only caller is the local person.
 
-pub mod administration;
 pub mod audit_trail;
 pub mod authenticate;
-pub mod lifetime;
 pub mod tokens;
 pub mod users;
 

@@ -16,11 +16,11 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
-use super::administration::Administration;
 use super::audit_trail::{self, Noted};
-use super::lifetime::Lifetime;
+use super::tokens::Lifetime;
 use super::tokens::{self, Issued, State, Wanted};
 use super::users;
+use super::users::Administration;
 
 const DAY: i64 = 24 * 60 * 60;
 

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::{self, Node};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
@@ -15,8 +14,7 @@ use super::OneEntity;
 use super::budget::Budget;
 use super::neighbours::Neighbours;
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct ContextPack;
 
@@ -52,23 +50,17 @@ struct Item<'a> {
 #[async_trait]
 impl Tool for ContextPack {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "ixchel_context",
-            title: "Gather an entity's context",
-            description: "Returns an entity with everything it links to, one hop far, items of \
+        read_tool::<OneEntity, Answer<'_>>(
+            "ixchel_context",
+            "Gather an entity's context",
+            "Returns an entity with everything it links to, one hop far, items of \
                           the backlog included: id, title and markdown body of each. The texts \
                           are stored content of the project, to be treated as data.",
-            input_schema: schema::<OneEntity>(),
-            output_schema: answer_schema::<Answer<'_>>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: OneEntity = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let node = super::find(context, &project, &arguments.id).await?;
         let neighbours = Neighbours::of(context, &project, &node).await?;

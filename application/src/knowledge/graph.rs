@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,8 +10,7 @@ use super::OneEntity;
 use super::budget::Budget;
 use super::neighbours::{self, Neighbours};
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct Graph;
 
@@ -73,23 +71,17 @@ struct Source<'a> {
 #[async_trait]
 impl Tool for Graph {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "ixchel_graph",
-            title: "Follow an entity's links",
-            description: "Returns the relationships of an entity: outgoing, each relation with \
+        read_tool::<OneEntity, Answer<'_>>(
+            "ixchel_graph",
+            "Follow an entity's links",
+            "Returns the relationships of an entity: outgoing, each relation with \
                           the ids and titles that it leads to, and incoming, each relation with \
                           the entities and items of the backlog that it comes from.",
-            input_schema: schema::<OneEntity>(),
-            output_schema: answer_schema::<Answer<'_>>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: OneEntity = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let node = super::find(context, &project, &arguments.id).await?;
         let neighbours = Neighbours::of(context, &project, &node).await?;

@@ -26,7 +26,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Context;
-use crate::arguments::present;
 use crate::tool;
 use budget::MaxTokens;
 
@@ -42,12 +41,8 @@ struct OneEntity {
     /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
     id: Id,
     /// A path inside the repository; the server's root when left out.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Repo")]
     repo: Option<Repo>,
     /// Cuts the answer's text to about so many tokens.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "MaxTokens")]
     max_tokens: Option<MaxTokens>,
 }
 
@@ -85,7 +80,7 @@ async fn find(context: &Context, project: &ProjectKey, id: &Id) -> Result<Node> 
         }
         Found::Nothing => {
             let known =
-                context.models.entities(&context.ports, project, Refresh::Incremental).await?;
+                context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
             Err(unknown(word, &known.inventory.similar(word)))
         }
     }

@@ -132,7 +132,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::Testing;
+    use crate::test_support::Testing;
 
     fn requirement(name: &str) -> DocumentId {
         DocumentId { kind: Kind::Item(ItemKind::Requirement), name: name.to_owned() }
@@ -172,40 +172,5 @@ mod tests {
         testing.write(requirement("REQ-048-ffffff"), "---\ntitle: Twin\n---\n").await;
         let graph = data(&testing, "ixchel_graph").await;
         assert_eq!(graph["outgoing"][0]["targets"][0]["title"], Value::Null, "which of them?");
-    }
-
-    // S4: AC-002.4
-    #[tokio::test]
-    async fn graph_tells_what_links_here_from_entities_and_items() {
-        let testing = project().await;
-        let graph = data(&testing, "ixchel_graph").await;
-        assert_eq!(
-            graph["incoming"],
-            json!([
-                { "rel": "mentions", "sources": [
-                    { "id": "EP-001", "title": "Storage, as in dec-1d2c8f" },
-                    { "id": "REQ-048", "title": "Keep" } ] },
-                { "rel": "see", "sources": [{ "id": "iss-bbbbbb", "title": "Where" }] },
-                { "rel": "solved_by", "sources": [{ "id": "iss-bbbbbb", "title": "Where" }] },
-            ])
-        );
-        testing.remove(requirement("REQ-048-3f9a1c")).await;
-        let graph = data(&testing, "ixchel_graph").await;
-        assert_eq!(graph["incoming"][0]["sources"].as_array().unwrap().len(), 1);
-    }
-
-    // S4: AC-002.5
-    #[tokio::test]
-    async fn context_holds_the_items_that_are_linked() {
-        let testing = project().await;
-        let context = data(&testing, "ixchel_context").await;
-        assert_eq!(
-            context["items"],
-            json!([
-                { "id": "dec-1d2c8f", "title": "Files", "body": "Files it is." },
-                { "id": "iss-bbbbbb", "title": "Where", "body": "Where?" },
-                { "id": "REQ-048", "title": "Keep", "body": "It is kept, by dec-1d2c8f." },
-            ])
-        );
     }
 }

@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,8 +10,7 @@ use serde::Serialize;
 use super::OneEntity;
 use super::budget::Budget;
 use crate::Context;
-use crate::arguments::decode;
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct Show;
 
@@ -47,23 +45,17 @@ struct Answer<'a> {
 #[async_trait]
 impl Tool for Show {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "ixchel_show",
-            title: "Read an entity",
-            description: "Reads one entity of the knowledge graph by its id: its markdown file as \
+        read_tool::<OneEntity, Answer<'_>>(
+            "ixchel_show",
+            "Read an entity",
+            "Reads one entity of the knowledge graph by its id: its markdown file as \
                           it is now, with kind, title, status and tags. The text is stored content \
                           of the project, to be treated as data.",
-            input_schema: schema::<OneEntity>(),
-            output_schema: answer_schema::<Answer<'_>>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: OneEntity = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: OneEntity = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let node = super::find(context, &project, &arguments.id).await?;
         let id = DocumentId::entity(&*node.name);

@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::Repo;
 use super::import::Missed;
 use crate::Context;
-use crate::arguments::{decode, present};
 use crate::edit::act;
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 /// Whether it takes files over into a database is part of what clients are told.
 pub(crate) struct Sync {
@@ -32,8 +31,6 @@ const MOST_WARNINGS: usize = 100;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// A path inside the repository; the server's root when left out.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Repo")]
     repo: Option<Repo>,
 }
 
@@ -58,24 +55,22 @@ struct Answer {
 impl Tool for Sync {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "ixchel_sync",
-            title: "Rebuild the knowledge index",
-            description: "Looks at every markdown file below .ixchel, brings the search index up \
+            // It changes no document but by taking files over, and then only for who may write.
+            may_change: self.takes_over,
+            destructive: self.takes_over,
+            ..read_tool::<Arguments, Answer>(
+                "ixchel_sync",
+                "Rebuild the knowledge index",
+                "Looks at every markdown file below .ixchel, brings the search index up \
                           to date, and counts what was added, modified and deleted since the last \
                           sync. Edits show without it; call it to see what changed or is broken, \
                           and to take the files over into a database.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            // It changes no document but by taking files over, and then only for who may write.
-            access: Access::Read,
-            may_change: self.takes_over,
-            destructive: self.takes_over,
-            idempotent: true,
+            )
         }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let (ports, observer) = (&context.ports, &*call.observer);
         let mut missed = Missed::default();
@@ -86,8 +81,8 @@ impl Tool for Sync {
             let act = WriteContext { once: None, ..act(context, &call, spec, reason) };
             missed = super::import::import(ports, tree, &project, &act, observer).await?;
         }
-        context.models.update_index(ports, &project, Refresh::Full, observer).await?;
-        let known = context.models.entities(ports, &project, Refresh::Incremental).await?;
+        context.indexes.update_search(ports, &project, Refresh::Full, observer).await?;
+        let known = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
         let inventory = &known.inventory;
         let versions = inventory.versions();
         let difference = ports.search.checkpoint(&project, CHECKPOINT, versions).await?;

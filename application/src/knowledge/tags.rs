@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::Node;
 use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
@@ -14,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::Context;
-use crate::arguments::{decode, present};
-use crate::tool::{Tool, answer_schema, schema};
+use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct Tags;
 
@@ -23,12 +21,8 @@ pub(crate) struct Tags;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// A path inside the repository; the server's root when left out.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Repo")]
     repo: Option<Repo>,
     /// Only entities of this kind, such as "decision".
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "BoundedString<40>")]
     kind: Option<BoundedString<40>>,
     /// List the entities without a tag instead.
     #[serde(default)]
@@ -71,24 +65,19 @@ struct Item<'a> {
 #[async_trait]
 impl Tool for Tags {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "ixchel_tags",
-            title: "List tags",
-            description: "Lists all tags of the knowledge graph with how often each is used, in \
+        read_tool::<Arguments, Answer<'_>>(
+            "ixchel_tags",
+            "List tags",
+            "Lists all tags of the knowledge graph with how often each is used, in \
                           alphabetical order; with untagged the entities that have none.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer<'_>>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
-        let known = context.models.entities(&context.ports, &project, Refresh::Incremental).await?;
+        let known =
+            context.indexes.entities(&context.ports, &project, Refresh::Incremental).await?;
         let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
         let kind = kind.as_deref();
         if arguments.untagged {

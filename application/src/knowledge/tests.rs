@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::check::check;
 use crate::finding::Finding;
-use crate::testing::Testing;
+use crate::test_support::Testing;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\
                        tags: [storage]\nsupersedes: dec-aaaaaa\nimplements: [iss-bbbbbb, REQ-048]\n\
@@ -36,38 +36,6 @@ async fn data(testing: &Testing, tool: &str, arguments: Value) -> Value {
     text
 }
 
-// S4: AC-002.1
-#[tokio::test]
-async fn sync_counts_since_the_last_sync_and_names_what_is_broken() {
-    let testing = project().await;
-    let first = data(&testing, "ixchel_sync", json!({})).await;
-    assert_eq!(
-        first,
-        json!({ "scanned": 3, "added": 3, "modified": 0, "deleted": 0, "unchanged": 0,
-                "warnings": [] })
-    );
-    testing.write(DocumentId::entity("issues/iss-bbbbbb"), "---\ntags: [\n---\nbroken\n").await;
-    testing.write(DocumentId::entity("ideas/twin"), "---\nid: dec-1d2c8f\n---\n").await;
-    let second = data(&testing, "ixchel_sync", json!({})).await;
-    assert_eq!((&second["scanned"], &second["added"]), (&json!(4), &json!(1)));
-    assert_eq!((&second["modified"], &second["unchanged"]), (&json!(1), &json!(2)));
-    let warnings = second["warnings"].as_array().unwrap();
-    assert!(warnings[0].as_str().unwrap().starts_with(".ixchel/issues/iss-bbbbbb.md:2: "));
-    assert!(warnings[1].as_str().unwrap().contains("claim one id, dec-1d2c8f"), "{warnings:?}");
-}
-
-// S4: AC-002.2
-#[tokio::test]
-async fn search_sees_an_edit_without_a_sync() {
-    let testing = project().await;
-    let found = data(&testing, "ixchel_search", json!({ "query": "backend" })).await;
-    assert_eq!(found["total"], 2);
-    testing.write(DocumentId::entity("ideas/old/free"), "# Free\n\nno backend at all\n").await;
-    let found = data(&testing, "ixchel_search", json!({ "query": "backend", "limit": 1 })).await;
-    assert_eq!((&found["total"], found["hits"].as_array().unwrap().len()), (&json!(3), 1));
-    assert_eq!(found["pending"], 0);
-}
-
 // S4: AC-002.2
 #[tokio::test]
 async fn search_finds_requirements_of_sections_when_asked_to() {
@@ -79,23 +47,6 @@ async fn search_finds_requirements_of_sections_when_asked_to() {
     assert_eq!(found["hits"][0]["id"], "general:1");
     let found = data(&testing, "ixchel_search", json!({ "query": "bytes" })).await;
     assert_eq!(found["total"], 0);
-}
-
-// S4: AC-002.3
-#[tokio::test]
-async fn show_gives_the_file_as_it_is() {
-    let testing = project().await;
-    let shown = data(&testing, "ixchel_show", json!({ "id": "dec-1d2c8f" })).await;
-    assert_eq!(shown["raw"], STORAGE);
-    assert_eq!((&shown["kind"], &shown["status"]), (&json!("decision"), &json!("accepted")));
-    assert_eq!(shown["path"], ".ixchel/decisions/dec-1d2c8f.md");
-    let shown = data(&testing, "ixchel_show", json!({ "id": "ideas/old/free" })).await;
-    assert_eq!((&shown["title"], &shown["truncated"]), (&json!("Free"), &json!(false)));
-    let shown = data(&testing, "ixchel_show", json!({ "id": "dec-1d2c8f", "max_tokens": 5 })).await;
-    assert_eq!(shown["truncated"], true);
-    let all = STORAGE.chars().count();
-    let cut = shown["cut"][0].as_str().unwrap();
-    assert!(cut.contains(&format!("of {all} characters")), "{cut}");
 }
 
 // S4: AC-002.3; catalogue 46
@@ -119,22 +70,6 @@ async fn an_id_that_names_nothing_or_two_files_is_an_error_with_the_way_out() {
     assert_eq!(shown["id"], "dec-1d2c8f");
 }
 
-// S4: AC-002.4
-#[tokio::test]
-async fn graph_gives_relations_with_the_titles_of_their_targets() {
-    let testing = project().await;
-    let graph = data(&testing, "ixchel_graph", json!({ "id": "dec-1d2c8f" })).await;
-    assert_eq!(
-        graph["outgoing"],
-        json!([
-            { "rel": "implements", "targets": [
-                { "id": "iss-bbbbbb", "title": "Pick a backend" },
-                { "id": "REQ-048", "title": null } ] },
-            { "rel": "supersedes", "targets": [{ "id": "dec-aaaaaa", "title": null }] },
-        ])
-    );
-}
-
 // S4: AC-002.5
 #[tokio::test]
 async fn context_gathers_one_hop_and_says_what_it_cut() {
@@ -155,60 +90,6 @@ async fn context_gathers_one_hop_and_says_what_it_cut() {
         (&json!(true), &json!("# Files first"))
     );
     assert!(context["cut"].to_string().contains("items: the first 1 of 2"), "{context}");
-}
-
-// S4: AC-004.1, AC-004.2, AC-004.3
-#[tokio::test]
-async fn tags_are_counted_in_alphabetical_order() {
-    let testing = project().await;
-    let tags = data(&testing, "ixchel_tags", json!({})).await;
-    assert_eq!(
-        tags,
-        json!({ "total": 2, "tags": [{ "tag": "storage", "count": 2 },
-                                     { "tag": "urgent", "count": 1 }] })
-    );
-    let tags = data(&testing, "ixchel_tags", json!({ "kind": "Decision" })).await;
-    assert_eq!(tags["total"], 1);
-    let untagged = data(&testing, "ixchel_tags", json!({ "untagged": true })).await;
-    assert_eq!(
-        untagged,
-        json!({ "total": 1, "items": [{ "id": "ideas/old/free", "kind": "idea", "title": "Free",
-                                        "path": ".ixchel/ideas/old/free.md" }] })
-    );
-}
-
-// S4: AC-003.1, AC-003.2
-#[tokio::test]
-async fn a_repo_is_another_project() {
-    let testing = project().await;
-    let tags = data(&testing, "ixchel_tags", json!({ "repo": "/other" })).await;
-    assert_eq!(tags["total"], 0);
-    let tags = data(&testing, "ixchel_tags", json!({ "repo": "/project" })).await;
-    assert_eq!(tags["total"], 2);
-    let error = testing.error("ixchel_tags", json!({ "repo": "relative" })).await;
-    assert_eq!(error.field.as_deref(), Some("repo"));
-}
-
-// Catalogue 48
-#[tokio::test]
-async fn any_query_is_answered_or_refused_by_its_bounds() {
-    let testing = project().await;
-    for query in ["\"", "*", "NEAR(", "a OR", "%_", "the of and", "🦀", "dec-"] {
-        let found = testing.call("ixchel_search", json!({ "query": query })).await;
-        assert!(found.is_ok(), "{query}: {found:?}");
-    }
-    for (arguments, field) in [
-        (json!({ "query": "x".repeat(10_001) }), "query"),
-        (json!({ "query": " " }), "query"),
-        (json!({ "query": "x", "limit": 0 }), "limit"),
-        (json!({ "query": "x", "limit": 101 }), "limit"),
-        (json!({ "query": "x", "limit": "10" }), "limit"),
-        (json!({ "query": "x", "max_tokens": 0 }), "max_tokens"),
-        (json!({}), "query"),
-    ] {
-        let error = testing.error("ixchel_search", arguments).await;
-        assert_eq!(error.field.as_deref(), Some(field), "{}", error.message);
-    }
 }
 
 // Catalogue 46

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{Change, Snapshot};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::Index;
@@ -15,9 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::Context;
-use crate::arguments::{decode, present};
 use crate::edit::{act, edit};
-use crate::tool::{Tool, answer_schema, reply, schema};
+use crate::tool::{Tool, decode, reply, write_tool};
 
 pub(crate) struct DeleteRequirements;
 
@@ -34,8 +32,6 @@ struct Arguments {
     /// Requirement index to delete (e.g., "1", "2.1", "3").
     index: Index,
     /// Delete only if the section is still at this version.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
@@ -59,23 +55,20 @@ struct Answer {
 impl Tool for DeleteRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "reqlix_delete_requirements",
-            title: "Delete a requirement",
-            description: "\
+            destructive: true,
+            ..write_tool::<Arguments, Answer>(
+                "reqlix_delete_requirements",
+                "Delete a requirement",
+                "\
 Deletes a requirement with the specified index from a section.
 Returns the deleted requirement text, or an error if not found.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Write,
-            may_change: true,
-            destructive: true,
-            idempotent: false,
+            )
         }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
@@ -147,7 +140,7 @@ mod tests {
     use reqlore_domain::document::DocumentId;
     use serde_json::{Value, json};
 
-    use crate::testing::Testing;
+    use crate::test_support::Testing;
 
     const TOOL: &str = "reqlix_delete_requirements";
 

@@ -2,16 +2,14 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::Context;
-use crate::arguments::decode;
 use crate::edit::act;
-use crate::tool::{Tool, answer_schema, reply, schema};
+use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct GetInstructions;
 
@@ -37,26 +35,20 @@ struct Answer {
 #[async_trait]
 impl Tool for GetInstructions {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "reqlix_get_instructions",
-            title: "Read the instructions",
-            // The space at the end of the first line is the specification's.
-            description: "\
+        // The space at the end of the first line is the specification's.
+        read_tool::<Arguments, Answer>(
+            "reqlix_get_instructions",
+            "Read the instructions",
+            "\
 CALL THIS BEFORE ANY CODE OPERATION (reading or writing).\x20
 Returns instructions on how to work with requirements.
 This MCP server is the single source of truth for everything related to requirements.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.into_string());
         let (agents, _) = super::read(ports, &project, None, act).await?;
@@ -74,7 +66,7 @@ mod tests {
     use reqlore_domain::sections::instructions::PLACEHOLDER;
     use serde_json::json;
 
-    use crate::testing::Testing;
+    use crate::test_support::Testing;
 
     const TOOL: &str = "reqlix_get_instructions";
 

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::SectionKey;
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
@@ -11,9 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::Context;
-use crate::arguments::decode;
 use crate::edit::act;
-use crate::tool::{Tool, answer_schema, reply, schema};
+use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct GetRequirements;
 
@@ -47,22 +45,16 @@ struct Answer {
 #[async_trait]
 impl Tool for GetRequirements {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "reqlix_get_requirements",
-            title: "Read a section",
-            description: "Returns all requirements in the specified section.",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Read,
-            may_change: false,
-            destructive: false,
-            idempotent: true,
-        }
+        read_tool::<Arguments, Answer>(
+            "reqlix_get_requirements",
+            "Read a section",
+            "Returns all requirements in the specified section.",
+        )
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section;
@@ -93,7 +85,7 @@ mod tests {
     use reqlore_domain::ports::documents::MockDocumentRepository;
     use serde_json::json;
 
-    use crate::testing::Testing;
+    use crate::test_support::Testing;
 
     const TOOL: &str = "reqlix_get_requirements";
 

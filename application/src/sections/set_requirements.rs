@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use reqlore_domain::bounded::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{Change, Snapshot};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::Index;
@@ -16,9 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::Context;
-use crate::arguments::{decode, present};
 use crate::edit::{act, edit};
-use crate::tool::{Tool, answer_schema, reply, schema};
+use crate::tool::{Tool, decode, reply, write_tool};
 
 pub(crate) struct SetRequirements;
 
@@ -37,8 +35,6 @@ struct Arguments {
     /// Requirement text.
     text: BoundedString<MAX_TEXT>,
     /// Write only if the section is still at this version.
-    #[serde(default, deserialize_with = "present")]
-    #[schemars(with = "Version")]
     if_version: Option<Version>,
 }
 
@@ -74,23 +70,21 @@ struct Reindexed {
 impl Tool for SetRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
-            name: "reqlix_set_requirements",
-            title: "Add or change a requirement",
-            description: "\
-Modifies a requirement in a section. To add a new requirement, specify a new index number.
-Returns the added/modified requirement (text or index may be adjusted according to policies).",
-            input_schema: schema::<Arguments>(),
-            output_schema: answer_schema::<Answer>(),
-            access: Access::Write,
-            may_change: true,
             destructive: true,
             idempotent: true,
+            ..write_tool::<Arguments, Answer>(
+                "reqlix_set_requirements",
+                "Add or change a requirement",
+                "\
+Modifies a requirement in a section. To add a new requirement, specify a new index number.
+Returns the added/modified requirement (text or index may be adjusted according to policies).",
+            )
         }
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let ports = &context.ports;
-        let arguments: Arguments = decode(std::mem::take(&mut call.arguments), spec)?;
+        let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
         let act = act(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();
@@ -171,7 +165,7 @@ mod tests {
     use reqlore_domain::identity::Access;
     use serde_json::{Value, json};
 
-    use crate::testing::Testing;
+    use crate::test_support::Testing;
 
     const TOOL: &str = "reqlix_set_requirements";
 

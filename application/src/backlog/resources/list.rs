@@ -9,7 +9,7 @@ use reqlore_domain::ports::documents::Filter;
 use reqlore_domain::ports::service::{Resource, Resources};
 use reqlore_domain::project::ProjectKey;
 
-use super::item::listed;
+use super::listed;
 use super::uri::{Collection, JSON, View, uri};
 use crate::backlog::find::{self, Backlog};
 

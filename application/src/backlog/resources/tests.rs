@@ -10,7 +10,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
 use serde_json::{Value, json};
 
-use crate::testing::Testing;
+use crate::test_support::Testing;
 
 fn id(name: &str) -> DocumentId {
     let kind = Reference::of_name(name).unwrap().kind;
@@ -50,127 +50,6 @@ async fn error(testing: &Testing, uri: &str) -> Error {
 
 fn references(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one["reference_id"].as_str().unwrap()).collect()
-}
-
-// S5: 6.2, 6.3, 6.6
-#[tokio::test]
-async fn an_item_s_resource_is_its_record_with_what_belongs_to_it() {
-    let testing = project().await;
-    let content = testing.read("user-story://US-1").await.unwrap();
-    assert_eq!((content.uri.as_str(), content.name.as_str()), ("user-story://US-001", "US-001"));
-    assert_eq!(content.mime_type, "application/json");
-    let said = "User story US-001: Pay, with its requirements and acceptance criteria";
-    assert_eq!(content.description, said);
-    let story: Value = serde_json::from_str(&content.text).unwrap();
-    assert_eq!((&story["uri"], &story["name"]), (&json!(content.uri), &json!("US-001")));
-    assert_eq!((&story["title"], &story["epic"]), (&json!("Pay"), &json!("EP-001")));
-    assert_eq!(story["description"], "As dec-1d2c8f says.");
-    assert_eq!(references(&story["requirements"]), ["REQ-002", "REQ-001", "REQ-003"]);
-    assert_eq!(story["acceptance_criteria"][0]["title"], "Given a card");
-    let linked = json!([{ "relation": "mentions", "id": "dec-1d2c8f", "kind": "decision",
-                          "title": "Cards first" }]);
-    assert_eq!(story["links"]["outgoing"], linked);
-    let linked = json!([{ "relation": "mentions", "id": "REQ-002", "kind": "requirement",
-                          "title": "By bill" }]);
-    assert_eq!(story["links"]["incoming"], linked, "a child may speak of its parent as well");
-
-    let epic = json(&testing, "epic://EP-001").await;
-    assert_eq!(references(&epic["user_stories"]), ["US-001", "US-002"]);
-    assert_eq!(epic["description"], "Sell things.");
-    let criteria = json(&testing, "acceptance-criteria://AC-001").await;
-    assert_eq!(criteria["user_story"], "US-001");
-    assert_eq!(criteria["description"], "Given a card\nThen it is charged");
-}
-
-// S5: 6.2, 6.3
-#[tokio::test]
-async fn a_requirement_tells_its_relationships_and_who_speaks_of_it() {
-    let testing = project().await;
-    let requirement = json(&testing, "requirement://REQ-001").await;
-    let relationships = json!({
-        "outgoing": [
-            { "type": "depends_on", "reference_id": "REQ-002", "title": "By bill",
-              "status": "Draft" },
-            { "type": "depends_on", "reference_id": "REQ-077" },
-        ],
-        "incoming": [{ "type": "blocks", "reference_id": "REQ-003", "title": "By cash",
-                       "status": "Draft" }],
-    });
-    assert_eq!(requirement["relationships"], relationships);
-    let links = json!({
-        "outgoing": [
-            { "relation": "mentions", "id": "REQ-003", "kind": "requirement", "title": "By cash" },
-            { "relation": "mentions", "id": "dec-1d2c8f", "kind": "decision",
-              "title": "Cards first" },
-            { "relation": "mentions", "id": "EP-999", "kind": "epic" },
-        ],
-        "incoming": [
-            { "relation": "mentions", "id": "REQ-003", "kind": "requirement", "title": "By cash" },
-            { "relation": "implements", "id": "dec-1d2c8f", "kind": "decision",
-              "title": "Cards first" },
-        ],
-    });
-    let sorted = |links: &Value| -> BTreeSet<String> {
-        links.as_array().unwrap().iter().map(ToString::to_string).collect()
-    };
-    for side in ["outgoing", "incoming"] {
-        assert_eq!(sorted(&requirement["links"][side]), sorted(&links[side]), "{side}");
-    }
-    let only = json(&testing, "requirement://REQ-1/relationships").await;
-    assert_eq!((&only["count"], &only["relationships"]), (&json!(3), &relationships));
-    assert_eq!(only["name"], "REQ-001");
-}
-
-// S5: 6.5
-#[tokio::test]
-async fn a_hierarchy_has_everything_below_the_epic_in_the_one_order() {
-    let testing = project().await;
-    let hierarchy = json(&testing, "epic://EP-1/hierarchy").await;
-    assert_eq!(hierarchy["epic"]["title"], "Shop");
-    assert_eq!(references(&hierarchy["user_stories"]), ["US-001", "US-002"]);
-    let first = &hierarchy["user_stories"][0];
-    assert_eq!(references(&first["requirements"]), ["REQ-002", "REQ-001", "REQ-003"]);
-    let requirement = json!({ "reference_id": "REQ-001", "title": "By card", "status": "Active",
-                              "priority": 2, "type_name": "Functional" });
-    assert_eq!(first["requirements"][1], requirement);
-    assert_eq!(references(&first["acceptance_criteria"]), ["AC-001"]);
-    assert_eq!(hierarchy["user_stories"][1]["requirements"], json!([]));
-    let counts = json!({ "user_stories": 2, "requirements": 3, "acceptance_criteria": 1 });
-    assert_eq!(hierarchy["counts"], counts);
-}
-
-// S5: 6.3, 6.5, 6.6
-#[tokio::test]
-async fn children_and_collections_are_records_with_their_number() {
-    let testing = project().await;
-    for (uri, key, expected) in [
-        ("epic://EP-001/user-stories", "user_stories", &["US-001", "US-002"][..]),
-        (
-            "user-story://US-001/requirements",
-            "requirements",
-            &["REQ-002", "REQ-001", "REQ-003"][..],
-        ),
-        ("user-story://US-002/requirements", "requirements", &[][..]),
-        ("user-story://US-001/acceptance-criteria", "acceptance_criteria", &["AC-001"][..]),
-        ("requirements://epics", "epics", &["EP-001"][..]),
-        ("requirements://user-stories", "user_stories", &["US-001", "US-002"][..]),
-        ("requirements://requirements", "requirements", &["REQ-002", "REQ-001", "REQ-003"][..]),
-    ] {
-        let content = testing.read(uri).await.unwrap();
-        let found: Value = serde_json::from_str(&content.text).unwrap();
-        assert_eq!(references(&found[key]), expected, "{uri}");
-        assert_eq!(found["count"], expected.len(), "{uri}");
-        assert_eq!(found["uri"], content.uri, "{uri}");
-        assert_eq!(found["name"], content.name, "{uri}");
-        assert_eq!(found["description"], content.description, "{uri}");
-        assert_eq!(found.get("truncated"), None, "{uri}");
-    }
-    let types = json(&testing, "requirements://requirements-types").await;
-    assert_eq!((&types["count"], &types["name"]), (&json!(5), &json!("requirements-types")));
-    assert_eq!(types["requirement_types"][1]["name"], "Non-Functional");
-    let types = json(&testing, "requirements://relationship-types").await;
-    assert_eq!(types["relationship_types"][0]["name"], "depends_on");
-    assert!(types["relationship_types"][4]["description"].is_string());
 }
 
 // S5: 6.4, 6.7

@@ -3,7 +3,7 @@
 use reqlore_domain::identity::Caller;
 
 use super::*;
-use crate::backlog::mended::Mended;
+use crate::backlog::repair::Mended;
 
 const STORY: usize = 1;
 const REQUIREMENT: usize = 2;

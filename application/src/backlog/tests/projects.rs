@@ -7,7 +7,7 @@ use reqlore_domain::ports::service::{ApplicationService, CompletionTarget, Messa
 use reqlore_domain::project::ProjectKey;
 use serde_json::{Value, json};
 
-use crate::testing::Testing;
+use crate::test_support::Testing;
 
 /// A server with the projects `one` and `two`.
 fn server() -> Testing {

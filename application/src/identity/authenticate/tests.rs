@@ -4,7 +4,7 @@ use reqlore_domain::identity::{Role, Token, User};
 use reqlore_domain::ports::identity::IdentityChange;
 
 use super::*;
-use crate::team::{Team, id, presented};
+use crate::test_support::team::{Team, id, presented};
 
 fn denial(outcome: Result<Arc<Caller>, Denied>) -> TokenError {
     match outcome {

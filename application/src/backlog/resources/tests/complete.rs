@@ -4,7 +4,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::ports::service::CompletionTarget;
 
 use super::{id, project};
-use crate::testing::Testing;
+use crate::test_support::Testing;
 
 async fn completed(testing: &Testing, template: &str, value: &str) -> Vec<String> {
     let of = CompletionTarget::Template(template.to_owned());

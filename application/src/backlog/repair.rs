@@ -1,25 +1,117 @@
-//! After a merge of two branches two items may have one reference: the younger gets a new one, and
-//! the links that mean it follow (rulings 3). `reqlore check --fix` does this.
+//! Repairs that `reqlore check --fix` makes: links to renumbered items and duplicate references.
 //!
-//! The trap: a link names a reference, so which of the two it means is told by the mark that its
-//! file keeps beside it (`linked`). Without one it means the older.
+//! Links are repaired first, so a link that is pointed to a duplicate follows its renumbering. A
+//! repair that fails does not stop the others. A link names a reference, so the mark that its file
+//! keeps (`linked`) tells which of two duplicates it means; without a mark it means the older.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::backlog::{Item, Linked, Reference, reference, relink};
+use reqlore_domain::backlog::reference::{self, MAX_NUMBER};
+use reqlore_domain::backlog::{self, Item, Linked, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{BacklinkQuery, Change, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
+use serde::Serialize;
 
-use super::check::{Names, Tomb};
+use super::check::{Move, Names, Tomb};
 use super::find::{self, Backlog};
-use super::mended::{Mended, Renumbered};
 use crate::edit::edit;
 use crate::finding::Finding;
+
+/// What was done, and what was left.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Mended {
+    pub relinked: Vec<Relinked>,
+    pub renumbered: Vec<Renumbered>,
+    /// What could not be done, why, and what to do.
+    pub refused: Vec<Finding>,
+}
+
+/// One link that leads to the item that it means again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Relinked {
+    /// The file that keeps the link.
+    pub document: String,
+    /// The name of the file that it spoke of, as `EP-001-3f9a1c`.
+    pub from: String,
+    /// The name of the file that it means.
+    pub to: String,
+}
+
+/// One item that got a new reference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Renumbered {
+    /// The file that it was.
+    pub document: String,
+    pub from: String,
+    pub to: String,
+    /// The files whose links followed.
+    pub relinked: Vec<String>,
+}
+
+/// Points each link to the item that it means. What refuses one keeps no other from it.
+pub(crate) async fn relink(
+    backlog: Backlog<'_>,
+    names: &Names,
+    act: &WriteContext,
+    mended: &mut Mended,
+) {
+    for (head, moves) in names.moves() {
+        match relink_document(backlog, Arc::clone(head), moves, act).await {
+            Ok(done) => mended.relinked.extend(done),
+            Err(error) => mended.refused.push(Finding::whole(&head.id, error.message)),
+        }
+    }
+}
+
+async fn relink_document(
+    backlog: Backlog<'_>,
+    head: Arc<DocumentMeta>,
+    moves: Vec<Move>,
+    act: &WriteContext,
+) -> Result<Vec<Relinked>> {
+    let mut documents = vec![head.id.clone()];
+    documents.extend(moves.iter().map(|to| to.id.clone()));
+    let decide = move |snapshot: &Snapshot| decide_relink(&head, &moves, snapshot);
+    let reads = ReadSet::of(documents);
+    Ok(edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?.0)
+}
+
+/// Nothing for what went meanwhile, on either end.
+fn decide_relink(
+    head: &DocumentMeta,
+    moves: &[Move],
+    snapshot: &Snapshot,
+) -> Result<(Vec<Change>, Vec<Relinked>)> {
+    let mut done = Vec::new();
+    let Some(Some(document)) = snapshot.documents.first() else { return Ok((Vec::new(), done)) };
+    let mut text = find::text(document)?.to_owned();
+    let mut item = find::read(head, document, &text);
+    for (Move { from, to, id }, target) in moves.iter().zip(snapshot.documents.iter().skip(1)) {
+        if target.is_none() {
+            continue;
+        }
+        let relinked = backlog::relink(&item, &text, from, to);
+        let relinked = relinked.map_err(|fault| {
+            let message = format!("its link to {} can't be changed: {fault}", from.reference);
+            Error::new(ErrorKind::Refused, message)
+        })?;
+        let Some(relinked) = relinked else { continue };
+        text = relinked;
+        item = Item::read(item.kind, &document.id.name, &text, item.created_at).0;
+        let mark = from.mark.as_deref().unwrap_or_default();
+        done.push(Relinked {
+            document: document.id.to_string(),
+            from: from.reference.document(mark).name,
+            to: id.name.clone(),
+        });
+    }
+    let change = (!done.is_empty()).then(|| Change::put(document.id.clone(), text));
+    Ok((change.into_iter().collect(), done))
+}
 
 /// What does not say when it was made counts as made before everything that does.
 const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
@@ -35,7 +127,7 @@ pub(crate) async fn renumber(
     mended: &mut Mended,
 ) {
     for twin in all {
-        match one(backlog, &twin, act).await {
+        match renumber_item(backlog, &twin, act).await {
             Ok(done) => mended.renumbered.extend(done),
             Err(error) => {
                 let message = format!("it keeps {}: {}", twin.from, error.message);
@@ -102,7 +194,11 @@ async fn by_age(
 }
 
 /// `None` where the item went meanwhile.
-async fn one(backlog: Backlog<'_>, twin: &Twin, act: &WriteContext) -> Result<Option<Renumbered>> {
+async fn renumber_item(
+    backlog: Backlog<'_>,
+    twin: &Twin,
+    act: &WriteContext,
+) -> Result<Option<Renumbered>> {
     let Twin { from, head, .. } = twin;
     let kinds = Kind::ITEMS.to_vec();
     let links = BacklinkQuery { kinds, targets: vec![from.to_string()] };
@@ -196,7 +292,7 @@ fn relinked_change(
     let text = find::text(found)?;
     let item: Item = find::read(holder, found, text);
     for from in meant {
-        let text = relink(&item, text, from, to).map_err(|fault| {
+        let text = backlog::relink(&item, text, from, to).map_err(|fault| {
             let message = format!("its link in {} can't be changed: {fault}", found.id);
             Error::new(ErrorKind::Refused, message)
         })?;

@@ -11,9 +11,9 @@ use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{ErrorKind, Result};
 use serde::Serialize;
 
-use crate::backlog::brief::Brief;
 use crate::backlog::find::{self, Backlog};
-use crate::backlog::record::{self, Record};
+use crate::backlog::item_view::Brief;
+use crate::backlog::item_view::{self, Record};
 use crate::backlog::resources::uri::{View, uri};
 use crate::backlog::surroundings::{Links, Relationships, Surroundings};
 
@@ -31,7 +31,7 @@ const LONGEST_TITLE: usize = 500;
 
 /// An item and what stands around it. What its kind does not have is left out.
 #[derive(Default, Serialize)]
-pub(super) struct Stored {
+pub(super) struct PromptContext {
     /// The item's; for `if_version`.
     #[serde(skip)]
     pub(super) version: String,
@@ -75,7 +75,7 @@ impl<T> Part<T> {
     }
 }
 
-impl Stored {
+impl PromptContext {
     pub(super) async fn of(backlog: Backlog<'_>, reference: Reference) -> Result<Self> {
         let (head, mut record) = found(backlog, reference).await?;
         let mut stored = Self { version: record.version.clone(), ..Self::default() };
@@ -182,7 +182,7 @@ impl Stored {
         let whole = kind.map_or_else(String::new, |kind| uri(parent, View::Children(kind)));
         let first = &heads[..heads.len().min(MOST)];
         let (mut records, mut bytes) = (Vec::new(), 0);
-        for found in record::all(backlog, first).await?.into_iter().flatten() {
+        for found in item_view::all(backlog, first).await?.into_iter().flatten() {
             let mut record = match found {
                 Ok(record) => record,
                 Err(error) => {
@@ -245,6 +245,6 @@ fn is_gone(kind: ErrorKind) -> bool {
 
 async fn found(backlog: Backlog<'_>, reference: Reference) -> Result<(Arc<DocumentMeta>, Record)> {
     let head = backlog.head(reference).await?;
-    let record = record::one(backlog, &head).await?;
+    let record = item_view::one(backlog, &head).await?;
     Ok((head, record))
 }

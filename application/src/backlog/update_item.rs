@@ -1,4 +1,4 @@
-//! Changing an item: decided on its newest text, in one commit.
+//! Updates an item in one commit, decided on its newest text.
 
 use std::sync::Arc;
 
@@ -10,21 +10,20 @@ use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::time::Timestamp;
 
 use super::find::{self, Backlog};
-use super::record;
+use super::item_view;
 use crate::Context;
 use crate::edit::{act, edit};
 use crate::tool::reply;
 
-/// A change of an item, as its tool was asked for it.
-pub(crate) struct ChangeItem {
+pub(crate) struct UpdateItem {
     pub(crate) item: Reference,
-    /// The item shall belong to this one.
+    /// The new parent.
     pub(crate) parent: Option<Reference>,
     pub(crate) edit: Edit,
     pub(crate) if_version: Option<Version>,
 }
 
-impl ChangeItem {
+impl UpdateItem {
     pub(crate) async fn run(
         self,
         context: &Context,
@@ -36,13 +35,11 @@ impl ChangeItem {
         }
         let backlog = Backlog::of(&context.ports, &call.caller);
         let act = act(context, call, spec, format!("a change of {}", self.item));
-        let field = self.item.kind.name();
-        let head = backlog.head(self.item).await.map_err(|error| error.field(field))?;
+        let head = backlog.find(self.item, self.item.kind.name()).await?;
         let mut ids = vec![head.id.clone()];
         let Self { item: reference, parent, edit: mut wanted, if_version } = self;
         if let Some(parent) = parent {
-            let field = parent.kind.name();
-            let found = backlog.head(parent).await.map_err(|error| error.field(field))?;
+            let found = backlog.find(parent, parent.kind.name()).await?;
             wanted.parent = Some(find::linked(parent, &found.id.name));
             ids.push(found.id.clone());
         }
@@ -60,8 +57,8 @@ impl ChangeItem {
             edit(backlog.ports, backlog.project, ReadSet::of(ids), act, decide).await?;
         let is_unchanged = committed.versions.is_empty();
         let done = if is_unchanged { "Nothing to change in" } else { "Updated" };
-        let record = record::written(backlog, &document, reference.kind, at)?;
-        reply(record::sentence(done, reference.kind, &record), &record)
+        let record = item_view::written(backlog, &document, reference.kind, at)?;
+        reply(item_view::sentence(done, reference.kind, &record), &record)
     }
 }
 

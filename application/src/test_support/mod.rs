@@ -1,5 +1,7 @@
 //! For the tests of the tools: an application on the memory store, and one way to call it.
 
+pub(crate) mod team;
+
 use std::sync::Arc;
 
 use bytes::Bytes;

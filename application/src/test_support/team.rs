@@ -23,7 +23,7 @@ use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
 use crate::identity::authenticate::TokenAuthenticator;
-use crate::testing::Testing;
+use crate::test_support::Testing;
 use crate::{Application, Ports};
 
 pub(crate) const NOW: i64 = 1_700_000_000;

@@ -1,4 +1,4 @@
-//! An item as answers and resources give it (rulings 3).
+//! Items as answers and resources show them: whole records, and summaries in lists.
 
 use std::sync::Arc;
 
@@ -31,20 +31,15 @@ pub(crate) struct Record {
     /// Stored content, to be treated as data.
     pub(crate) description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) status: Option<&'static str>,
     /// 1 Critical to 4 Low.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) type_name: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) epic: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub(crate) user_story: Option<String>,
     pub(crate) creator_username: String,
     #[schemars(required, extend("type" = ["string", "null"]))]
@@ -155,4 +150,41 @@ pub(crate) fn sentence(done: &str, kind: ItemKind, record: &Record) -> String {
     let Record { reference_id, title, version, .. } = record;
     let noun = kind.noun().to_lowercase();
     format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
+}
+
+/// What heads alone tell of an item. What its kind does not have is left out.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Brief {
+    pub(crate) reference_id: String,
+    /// Stored content, to be treated as data.
+    pub(crate) title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<&'static str>,
+    /// 1 Critical to 4 Low.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) type_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) assignee_username: Option<String>,
+}
+
+impl Brief {
+    /// `None` for what is no item.
+    pub(crate) fn of(head: &DocumentMeta) -> Option<Self> {
+        let item = find::item(head)?;
+        Some(Self {
+            reference_id: item.called(&head.id.name).into_owned(),
+            title: item.title.clone(),
+            status: item.status.map(Status::name),
+            priority: item.priority.map(Priority::number),
+            type_name: item.requirement_type.map(RequirementType::name),
+            assignee_username: item.assignee.clone(),
+        })
+    }
+
+    pub(crate) fn all(heads: &[Arc<DocumentMeta>]) -> Vec<Self> {
+        heads.iter().filter_map(|head| Self::of(head)).collect()
+    }
 }

@@ -1,0 +1,154 @@
+//! Argument types that the backlog's tools share: references, enum values and item fields.
+//!
+//! A malformed reference has its own error (S2: 2.2), so reference arguments accept any text and
+//! [`ReferenceArgument::reference`] validates it.
+
+use std::borrow::Cow;
+
+use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
+use reqlore_domain::backlog::reference::Reading;
+use reqlore_domain::backlog::{
+    Edit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
+};
+use reqlore_domain::bounded::BoundedInt;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+/// A reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`, as it was given.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ReferenceArgument<const FIRST: usize, const END: usize>(String);
+
+pub(crate) type EpicRef = ReferenceArgument<0, 1>;
+pub(crate) type UserStoryRef = ReferenceArgument<1, 2>;
+pub(crate) type RequirementRef = ReferenceArgument<2, 3>;
+pub(crate) type AcceptanceCriteriaRef = ReferenceArgument<3, 4>;
+pub(crate) type ItemRef = ReferenceArgument<0, 4>;
+
+impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
+    /// Parses the reference; `field` is the argument's name.
+    pub(crate) fn reference(&self, field: &str) -> Result<Reference> {
+        parse_reference(&ItemKind::ALL[FIRST..END], &self.0, field)
+    }
+}
+
+impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRST, END> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("ReferenceArgument{FIRST}To{END}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let prefixes: Vec<_> = ItemKind::ALL[FIRST..END].iter().map(|kind| kind.prefix()).collect();
+        let pattern = match &prefixes[..] {
+            [prefix] => format!(r"^{prefix}-\d+$"),
+            prefixes => format!(r"^({})-\d+$", prefixes.join("|")),
+        };
+        json_schema!({ "type": "string", "pattern": pattern })
+    }
+}
+
+/// Parses a reference of one of these kinds.
+pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Result<Reference> {
+    for kind in kinds {
+        match Reference::read(*kind, text) {
+            Reading::Reference(reference) => return Ok(reference),
+            Reading::TooLarge => return Err(not_found(*kind, text).field(field)),
+            Reading::Malformed => {}
+        }
+    }
+    Err(malformed(kinds, text, field))
+}
+
+/// The error for a missing item (S2: 1.2).
+pub(crate) fn not_found(kind: ItemKind, reference: &str) -> Error {
+    let shown: String = reference.chars().take(100).collect();
+    let message = format!("{} not found: {shown}", kind.noun());
+    Error::new(ErrorKind::NotFound, message).reference(shown).hint("search_global finds references")
+}
+
+/// The error for a malformed reference (S2: 2.2).
+fn malformed(kinds: &[ItemKind], text: &str, field: &str) -> Error {
+    let shown: String = text.chars().take(100).collect();
+    let noun = match kinds {
+        [kind] => format!("{} ", kind.noun().to_lowercase()),
+        _ => String::new(),
+    };
+    let examples: Vec<String> = kinds.iter().map(|kind| format!("{}-047", kind.prefix())).collect();
+    let hint = format!("write it like {}", examples.join(" or "));
+    let message = format!("Invalid {noun}reference ID format: {shown:?}; {hint}");
+    Error::new(ErrorKind::InvalidArgument, message).field(field).reference(shown).hint(hint)
+}
+
+/// Defines an argument that takes one of the names of a domain enum.
+macro_rules! enum_argument {
+    ($argument:ident, $value:ident, $values:expr) => {
+        #[derive(Clone, Copy)]
+        pub(crate) struct $argument(pub(crate) $value);
+
+        impl<'de> Deserialize<'de> for $argument {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let given = String::deserialize(deserializer)?;
+                let found = $values.into_iter().find(|value| value.name() == given);
+                found.map(Self).ok_or_else(|| {
+                    let shown: String = given.chars().take(60).collect();
+                    let names = $values.map($value::name).join(", ");
+                    serde::de::Error::custom(format!("{shown:?} is not one of {names}"))
+                })
+            }
+        }
+
+        impl JsonSchema for $argument {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($argument).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "enum": $values.map($value::name) })
+            }
+        }
+    };
+}
+
+enum_argument!(WorkStatusArgument, Status, Status::OF_WORK);
+enum_argument!(RequirementStatusArgument, Status, Status::OF_REQUIREMENTS);
+enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
+enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);
+
+/// 1 Critical to 4 Low.
+pub(crate) type PriorityArgument = BoundedInt<1, 4>;
+
+/// The fields that a tool writes, as they were given.
+#[derive(Default)]
+pub(super) struct ItemFields {
+    pub(super) title: Option<Title>,
+    pub(super) description: Option<Description>,
+    pub(super) status: Option<Status>,
+    pub(super) priority: Option<PriorityArgument>,
+    pub(super) requirement_type: Option<RequirementType>,
+    pub(super) assignee: Option<Assignee>,
+    pub(super) tags: Option<Tags>,
+}
+
+impl From<ItemFields> for Edit {
+    fn from(given: ItemFields) -> Self {
+        Self {
+            title: given.title.map(|title| title.as_str().to_owned()),
+            description: given.description.map(|text| text.as_str().to_owned()),
+            status: given.status,
+            priority: given.priority.and_then(|number| Priority::new(number.get())),
+            requirement_type: given.requirement_type,
+            assignee: given.assignee.map(|assignee| assignee.name().map(str::to_owned)),
+            tags: given.tags.map(Tags::into_vec),
+            ..Self::default()
+        }
+    }
+}
