@@ -8,7 +8,7 @@ mod tests;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,87 +82,33 @@ pub struct Output {
 
 /// Runs a command without input.
 pub fn output(command: Command, timeout: Duration) -> Result<Output, ProbeError> {
-    let mut process = ChildProcess::start(command, timeout)?;
+    let mut process = StdioClient::start(command, timeout)?;
     process.stdin = None;
     let mut text = Vec::new();
     while text.len() < MAX_ANSWER_BYTES
-        && let Ok(line) = process.read_line()
+        && let Some(line) = process.read_line()
     {
         text.extend(line);
     }
-    let code = process.end().and_then(|status| status.code());
+    let code = process.wait().and_then(|status| status.code());
     Ok(Output { code, text: String::from_utf8_lossy(&text).into_owned(), errors: process.errors() })
 }
 
-/// An MCP client of a child process; sends one request at a time.
+/// An MCP client of a child process; sends one request at a time. Dropping it kills the process.
 #[derive(Debug)]
 pub struct StdioClient {
-    process: ChildProcess,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Vec<u8>>,
+    errors: Receiver<String>,
     timeout: Duration,
+    deadline: Instant,
     last_id: u64,
 }
 
 impl StdioClient {
     /// `timeout` limits each answer, and the end.
-    pub fn start(command: Command, timeout: Duration) -> Result<Self, ProbeError> {
-        Ok(Self { process: ChildProcess::start(command, timeout)?, timeout, last_id: 0 })
-    }
-
-    pub fn initialize(&mut self) -> Result<ServerInfo, ProbeError> {
-        ServerInfo::from_answer(&self.request("initialize", &initialize_params())?)
-    }
-
-    /// Returns the whole answer; skips notifications and requests of the server.
-    pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
-        self.last_id += 1;
-        let line = format!("{}\n", request(self.last_id, method, params));
-        if let Some(stdin) = &mut self.process.stdin {
-            // A server that ended already is reported below, with its standard error.
-            let _ = stdin.write_all(line.as_bytes());
-        }
-        loop {
-            let Ok(line) = self.process.read_line() else { return Err(self.no_answer()) };
-            let message: Value = serde_json::from_slice(&line).unwrap_or_default();
-            if message["id"] == self.last_id && message.get("method").is_none() {
-                self.process.deadline = Instant::now() + self.timeout;
-                return Ok(message);
-            }
-        }
-    }
-
-    /// Closes the input; the server answers what it accepted and ends.
-    pub fn end(mut self) -> Result<ExitStatus, ProbeError> {
-        self.process.end().ok_or_else(|| {
-            let message = format!("did not end within {:?} of the end of its input", self.timeout);
-            ProbeError::new(message, "end it yourself")
-        })
-    }
-
-    fn no_answer(&mut self) -> ProbeError {
-        let message = match self.process.end() {
-            Some(status) => format!("ended ({status}) before it answered"),
-            None => format!("did not answer within {:?}", self.timeout),
-        };
-        let message = match self.process.errors() {
-            errors if errors.is_empty() => message,
-            errors => format!("{message}; it wrote: {errors}"),
-        };
-        ProbeError::new(message, "run the command by hand and fix what it reports")
-    }
-}
-
-/// A process with piped streams and a deadline. Dropping it kills it.
-#[derive(Debug)]
-struct ChildProcess {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<Vec<u8>>,
-    errors: Receiver<String>,
-    deadline: Instant,
-}
-
-impl ChildProcess {
-    fn start(mut command: Command, timeout: Duration) -> Result<Self, ProbeError> {
+    pub fn start(mut command: Command, timeout: Duration) -> Result<Self, ProbeError> {
         let deadline = Instant::now() + timeout;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| {
@@ -178,15 +124,55 @@ impl ChildProcess {
             thread::spawn(move || read_lines(stdout, &line_sender));
             thread::spawn(move || drop(error_sender.send(read_errors(stderr))));
         }
-        Ok(Self { child, stdin, lines, errors, deadline })
+        Ok(Self { child, stdin, lines, errors, timeout, deadline, last_id: 0 })
     }
 
-    fn read_line(&self) -> Result<Vec<u8>, RecvTimeoutError> {
-        self.lines.recv_timeout(self.deadline.saturating_duration_since(Instant::now()))
+    pub fn initialize(&mut self) -> Result<ServerInfo, ProbeError> {
+        ServerInfo::from_answer(&self.request("initialize", &initialize_params())?)
+    }
+
+    /// Returns the whole answer; skips notifications and requests of the server.
+    pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
+        self.last_id += 1;
+        let line = format!("{}\n", request(self.last_id, method, params));
+        if let Some(stdin) = &mut self.stdin {
+            // A server that ended already is reported below, with its standard error.
+            let _ = stdin.write_all(line.as_bytes());
+        }
+        while let Some(line) = self.read_line() {
+            let message: Value = serde_json::from_slice(&line).unwrap_or_default();
+            if message["id"] == self.last_id && message.get("method").is_none() {
+                self.deadline = Instant::now() + self.timeout;
+                return Ok(message);
+            }
+        }
+        let mut message = match self.wait() {
+            Some(status) => format!("ended ({status}) before it answered"),
+            None => format!("did not answer within {:?}", self.timeout),
+        };
+        let errors = self.errors();
+        if !errors.is_empty() {
+            message = format!("{message}; it wrote: {errors}");
+        }
+        Err(ProbeError::new(message, "run the command by hand and fix what it reports"))
+    }
+
+    /// Closes the input; the server answers what it accepted and ends.
+    pub fn end(mut self) -> Result<ExitStatus, ProbeError> {
+        self.wait().ok_or_else(|| {
+            let message = format!("did not end within {:?} of the end of its input", self.timeout);
+            ProbeError::new(message, "end it yourself")
+        })
+    }
+
+    /// `None` at the end of the output, and at the deadline.
+    fn read_line(&self) -> Option<Vec<u8>> {
+        let rest = self.deadline.saturating_duration_since(Instant::now());
+        self.lines.recv_timeout(rest).ok()
     }
 
     /// Closes standard input and waits; `None` if the process had to be killed.
-    fn end(&mut self) -> Option<ExitStatus> {
+    fn wait(&mut self) -> Option<ExitStatus> {
         self.stdin = None;
         loop {
             match self.child.try_wait() {
@@ -209,7 +195,7 @@ impl ChildProcess {
     }
 }
 
-impl Drop for ChildProcess {
+impl Drop for StdioClient {
     fn drop(&mut self) {
         self.kill();
     }

@@ -6,7 +6,6 @@
 mod plan;
 mod remove;
 mod report;
-mod scaffold;
 mod server_entry;
 mod target_file;
 mod undo_log;
@@ -24,9 +23,8 @@ use crate::client_environment::surroundings;
 use crate::config::state;
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::Flags;
-use plan::{Change, Outcome, Plan};
+use plan::{Change, Outcome, Plan, Scaffold};
 use report::Confirmation;
-use scaffold::Scaffold;
 use server_entry::ServerEntry;
 use undo_log::{ChangeKind, UndoLog};
 

@@ -10,9 +10,8 @@ use reqlore_client_config::edit::{self, Slot, block};
 use reqlore_client_config::{Client, Place, Scope, Surroundings};
 use serde_json::{Map, Value};
 
-use super::plan::{self, Change, Outcome, Plan};
+use super::plan::{self, AGENTS_MD, AGENTS_MD_TITLE, Change, Outcome, Plan};
 use super::report::{scope_name, short_path};
-use super::scaffold::{AGENTS_MD, AGENTS_MD_TITLE};
 use super::undo_log::{ChangeKind, UndoEntry, UndoLog};
 use super::{Options, target_file};
 
