@@ -140,6 +140,18 @@ pub(crate) fn check_files(config: &Config) -> Result<(), CommandError> {
     files(config, &config.root).check().map_err(CommandError::usage)
 }
 
+/// Opens the storage of an HTTP server, and migrates team data that 0.1.0 wrote.
+pub(crate) fn http_store(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
+    if let Storage::Fs(place) = &config.storage {
+        let migrated = FsStore::open(&files(config, place)).and_then(|store| store.migrate_team());
+        let refused = |error: StoreError| {
+            CommandError::refused(format!("storage {}: {error}", config.storage.name()))
+        };
+        migrated.map_err(refused)?;
+    }
+    store(config, &config.storage)
+}
+
 pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
     let refused =
         |error: StoreError| CommandError::refused(format!("storage {}: {error}", storage.name()));

@@ -14,7 +14,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
-    ("reqlore-storage-fs", &["reqlore-domain", "reqlore-durable-fs"]),
+    ("reqlore-storage-fs", &["reqlore-domain", "reqlore-durable-fs", "reqlore-sqlite-team"]),
     (
         "reqlore-storage-sqlite",
         &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit", "reqlore-sqlite-team"],

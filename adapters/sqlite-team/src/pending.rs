@@ -1,6 +1,6 @@
 //! Intents: commits whose audit row and idempotency record are stored before their files change.
 
-use reqlore_domain::audit::{AuditEvent, Target};
+use reqlore_domain::audit::{AuditEvent, AuditRow, Target};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project::ProjectKey;
@@ -106,7 +106,8 @@ pub fn targets(
 ) -> Result<Vec<Target>, DatabaseError> {
     if let Some(number) = commit.audit_number {
         let row = audit::rows(connection, number, 1, usize::MAX)?;
-        if let Some(event) = row.first().filter(|row| row.number == number).and_then(|r| r.entry())
+        if let Some(event) =
+            row.first().filter(|row| row.number == number).and_then(AuditRow::entry)
         {
             return Ok(event.targets);
         }

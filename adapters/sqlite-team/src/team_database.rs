@@ -36,12 +36,12 @@ pub struct TeamDatabase {
 impl TeamDatabase {
     /// Writes a complete database into an empty file, with rows that `fill` inserts. Does not sync.
     pub fn create(
-        file: &Path,
+        path: &Path,
         place: &'static str,
         fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
     ) -> StoreResult<()> {
         let create = || {
-            let mut connection = Connection::open(file)?;
+            let mut connection = Connection::open(path)?;
             // The file counts only when it is complete and synced by the caller.
             connection.pragma_update(None, "synchronous", "OFF")?;
             connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;

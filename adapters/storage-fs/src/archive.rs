@@ -55,7 +55,7 @@ impl FsStore {
         let project = project.clone();
         self.blocking(move |shared| {
             journal::settle(&shared.layout, &root, &lock)?;
-            shared.settle_project(&project, &root);
+            shared.recover_project(&project, &root, &lock);
             Ok(lock)
         })
         .await
@@ -175,7 +175,7 @@ impl Archive for FsStore {
                 obstacles.append(&mut found);
             }
             check_none(obstacles)?;
-            Ok((all, shared.span()?))
+            Ok((all, shared.audit_span()?))
         });
         let (ids, rows) = listing.await?;
         let (store, total) = (self.clone(), ids.len());

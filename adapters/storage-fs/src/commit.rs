@@ -26,7 +26,7 @@ use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
 use crate::replace::{Failed, Found};
 use crate::shared::{Shared, locked, watched};
-use crate::team::doubt::{self, Doubt};
+use crate::team::pending_audit::{self, AuditedCommit};
 
 /// How often a commit starts over because somebody without the lock wrote in between.
 const ATTEMPTS: usize = 3;
@@ -43,7 +43,8 @@ pub(crate) fn run(
         |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
     journal::settle(&shared.layout, root, lock)?;
     let needed = commit.act.audited.is_some() || commit.act.once.is_some();
-    doubt::settle(shared, project, &Tree::new(root, &shared.layout), commit.act.at, needed)?;
+    let tree = Tree::new(root, &shared.layout);
+    pending_audit::recover(shared, project, &tree, commit.act.at, (needed, lock))?;
     shared.check_idempotency(&commit.act)?;
     for _ in 0..ATTEMPTS {
         let mut tree = Tree::new(root, &shared.layout);
@@ -70,8 +71,15 @@ pub(crate) fn run(
         for change in &changes {
             tree.create_folder(change.id())?;
         }
-        let mut written = Doubt::new(shared, project, audit, once, commit.act.at);
-        let applied = apply(&tree, &base, &changes, || written.announce());
+        let mut written = AuditedCommit {
+            shared,
+            project,
+            event: audit,
+            record: once,
+            at: commit.act.at,
+            intent: None,
+        };
+        let applied = apply(&tree, &base, &changes, || written.prepare(lock));
         match applied {
             Applied::Done => {
                 written.confirm();
@@ -79,11 +87,11 @@ pub(crate) fn run(
                 return Ok(record(&changes));
             }
             Applied::Undone(failed) => {
-                let withdrawn = written.withdraw();
+                let rolled_back = written.roll_back();
                 if let Failed::Store(error) = failed {
                     return Err(error);
                 }
-                withdrawn?;
+                rolled_back?;
             }
             // Whoever writes next sees how far it came.
             Applied::Half(error) => return Err(error),
@@ -179,19 +187,19 @@ enum Applied {
     Half(StoreError),
 }
 
-/// Puts the changes in place; right before the first of them shows, `announce` is called.
+/// Puts the changes in place. Calls `prepare` right before the first of them becomes visible.
 fn apply(
     tree: &Tree<'_>,
     base: &Base,
     changes: &[Change],
-    announce: impl FnOnce() -> StoreResult<()>,
+    prepare: impl FnOnce() -> StoreResult<()>,
 ) -> Applied {
     let mut staged = Vec::with_capacity(changes.len());
     let mut exchanged = 0;
     let mut journaled = false;
     let outcome = stage_all(tree, base, changes, &mut staged)
-        // Before the journal: what somebody else finishes must have its row.
-        .and_then(|()| announce())
+        // Before the journal: a commit that another process finishes must have its row.
+        .and_then(|()| prepare())
         .and_then(|()| {
             if needs_journal(base, changes) {
                 journal::write(tree.root, base, changes)?;

@@ -12,23 +12,22 @@ pub(crate) enum Step {
     Locked,
     Read,
     Decided,
-    /// It is noted that a row or a key is about to be written.
-    Noted,
-    /// A file of the audit was begun.
-    SegmentBegun,
-    RowWritten,
-    RowSynced,
-    /// A key was written, not yet as one that counts.
-    KeyWritten,
-    KeySynced,
-    /// Nothing is in doubt any more.
-    Settled,
-    /// A change is about to be taken back in the audit.
-    Withdrawing,
-    Withdrawn,
-    IdentitiesStaged,
-    IdentitiesReplaced,
-    IdentitiesSynced,
+    /// The audit row, the idempotency record and the intent are stored.
+    Prepared,
+    /// The intent is deleted.
+    Confirmed,
+    /// A commit is about to be rolled back in the audit.
+    RollingBack,
+    RolledBack,
+    /// The team database is written and has no name yet.
+    TeamStaged,
+    /// The team database exists.
+    TeamIdentified,
+    TeamCreated,
+    /// Processes of 0.1.0 can't write team data any more.
+    OldStopped,
+    /// One of the old team files has another name.
+    OldRenamed,
     TempCreated,
     TempWritten,
     TempSynced,

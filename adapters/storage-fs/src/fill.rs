@@ -5,6 +5,7 @@
 
 use std::fs::{File, FileTimes};
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -41,29 +42,13 @@ pub(crate) fn mark(root: &Root) -> StoreResult<()> {
 
 pub(crate) struct ImportWriter {
     store: FsStore,
-    locks: Vec<Lock>,
-    /// Users and tokens are one file, written before the first audit row or at the end.
-    identities: Identities,
+    /// The default project's is the first.
+    locks: Arc<Vec<Lock>>,
 }
 
 impl ImportWriter {
     pub(crate) fn new(store: FsStore, locks: Vec<Lock>) -> Self {
-        Self { store, locks, identities: Identities::default() }
-    }
-
-    async fn write_identities(&mut self) -> StoreResult<()> {
-        let identities = std::mem::take(&mut self.identities);
-        if identities == Identities::default() || self.locks.is_empty() {
-            return Ok(());
-        }
-        let lock = self.locks.swap_remove(0);
-        let writing = move |shared: &Shared| {
-            shared.fill_identities(identities, &lock)?;
-            Ok(lock)
-        };
-        let lock = self.store.blocking(writing).await?;
-        self.locks.push(lock);
-        Ok(())
+        Self { store, locks: Arc::new(locks) }
     }
 }
 
@@ -71,30 +56,29 @@ impl ImportWriter {
 impl RecordWriter for ImportWriter {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let (mut documents, mut marks, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let mut identities = Identities::default();
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => documents.push(record),
                 ArchiveRecord::HighWaterMark(mark) => marks.push(mark),
-                ArchiveRecord::User(user) => self.identities.users.push(user),
-                ArchiveRecord::Token(token) => self.identities.tokens.push(token),
+                ArchiveRecord::User(user) => identities.users.push(user),
+                ArchiveRecord::Token(token) => identities.tokens.push(token),
                 ArchiveRecord::AuditRow(row) => rows.push(row),
             }
         }
-        if !rows.is_empty() {
-            self.write_identities().await?;
-        }
+        let locks = Arc::clone(&self.locks);
         let writing = move |shared: &Shared| {
             documents.iter().try_for_each(|record| shared.import_document(record))?;
             marks.iter().try_for_each(|mark| shared.import_mark(mark))?;
-            if rows.is_empty() { Ok(()) } else { shared.fill_rows(rows) }
+            let Some(lock) = locks.first() else { return Ok(()) };
+            shared.fill_identities(&identities, lock)?;
+            shared.fill_rows(&rows, lock)
         };
         self.store.blocking(writing).await
     }
 
-    async fn finish(mut self: Box<Self>) -> StoreResult<()> {
-        self.write_identities().await?;
+    async fn finish(self: Box<Self>) -> StoreResult<()> {
         let finishing = |shared: &Shared| {
-            shared.finish_team()?;
             let failed = |error| failed("the project's folder", "make it durable", error);
             for (project, _) in shared.folders.keyed() {
                 let root = shared.open(project)?;

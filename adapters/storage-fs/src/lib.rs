@@ -100,18 +100,21 @@ pub struct FsStore {
 }
 
 impl FsStore {
-    /// Refuses a folder whose filling was not finished, and settles what killed processes left in
-    /// the audit.
+    /// Rejects a folder whose filling was not finished, and recovers what killed processes left.
     pub fn open(config: &Config) -> StoreResult<Self> {
         let store = Self::new(config);
         for (project, _) in store.shared.folders.keyed() {
             store.shared.check_complete(project)?;
         }
-        store.shared.settle_team();
+        store.shared.recover_team();
         Ok(store)
     }
 
     pub fn new(config: &Config) -> Self {
+        Self::with_team(config, Team::default())
+    }
+
+    fn with_team(config: &Config, team: Team) -> Self {
         let shared = Shared {
             folders: Folders::new(config),
             layout: Layout::new(config.requirements_directory.as_deref()),
@@ -119,7 +122,7 @@ impl FsStore {
             leftovers: Leftovers::default(),
             catalogs: Catalogs::default(),
             cache: Cache { folder: config.cache.clone() },
-            team: Team::default(),
+            team,
         };
         Self { shared: Arc::new(shared) }
     }

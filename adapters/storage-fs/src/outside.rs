@@ -9,13 +9,14 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use rustix::fs::Access;
 
+use crate::team::Team;
 use crate::{Config, FsStore, journal};
 
 impl FsStore {
     /// Opens the files to read them; `None` where a commit is being made or was interrupted, which
     /// opening would finish.
     pub fn look(config: &Config) -> StoreResult<Option<Self>> {
-        let store = Self::new(config);
+        let store = Self::with_team(config, Team::read_only());
         if journal::is_there(store.shared.folders.base()) {
             return Ok(None);
         }

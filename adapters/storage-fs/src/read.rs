@@ -174,23 +174,6 @@ impl Stamp {
         Timestamp::new(self.modified.0, u32::try_from(self.modified.1).unwrap_or_default())
     }
 
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// The earliest time of a file that shall be told from this one by its time alone.
-    pub(crate) fn next_modified(&self) -> (i64, i64) {
-        match self.modified {
-            (seconds, 999_999_999..) => (seconds + 1, 0),
-            (seconds, nanoseconds) => (seconds, nanoseconds + 1),
-        }
-    }
-
-    /// Was the file modified at this time or later?
-    pub(crate) fn is_later_than(&self, seconds: i64, nanoseconds: i64) -> bool {
-        self.modified >= (seconds, nanoseconds)
-    }
-
     /// Can the file be written by a name in another folder?
     pub(crate) fn has_other_names(&self) -> bool {
         self.linked

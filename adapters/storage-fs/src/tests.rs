@@ -5,14 +5,14 @@ mod backlog;
 mod copies;
 mod crash;
 mod disk;
-mod doubt;
 mod forged;
 mod freshness;
 mod journal;
 mod local;
+mod migration;
+mod pending_audit;
 mod projects;
 mod team;
-mod unsettled;
 mod vouching;
 
 use std::path::Path;

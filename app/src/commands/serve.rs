@@ -59,7 +59,7 @@ fn over_stdio(config: &Config) -> Result<u8, CommandError> {
 
 fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let is_audited = config.audit != Some(false);
-    let store = composition::store(config, &config.storage)?;
+    let store = composition::http_store(config)?;
     let counters = Arc::<Counters>::default();
     let counted = Arc::clone(&counters);
     let traffic = Arc::new(move || traffic(&counted));

@@ -25,8 +25,7 @@ use super::config;
 use crate::FsStore;
 
 pub(super) const LOCAL: &str = ".reqlore/local";
-pub(super) const IDENTITY: &str = ".reqlore/local/identity.json";
-pub(super) const AUDIT: &str = ".reqlore/local/audit";
+pub(super) const TEAM: &str = ".reqlore/local/team.db";
 
 pub(super) fn project() -> (TempDir, PathBuf, FsStore) {
     let folder = tempfile::tempdir().unwrap();
@@ -75,13 +74,6 @@ pub(super) fn entry(seconds: i64) -> AuditEvent {
     AuditEvent { action: "test".to_owned(), ..AuditEvent::pruned(0, Timestamp::new(seconds, 0)) }
 }
 
-pub(super) fn segments(root: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> =
-        fs::read_dir(root.join(AUDIT)).unwrap().map(|entry| entry.unwrap().path()).collect();
-    found.sort();
-    found
-}
-
 #[track_caller]
 pub(super) fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, told: &str) {
     match outcome {
@@ -113,7 +105,7 @@ async fn child_with_another_world() {
         let Err(StoreError::Unavailable { place, reason, .. }) = outcome else {
             panic!("{outcome:?}")
         };
-        assert!(place.starts_with(LOCAL) && reason.contains("read-only"), "{place}: {reason}");
+        assert!(place.starts_with(LOCAL) && reason.contains("read"), "{place}: {reason}");
     }
 }
 
@@ -150,7 +142,7 @@ fn files_of_ours_are_of_this_user_alone_whatever_the_umask() {
                 }
             }
         }
-        assert!(files >= 3, "{files} files");
+        assert!(files >= 4, "{files} files");
     }
 }
 
@@ -170,7 +162,7 @@ fn in_a_place_that_is_read_only_users_and_rows_are_read() {
 }
 
 #[tokio::test]
-async fn what_another_process_changes_is_seen_by_the_next_question() {
+async fn changes_by_another_process_are_visible_at_once() {
     let (_folder, root, one) = project();
     let other = FsStore::new(&config(&root));
     let mut epochs = vec![one.epoch().await.unwrap()];
@@ -221,51 +213,6 @@ fn several_servers_and_projects_write_one_chain() {
     }
     let rows = reqlore_contract::run(chain(&store));
     assert_eq!(rows.len(), 4 * EACH * 3);
-    assert!(segments(&root).len() > 1, "also from file to file");
-}
-
-#[tokio::test]
-async fn a_torn_row_is_cut_off_and_any_other_damage_is_told_by_its_line() {
-    let (_folder, root, store) = project();
-    for seconds in 0..3 {
-        store.record(vec![entry(seconds)]).await.unwrap();
-    }
-    let segment = segments(&root).remove(0);
-    let whole = fs::read(&segment).unwrap();
-    for torn in [&b"{\"number\":4,\"ha"[..], b"\0\0\0\0", b"{}\n", &[0; 5000]] {
-        fs::write(&segment, [&whole, torn].concat()).unwrap();
-        assert_eq!(chain(&store).await.len(), 3);
-        assert_eq!(store.newest().await.unwrap().number, 3);
-        let again = FsStore::open(&config(&root)).unwrap();
-        again.record(vec![entry(4)]).await.unwrap();
-        assert_eq!(chain(&store).await.len(), 4);
-    }
-    // The header is the first line.
-    let damaged = String::from_utf8(whole.clone()).unwrap().replace("\"number\":2", "\"number\":x");
-    fs::write(&segment, &damaged).unwrap();
-    let told = store.rows(1, 9).await.unwrap_err().to_string();
-    assert!(told.contains(AUDIT) && told.contains("line 3 "), "{told}");
-    fs::write(&segment, [whole, b"x\nx\n".to_vec()].concat()).unwrap();
-    let told = store.record(vec![entry(5)]).await.unwrap_err().to_string();
-    assert!(told.contains("line 5 "), "{told}");
-}
-
-#[tokio::test]
-async fn pruning_removes_whole_files_and_parts_of_one_and_others_go_on() {
-    let (_folder, root, store) = project();
-    let other = FsStore::new(&config(&root));
-    for seconds in 0..200 {
-        store.record(vec![entry(seconds)]).await.unwrap();
-    }
-    let before = segments(&root).len();
-    let now = Timestamp::new(1_000, 0);
-    assert_eq!(other.prune(Timestamp::new(150, 0), now).await.unwrap(), 150);
-    assert!(segments(&root).len() < before, "{before} files");
-    store.record(vec![entry(201)]).await.unwrap();
-    let rows = chain(&store).await;
-    assert_eq!((rows[0].number, rows.last().unwrap().number), (151, 202));
-    assert_eq!(store.prune(Timestamp::new(2_000, 0), now).await.unwrap(), 52);
-    assert_eq!(chain(&store).await.len(), 1);
 }
 
 #[tokio::test]
@@ -313,60 +260,4 @@ async fn rows_that_do_not_follow_those_that_are_there_are_not_filled_in() {
     let rows = rows(3).into_iter().map(ArchiveRecord::AuditRow).collect();
     check_refused(sink.put(rows).await, LOCAL, "from another process");
     assert_eq!(chain(&store).await.len(), 1);
-}
-
-/// Makes a file that even root can't remove; not every machine can.
-fn fix(file: &Path, how: &str) -> bool {
-    let done = Command::new("chattr").arg(how).arg(file).output();
-    done.is_ok_and(|done| done.status.success())
-}
-
-#[tokio::test]
-async fn pruning_stops_at_a_file_that_can_not_be_removed() {
-    let (_folder, root, store) = project();
-    for seconds in 0..200 {
-        store.record(vec![entry(seconds)]).await.unwrap();
-    }
-    let files = segments(&root);
-    let prune = async |file: &Path| {
-        let fixed = fix(file, "+i");
-        let pruned = store.prune(Timestamp::new(199, 0), Timestamp::new(1_000, 0)).await;
-        (fixed && fix(file, "-i")).then_some(pruned)
-    };
-    let Some(first) = prune(&files[0]).await else { return };
-    assert!(matches!(first, Err(StoreError::Unavailable { .. })), "{first:?}");
-    assert_eq!(chain(&store).await[0].number, 1);
-    let second = prune(&files[1]).await.unwrap().unwrap();
-    assert!(second > 0 && fs::symlink_metadata(&files[1]).is_ok());
-    assert_eq!(chain(&store).await[0].number, second + 1);
-}
-
-#[tokio::test]
-async fn a_staged_change_of_users_is_dropped_only_if_it_is_torn() {
-    let (_folder, root, store) = project();
-    add(&store, "ada").await.unwrap();
-    let staged = root.join(LOCAL).join("identity.next");
-    fs::rename(root.join(IDENTITY), &staged).unwrap();
-    let ours = fs::read_to_string(&staged).unwrap();
-    fs::write(&staged, ours.replace("identity 1", "identity 2")).unwrap();
-    let told = add(&store, "bob").await.unwrap_err().to_string();
-    assert!(told.contains("identity.next") && told.contains("update Reqlore"), "{told}");
-    assert!(fs::symlink_metadata(&staged).is_ok());
-    fs::write(&staged, &ours[..100]).unwrap();
-    add(&store, "bob").await.unwrap();
-    assert!(fs::symlink_metadata(&staged).is_err());
-}
-
-/// It is refused by its first bytes: a hole of that size would take long to read.
-#[tokio::test]
-async fn a_file_that_is_none_of_ours_is_not_read_whole() {
-    use std::os::unix::fs::PermissionsExt;
-    let (_folder, root, store) = project();
-    add(&store, "ada").await.unwrap();
-    let at = root.join(IDENTITY);
-    fs::write(&at, "{").unwrap();
-    fs::File::options().write(true).open(&at).unwrap().set_len(1 << 40).unwrap();
-    fs::set_permissions(&at, fs::Permissions::from_mode(0o600)).unwrap();
-    let told = store.users().await.unwrap_err().to_string();
-    assert!(told.contains("its beginning is damaged"), "{told}");
 }

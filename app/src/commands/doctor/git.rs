@@ -11,7 +11,7 @@ use crate::storage::LOCAL;
 /// A folder and an example of a file in it.
 type Example<'a> = (&'a str, &'a str);
 
-const PRIVATE: Example<'_> = (LOCAL, ".reqlore/local/identity.json");
+const PRIVATE: Example<'_> = (LOCAL, ".reqlore/local/team.db");
 const SHARED: [Example<'_>; 6] = [
     (".reqlore/backlog", ".reqlore/backlog/requirements/REQ-001-000000.md"),
     ("docs/development/requirements", "docs/development/requirements/AGENTS.md"),

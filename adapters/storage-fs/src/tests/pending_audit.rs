@@ -1,6 +1,8 @@
-//! Dying and failing at every step of a change that is audited and happens once (rulings 7).
+//! Commits with an audit row and an idempotency key: death and failure at every step, and what
+//! the next process makes of it.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,13 +12,11 @@ use reqlore_contract::{act, run as block_on};
 use reqlore_domain::audit::{AuditRow, Target, UNCONFIRMED, Verifier};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind};
-use reqlore_domain::identity::{Role, User, UserName};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, ReadSet, StoreError, StoreResult,
+    Change, Commit, Committed, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
-use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -24,20 +24,15 @@ use tempfile::TempDir;
 
 use super::config;
 use super::crash::commit_here;
-use crate::FsStore;
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
 use crate::lock::Turn;
+use crate::{Config, FsStore};
 
-pub(super) const STEPS: [Step; 18] = [
+const STEPS: [Step; 12] = [
     Step::Decided,
     Step::TempSynced,
-    Step::Noted,
-    Step::KeyWritten,
-    Step::KeySynced,
-    Step::SegmentBegun,
-    Step::RowWritten,
-    Step::RowSynced,
+    Step::Prepared,
     Step::JournalBegun,
     Step::JournalSynced,
     Step::Exchanged,
@@ -45,25 +40,23 @@ pub(super) const STEPS: [Step; 18] = [
     Step::FolderSynced,
     Step::JournalRemoved,
     Step::OldRemoved,
-    Step::Settled,
-    Step::Withdrawing,
-    Step::Withdrawn,
+    Step::Confirmed,
+    Step::RollingBack,
 ];
 const TIMES: usize = 2;
-pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
-pub(super) const PENDING: &str = ".reqlore/local/pending";
+const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-pub(super) fn audited() -> WriteContext {
+fn audited() -> WriteContext {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
     WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
 }
 
-pub(super) fn item(number: usize) -> DocumentId {
+fn item(number: usize) -> DocumentId {
     DocumentId { kind: Kind::Item(ItemKind::Epic), name: format!("EP-00{number}") }
 }
 
 /// Replaces so many documents, under the key.
-pub(super) fn commit(documents: usize, body: &'static str) -> Commit {
+fn commit(documents: usize, body: &'static str) -> Commit {
     let ids: Vec<DocumentId> = (1..=documents).map(item).collect();
     let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), body)).collect();
     let once = Some(IdempotencyKey { key: KEY.to_owned(), request: "r".to_owned() });
@@ -71,11 +64,11 @@ pub(super) fn commit(documents: usize, body: &'static str) -> Commit {
     Commit { reads: ReadSet::of(ids), decide: Box::new(move |_| Ok(changes.clone())), act }
 }
 
-pub(super) fn run(root: &Path, documents: usize) -> StoreResult<Committed> {
+fn run(root: &Path, documents: usize) -> StoreResult<Committed> {
     commit_here(root, commit(documents, "new"))
 }
 
-pub(super) fn prepare(documents: usize) -> TempDir {
+fn prepare(documents: usize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for id in (1..=documents).map(item) {
         let path = folder.path().join(id.to_string());
@@ -85,7 +78,7 @@ pub(super) fn prepare(documents: usize) -> TempDir {
     folder
 }
 
-pub(super) fn body(root: &Path, number: usize) -> String {
+fn body(root: &Path, number: usize) -> String {
     fs::read_to_string(root.join(item(number).to_string())).unwrap()
 }
 
@@ -135,11 +128,11 @@ fn check(root: &Path, store: &FsStore, documents: usize, shown: &str) {
     }
 }
 
-pub(super) fn open(root: &Path) -> FsStore {
+fn open(root: &Path) -> FsStore {
     FsStore::open(&config(root)).unwrap()
 }
 
-const CHILD: &str = "REQLORE_TEST_DOUBT";
+const CHILD: &str = "REQLORE_TEST_PENDING";
 
 /// The process that dies: does nothing unless a parent asks for it.
 #[test]
@@ -150,10 +143,6 @@ fn child_that_dies() {
     let number = |text: &str| text.parse::<usize>().unwrap();
     let root = Path::new(root);
     match what {
-        "user" => {
-            plan(IDENTITY_STEPS[number(step)], number(times), Act::Abort);
-            add(root, "ada").unwrap();
-        }
         "overtaken" => {
             overtake(root);
             let _ = run(root, 1);
@@ -166,9 +155,9 @@ fn child_that_dies() {
 }
 
 /// Did it live?
-pub(super) fn child(root: &Path, step: usize, times: usize, what: &str) -> bool {
+fn child(root: &Path, step: usize, times: usize, what: &str) -> bool {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::doubt::child_that_dies"])
+        .args(["--exact", "tests::pending_audit::child_that_dies"])
         .env(CHILD, format!("{}|{step}|{times}|{what}", root.display()))
         .output()
         .unwrap();
@@ -197,16 +186,16 @@ fn after_any_death_a_change_has_one_row_and_a_row_without_its_change_is_taken_ba
         taken += told(&chain(&store)).1;
         check(root, &store, documents, &shown);
     }
-    assert!(died >= 28 && old > 10 && taken >= 5, "{died} died, {old} old, {taken} taken back");
+    assert!(died >= 16 && old > 6 && taken >= 3, "{died} died, {old} old, {taken} taken back");
 }
 
 /// A server that goes on settles what another process left, without being opened again.
 #[test]
 fn who_writes_next_takes_back_what_a_killed_neighbour_left() {
-    for step in [Step::RowSynced, Step::FolderSynced] {
+    for step in [Step::Prepared, Step::FolderSynced] {
         let folder = prepare(1);
         let root = folder.path();
-        let at = STEPS.iter().position(|known| *known == step).unwrap();
+        let at = position(step);
         let store = FsStore::new(&config(root));
         assert!(!child(root, at, 0, "1"));
         let other = item(7);
@@ -220,22 +209,9 @@ fn who_writes_next_takes_back_what_a_killed_neighbour_left() {
     }
 }
 
-// Notes are not synced: a power cut may lose them
-#[test]
-fn without_its_note_a_row_is_judged_by_the_documents() {
-    for step in [Step::KeySynced, Step::RowSynced, Step::FolderSynced] {
-        let folder = prepare(1);
-        let root = folder.path();
-        let at = STEPS.iter().position(|known| *known == step).unwrap();
-        assert!(!child(root, at, 0, "1"));
-        fs::remove_dir_all(root.join(PENDING)).unwrap();
-        check(root, &open(root), 1, &format!("{step:?}"));
-    }
-}
-
 /// `git checkout` after an acknowledged change takes nothing back.
 #[test]
-fn a_change_that_was_told_stays_told_when_somebody_undoes_it_by_hand() {
+fn an_acknowledged_change_keeps_its_row_when_a_user_reverts_it() {
     let folder = prepare(1);
     let root = folder.path();
     run(root, 1).unwrap();
@@ -258,20 +234,20 @@ fn a_step_that_fails_takes_its_row_back_at_once() {
 }
 
 thread_local! {
-    pub(super) static EDITED: RefCell<PathBuf> = RefCell::default();
+    static EDITED: RefCell<PathBuf> = RefCell::default();
 }
 
 /// An editor saves in between, and the process dies while it takes its row back.
 fn overtake(root: &Path) {
     EDITED.set(root.join(item(1).to_string()));
     plan(
-        Step::RowSynced,
+        Step::Prepared,
         0,
         Act::Run(|| {
             let path = EDITED.with_borrow(PathBuf::clone);
             fs::write(path.with_extension("swp"), "edited").unwrap();
             fs::rename(path.with_extension("swp"), &path).unwrap();
-            plan(Step::Withdrawing, 0, Act::Abort);
+            plan(Step::RollingBack, 0, Act::Abort);
         }),
     );
 }
@@ -289,76 +265,74 @@ fn a_row_that_was_just_being_taken_back_is_taken_back_by_the_next_one() {
     assert!(block_on(store.find_record(KEY)).unwrap().is_none());
 }
 
-const IDENTITY_STEPS: [Step; 8] = [
-    Step::IdentitiesStaged,
-    Step::SegmentBegun,
-    Step::RowWritten,
-    Step::RowSynced,
-    Step::IdentitiesReplaced,
-    Step::IdentitiesSynced,
-    Step::Withdrawing,
-    Step::Withdrawn,
-];
-
-/// Makes a user in this very thread.
-fn add(root: &Path, name: &str) -> StoreResult<()> {
-    let store = FsStore::new(&config(root));
-    let project = ProjectKey::default();
-    let taken = block_on(store.shared.turns.take(&project)).unwrap();
-    let root = store.shared.open(&project).unwrap();
-    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("nobody else locks") };
-    let name = UserName::parse(name).unwrap();
-    let created_at = Timestamp::new(1, 0);
-    let user = User { name, role: Role::User, created_at, disabled_at: None };
-    let decide = Box::new(move |_: &[_], _: &[_]| Ok(vec![IdentityChange::User(user.clone())]));
-    let commit = IdentityCommit { users: Vec::new(), tokens: Vec::new(), decide, act: audited() };
-    store.shared.commit_identities(commit, &lock)
+fn position(step: Step) -> usize {
+    STEPS.iter().position(|known| *known == step).unwrap()
 }
 
-fn names(store: &FsStore) -> Vec<String> {
-    let users = block_on(store.users()).unwrap();
-    users.into_iter().map(|user| user.name.to_string()).collect()
+fn second() -> ProjectKey {
+    ProjectKey::new("second")
 }
 
-// S5: 4.5
+fn two_projects(root: &Path, other: &Path) -> Config {
+    Config { projects: BTreeMap::from([(second(), other.to_owned())]), ..config(root) }
+}
+
 #[test]
-fn after_any_death_a_user_has_one_row_and_a_row_without_its_user_is_taken_back() {
-    let (mut died, mut taken) = (0, 0);
-    for (step, first) in (0..IDENTITY_STEPS.len()).flat_map(|step| [(step, true), (step, false)]) {
-        let folder = tempfile::tempdir().unwrap();
+fn a_key_that_another_project_has_in_doubt_is_refused_there_and_stays_its_own() {
+    for step in [Step::FolderSynced, Step::Prepared] {
+        let (folder, other) = (prepare(1), prepare(1));
         let root = folder.path();
-        if !first {
-            add(root, "bob").unwrap();
+        let store = FsStore::new(&two_projects(root, other.path()));
+        assert!(!child(root, position(step), 0, "1"));
+        for _ in 0..2 {
+            let busy = block_on(store.commit(&second(), commit(1, "theirs")));
+            assert!(matches!(busy, Err(StoreError::Busy { .. })), "{step:?}: {busy:?}");
+            assert_eq!(body(other.path(), 1), "old", "{step:?}");
         }
-        let lived = child(root, step, 0, "user");
-        let shown = format!("{:?} {first}", IDENTITY_STEPS[step]);
-        died += usize::from(!lived);
-        let store = open(root);
-        let came = names(&store).contains(&"ada".to_owned());
-        assert!(!lived || came, "{shown}");
-        let found = told(&chain(&store));
-        taken += found.1;
-        assert_eq!(found.0, usize::from(came) + usize::from(!first), "{shown}");
-        assert!(fs::metadata(root.join(".reqlore/local/identity.next")).is_err(), "{shown}");
-        add(root, "ada").unwrap();
-        assert_eq!(told(&chain(&store)).0, found.0 + 1, "{shown}");
+        let came = body(root, 1) == "new";
+        let again = block_on(store.commit(&ProjectKey::default(), commit(1, "again")));
+        assert_eq!(matches!(again, Err(StoreError::Repeated(_))), came, "{step:?}: {again:?}");
+        let theirs = block_on(store.commit(&second(), commit(1, "theirs")));
+        assert!(matches!(theirs, Err(StoreError::Repeated(_))), "{step:?}: {theirs:?}");
     }
-    assert!(died >= 9 && taken >= 2, "{died} died, {taken} taken back");
+}
+
+/// An editor saves in between, and then the row can't be taken back.
+fn overtake_and_fail(root: &Path) {
+    EDITED.set(root.join(item(1).to_string()));
+    let overtaken = || {
+        let path = EDITED.with_borrow(PathBuf::clone);
+        fs::write(path.with_extension("swp"), "edited").unwrap();
+        fs::rename(path.with_extension("swp"), &path).unwrap();
+        plan(Step::RollingBack, 0, Act::Fail);
+    };
+    plan(Step::Prepared, 0, Act::Run(overtaken));
 }
 
 #[test]
-fn a_user_that_could_not_be_written_is_not_there_and_its_row_is_taken_back() {
-    for step in IDENTITY_STEPS {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        plan(step, 0, Act::Fail);
-        let outcome = add(root, "ada");
-        plan(STEPS[0], usize::MAX, Act::Fail);
-        let store = FsStore::new(&config(root));
-        let came = usize::from(names(&store) == ["ada"]);
-        assert_eq!(told(&chain(&store)).0, came, "{step:?}");
-        // What shows may not outlive a power cut; that is told as an error all the same.
-        let unsure = step == Step::IdentitiesSynced;
-        assert_eq!(outcome.is_ok() || unsure, came == 1, "{step:?}: {outcome:?}");
-    }
+fn a_commit_whose_row_could_not_be_taken_back_is_not_tried_again() {
+    let folder = prepare(1);
+    let root = folder.path();
+    overtake_and_fail(root);
+    let done = run(root, 1);
+    assert!(matches!(done, Err(StoreError::Unavailable { .. })), "{done:?}");
+    assert_eq!(body(root, 1), "edited");
+    assert_eq!(told(&chain(&open(root))), (0, 1));
+}
+
+#[test]
+fn a_project_whose_folder_is_gone_holds_no_other_one_up() {
+    let (folder, other) = (prepare(1), prepare(1));
+    let mut config = two_projects(folder.path(), other.path());
+    config.projects.insert(ProjectKey::new("first"), folder.path().join("gone"));
+    let store = FsStore::new(&config);
+    let taken = block_on(store.shared.turns.take(&second())).unwrap();
+    let root = store.shared.open(&second()).unwrap();
+    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("nobody else locks") };
+    overtake_and_fail(other.path());
+    crate::commit::run(&store.shared, &second(), &root, commit(1, "new"), &lock).unwrap_err();
+    drop(lock);
+    assert_eq!(told(&chain(&store)), (1, 0));
+    store.shared.recover_team();
+    assert_eq!(told(&chain(&store)), (0, 1));
 }

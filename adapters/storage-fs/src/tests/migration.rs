@@ -1,0 +1,227 @@
+//! Team data that 0.1.0 wrote (`data_0_1`): reading it, migrating it, and dying in between.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cap_std::fs::Metadata;
+use reqlore_contract::run as block_on;
+use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::idempotency::IdempotencyStore;
+use reqlore_domain::ports::identity::IdentityRepository;
+use reqlore_domain::project::ProjectKey;
+use tempfile::TempDir;
+
+use super::config;
+use super::pending_audit::{chain, told};
+use super::team::{LOCAL, check_refused, put};
+use crate::failpoint::Step;
+use crate::failpoint::under_test::{Act, plan};
+use crate::{FsStore, local};
+
+const KEY: &str = "fa5ad3a4f95a472a2ad859cb6a29a5ed";
+const NOTE: &str = "pending/37a8eec1ce19687d";
+const SECOND_EPIC: &str = ".reqlore/backlog/epics/EP-002-a02518.md";
+/// The row of the second epic is the fourth.
+const ROWS: usize = 6;
+
+/// A project as 0.1.0 left it.
+fn fixture() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/data_0_1");
+    copy(&data, &folder.path().join(".reqlore"));
+    folder
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    fs::set_permissions(to, fs::Permissions::from_mode(0o700)).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+            seal(&target, |text| text);
+        }
+    }
+}
+
+/// Writes the identity of the file itself into its first line.
+fn seal(file: &Path, change: impl FnOnce(String) -> String) {
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    let text = change(fs::read_to_string(file).unwrap());
+    let mark = "\"file\":\"";
+    let Some(start) = text.find(mark).map(|at| at + mark.len()) else { return };
+    let own = local::identity(&Metadata::from_just_metadata(fs::metadata(file).unwrap()));
+    fs::write(file, [&text[..start], &own, &text[start + own.len()..]].concat()).unwrap();
+}
+
+fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push((path.clone(), fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[track_caller]
+fn check_data(store: &FsStore, rows: usize, shown: &str) {
+    block_on(async {
+        let users = store.users().await.unwrap();
+        assert_eq!(users.len(), 1, "{shown}");
+        let [token] = &store.tokens().await.unwrap()[..] else { panic!("{shown}") };
+        assert!(token.last_used_at.is_some(), "{shown}");
+        let owner = store.holder(&token.id).await.unwrap().unwrap();
+        assert_eq!(owner.user, users[0], "{shown}");
+        let record = store.find_record(KEY).await.unwrap().unwrap();
+        assert!(record.answer.is_some_and(|answer| answer.contains("EP-001")), "{shown}");
+    });
+    let chain = chain(store);
+    assert_eq!((chain.len(), told(&chain)), (rows, (3, 0)), "{shown}: {chain:?}");
+}
+
+#[test]
+fn reading_old_data_changes_nothing() {
+    let folder = fixture();
+    let before = files(folder.path());
+    check_data(&FsStore::new(&config(folder.path())), ROWS, "new");
+    check_data(&FsStore::open(&config(folder.path())).unwrap(), ROWS, "open");
+    assert_eq!(files(folder.path()), before);
+}
+
+#[test]
+fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
+    let folder = fixture();
+    let root = folder.path();
+    let other = FsStore::new(&config(root));
+    check_data(&other, ROWS, "before");
+    let store = FsStore::open(&config(root)).unwrap();
+    block_on(put(&store, &ProjectKey::default(), "a")).unwrap();
+    assert_eq!(chain(&store).len(), ROWS + 1);
+    assert_eq!(chain(&other).len(), ROWS + 1);
+    block_on(put(&other, &ProjectKey::default(), "b")).unwrap();
+    assert_eq!(chain(&store).len(), ROWS + 2);
+    let local = root.join(LOCAL);
+    for name in ["identity.json", "uses.json", "once", "pending"] {
+        assert!(local.join(format!("{name}.migrated-0.1")).symlink_metadata().is_ok(), "{name}");
+    }
+    // 0.1.0 reports a file of this beginning as one of a later version, and refuses to start.
+    for (kind, name) in
+        [("identity", "identity.json"), ("audit", "audit/18446744073709551615.jsonl")]
+    {
+        let file = local.join(name);
+        let metadata = Metadata::from_just_metadata(fs::metadata(&file).unwrap());
+        let own = local::identity(&metadata);
+        let begin = format!("{{\"format\":\"reqlore {kind} 2\",\"file\":\"{own}\",");
+        assert!(fs::read_to_string(file).unwrap().starts_with(&begin), "{name}");
+    }
+    let segments = fs::read_dir(local.join("audit")).unwrap();
+    assert_eq!(segments.count(), 2, "the old one has another name");
+}
+
+#[test]
+fn a_new_database_stops_0_1_0_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FsStore::open(&config(folder.path())).unwrap();
+    block_on(put(&store, &ProjectKey::default(), "a")).unwrap();
+    let stopper = fs::read_to_string(folder.path().join(LOCAL).join("identity.json")).unwrap();
+    assert!(stopper.contains("reqlore identity 2"), "{stopper}");
+}
+
+#[test]
+fn an_interrupted_commit_of_0_1_0_is_decided_by_its_documents() {
+    let states = [("open", true), ("open", false), ("withdrawn", true), ("settled", false)];
+    for (state, is_there) in states {
+        let folder = fixture();
+        let root = folder.path();
+        seal(&root.join(LOCAL).join(NOTE), |text| {
+            text.replace("settled\",\"row", &format!("{state}\",\"row"))
+        });
+        if !is_there {
+            fs::remove_file(root.join(SECOND_EPIC)).unwrap();
+        }
+        let store = FsStore::open(&config(root)).unwrap();
+        store.migrate_team().unwrap();
+        let is_taken_back = state == "withdrawn" || (state == "open" && !is_there);
+        let expected = if is_taken_back { (2, 1) } else { (3, 0) };
+        assert_eq!(told(&chain(&store)), expected, "{state} {is_there}");
+    }
+}
+
+#[test]
+fn old_files_that_are_damaged_or_copied_are_refused_and_kept() {
+    let folder = fixture();
+    let root = folder.path();
+    let segment = root.join(LOCAL).join("audit/00000000000000000001.jsonl");
+    seal(&segment, |text| text.replace("\"number\":2", "\"number\":x"));
+    let store = FsStore::open(&config(root)).unwrap();
+    let Err(StoreError::Unreadable { place, reason }) = store.migrate_team() else { panic!() };
+    assert!(place.ends_with("1.jsonl") && reason.contains("line 3 "), "{place}: {reason}");
+    let users = root.join(LOCAL).join("identity.json");
+    let text = fs::read_to_string(&users).unwrap();
+    fs::write(&users, text.replacen("\"file\":\"0", "\"file\":\"1", 1)).unwrap();
+    check_refused(block_on(store.users()), LOCAL, "came with a clone or a copy");
+    check_refused(store.migrate_team(), LOCAL, "came with a clone or a copy");
+    assert!(root.join(LOCAL).join("team.id").symlink_metadata().is_err());
+}
+
+const STEPS: [Step; 5] =
+    [Step::TeamStaged, Step::OldStopped, Step::TeamIdentified, Step::TeamCreated, Step::OldRenamed];
+const CHILD: &str = "REQLORE_TEST_MIGRATION";
+
+/// Does nothing unless a parent asks for it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test tells its child what to do")]
+fn child_that_dies() {
+    let Ok(order) = std::env::var(CHILD) else { return };
+    let [root, step, times] = order.split('|').collect::<Vec<_>>()[..] else { return };
+    plan(STEPS[step.parse::<usize>().unwrap()], times.parse().unwrap(), Act::Abort);
+    FsStore::new(&config(Path::new(root))).migrate_team().unwrap();
+}
+
+#[test]
+fn a_killed_migration_loses_nothing_and_starts_again() {
+    let mut cases: Vec<(usize, usize)> = (0..STEPS.len()).map(|step| (step, 0)).collect();
+    cases.extend((1..4).map(|times| (STEPS.len() - 1, times)));
+    for (step, times) in cases {
+        let folder = fixture();
+        let root = folder.path();
+        let shown = format!("{:?} x{times}", STEPS[step]);
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::migration::child_that_dies"])
+            .env(CHILD, format!("{}|{step}|{times}", root.display()))
+            .output()
+            .unwrap();
+        assert!(!child.status.success(), "{shown}");
+        check_data(&FsStore::new(&config(root)), ROWS, &shown);
+        let store = FsStore::open(&config(root)).unwrap();
+        block_on(put(&store, &ProjectKey::default(), "a")).unwrap();
+        assert_eq!(chain(&FsStore::new(&config(root))).len(), ROWS + 1, "{shown}");
+        assert!(
+            root.join(LOCAL).join("identity.json.migrated-0.1").symlink_metadata().is_ok(),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_step_of_the_migration_that_fails_is_repeated_by_the_next_write() {
+    for (step, at) in STEPS.into_iter().zip(0..) {
+        let folder = fixture();
+        let store = FsStore::new(&config(folder.path()));
+        plan(step, 0, Act::Fail);
+        assert!(store.migrate_team().is_err(), "{step:?} {at}");
+        check_data(&store, ROWS, &format!("{step:?}"));
+        store.migrate_team().unwrap();
+        check_data(&store, ROWS, &format!("{step:?}"));
+    }
+}
