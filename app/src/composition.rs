@@ -214,7 +214,7 @@ pub(crate) fn index_name(storage: &Storage) -> String {
 
 /// The transport for one client over standard input and output.
 pub(crate) fn stdio(config: &Config) -> Box<dyn Transport> {
-    Box::new(Stdio { caller: caller(config), limits: Limits::default() })
+    Box::new(Stdio::new(caller(config), Limits::default()))
 }
 
 /// The local user.

@@ -18,5 +18,7 @@ pub mod ports;
 pub mod project;
 pub mod search;
 pub mod sections;
+#[cfg(feature = "test-doubles")]
+pub mod test_support;
 pub mod time;
 pub mod yaml;

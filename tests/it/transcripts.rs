@@ -27,7 +27,7 @@ use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
-use reqlore_transport_stdio::{Ending, Limits, Stdio};
+use reqlore_transport_stdio::{Limits, Stdio};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
@@ -351,10 +351,10 @@ fn in_process(steps: &[Step], ports: Ports, folder: &Path, writer: Writer) -> Ve
     runtime.block_on(async {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let caller = Caller::local("tester", Access::Write);
-        let stdio = Stdio { caller, limits: Limits::default() };
+        let stdio = Stdio::new(caller, Limits::default());
         let (read, write) = tokio::io::split(theirs);
         let endpoint = Arc::new(Application::new(ports));
-        let served = tokio::spawn(stdio.serve_on(read, write, endpoint, Ending::default()));
+        let served = tokio::spawn(stdio.serve_on(read, write, endpoint));
         let (read, mut write) = tokio::io::split(ours);
         let mut lines = BufReader::new(read).lines();
         let mut answers = Vec::new();

@@ -1,13 +1,11 @@
-//! The Model Context Protocol over the endpoint. Only this crate and the transports know rmcp.
-//!
-//! [`server`] answers requests of every protocol revision that rmcp knows, [`asker`] says who asks,
-//! `subscriptions` tells what changed, [`present`] says how our answers and errors look on the
-//! wire, [`wire`] judges raw bytes before rmcp sees them.
+//! The Model Context Protocol over the application service. Only this crate and the transports know
+//! rmcp.
 
-pub mod asker;
-mod guarded;
-mod observer;
-pub mod present;
+pub mod convert;
+mod handlers;
+pub mod request_context;
 pub mod server;
+pub mod shutdown;
+mod static_lists;
 mod subscriptions;
 pub mod wire;

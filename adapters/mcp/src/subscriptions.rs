@@ -1,10 +1,10 @@
-//! Who of one connection wants to hear what changed: `resources/subscribe` and the list in the old
-//! era, one stream per `subscriptions/listen` since 2026-07-28.
+//! Subscriptions: `resources/subscribe` and the resource list in the legacy era, one stream per
+//! `subscriptions/listen` since 2026-07-28.
 //!
-//! A watch runs only while somebody wants to know, and ends with the connection. Everything is
-//! looked at before a subscription is confirmed, so that no change falls into a gap.
+//! A poller runs only while it has subscribers, and ends with the connection. Resources are read
+//! before a subscription is confirmed, so that no change is missed.
 
-mod watch;
+mod poller;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -16,42 +16,41 @@ use rmcp::service::{Peer, SubscriptionContext};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::guarded::Guarded;
-use crate::present;
-use watch::{Teller, Watch};
+use crate::convert;
+use crate::request_context::GuardedService;
+use poller::{Notifier, ResourcePoller};
 
-/// To how many URIs one connection may be subscribed.
+/// Maximum URIs that one connection may subscribe to.
 const MAX_URIS: usize = 1000;
-/// How many `subscriptions/listen` one connection may keep open.
+/// Maximum open `subscriptions/listen` of one connection.
 const MAX_STREAMS: usize = 32;
-/// So many connections' worth there is for all callers together where each request stands alone;
-/// what one of them may keep open is the transport's to say.
+/// Over HTTP all callers together have the limits of this many connections; the transport limits
+/// each caller.
 const SHARED: usize = 16;
 
 /// The subscriptions of one connection.
 pub(crate) struct Subscriptions {
-    /// What the old era asked for, on behalf of who asked first: a connection has one caller.
-    watch: OnceLock<Arc<Watch>>,
+    /// Of the legacy era; a connection has one caller.
+    poller: OnceLock<Arc<ResourcePoller>>,
     uris: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     closing: CancellationToken,
-    /// With the last owner of this the watch goes, too; it owns nothing that would keep it.
+    /// Ends the poller, which must not own this.
     _closes: DropGuard,
 }
 
-/// A stream of the new era: what it watches, and its part of the limits.
+/// A stream of the modern era and its permits.
 pub(crate) struct Stream {
-    watch: Watch,
+    poller: ResourcePoller,
     _places: [OwnedSemaphorePermit; 2],
 }
 
 impl Subscriptions {
-    /// Of one connection, or of all callers.
     pub(crate) fn new(connected: bool) -> Self {
         let closing = CancellationToken::new();
         let times = if connected { 1 } else { SHARED };
         Self {
-            watch: OnceLock::new(),
+            poller: OnceLock::new(),
             uris: Arc::new(Semaphore::new(MAX_URIS * times)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS * times)),
             _closes: closing.clone().drop_guard(),
@@ -59,107 +58,108 @@ impl Subscriptions {
         }
     }
 
-    /// Nothing is told any more; streams end with their last answer.
+    /// Stops all notifications; streams end with their last response.
     pub(crate) fn finish(&self) {
         self.closing.cancel();
     }
 
-    /// Old era: tells when this URI says something else.
+    /// Legacy era: notifies changes of this URI.
     pub(crate) async fn subscribe(
         &self,
-        asked: Guarded,
+        guarded: GuardedService,
         uri: String,
         peer: &Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let failure = |error| present::failure(error, &asked.asker, Some(&uri));
-        let watch = self.watch(&asked);
-        let seen = watch.look(&uri).await.map_err(failure)?;
-        if !watch.has(&uri) {
+        let failure = |error| convert::failure(error, &guarded.context, Some(&uri));
+        let poller = self.poller(&guarded);
+        let seen = poller.inspect(&uri).await.map_err(failure)?;
+        if !poller.has(&uri) {
             let place = places(&self.uris, 1).ok_or_else(|| failure(too_many_uris()))?;
-            watch.add(uri, seen, Some(place));
+            poller.add(uri, seen, Some(place));
         }
-        self.start(watch, peer);
+        self.start(poller, peer);
         Ok(())
     }
 
-    /// Old era: no more of this URI. Who was not subscribed to it is content as well.
+    /// Legacy era: stops notifications of this URI, if there are any.
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        if let Some(watch) = self.watch.get() {
-            watch.remove(uri);
+        if let Some(poller) = self.poller.get() {
+            poller.remove(uri);
         }
     }
 
-    /// Old era: who lists resources is told when there are others. That a list can't be read now
-    /// is for the answer to tell.
-    pub(crate) async fn watch_list(&self, asked: &Guarded, peer: &Peer<RoleServer>) {
-        let watch = self.watch(asked);
-        if watch.has_list() {
+    /// Legacy era: a client that lists resources is notified of changes of the list. If the list
+    /// cannot be read, the response reports it.
+    pub(crate) async fn watch_list(&self, guarded: &GuardedService, peer: &Peer<RoleServer>) {
+        let poller = self.poller(guarded);
+        if poller.has_list() {
             return;
         }
-        if let Ok(seen) = watch.look_at_list().await {
-            watch.add_list(seen);
-            self.start(watch, peer);
+        if let Ok(seen) = poller.inspect_list().await {
+            poller.add_list(seen);
+            self.start(poller, peer);
         }
     }
 
-    fn watch(&self, asked: &Guarded) -> &Arc<Watch> {
-        self.watch.get_or_init(|| Arc::new(Watch::new(asked.clone())))
+    fn poller(&self, guarded: &GuardedService) -> &Arc<ResourcePoller> {
+        self.poller.get_or_init(|| Arc::new(ResourcePoller::new(guarded.clone())))
     }
 
-    fn start(&self, watch: &Arc<Watch>, peer: &Peer<RoleServer>) {
-        if watch.starts() {
-            let (watch, closing) = (Arc::clone(watch), self.closing.clone());
-            let teller = Teller::Peer(peer.clone());
-            tokio::spawn(async move { closing.run_until_cancelled(watch.run(&teller)).await });
+    fn start(&self, poller: &Arc<ResourcePoller>, peer: &Peer<RoleServer>) {
+        if poller.try_start() {
+            let (poller, closing) = (Arc::clone(poller), self.closing.clone());
+            let notifier = Notifier::Peer(peer.clone());
+            tokio::spawn(async move { closing.run_until_cancelled(poller.run(&notifier)).await });
         }
     }
 
-    /// New era: looks at everything that is wanted, before the stream is acknowledged.
+    /// Modern era: reads all wanted resources before the stream is acknowledged.
     pub(crate) async fn prepare(
         &self,
-        asked: Guarded,
+        guarded: GuardedService,
         wanted: &SubscriptionFilter,
     ) -> Result<Stream, ErrorData> {
-        let whoever = asked.asker.clone();
-        let failure = |error, uri| present::failure(error, &whoever, uri);
+        let context = guarded.context.clone();
+        let failure = |error, uri| convert::failure(error, &context, uri);
         let uris: BTreeSet<&String> = wanted.resource_subscriptions.iter().flatten().collect();
         let place = places(&self.streams, 1).ok_or_else(|| failure(too_many_streams(), None))?;
         let fits = uris.len() <= MAX_URIS;
         let room = fits.then(|| places(&self.uris, uris.len())).flatten();
         let room = room.ok_or_else(|| failure(too_many_uris(), None))?;
-        let watch = Watch::new(asked);
+        let poller = ResourcePoller::new(guarded);
         for uri in uris {
-            let seen = watch.look(uri).await.map_err(|error| failure(error, Some(uri.as_str())))?;
-            watch.add(uri.clone(), seen, None);
+            let seen =
+                poller.inspect(uri).await.map_err(|error| failure(error, Some(uri.as_str())))?;
+            poller.add(uri.clone(), seen, None);
         }
         if wanted.resources_list_changed == Some(true) {
-            let seen = watch.look_at_list().await.map_err(|error| failure(error, None))?;
-            watch.add_list(seen);
+            let seen = poller.inspect_list().await.map_err(|error| failure(error, None))?;
+            poller.add_list(seen);
         }
-        Ok(Stream { watch, _places: [place, room] })
+        Ok(Stream { poller, _places: [place, room] })
     }
 
-    /// New era, for who was acknowledged before anything was looked at: what changed in between
-    /// can't be known, so everything is told once as if it had.
+    /// Modern era, for a stream acknowledged before its resources were read: changes in between are
+    /// unknown, so everything is notified once.
     pub(crate) async fn catch_up(
         &self,
-        asked: Guarded,
+        guarded: GuardedService,
         context: &SubscriptionContext,
     ) -> Result<Stream, ErrorData> {
-        let stream = self.prepare(asked, context.accepted()).await?;
-        stream.watch.forget();
+        let stream = self.prepare(guarded, context.accepted()).await?;
+        stream.poller.forget();
         Ok(stream)
     }
 
-    /// New era: tells until the client or the connection ends it. Where there is nothing to watch
-    /// there is no stream of ours, and the client's stays silent.
+    /// Modern era: notifies until the client or the connection ends it. Without a stream there is
+    /// nothing to poll.
     pub(crate) async fn listen(&self, stream: Option<&Stream>, context: &SubscriptionContext) {
-        let teller = Teller::Stream(context.sink().clone());
+        let notifier = Notifier::Stream(context.sink().clone());
         let telling = async {
             if let Some(stream) = stream
-                && stream.watch.starts()
+                && stream.poller.try_start()
             {
-                stream.watch.run(&teller).await;
+                stream.poller.run(&notifier).await;
             }
             std::future::pending::<()>().await;
         };

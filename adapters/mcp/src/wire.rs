@@ -1,24 +1,28 @@
-//! From raw bytes to a message, or to the JSON-RPC error that they deserve. Pure.
+//! Strict JSON-RPC parsing: every malformed request gets an error, and ambiguous ones are refused.
 //!
-//! rmcp would stay silent on a line that is no JSON and takes the last of two equal keys; here
-//! every line that wants an answer gets one, and ambiguous ones are refused.
+//! rmcp alone would not answer invalid JSON and would take the last of two equal keys.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use reqlore_domain::identity::redact;
-use rmcp::model::{ClientJsonRpcMessage, ErrorData};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest, ErrorData,
+    JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
+};
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
+
+use crate::server::is_plain_meta;
 
 /// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 64;
 /// How many values one message may hold.
 pub const MAX_VALUES: usize = 50_000;
 
-/// A line that is no message, and the JSON-RPC error that answers it, as one line. A broken
-/// notification gets none: nobody waits for it.
+/// The JSON-RPC error for a malformed message, as one line; `None` for a malformed notification.
 #[derive(Debug)]
 pub struct Malformed {
     pub answer: Option<Vec<u8>>,
@@ -41,10 +45,64 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
 /// Reads one message.
 pub fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Malformed> {
     check(line)?;
+    if let Some(call) = tool_call(line) {
+        return Ok(call.into_message());
+    }
     serde_json::from_slice(line).map_err(|_| classify(line))
 }
 
-/// Why a line of good JSON is no message.
+/// A `tools/call` request.
+#[derive(Debug)]
+pub struct ToolCall {
+    pub id: RequestId,
+    pub name: String,
+    pub arguments: Map<String, Value>,
+    pub meta: Map<String, Value>,
+}
+
+impl ToolCall {
+    /// True if a client before 2026-07-28 wants no progress of it.
+    pub fn is_plain(&self) -> bool {
+        is_plain_meta(&self.meta)
+    }
+
+    fn into_message(self) -> ClientJsonRpcMessage {
+        let params = CallToolRequestParams::new(self.name).with_arguments(self.arguments);
+        let mut request = CallToolRequest::new(params);
+        if !self.meta.is_empty() {
+            request.extensions.insert(RequestMetaObject(MetaObject(self.meta)));
+        }
+        JsonRpcMessage::request(ClientRequest::CallToolRequest(request), self.id)
+    }
+}
+
+/// Parses a checked `tools/call` with the usual members; `None` for any other message. rmcp's own
+/// parser tries one request type after the other, which costs more than a small call.
+pub fn tool_call(line: &[u8]) -> Option<ToolCall> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Message<'a> {
+        jsonrpc: &'a str,
+        id: RequestId,
+        method: &'a str,
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Params {
+        name: String,
+        #[serde(default)]
+        arguments: Map<String, Value>,
+        #[serde(default, rename = "_meta")]
+        meta: Map<String, Value>,
+    }
+    let message: Message<'_> = serde_json::from_slice(line).ok()?;
+    let Message { jsonrpc: "2.0", id, method: "tools/call", params } = message else { return None };
+    let Params { name, arguments, meta } = params;
+    Some(ToolCall { id, name, arguments, meta })
+}
+
+/// The error for valid JSON that is not a message.
 fn classify(line: &[u8]) -> Malformed {
     let Ok(Value::Object(message)) = serde_json::from_slice::<Value>(line) else {
         let is_batch = line.first() == Some(&b'[');
@@ -63,7 +121,7 @@ fn classify(line: &[u8]) -> Malformed {
     if !message.contains_key("method")
         && ["result", "error"].iter().any(|key| message.contains_key(*key))
     {
-        // A broken response; answering it could go on for ever between two peers.
+        // A malformed response; answering it could loop forever between two peers.
         return Malformed { answer: None };
     }
     match message.get("method") {
@@ -85,7 +143,7 @@ fn readable_id(message: &Map<String, Value>) -> Value {
     }
 }
 
-/// Good JSON within the limits, and no key twice?
+/// Checks syntax, limits and duplicate keys.
 pub fn check(line: &[u8]) -> Result<(), Malformed> {
     let mut judge = Judge::default();
     let mut json = serde_json::Deserializer::from_slice(line);
@@ -119,9 +177,9 @@ pub fn check(line: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// The id of a message whose other members can't be used.
+/// The id of a message whose other members are not usable.
 fn id_alone(line: &[u8]) -> Value {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Envelope {
         id: Option<Value>,
     }
@@ -142,7 +200,7 @@ struct Judge {
     fault: Option<Fault>,
 }
 
-/// Visits one value and everything in it, keeping nothing but the keys of open objects.
+/// Visits one value and its children; keeps only the keys of open objects.
 struct Node<'a> {
     judge: &'a mut Judge,
     depth: usize,
@@ -280,6 +338,26 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"error":{}}"#,
         ] {
             assert!(read(line.as_bytes()).is_err_and(|malformed| malformed.answer.is_none()));
+        }
+    }
+
+    #[test]
+    fn a_usual_call_is_the_same_message_as_rmcp_reads() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#,
+            r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t","arguments":{"a":[1,null]}}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":3},"name":"t","arguments":{}}}"#,
+        ] {
+            assert!(tool_call(line.as_bytes()).is_some(), "{line}");
+            let theirs: ClientJsonRpcMessage = serde_json::from_str(line).unwrap();
+            let ours = read(line.as_bytes()).unwrap();
+            let shown = |message| serde_json::to_value(message).unwrap();
+            let (mut ours, theirs) = (shown(&ours), shown(&theirs));
+            let params = ours["params"].as_object_mut().unwrap();
+            if theirs["params"].get("arguments").is_none() {
+                params.remove("arguments");
+            }
+            assert_eq!(ours, theirs);
         }
     }
 

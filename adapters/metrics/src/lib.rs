@@ -1,11 +1,10 @@
-//! Counts and times at the ports, as Prometheus reads them (OpenMetrics text).
+//! Counters and durations at the ports, in OpenMetrics text.
 //!
-//! Whoever wants to be measured is wrapped, and knows nothing of it. Labels are words of the
-//! program, never of a client: what clients name could be anything, and there is no end to it.
+//! Labels are constants of the program, never a client's names, of which there could be any number.
 
-mod calls;
-mod storage;
-mod traffic;
+mod call_metrics;
+mod http_metrics;
+mod store_metrics;
 
 use std::sync::Arc;
 
@@ -17,28 +16,28 @@ use prometheus_client::registry::Registry;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::time::Timestamp;
 
-pub use calls::MeasuredEndpoint;
-pub use storage::MeasuredStore;
-pub use traffic::Traffic;
+pub use call_metrics::MeasuredService;
+pub use http_metrics::HttpTraffic;
+pub use store_metrics::MeasuredStore;
 
-use calls::Calls;
-use storage::Operations;
-use traffic::Watched;
+use call_metrics::CallMetrics;
+use http_metrics::HttpCollector;
+use store_metrics::StoreMetrics;
 
 /// From well below the fastest read to the time limit of a request, in seconds.
 const BUCKETS: [f64; 15] =
     [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// All that is counted in a process.
+/// All metrics of a process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    calls: Arc<Calls>,
-    operations: Operations,
+    calls: CallMetrics,
+    store: StoreMetrics,
 }
 
 impl Metrics {
-    /// Counts from nothing, for a process of this version that started at this time.
+    /// For a process of this version that started at this time.
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     pub fn new(version: &str, started: Timestamp) -> Self {
         let mut registry = Registry::default();
@@ -49,39 +48,38 @@ impl Metrics {
             "When the process started, in seconds since 1970",
             ConstGauge::new(started.seconds() as f64),
         );
-        let calls = Arc::new(Calls::new(&mut registry));
-        let operations = Operations::new(&mut registry);
-        Self { registry, calls, operations }
+        let calls = CallMetrics::new(&mut registry);
+        let store = StoreMetrics::new(&mut registry);
+        Self { registry, calls, store }
     }
 
-    /// The same with the figures of a transport, which counts what never becomes a call.
-    pub fn watching(
+    /// Adds the counters of the HTTP transport, which also counts requests that never become calls.
+    pub fn with_http(
         version: &str,
         started: Timestamp,
-        traffic: Arc<dyn Fn() -> Traffic + Send + Sync>,
+        traffic: Arc<dyn Fn() -> HttpTraffic + Send + Sync>,
     ) -> Self {
         let mut metrics = Self::new(version, started);
-        metrics.registry.register_collector(Box::new(Watched(traffic)));
+        metrics.registry.register_collector(Box::new(HttpCollector(traffic)));
         metrics
     }
 
-    /// Everything as it is now, in the text format of OpenMetrics, which Prometheus reads.
+    /// All current values in OpenMetrics text, which Prometheus reads.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail, and no metric here has a form that text lacks.
+        // Writing to a string does not fail, and every metric here has a text form.
         let _ = encode(&mut text, &self.registry);
         text
     }
 
-    /// The same endpoint with its calls counted and timed.
-    pub fn endpoint(&self, inner: Arc<dyn ApplicationService>) -> MeasuredEndpoint {
-        MeasuredEndpoint::new(inner, self.calls.clone())
+    /// The same service with its requests counted and timed.
+    pub fn service(&self, inner: Arc<dyn ApplicationService>) -> MeasuredService {
+        MeasuredService::new(inner, self.calls.clone())
     }
 
-    /// The same port of a storage with its operations timed: documents, identities, the audit or
-    /// answers.
+    /// The same port of a storage with its operations timed.
     pub fn store<Port: ?Sized>(&self, inner: Arc<Port>) -> MeasuredStore<Port> {
-        MeasuredStore::new(inner, self.operations.clone())
+        MeasuredStore { inner, metrics: self.store.clone() }
     }
 }
 

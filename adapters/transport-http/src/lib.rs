@@ -1,33 +1,25 @@
 //! MCP and plain JSON-RPC over HTTP/1.1, at exactly `POST /api/v1/mcp`, for callers with a token.
 //!
-//! rmcp keeps the protocol. This crate owns who gets as far as that: connections (`accept.rs`,
-//! `watched.rs`), Host and Origin (`door.rs`), tokens (`login.rs`, `guesses.rs`), how much of
-//! everything (`limits.rs`, `gates.rs`, `bodies.rs`), the request and its answer (`checks.rs`,
-//! `edge.rs`, `standing.rs`), what breaks (`caught.rs`), and what operators ask (`probes.rs`). It
-//! knows no TLS: that is a proxy's work, and whose word counts then is in `proxy.rs`.
+//! rmcp implements the protocol; this crate limits, checks and authenticates requests before it. A
+//! proxy in front terminates TLS.
 
-mod accept;
-mod bodies;
-mod caught;
-mod checks;
-mod correlation;
-mod counters;
-mod door;
-mod edge;
-mod gates;
-mod guesses;
+mod authentication;
+mod connections;
+mod error_response;
+mod handler;
+mod health;
 mod limits;
-mod login;
-mod probes;
+mod origin_check;
 mod proxy;
-mod refusal;
-mod standing;
-mod watched;
+mod rate_limit;
+mod request_body;
+mod timeout_stream;
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use axum::Router;
@@ -35,43 +27,39 @@ use axum::routing::{any, get};
 use reqlore_domain::ports::authenticator::Authenticator;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::Transport;
+use reqlore_mcp::shutdown::Shutdown;
 use rmcp::ServerHandler;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use counters::Counters;
 pub use limits::{Limits, Rate};
 pub use proxy::{ForwardedBy, Network, ProxyTrust};
 
-use bodies::Bodies;
-use door::Door;
-use gates::Gates;
-use login::Login;
+use authentication::Authentication;
+use handler::Protocol;
+use origin_check::OriginCheck;
+use rate_limit::TokenLimits;
+use request_body::BodyReader;
 
 /// The one path that calls are sent to.
 pub const PATH: &str = "/api/v1/mcp";
 
-/// How a server is to be run.
 #[derive(Clone)]
 pub struct Config {
-    /// Where to listen. Port 0 takes a free one, see [`Http::address`].
+    /// Port 0 takes a free one, see [`Http::address`].
     pub listen: SocketAddr,
-    /// Set where a proxy stands in front, which keeps TLS and says where requests come from.
+    /// Set if a proxy in front terminates TLS and forwards the client's address.
     pub behind_proxy: Option<ProxyTrust>,
-    /// Names by which clients may call this server, besides those of the loopback: `name`,
-    /// `name:port`. Without a port any port counts.
+    /// Allowed Host headers besides those of the loopback: `name`, or `name:port` for one port.
     pub hosts: Vec<String>,
-    /// Web pages that may call it, besides those of this machine: `https://name`,
-    /// `https://name:port`, `https://name:*`. Without a port the scheme's own counts.
+    /// Allowed origins besides those of this machine: `https://name` with the default port,
+    /// `https://name:port`, `https://name:*`.
     pub origins: Vec<String>,
     pub limits: Limits,
     pub authenticator: Arc<dyn Authenticator>,
-    /// Can the store be used? For `/readyz`.
+    /// True while the storage is usable, for `/readyz`.
     pub ready: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// What `/metrics` says, for administrators alone.
+    /// The text of `/metrics`, for administrators only.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    /// What this transport counts, for whoever writes `metrics`.
     pub counters: Arc<Counters>,
 }
 
@@ -87,34 +75,61 @@ impl fmt::Debug for Config {
     }
 }
 
-/// How an operator ends a server.
-#[derive(Debug, Clone, Default)]
-pub struct Ending {
-    /// Take no more requests, answer what was accepted, go.
-    pub finish: CancellationToken,
-    /// Go.
-    pub abort: CancellationToken,
+/// Counts since the start, except for the two gauges at the end.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Responses by the first digit of their status, from 2xx to 5xx.
+    pub responses: [AtomicU64; 4],
+    /// Requests answered with 429.
+    pub rate_limited: AtomicU64,
+    pub failed_logins: AtomicU64,
+    /// Connections closed because there were too many.
+    pub refused_connections: AtomicU64,
+    /// Connections that are open now.
+    pub connections: AtomicU64,
+    /// Requests that run now.
+    pub in_flight: AtomicU64,
 }
 
-impl Ending {
-    /// From here on signals end the server, and not the process. Within a runtime.
-    pub fn by_signals() -> io::Result<Self> {
-        let ending = Self::default();
-        tokio::spawn(listen(ending.clone())?);
-        Ok(ending)
+impl Counters {
+    fn count_response(&self, status: u16) {
+        if let Some(count) = self.responses.get(usize::from(status / 100).wrapping_sub(2)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        if status == 429 {
+            self.rate_limited.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
-/// A server that has its port and answers nobody yet.
+/// Adds one to a gauge until it is dropped.
+struct GaugeGuard(Arc<Counters>, fn(&Counters) -> &AtomicU64);
+
+impl GaugeGuard {
+    fn new(counters: &Arc<Counters>, gauge: fn(&Counters) -> &AtomicU64) -> Self {
+        gauge(counters).fetch_add(1, Ordering::Relaxed);
+        Self(counters.clone(), gauge)
+    }
+}
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        (self.1)(&self.0).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A server that has its port and does not answer yet.
 #[derive(Debug)]
 pub struct Http {
     listener: TcpListener,
     config: Config,
-    door: Door,
+    origin_check: OriginCheck,
+    /// Set by [`Transport::start`].
+    shutdown: Shutdown,
 }
 
 impl Http {
-    /// Takes the port. What is wrong with the configuration is told here.
+    /// Validates the configuration and takes the port.
     pub fn bind(config: Config) -> io::Result<Self> {
         if !config.listen.ip().to_canonical().is_loopback() && config.behind_proxy.is_none() {
             let message = format!(
@@ -125,123 +140,103 @@ impl Http {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let door = Door::new(&config.hosts, &config.origins)
+        let origin_check = OriginCheck::new(&config.hosts, &config.origins)
             .map_err(|message| io::Error::new(io::ErrorKind::InvalidInput, message))?;
         let listener = TcpListener::bind(config.listen)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", config.listen)))?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, config, door })
+        Ok(Self { listener, config, origin_check, shutdown: Shutdown::default() })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until it is told to end.
+    /// Serves until the shutdown.
     pub async fn serve_until(
         self,
-        endpoint: Arc<dyn ApplicationService>,
-        ending: Ending,
+        service: Arc<dyn ApplicationService>,
+        shutdown: Shutdown,
     ) -> io::Result<()> {
-        let mcp = edge::Mcp::new(endpoint, &self.door, &self.config.limits);
-        self.serve_mcp(mcp, ending).await
+        let protocol = Protocol::new(service, &self.config.limits);
+        self.serve_protocol(protocol, shutdown).await
     }
 
-    /// Serves another handler in place of ours: for judges of this transport, whose fixtures are no
-    /// endpoint's.
+    /// Serves another handler, for the conformance tests, whose fixtures are not an application's.
     pub async fn serve_handler(
         self,
         handler: impl ServerHandler + Clone,
-        ending: Ending,
+        shutdown: Shutdown,
     ) -> io::Result<()> {
-        let mcp = edge::Mcp::of(handler, || {}, &self.door, &self.config.limits);
-        self.serve_mcp(mcp, ending).await
+        let protocol = Protocol::of(handler, &self.config.limits);
+        self.serve_protocol(protocol, shutdown).await
     }
 
-    async fn serve_mcp(self, mcp: edge::Mcp, ending: Ending) -> io::Result<()> {
+    async fn serve_protocol(self, protocol: Protocol, shutdown: Shutdown) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let shared = Arc::new(Shared::new(self.config, self.door, mcp, ending));
+        let config = self.config;
+        let shared = Arc::new(Shared {
+            protocol,
+            authentication: Authentication::new(config.authenticator, &config.limits),
+            tokens: TokenLimits::new(&config.limits),
+            bodies: BodyReader::new(&config.limits),
+            limits: config.limits,
+            behind_proxy: config.behind_proxy,
+            ready: config.ready,
+            metrics: config.metrics,
+            counters: config.counters,
+            origin_check: self.origin_check,
+            shutdown,
+            work: TaskTracker::new(),
+        });
         let router = Router::new()
-            .route(PATH, any(edge::answer))
-            .route("/livez", get(probes::alive))
-            .route("/readyz", get(probes::ready))
-            .route("/metrics", get(probes::metrics))
-            .fallback(probes::nothing_here)
+            .route(PATH, any(handler::answer))
+            .route("/livez", get(health::alive))
+            .route("/readyz", get(health::ready))
+            .route("/metrics", get(health::metrics))
+            .fallback(health::nothing_here)
             .with_state(shared.clone());
-        accept::run(listener, router, &shared).await;
+        connections::run(listener, router, &shared).await;
         Ok(())
     }
 }
 
 #[async_trait]
 impl Transport for Http {
-    async fn serve(self: Box<Self>, endpoint: Arc<dyn ApplicationService>) -> io::Result<()> {
-        let ending = Ending::by_signals()?;
-        self.serve_until(endpoint, ending).await
+    fn start(&mut self) -> io::Result<Option<SocketAddr>> {
+        self.shutdown = Shutdown::by_signals(false)?;
+        self.address().map(Some)
+    }
+
+    async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
+        let shutdown = self.shutdown.clone();
+        self.serve_until(service, shutdown).await
     }
 }
 
-/// Who is at the other end of a request's connection.
+/// The address at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Peer(SocketAddr);
 
-/// What all requests share.
+/// The state of all requests.
 struct Shared {
     limits: Limits,
     behind_proxy: Option<ProxyTrust>,
     ready: Arc<dyn Fn() -> bool + Send + Sync>,
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
     counters: Arc<Counters>,
-    door: Door,
-    login: Login,
-    gates: Gates,
-    bodies: Bodies,
-    mcp: edge::Mcp,
-    ending: Ending,
-    /// Requests that run, whoever still waits for their answers.
+    origin_check: OriginCheck,
+    authentication: Authentication,
+    tokens: TokenLimits,
+    bodies: BodyReader,
+    protocol: Protocol,
+    shutdown: Shutdown,
+    /// Running requests, with or without a waiting client.
     work: TaskTracker,
 }
 
 impl Shared {
-    fn new(config: Config, door: Door, mcp: edge::Mcp, ending: Ending) -> Self {
-        Self {
-            mcp,
-            login: Login::new(config.authenticator, &config.limits),
-            gates: Gates::new(&config.limits),
-            bodies: Bodies::new(&config.limits),
-            limits: config.limits,
-            behind_proxy: config.behind_proxy,
-            ready: config.ready,
-            metrics: config.metrics,
-            counters: config.counters,
-            door,
-            ending,
-            work: TaskTracker::new(),
-        }
-    }
-
     fn is_ending(&self) -> bool {
-        self.ending.finish.is_cancelled()
+        self.shutdown.finish.is_cancelled()
     }
-}
-
-/// The first signal asks to finish, the second one ends at once. A terminal that is closed is no
-/// reason to end a server, and a peer that is gone neither: the runtime ignores SIGPIPE.
-fn listen(ending: Ending) -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    Ok(async move {
-        for token in [ending.finish, ending.abort] {
-            loop {
-                tokio::select! {
-                    _ = terminate.recv() => break,
-                    _ = interrupt.recv() => break,
-                    _ = hang_up.recv() => {}
-                }
-            }
-            token.cancel();
-        }
-    })
 }

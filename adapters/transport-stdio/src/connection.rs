@@ -1,4 +1,4 @@
-//! rmcp's `Transport` over lines: reads, queues, answers what is malformed, and knows the end.
+//! rmcp's `Transport` over lines: reads, queues, answers malformed lines, and drains at the end.
 
 use std::borrow::Cow;
 use std::io;
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use reqlore_mcp::server::Server;
+use reqlore_mcp::shutdown::Shutdown;
 use reqlore_mcp::wire;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -21,15 +22,15 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::Limits;
 use crate::lines::{Lines, Read};
 use crate::order::{Flight, Next, Queue, Run};
-use crate::{Ending, Limits};
 
-/// While more bytes of answers than this wait to be read, no further request runs.
+/// Bytes of unread responses above which no further request runs.
 const UNSENT: usize = 4 * 1024 * 1024;
-/// How long the end waits for an answer that is being written.
+/// How long closing waits for a response that is being written.
 const CLOSE: Duration = Duration::from_secs(1);
-/// The code of "busy" (rulings 6).
+/// The error code of "busy".
 const BUSY: i32 = -32015;
 
 type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
@@ -38,29 +39,29 @@ pub(crate) struct Connection<R, W> {
     lines: Lines<R>,
     output: Arc<Output<W>>,
     queue: Queue,
-    /// Tells which requests must run alone, and hears of the end.
+    /// Knows which requests must run alone, and ends subscriptions.
     server: Server,
     limits: Limits,
-    ending: Ending,
-    /// An answer of our own on its way out. Kept here, because `receive` may be dropped and called
-    /// again in the middle of it.
+    shutdown: Shutdown,
+    /// An error response being written. Kept here, because `receive` may be dropped and called again
+    /// in the middle of it.
     pending: Option<Writing>,
     malformed: usize,
-    /// Set when no more input is taken: until when accepted requests may take.
+    /// Set once input has ended: the deadline of accepted requests.
     ends: Option<Instant>,
 }
 
 struct Output<W> {
     write: Mutex<W>,
-    /// Nobody reads our answers any more.
+    /// The client no longer reads responses.
     gone: AtomicBool,
-    /// How many bytes of answers wait to be read.
+    /// Bytes of responses not read yet.
     unsent: AtomicUsize,
     flight: Flight,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
-    /// Do so many answers wait that no further request should run?
+    /// True if too many responses are unread to run another request.
     fn is_full(&self) -> bool {
         self.unsent.load(Ordering::Relaxed) > UNSENT
     }
@@ -87,7 +88,13 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connection<R, W> {
-    pub(crate) fn new(read: R, write: W, limits: Limits, ending: Ending, server: Server) -> Self {
+    pub(crate) fn new(
+        read: R,
+        write: W,
+        limits: Limits,
+        shutdown: Shutdown,
+        server: Server,
+    ) -> Self {
         let (gone, unsent) = (AtomicBool::new(false), AtomicUsize::new(0));
         let output = Output { write: Mutex::new(write), gone, unsent, flight: Flight::default() };
         Self {
@@ -96,7 +103,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
             queue: Queue::new(limits),
             server,
             limits,
-            ending,
+            shutdown,
             pending: None,
             malformed: 0,
             ends: None,
@@ -133,25 +140,25 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         }
     }
 
-    /// Is there nobody to answer, or, after the end of input, nothing left to answer?
+    /// True if no client or, after the end of input, no request is left.
     fn is_over(&self) -> bool {
         let idle = self.queue.is_empty() && self.output.flight.is_empty();
         (self.ends.is_some() && idle) || self.output.gone.load(Ordering::Relaxed)
     }
 
-    /// Takes no more input. Subscriptions end with their last answer; nobody waits for them.
+    /// Stops reading. Subscriptions end with their last response and are not waited for.
     fn end(&mut self) {
         self.ends = Some(Instant::now() + self.limits.drain);
         self.server.finish();
     }
 
-    /// Is the time over that accepted requests may take?
+    /// True after the deadline of accepted requests.
     fn is_late(&self) -> bool {
         self.ends.is_some_and(|ends| Instant::now() >= ends)
     }
 
-    /// Tells those that were accepted and never ran, as far as somebody still reads, and asks rmcp
-    /// to end; what runs has its last two seconds there.
+    /// Answers accepted requests that never ran with an error, and asks rmcp to end, which gives
+    /// running ones two more seconds.
     async fn give_up(&mut self) {
         let error = ErrorData::new(
             ErrorCode(BUSY),
@@ -163,11 +170,11 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
             let output = Arc::clone(&self.output);
             tokio::spawn(async move { output.write(&line).await });
         }
-        self.ending.abort.cancel();
+        self.shutdown.abort.cancel();
         std::future::pending::<()>().await;
     }
 
-    /// Goes on with an answer of our own, unless the end comes first.
+    /// Continues to write the pending response, unless the deadline comes first.
     async fn finish_writing(&mut self) -> io::Result<()> {
         let late = until(self.ends);
         let Some(writing) = &mut self.pending else { return Ok(()) };
@@ -176,7 +183,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
                 self.pending = None;
                 written
             }
-            () = self.ending.finish.cancelled(), if self.ends.is_none() => {
+            () = self.shutdown.finish.cancelled(), if self.ends.is_none() => {
                 self.end();
                 Ok(())
             }
@@ -184,13 +191,13 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         }
     }
 
-    /// Waits until something changes; gives a message that may overtake all others.
+    /// Waits for an event. Returns a message that may overtake all others.
     async fn wait(&mut self, held_until: Option<Instant>) -> Option<ClientJsonRpcMessage> {
         let timer = until(held_until.into_iter().chain(self.ends).min());
         let reading = self.ends.is_none() && self.queue.has_room();
         let read = tokio::select! {
             () = self.output.flight.changed.notified() => return None,
-            () = self.ending.finish.cancelled(), if self.ends.is_none() => Ok(Read::End),
+            () = self.shutdown.finish.cancelled(), if self.ends.is_none() => Ok(Read::End),
             () = timer => return None,
             read = self.lines.read(), if reading => read,
         };
@@ -210,7 +217,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         }
     }
 
-    /// Queues the line that was just read; notifications need not wait.
+    /// Queues the line that was just read. Notifications do not wait.
     fn accept(&mut self) -> Option<ClientJsonRpcMessage> {
         let line = self.lines.line();
         if line.is_empty() {
@@ -236,8 +243,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         None
     }
 
-    /// Shall rmcp hear of this notification? A write that runs is not cancelled half-way: it
-    /// finishes and is answered, so that the caller knows what happened.
+    /// True if rmcp must get this notification. A running write is not cancelled: it finishes and is
+    /// answered, so that the caller knows the outcome.
     fn notified(&mut self, notification: &ClientNotification) -> bool {
         let ClientNotification::CancelledNotification(cancelled) = notification else {
             return true;
@@ -283,7 +290,7 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// The request that this tells to be a subscription from now on.
+/// The request that this notification confirms as a subscription.
 fn acknowledged(notification: &ServerNotification) -> Option<RequestId> {
     match notification {
         ServerNotification::SubscriptionsAcknowledgedNotification(acknowledged) => {
@@ -340,7 +347,7 @@ where
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // An answer that nobody reads may hold the lock for ever.
+        // An unread response may hold the lock forever.
         match tokio::time::timeout(CLOSE, self.output.write.lock()).await {
             Ok(mut write) => write.shutdown().await,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),

@@ -1,14 +1,14 @@
-//! A strict line transport over standard input and output: one JSON-RPC message a line.
+//! A strict transport over standard input and output: one JSON-RPC message a line.
 //!
-//! rmcp keeps the protocol; this crate owns the lines (`lines.rs`), the order in which requests may
-//! run (`order.rs`) and the end (`connection.rs`): end of input and SIGTERM both mean "answer what
-//! was accepted, then go", for at most ten seconds.
+//! rmcp implements the protocol. End of input and SIGTERM both drain: accepted requests are answered
+//! within ten seconds, then the transport ends.
 
 mod connection;
 mod lines;
 mod order;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,33 +17,32 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_mcp::server::Server;
+use reqlore_mcp::shutdown::Shutdown;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::signal::unix::{SignalKind, signal};
 #[cfg(target_os = "linux")]
 use tokio::{io::Interest, net::unix::pipe};
-use tokio_util::sync::CancellationToken;
 
 use connection::Connection;
 
-/// What one connection may ask of this process.
+/// Limits of one connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The longest line, in bytes.
+    /// Maximum bytes of a line.
     pub line: usize,
-    /// How many messages wait at most; then standard input is not read any more.
+    /// Maximum waiting messages; at the limit standard input is not read.
     pub queue: usize,
-    /// How many bytes of messages wait at most.
+    /// Maximum bytes of waiting messages.
     pub queue_bytes: usize,
-    /// How many requests run at once.
+    /// Maximum requests that run at once.
     pub in_flight: usize,
-    /// After so many malformed lines in a row the peer is given up.
+    /// Malformed lines in a row after which the connection ends.
     pub malformed: usize,
-    /// How long a read waits for earlier ones before it runs beside them.
+    /// How long a read waits for earlier ones before it runs in parallel.
     pub grace: Duration,
-    /// How long accepted requests may take after the end of input. What runs then has two seconds
-    /// more, and a second goes to closing: ten in all.
+    /// Time for accepted requests after the end of input. rmcp adds two seconds and closing one: ten
+    /// in all.
     pub drain: Duration,
 }
 
@@ -61,56 +60,64 @@ impl Default for Limits {
     }
 }
 
-/// Serves the one peer at the other end of standard input and output.
+/// Serves one client over standard input and output.
 #[derive(Debug)]
 pub struct Stdio {
-    /// On whose behalf everything happens: the local person.
+    /// The local user.
     pub caller: Caller,
     pub limits: Limits,
+    /// Set by [`Transport::start`].
+    pub shutdown: Shutdown,
 }
 
 impl Stdio {
-    /// Serves the peer at the other end of any two streams.
+    pub fn new(caller: Caller, limits: Limits) -> Self {
+        Self { caller, limits, shutdown: Shutdown::default() }
+    }
+
+    /// Serves one client over any two streams, until `shutdown`.
     pub async fn serve_on<R, W>(
         self,
         read: R,
         write: W,
-        endpoint: Arc<dyn ApplicationService>,
-        ending: Ending,
+        service: Arc<dyn ApplicationService>,
     ) -> io::Result<()>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let server = Server::new(endpoint, self.caller);
-        let front = server.front();
-        let connection = Connection::new(read, write, self.limits, ending.clone(), server);
-        let running = serve_directly_with_ct(front, connection, Some(peer()), ending.abort);
+        let server = Server::new(service, self.caller);
+        let handler = server.connection_service();
+        let abort = self.shutdown.abort.clone();
+        let connection = Connection::new(read, write, self.limits, self.shutdown, server);
+        let running = serve_directly_with_ct(handler, connection, Some(default_peer()), abort);
         running.waiting().await.map(|_| ()).map_err(io::Error::other)
     }
 }
 
 #[async_trait]
 impl Transport for Stdio {
-    async fn serve(self: Box<Self>, endpoint: Arc<dyn ApplicationService>) -> io::Result<()> {
+    fn start(&mut self) -> io::Result<Option<SocketAddr>> {
         widen_output();
+        self.shutdown = Shutdown::by_signals(true)?;
+        Ok(None)
+    }
+
+    async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
         let (read, write) = rmcp::transport::stdio_pipes();
-        let ending = Ending::default();
-        let signals = tokio::spawn(listen(ending.clone())?);
-        let finish = ending.finish.clone();
+        let finish = self.shutdown.finish.clone();
         let reader = tokio::spawn(async move {
             reader_gone().await;
             finish.cancel();
         });
-        let ended = self.serve_on(read, write, endpoint, ending).await;
-        signals.abort();
+        let ended = self.serve_on(read, write, service).await;
         reader.abort();
         ended
     }
 }
 
-/// Lets a large answer cross the pipe at once, instead of in steps of 64 KiB that each wait for the
-/// peer. What is no pipe stays as it is.
+/// Widens the pipe so that a large response needs one write instead of steps of 64 KiB that each
+/// wait for the client.
 fn widen_output() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::pipe::fcntl_setpipe_size(io::stdout(), 1024 * 1024) {
@@ -118,8 +125,8 @@ fn widen_output() {
     }
 }
 
-/// Resolves when nobody can read our answers any more, though nothing is being written. Where that
-/// can't be seen it never resolves; the next answer finds out.
+/// Resolves when the client closed its end, even if nothing is being written. Never resolves where
+/// the system does not report it; then the next write fails.
 async fn reader_gone() {
     #[cfg(target_os = "linux")]
     if let Ok(output) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1")
@@ -130,36 +137,10 @@ async fn reader_gone() {
     std::future::pending::<()>().await;
 }
 
-/// How an operator ends a connection.
-#[derive(Debug, Clone, Default)]
-pub struct Ending {
-    /// Take no more input, answer what was accepted, go.
-    pub finish: CancellationToken,
-    /// Go.
-    pub abort: CancellationToken,
-}
-
-/// Until a peer says more of itself, it is taken for a client of the first revision with results
-/// like ours; so plain `tools/call` lines work without a handshake.
-fn peer() -> InitializeRequestParams {
+/// The assumed client before a handshake: the first revision with structured results, so that plain
+/// `tools/call` lines work.
+fn default_peer() -> InitializeRequestParams {
     let client = Implementation::new("unknown", "0");
     InitializeRequestParams::new(ClientCapabilities::default(), client)
         .with_protocol_version(ProtocolVersion::V_2025_03_26)
-}
-
-/// The first signal asks to finish, the second one ends at once.
-fn listen(ending: Ending) -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    Ok(async move {
-        for token in [ending.finish, ending.abort] {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-                _ = hang_up.recv() => {}
-            }
-            token.cancel();
-        }
-    })
 }

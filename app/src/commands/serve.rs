@@ -1,15 +1,18 @@
 //! `reqlore serve`: serves until the client or the operator ends it.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqlore_application::Application;
 use reqlore_application::identity::authenticate::TokenAuthenticator;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_metrics::{Metrics, Traffic};
-use reqlore_transport_http::{Counters, Ending, Http};
+use reqlore_domain::ports::transport::Transport;
+use reqlore_metrics::{HttpTraffic, Metrics};
+use reqlore_transport_http::{Counters, Http};
 use tokio::sync::watch;
 
 use crate::background::BackgroundTasks;
@@ -44,7 +47,9 @@ fn over_stdio(config: &Config) -> Result<u8, CommandError> {
     let runtime = composition::runtime()?;
     let served = runtime.block_on(async {
         let background = upkeep.map(|upkeep| BackgroundTasks::start(upkeep, None));
-        let served = composition::stdio(config).serve(Arc::new(application)).await;
+        let mut transport = composition::stdio(config);
+        transport.start()?;
+        let served = transport.serve(Arc::new(application)).await;
         if let Some(background) = background {
             background.finish().await;
         }
@@ -64,7 +69,7 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let counted = Arc::clone(&counters);
     let traffic = Arc::new(move || traffic(&counted));
     let version = env!("CARGO_PKG_VERSION");
-    let metrics = Arc::new(Metrics::watching(version, SystemClock.now(), traffic));
+    let metrics = Arc::new(Metrics::with_http(version, SystemClock.now(), traffic));
     let mut ports = composition::ports_over(config, &store, is_audited)?;
     ports.documents = Arc::new(metrics.store(ports.documents));
     ports.answers = Arc::new(metrics.store(ports.answers));
@@ -78,14 +83,16 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let (is_ready, looked) = watch::channel(true);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
-        let transport = bind(http, authenticator, looked, &metrics, counters)?;
+        let mut transport = bind(http, authenticator, looked, &metrics, counters)?;
         let failed = |error| CommandError::refused(format!("http: {error}"));
         // Before the address is printed: a signal may follow at once.
-        let ending = Ending::by_signals().map_err(failed)?;
-        welcome(config, http, &transport, &*store).await?;
+        let address = transport.start().map_err(failed)?;
+        if let Some(address) = address {
+            welcome(config, http, address, &*store).await?;
+        }
         let background = BackgroundTasks::start(upkeep, Some((store, is_ready)));
-        let endpoint = Arc::new(metrics.endpoint(Arc::new(application)));
-        let served = transport.serve_until(endpoint, ending).await;
+        let service = Arc::new(metrics.service(Arc::new(application)));
+        let served = transport.serve(service).await;
         background.finish().await;
         served.map_err(failed)
     });
@@ -99,7 +106,7 @@ fn bind(
     is_ready: watch::Receiver<bool>,
     metrics: &Arc<Metrics>,
     counters: Arc<Counters>,
-) -> Result<Http, CommandError> {
+) -> Result<Box<dyn Transport>, CommandError> {
     let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::Config {
         listen: http.listen,
@@ -112,17 +119,20 @@ fn bind(
         metrics: Arc::new(move || metrics.render()),
         counters,
     };
-    Http::bind(config).map_err(|error| CommandError::refused(format!("http: {error}")))
+    let bound = Http::bind(config);
+    let http = bound.map_err(|error| CommandError::refused(format!("http: {error}")))?;
+    Ok(Box::new(http))
 }
 
-fn traffic(counters: &Counters) -> Traffic {
-    Traffic {
-        answers: [2, 3, 4, 5].map(|digit| counters.answers(digit)),
-        rate_limited: counters.rate_limited(),
-        failed_logins: counters.failed_logins(),
-        refused_connections: counters.refused_connections(),
-        connections: counters.connections() as u64,
-        in_flight: counters.in_flight() as u64,
+fn traffic(counters: &Counters) -> HttpTraffic {
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    HttpTraffic {
+        responses: counters.responses.each_ref().map(load),
+        rate_limited: load(&counters.rate_limited),
+        failed_logins: load(&counters.failed_logins),
+        refused_connections: load(&counters.refused_connections),
+        connections: load(&counters.connections),
+        in_flight: load(&counters.in_flight),
     }
 }
 
@@ -142,11 +152,9 @@ fn explain(config: &Config) {
 async fn welcome(
     config: &Config,
     http: &config::Http,
-    transport: &Http,
+    address: SocketAddr,
     store: &dyn Store,
 ) -> Result<(), CommandError> {
-    let address =
-        transport.address().map_err(|error| CommandError::refused(format!("http: {error}")))?;
     let failed = |error: reqlore_domain::ports::documents::StoreError| {
         CommandError::from(reqlore_domain::error::Error::from(error))
     };

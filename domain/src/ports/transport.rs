@@ -1,16 +1,20 @@
-//! How the outside reaches the endpoint: one implementation per transport.
+//! Port of the transports: each carries requests from clients to the application.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::service::ApplicationService;
 
-/// Carries calls to the endpoint until the peer or the operator ends it.
-///
-/// It answers what it accepted before it ends, for at most ten seconds (reliability, P10).
 #[async_trait]
 pub trait Transport: Send {
-    async fn serve(self: Box<Self>, endpoint: Arc<dyn ApplicationService>) -> io::Result<()>;
+    /// Begins to listen for the operator's signals. Returns the address that clients connect to;
+    /// `None` for a transport over standard input and output. Needs a runtime.
+    fn start(&mut self) -> io::Result<Option<SocketAddr>>;
+
+    /// Serves a started transport until the client or the operator ends it. Accepted requests are
+    /// answered before it returns, for at most ten seconds.
+    async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()>;
 }

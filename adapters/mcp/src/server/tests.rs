@@ -1,103 +1,55 @@
-//! The guard against panics and the table of errors, over a stub endpoint.
+//! The guard against panics and the table of errors, over a stub service.
 
-use async_trait::async_trait;
-use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{
-    Call, Completion, CompletionRequest, Content, ListRequest, NoProgress, PromptSpec, Reply,
-    ResourceRequest, Resources, TemplateSpec, ToolSpec,
-};
-use serde_json::{Value, json};
+use reqlore_domain::test_support::{StubService, error, reply};
 
 use super::*;
-use crate::asker::{Status, Style};
+use crate::request_context::{ClientDialect, ResponseStatus};
 
 /// Panics, fails or answers, as the tool's name says.
-struct Stub;
-
-#[async_trait]
-impl ApplicationService for Stub {
-    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
-        Vec::new()
-    }
-
-    async fn call(&self, call: Call) -> Result<Reply> {
-        let error = |kind| Err(Error::new(kind, "words").field("f").reference("r").hint("h"));
-        match call.name.as_str() {
-            "panic" => panic!("a secret of the inside"),
-            "internal" => error(ErrorKind::Internal),
-            "unknown" => error(ErrorKind::UnknownTool),
-            "invalid" => error(ErrorKind::InvalidArgument),
-            "not_found" => error(ErrorKind::NotFound),
-            "conflict" => error(ErrorKind::Conflict),
-            "busy" => error(ErrorKind::Busy),
-            "forbidden" => error(ErrorKind::Forbidden),
-            "unavailable" => error(ErrorKind::Unavailable),
-            _ => {
-                Ok(Reply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) })
-            }
-        }
-    }
-
-    async fn resources(&self, _: ListRequest) -> Result<Resources> {
-        Ok(Resources::default())
-    }
-
-    fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
-        Vec::new()
-    }
-
-    async fn read(&self, _: ResourceRequest) -> Result<Content> {
-        Err(Error::new(ErrorKind::NotFound, "words"))
-    }
-
-    fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
-        Vec::new()
-    }
-
-    async fn prompt(&self, _: ResourceRequest) -> Result<reqlore_domain::ports::service::Prompt> {
-        Err(Error::new(ErrorKind::NotFound, "words"))
-    }
-
-    async fn complete(&self, _: &Arc<Caller>, _: &str, _: CompletionRequest) -> Result<Completion> {
-        Ok(Completion::default())
-    }
-
-    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
-        Ok(())
-    }
-
-    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
-        Ok(0)
-    }
+fn stub() -> StubService {
+    StubService::without_backlog().on_call(|call| {
+        let outcome = match call.name.as_str() {
+            "internal" => Err(error(ErrorKind::Internal)),
+            "unknown" => Err(error(ErrorKind::UnknownTool)),
+            "invalid" => Err(error(ErrorKind::InvalidArgument)),
+            "not_found" => Err(error(ErrorKind::NotFound)),
+            "conflict" => Err(error(ErrorKind::Conflict)),
+            "busy" => Err(error(ErrorKind::Busy)),
+            "forbidden" => Err(error(ErrorKind::Forbidden)),
+            "unavailable" => Err(error(ErrorKind::Unavailable)),
+            _ => Ok(reply()),
+        };
+        Box::pin(async { outcome })
+    })
 }
 
 /// How a request comes in.
 #[derive(Clone, Copy)]
 enum Way {
     Stdio,
-    Http(Style, Era),
+    Http(ClientDialect, Era),
 }
 
-const PLAIN: Way = Way::Http(Style::Plain, Era::Legacy);
+const PLAIN: Way = Way::Http(ClientDialect::JsonRpc, Era::Legacy);
 
 /// The outcome, and the status that it asks for.
 async fn ask(name: &'static str, way: Way) -> (std::result::Result<Value, Value>, Option<u16>) {
     let caller = Arc::new(Caller::local("me", Access::Write));
-    let (whoever, era) = match way {
-        Way::Stdio => (Asker::local(caller), Era::Legacy),
-        Way::Http(style, era) => {
-            let status = Status::watched();
-            (Asker { caller, request_id: "request-1".into(), style, status }, era)
+    let (context, era) = match way {
+        Way::Stdio => (RequestContext::local(caller), Era::Legacy),
+        Way::Http(dialect, era) => {
+            let status = ResponseStatus::over_http();
+            (RequestContext { caller, request_id: "request-1".into(), dialect, status }, era)
         }
     };
-    let server = Server::for_requests(Arc::new(Stub));
-    let asked = Guarded { endpoint: Arc::clone(&server.0.endpoint), asker: whoever };
+    let server = Server::for_requests(Arc::new(stub()));
+    let guarded = GuardedService { service: Arc::clone(&server.0.service), context };
     let request = CallToolRequestParams::new(name);
-    let outcome = server.call(request, &asked, era, None, Arc::new(NoProgress)).await;
+    let outcome = server.call(request, &guarded, era, None, Arc::new(NoProgress)).await;
     let outcome = outcome
         .map(|result| serde_json::to_value(result).unwrap())
         .map_err(|error| serde_json::to_value(error).unwrap());
-    (outcome, asked.asker.status.get())
+    (outcome, guarded.context.status.get())
 }
 
 async fn call(name: &'static str) -> std::result::Result<Value, Value> {
@@ -134,7 +86,7 @@ async fn what_a_model_can_mend_is_a_tool_result_with_the_same_words() {
             "kind": kind, "code": code, "message": "words", "field": "f", "reference_id": "r",
             "hint": "h"
         });
-        assert_eq!(result["_meta"][present::ERROR_META], expected);
+        assert_eq!(result["_meta"][convert::ERROR_META], expected);
     }
     assert_eq!(call("unknown").await.unwrap_err()["code"], -32601);
 }
@@ -178,8 +130,8 @@ async fn whoever_speaks_plain_json_rpc_gets_an_error_with_its_code() {
 #[tokio::test]
 async fn over_http_a_right_that_is_missing_is_a_403_in_every_manner() {
     for era in [Era::Legacy, Era::Modern] {
-        for style in [Style::Plain, Style::Mcp] {
-            let (outcome, status) = ask("forbidden", Way::Http(style, era)).await;
+        for dialect in [ClientDialect::JsonRpc, ClientDialect::Mcp] {
+            let (outcome, status) = ask("forbidden", Way::Http(dialect, era)).await;
             assert_eq!(outcome.unwrap_err()["code"], -32011);
             assert_eq!(status, Some(403));
         }
@@ -191,7 +143,7 @@ async fn over_http_a_right_that_is_missing_is_a_403_in_every_manner() {
 #[tokio::test]
 async fn a_client_of_mcp_over_http_is_answered_as_on_a_pipe() {
     for era in [Era::Legacy, Era::Modern] {
-        let way = Way::Http(Style::Mcp, era);
+        let way = Way::Http(ClientDialect::Mcp, era);
         for name in ["invalid", "not_found", "conflict", "busy", "unavailable", "fine"] {
             let (outcome, status) = ask(name, way).await;
             assert_eq!((outcome, status), (call(name).await, None), "{name}");

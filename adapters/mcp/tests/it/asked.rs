@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::test_support::StubService;
 use serde_json::{Value, json};
 
 use crate::client::{Client, ERAS, Era};
-use crate::stub::Stub;
 
 #[tokio::test]
 async fn capabilities_name_only_what_there_is() {
@@ -15,7 +15,11 @@ async fn capabilities_name_only_what_there_is() {
         "clientInfo": { "name": "c", "version": "1" }
     });
     let told = async |empty| {
-        let stub = if empty { Arc::new(Stub::empty()) } else { Stub::with(&[]) };
+        let stub = if empty {
+            Arc::new(StubService::without_backlog())
+        } else {
+            Arc::new(StubService::with(&[]))
+        };
         let mut old = Client::new(Era::Old, &stub);
         let mut new = Client::new(Era::New, &stub);
         let old = old.result("initialize", initialize.clone()).await["capabilities"].take();
@@ -33,7 +37,7 @@ async fn capabilities_name_only_what_there_is() {
 
 #[tokio::test]
 async fn the_list_goes_on_page_by_page_and_knows_only_its_own_cursors() {
-    let stub = Stub::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]);
+    let stub = Arc::new(StubService::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]));
     for era in ERAS {
         let mut client = Client::new(era, &stub);
         let first = client.result("resources/list", json!({})).await;
@@ -59,7 +63,7 @@ async fn the_list_goes_on_page_by_page_and_knows_only_its_own_cursors() {
 #[tokio::test]
 async fn what_is_compiled_in_may_be_kept_for_long() {
     for era in ERAS {
-        let mut client = Client::new(era, &Stub::with(&[]));
+        let mut client = Client::new(era, &Arc::new(StubService::with(&[])));
         let templates = client.result("resources/templates/list", json!({})).await;
         assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "epic://{reference}");
         let prompts = client.result("prompts/list", json!({})).await;
@@ -74,7 +78,7 @@ async fn what_is_compiled_in_may_be_kept_for_long() {
 #[tokio::test]
 async fn a_resource_says_what_it_is_called_and_what_it_is() {
     for era in ERAS {
-        let mut client = Client::new(era, &Stub::with(&[("EP-1", "{}")]));
+        let mut client = Client::new(era, &Arc::new(StubService::with(&[("EP-1", "{}")])));
         let result = client.result("resources/read", json!({ "uri": "epic://EP-1" })).await;
         assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
         let expected = json!([{
@@ -88,7 +92,7 @@ async fn a_resource_says_what_it_is_called_and_what_it_is() {
 // S5: 6.4, 6.7
 #[tokio::test]
 async fn each_failed_read_has_its_code() {
-    let stub = Stub::with(&[("EP-1", "{}")]);
+    let stub = Arc::new(StubService::with(&[("EP-1", "{}")]));
     for (era, not_found) in [(Era::Old, -32002), (Era::New, -32602)] {
         let mut client = Client::new(era, &stub);
         let error = client.error("resources/read", json!({ "uri": "epic://EP-9" })).await;
@@ -105,18 +109,18 @@ async fn each_failed_read_has_its_code() {
             (ErrorKind::Unreadable, -32016),
             (ErrorKind::Forbidden, -32011),
         ] {
-            stub.fail(Some(fault));
+            stub.fail_reads(Some(fault));
             let error = client.error("resources/read", json!({ "uri": "epic://EP-1" })).await;
             assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!("words")));
             assert_eq!(error["data"]["hint"], "try again");
         }
-        stub.fail(None);
+        stub.fail_reads(None);
     }
 }
 
 #[tokio::test]
 async fn a_panic_in_any_question_is_answered_and_tells_nothing() {
-    let stub = Stub::with(&[]);
+    let stub = Arc::new(StubService::with(&[]));
     for era in ERAS {
         let mut client = Client::new(era, &stub);
         let complete = json!({
@@ -142,7 +146,7 @@ async fn a_panic_in_any_question_is_answered_and_tells_nothing() {
 #[tokio::test]
 async fn a_prompt_is_the_users_words_and_stored_content() {
     for era in ERAS {
-        let mut client = Client::new(era, &Stub::with(&[]));
+        let mut client = Client::new(era, &Arc::new(StubService::with(&[])));
         let asked = json!({ "name": "decompose_epic", "arguments": { "epic": "EP-1" } });
         let prompt = client.result("prompts/get", asked).await;
         assert_eq!(prompt["description"], "Asks for stories.");
@@ -165,7 +169,7 @@ async fn a_prompt_is_the_users_words_and_stored_content() {
 #[tokio::test]
 async fn completion_gives_a_hundred_values_and_says_how_many_there_are() {
     for era in ERAS {
-        let mut client = Client::new(era, &Stub::with(&[]));
+        let mut client = Client::new(era, &Arc::new(StubService::with(&[])));
         for (reference, of) in [
             (json!({ "type": "ref/prompt", "name": "p" }), "Prompt(\"p\")"),
             (json!({ "type": "ref/resource", "uri": "epic://{r}" }), "Template(\"epic://{r}\")"),
@@ -181,7 +185,7 @@ async fn completion_gives_a_hundred_values_and_says_how_many_there_are() {
 
 #[tokio::test]
 async fn methods_are_known_in_their_era_and_wrong_parameters_are_told_from_unknown_methods() {
-    let stub = Stub::with(&[]);
+    let stub = Arc::new(StubService::with(&[]));
     let mut old = Client::new(Era::Old, &stub);
     let mut new = Client::new(Era::New, &stub);
     let code = |error: &Value| error["code"].as_i64().unwrap();

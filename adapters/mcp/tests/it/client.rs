@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::test_support::StubService;
 use reqlore_mcp::server::Server;
 use rmcp::RoleServer;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::{RunningService, serve_directly};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
-
-use crate::stub::Stub;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
@@ -25,19 +24,20 @@ pub(crate) struct Client {
     read: BufReader<ReadHalf<DuplexStream>>,
     write: WriteHalf<DuplexStream>,
     pub(crate) server: Server,
-    pub(crate) running: RunningService<RoleServer, reqlore_mcp::server::Front>,
+    pub(crate) running: RunningService<RoleServer, reqlore_mcp::server::ConnectionService>,
     id: i64,
 }
 
 impl Client {
-    pub(crate) fn new(era: Era, stub: &Arc<Stub>) -> Self {
+    pub(crate) fn new(era: Era, stub: &Arc<StubService>) -> Self {
         let caller = Caller::local("me", Access::Write);
         let server = Server::new(stub.clone(), caller);
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let client = Implementation::new("unknown", "0");
         let peer = InitializeRequestParams::new(ClientCapabilities::default(), client)
             .with_protocol_version(ProtocolVersion::V_2025_03_26);
-        let running = serve_directly(server.front(), tokio::io::split(theirs), Some(peer));
+        let running =
+            serve_directly(server.connection_service(), tokio::io::split(theirs), Some(peer));
         let (read, write) = tokio::io::split(ours);
         Self { era, read: BufReader::new(read), write, server, running, id: 0 }
     }

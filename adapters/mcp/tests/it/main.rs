@@ -4,5 +4,4 @@
 
 mod asked;
 mod client;
-mod stub;
 mod subscriptions;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::test_support::StubService;
 use serde_json::{Value, json};
 
 use crate::client::{Client, ERAS, Era};
-use crate::stub::Stub;
 
 /// Subscribes to these URIs and, if wanted, to the list. Gives what tells one stream's messages.
 async fn subscribed(client: &mut Client, era: Era, uris: &[&str], list: bool) -> Value {
@@ -46,7 +46,8 @@ fn is_update(message: &Value, uri: &str, of: &Value) {
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_is_told_exactly_of_what_says_something_else() {
     for era in ERAS {
-        let stub = Stub::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]);
+        let stub =
+            Arc::new(StubService::with(&[("EP-1", "one"), ("EP-2", "two"), ("EP-3", "three")]));
         let mut client = Client::new(era, &stub);
         let of = subscribed(&mut client, era, &["epic://EP-1", "epic://EP-2"], false).await;
         stub.set("EP-2", "two, changed");
@@ -68,7 +69,11 @@ async fn a_subscriber_is_told_exactly_of_what_says_something_else() {
 #[tokio::test(start_paused = true)]
 async fn the_list_is_told_of_when_any_page_of_it_is_another() {
     for era in ERAS {
-        let stub = Stub::with(&[("EP-1", "one\nbody"), ("EP-2", "two"), ("EP-3", "three")]);
+        let stub = Arc::new(StubService::with(&[
+            ("EP-1", "one\nbody"),
+            ("EP-2", "two"),
+            ("EP-3", "three"),
+        ]));
         let mut client = Client::new(era, &stub);
         let of = subscribed(&mut client, era, &[], true).await;
         stub.set("EP-1", "one\nanother body");
@@ -86,17 +91,17 @@ async fn the_list_is_told_of_when_any_page_of_it_is_another() {
 #[tokio::test(start_paused = true)]
 async fn what_can_not_be_looked_at_now_is_no_change_and_is_looked_at_again() {
     for era in ERAS {
-        let stub = Stub::with(&[("EP-1", "one")]);
+        let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
         let mut client = Client::new(era, &stub);
         let of = subscribed(&mut client, era, &["epic://EP-1"], false).await;
         for fault in [ErrorKind::Busy, ErrorKind::Unavailable, ErrorKind::Internal] {
-            stub.fail(Some(fault));
+            stub.fail_reads(Some(fault));
             stub.set("EP-1", "one");
             client.heard_nothing().await;
         }
         stub.set("EP-1", "one, changed");
         client.heard_nothing().await;
-        stub.fail(None);
+        stub.fail_reads(None);
         is_update(&client.line().await, "epic://EP-1", &of);
     }
 }
@@ -104,7 +109,7 @@ async fn what_can_not_be_looked_at_now_is_no_change_and_is_looked_at_again() {
 #[tokio::test(start_paused = true)]
 async fn only_what_is_there_can_be_subscribed_to() {
     for (era, not_found) in [(Era::Old, -32002), (Era::New, -32602)] {
-        let mut client = Client::new(era, &Stub::with(&[]));
+        let mut client = Client::new(era, &Arc::new(StubService::with(&[])));
         for (uri, code) in [("nonsense", -32602), ("epic://EP-9", not_found)] {
             let error = match era {
                 Era::Old => client.error("resources/subscribe", json!({ "uri": uri })).await,
@@ -120,7 +125,7 @@ async fn only_what_is_there_can_be_subscribed_to() {
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_uris_is_one_for_the_connection_and_named() {
-    let stub = Stub::with(&[]);
+    let stub = Arc::new(StubService::with(&[]));
     let uris: Vec<String> = (0..1001).map(|n| format!("epic://EP-{n}")).collect();
     for n in 0..1001 {
         stub.set(&format!("EP-{n}"), "text");
@@ -151,7 +156,7 @@ async fn the_limit_of_uris_is_one_for_the_connection_and_named() {
 
 #[tokio::test(start_paused = true)]
 async fn streams_are_bounded_too() {
-    let mut client = Client::new(Era::New, &Stub::with(&[]));
+    let mut client = Client::new(Era::New, &Arc::new(StubService::with(&[])));
     let listen = json!({ "notifications": { "resourcesListChanged": true } });
     for _ in 0..32 {
         client.send("subscriptions/listen", listen.clone()).await;
@@ -163,39 +168,39 @@ async fn streams_are_bounded_too() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_runs_for_who_is_not_subscribed() {
-    let stub = Stub::with(&[("EP-1", "one")]);
+    let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
     let mut client = Client::new(Era::Old, &stub);
     client.result("resources/read", json!({ "uri": "epic://EP-1" })).await;
     client.heard_nothing().await;
-    assert_eq!(stub.asked(), 0);
+    assert_eq!(stub.polls(), 0);
     client.result("resources/subscribe", json!({ "uri": "epic://EP-1" })).await;
     client.heard_nothing().await;
-    assert!(stub.asked() > 2);
+    assert!(stub.polls() > 2);
     client.result("resources/unsubscribe", json!({ "uri": "epic://EP-1" })).await;
     client.heard_nothing().await;
-    let asked = stub.asked();
+    let asked = stub.polls();
     stub.set("EP-1", "changed");
     client.heard_nothing().await;
-    assert_eq!(stub.asked(), asked);
+    assert_eq!(stub.polls(), asked);
     client.result("resources/subscribe", json!({ "uri": "epic://EP-1" })).await;
     stub.set("EP-1", "changed again");
     is_update(&client.line().await, "epic://EP-1", &Value::Null);
 
     let mut client = Client::new(Era::New, &stub);
     client.result("resources/list", json!({})).await;
-    let asked = stub.asked();
+    let asked = stub.polls();
     drop(client);
     let mut client = Client::new(Era::New, &stub);
     let of = subscribed(&mut client, Era::New, &["epic://EP-1"], false).await;
     client.notify("notifications/cancelled", json!({ "requestId": of })).await;
     client.heard_nothing().await;
-    assert!(stub.asked() >= asked);
+    assert!(stub.polls() >= asked);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_ends_leaves_nothing_behind() {
     for era in ERAS {
-        let stub = Stub::with(&[("EP-1", "one")]);
+        let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
         let mut client = Client::new(era, &stub);
         subscribed(&mut client, era, &["epic://EP-1"], true).await;
         let Client { running, server, .. } = client;
@@ -203,15 +208,15 @@ async fn a_connection_that_ends_leaves_nothing_behind() {
         running.cancel().await.unwrap();
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(Arc::strong_count(&stub), 1, "{era:?}");
-        let asked = stub.asked();
+        let asked = stub.polls();
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(stub.asked(), asked, "{era:?}");
+        assert_eq!(stub.polls(), asked, "{era:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ends_gives_each_stream_its_last_answer() {
-    let stub = Stub::with(&[("EP-1", "one")]);
+    let stub = Arc::new(StubService::with(&[("EP-1", "one")]));
     let mut client = Client::new(Era::New, &stub);
     let of = subscribed(&mut client, Era::New, &["epic://EP-1"], true).await;
     client.server.finish();

@@ -50,7 +50,7 @@ async fn figures_are_asked_for_as_calls_are() {
     let answer = server.ask(&in_url).await;
     assert_eq!((answer.status, answer.code()), (400, -32600));
     assert_eq!(server.ask(&Ask::get("/metrics").token(&bob())).await.status, 403);
-    assert_eq!(server.counters.answers(4), 2);
+    assert_eq!(server.count(|counters| &counters.responses[2]), 2);
     let text = log.text();
     let line = text.lines().find(|line| line.contains("INFO") && line.contains("status=403"));
     assert!(line.is_some_and(|line| line.contains("user=\"bob\"")), "{text}");

@@ -3,22 +3,19 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{
-    Access, Caller, PresentedToken, ProjectScope, Role, TokenError, TokenId,
-};
+use reqlore_domain::identity::{Caller, PresentedToken, ProjectScope, Role, TokenError, TokenId};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
-use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
-    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec,
-};
+use reqlore_domain::ports::service::{Call, Reply};
 use reqlore_domain::project::ProjectKey;
-use reqlore_transport_http::{Config, Counters, Ending, Http, Limits};
-use serde_json::{Map, Value, json};
+use reqlore_domain::test_support::StubService;
+use reqlore_mcp::shutdown::Shutdown;
+use reqlore_transport_http::{Config, Counters, Http, Limits};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -56,7 +53,6 @@ pub(crate) fn good() -> Ask {
 }
 
 pub(crate) struct Stub {
-    tools: Vec<ToolSpec>,
     /// `wait` takes one of these.
     pub(crate) gate: Semaphore,
     /// How often `wait` began and ended.
@@ -67,32 +63,17 @@ pub(crate) struct Stub {
 
 impl Stub {
     fn new() -> Self {
-        let tool = |name| ToolSpec {
-            name,
-            title: name,
-            description: "For tests.",
-            input_schema: Map::from_iter([("type".to_owned(), json!("object"))]),
-            output_schema: Map::from_iter([("type".to_owned(), json!("object"))]),
-            access: Access::Write,
-            may_change: true,
-            destructive: false,
-            idempotent: false,
-        };
-        let names = ["big", "busy", "conflict", "forbidden", "panic", "wait", "who"];
-        Self {
-            tools: names.map(tool).to_vec(),
-            gate: Semaphore::new(0),
-            begun: Semaphore::new(0),
-            ended: AtomicUsize::new(0),
-            called: AtomicUsize::new(0),
-        }
+        let (ended, called) = Default::default();
+        Self { gate: Semaphore::new(0), begun: Semaphore::new(0), ended, called }
     }
-}
 
-#[async_trait]
-impl ApplicationService for Stub {
-    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
-        self.tools.iter().collect()
+    fn service(self: &Arc<Self>) -> StubService {
+        let stub = self.clone();
+        let names = ["big", "busy", "conflict", "forbidden", "panic", "wait", "who"];
+        StubService::with(&[("1", "an epic")]).tools(&names).on_call(move |call| {
+            let stub = stub.clone();
+            Box::pin(async move { stub.call(call).await })
+        })
     }
 
     async fn call(&self, call: Call) -> Result<Reply> {
@@ -116,58 +97,11 @@ impl ApplicationService for Stub {
             "conflict" => return Err(Error::new(ErrorKind::Conflict, "changed since")),
             "forbidden" => return Err(Error::new(ErrorKind::Forbidden, "not for you")),
             "busy" => return Err(Error::new(ErrorKind::Busy, "try again")),
-            "panic" => panic!("of the tool"),
             other => return Err(Error::new(ErrorKind::UnknownTool, format!("{other}?"))),
         };
         Ok(Reply { text: vec![data.to_string()], data: Arc::new(data) })
     }
-
-    async fn resources(&self, _: ListRequest) -> Result<Resources> {
-        Ok(Resources::default())
-    }
-
-    fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
-        vec![&TEMPLATE]
-    }
-
-    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
-        Ok(Content {
-            uri: asked.name,
-            name: "epic".to_owned(),
-            description: "An epic.".to_owned(),
-            mime_type: "text/plain",
-            text: "an epic".to_owned(),
-        })
-    }
-
-    fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
-        Vec::new()
-    }
-
-    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt> {
-        Err(Error::new(ErrorKind::InvalidArgument, asked.name))
-    }
-
-    async fn complete(&self, _: &Arc<Caller>, _: &str, _: CompletionRequest) -> Result<Completion> {
-        Ok(Completion::default())
-    }
-
-    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
-        Ok(())
-    }
-
-    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
-        Ok(0)
-    }
 }
-
-const TEMPLATE: TemplateSpec = TemplateSpec {
-    uri_template: "epic://{number}",
-    name: "epic",
-    title: "Epic",
-    description: "An epic.",
-    mime_type: "text/plain",
-};
 
 /// A list of tokens.
 #[derive(Default)]
@@ -233,7 +167,7 @@ pub(crate) struct Server {
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) is_ready: Arc<AtomicBool>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: Shutdown,
     pub(crate) running: JoinHandle<std::io::Result<()>>,
 }
 
@@ -273,9 +207,22 @@ impl Server {
         let counters = config.counters.clone();
         let http = Http::bind(config).unwrap();
         let address = http.address().unwrap();
-        let (stub, ending) = (Arc::new(Stub::new()), Ending::default());
-        let running = tokio::spawn(http.serve_until(stub.clone(), ending.clone()));
+        let (stub, ending) = (Arc::new(Stub::new()), Shutdown::default());
+        let service = Arc::new(stub.service());
+        let running = tokio::spawn(http.serve_until(service, ending.clone()));
         Self { address, stub, tokens, counters, is_ready, ending, running }
+    }
+
+    pub(crate) fn count(&self, counter: fn(&Counters) -> &AtomicU64) -> u64 {
+        counter(&self.counters).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.count(|counters| &counters.in_flight)
+    }
+
+    pub(crate) fn connections(&self) -> u64 {
+        self.count(|counters| &counters.connections)
     }
 
     /// Asks on a connection of its own.

@@ -2,38 +2,56 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-mod stub;
-
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_transport_stdio::{Ending, Limits, Stdio};
+use reqlore_domain::test_support::{StubService, reply};
+use reqlore_mcp::shutdown::Shutdown;
+use reqlore_transport_stdio::{Limits, Stdio};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use stub::Stub;
+/// Resources `epic://0` and so on, each of this size, and a tool that changes all of them.
+fn stub(count: usize, bytes: usize) -> Arc<StubService> {
+    slow_stub(count, bytes, Duration::ZERO)
+}
+
+/// The same, where each read takes this long.
+fn slow_stub(count: usize, bytes: usize, time: Duration) -> Arc<StubService> {
+    Arc::new_cyclic(|stub: &Weak<StubService>| {
+        let changed = stub.clone();
+        let service = StubService::default().tools(&["write"]).on_call(move |_| {
+            changed.upgrade().unwrap().touch_all();
+            Box::pin(async { Ok(reply()) })
+        });
+        for number in 0..count {
+            service.set(&number.to_string(), &"x".repeat(bytes));
+        }
+        service.before_read(move || Box::pin(tokio::time::sleep(time)))
+    })
+}
 
 struct Client {
     read: BufReader<ReadHalf<DuplexStream>>,
     write: WriteHalf<DuplexStream>,
     served: JoinHandle<std::io::Result<()>>,
-    ending: Ending,
+    shutdown: Shutdown,
 }
 
 impl Client {
     /// `buffer` is how many bytes wait in the pipe at most.
-    fn new(stub: &Arc<Stub>, buffer: usize) -> Self {
+    fn new(stub: &Arc<StubService>, buffer: usize) -> Self {
         let (ours, theirs) = tokio::io::duplex(buffer);
         let caller = Caller::local("me", Access::Write);
-        let stdio = Stdio { caller, limits: Limits::default() };
+        let shutdown = Shutdown::default();
+        let stdio = Stdio { caller, limits: Limits::default(), shutdown: shutdown.clone() };
         let (read, write) = tokio::io::split(theirs);
-        let ending = Ending::default();
-        let served = tokio::spawn(stdio.serve_on(read, write, stub.clone(), ending.clone()));
+        let served = tokio::spawn(stdio.serve_on(read, write, stub.clone()));
         let (read, write) = tokio::io::split(ours);
-        Self { read: BufReader::new(read), write, served, ending }
+        Self { read: BufReader::new(read), write, served, shutdown }
     }
 
     async fn send(&mut self, id: usize, method: &str, params: Value) {
@@ -67,7 +85,7 @@ const SOON: Duration = Duration::from_secs(1);
 #[tokio::test(start_paused = true)]
 async fn a_subscription_holds_no_write_and_ends_with_the_input() {
     for signalled in [false, true] {
-        let stub = Stub::new(1, 10);
+        let stub = stub(1, 10);
         let mut client = Client::new(&stub, 4096);
         client.listen(1, &["epic://0"]).await;
         client.send(2, "tools/call", json!({ "name": "write" })).await;
@@ -75,7 +93,7 @@ async fn a_subscription_holds_no_write_and_ends_with_the_input() {
         let told = client.line().await;
         assert_eq!(told["params"]["uri"], "epic://0", "{told}");
         if signalled {
-            client.ending.finish.cancel();
+            client.shutdown.finish.cancel();
         } else {
             client.write.shutdown().await.unwrap();
         }
@@ -88,7 +106,7 @@ async fn a_subscription_holds_no_write_and_ends_with_the_input() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_subscribed_to_before_a_write_is_told_of_that_write() {
-    let stub = Stub::new(1, 10);
+    let stub = stub(1, 10);
     let mut client = Client::new(&stub, 4096);
     client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
     client.send(2, "tools/call", json!({ "name": "write" })).await;
@@ -99,27 +117,27 @@ async fn what_was_subscribed_to_before_a_write_is_told_of_that_write() {
 
 #[tokio::test(start_paused = true)]
 async fn who_takes_a_subscription_back_at_once_is_not_subscribed() {
-    let stub = Stub::slow(1, 10, SOON);
+    let stub = slow_stub(1, 10, SOON);
     let mut client = Client::new(&stub, 4096);
     client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
     client.send(2, "resources/unsubscribe", json!({ "uri": "epic://0" })).await;
     assert_eq!(client.line().await["id"], 1);
     assert_eq!(client.line().await["id"], 2);
-    stub.change();
+    stub.touch_all();
     assert!(timeout(100 * SOON, client.line()).await.is_err(), "nothing is told");
 }
 
 #[tokio::test(start_paused = true)]
 async fn for_a_client_that_does_not_read_changes_are_merged() {
     const URIS: usize = 50;
-    let stub = Stub::new(URIS, 10);
+    let stub = stub(URIS, 10);
     let mut client = Client::new(&stub, 1024);
     for n in 0..URIS {
         client.send(n, "resources/subscribe", json!({ "uri": format!("epic://{n}") })).await;
         assert_eq!(client.line().await["id"], n);
     }
     for _ in 0..100 {
-        stub.change();
+        stub.touch_all();
         tokio::time::sleep(SOON).await;
     }
     let mut told = 0;
@@ -132,7 +150,7 @@ async fn for_a_client_that_does_not_read_changes_are_merged() {
 
 #[tokio::test(start_paused = true)]
 async fn lines_are_whole_however_many_are_under_way() {
-    let stub = Stub::new(3, 20_000);
+    let stub = stub(3, 20_000);
     let mut client = Client::new(&stub, 512);
     client.send(0, "resources/subscribe", json!({ "uri": "epic://0" })).await;
     client.line().await;
@@ -142,7 +160,7 @@ async fn lines_are_whole_however_many_are_under_way() {
             let params = json!({ "uri": format!("epic://{}", n - 1) });
             client.send(10 * round + n, "resources/read", params).await;
         }
-        stub.change();
+        stub.touch_all();
         tokio::time::sleep(SOON).await;
         while let Ok(line) = timeout(SOON, client.line()).await {
             match line.get("id") {

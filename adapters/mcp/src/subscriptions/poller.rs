@@ -1,8 +1,6 @@
-//! Looks again and again at what somebody wants to hear of, and tells what says something else.
+//! Polls subscribed resources and notifies the client when their content changes.
 //!
-//! Each thing remembers at which count of changes it was looked at. The count is always asked
-//! before the look, so a change in between is seen by the next round, and a thing that is added in
-//! the middle of a round needs no lock over it.
+//! The change count is always read before the content, so the next round sees a change in between.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,17 +15,16 @@ use rmcp::service::{Peer, SubscriptionSink};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::guarded::Guarded;
+use crate::request_context::GuardedService;
 
-/// How often it is asked whether anything changed. This is the debounce: what changes several times
-/// in between is told once. On files the question drains a kernel watch and costs microseconds.
+/// The polling interval, which is the debounce too: several changes within it are notified once. On
+/// files a poll drains inotify and costs microseconds.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// A round that took long is followed by a rest of so many times its length, so that calls keep
-/// nine tenths of the processor.
+/// A pause is at least this many times the round before it, so that calls keep 90 % of the CPU.
 const REST: u32 = 9;
 
-pub(super) struct Watch {
-    asked: Guarded,
+pub(super) struct ResourcePoller {
+    guarded: GuardedService,
     hasher: RandomState,
     state: Mutex<State>,
 }
@@ -36,7 +33,7 @@ pub(super) struct Watch {
 struct State {
     items: BTreeMap<String, Item>,
     list: Option<Seen>,
-    /// Does somebody run this watch?
+    /// True while [`ResourcePoller::run`] is active.
     runs: bool,
 }
 
@@ -45,7 +42,7 @@ struct Item {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// What something said, and the count of changes before it was looked at.
+/// A digest of the content, and the change count before it was read.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     count: u64,
@@ -57,31 +54,31 @@ enum Change {
     List,
 }
 
-/// Whom it is told to. One message at a time: while the other side does not read, whatever else
-/// changes is merged into the next round.
-pub(super) enum Teller {
+/// The client's side. One message at a time: while the client does not read, further changes are
+/// merged into the next round.
+pub(super) enum Notifier {
     Peer(Peer<RoleServer>),
     Stream(SubscriptionSink),
 }
 
-/// Nobody hears it any more.
-struct Gone;
+/// The client closed the connection or the stream.
+struct PeerClosed;
 
-impl Watch {
-    pub(super) fn new(asked: Guarded) -> Self {
+impl ResourcePoller {
+    pub(super) fn new(guarded: GuardedService) -> Self {
         let (hasher, state) = (RandomState::new(), Mutex::default());
-        Self { asked, hasher, state }
+        Self { guarded, hasher, state }
     }
 
-    /// What a URI says now; an error where it is nothing that can be watched.
-    pub(super) async fn look(&self, uri: &str) -> Result<Seen> {
-        let count = self.asked.resources_changed().await?;
-        let said = self.asked.read_again(uri.to_owned()).await?;
+    /// The current state of a URI; an error if it cannot be read.
+    pub(super) async fn inspect(&self, uri: &str) -> Result<Seen> {
+        let count = self.guarded.resources_changed().await?;
+        let said = self.guarded.read(uri.to_owned(), true).await?;
         Ok(Seen { count, digest: self.digest_of(said) })
     }
 
-    pub(super) async fn look_at_list(&self) -> Result<Seen> {
-        let count = self.asked.resources_changed().await?;
+    pub(super) async fn inspect_list(&self) -> Result<Seen> {
+        let count = self.guarded.resources_changed().await?;
         Ok(Seen { count, digest: self.digest_list().await? })
     }
 
@@ -107,7 +104,7 @@ impl Watch {
         self.with(|state| state.items.remove(uri));
     }
 
-    /// Takes everything for changed.
+    /// Marks everything as changed.
     pub(super) fn forget(&self) {
         self.with(|state| {
             let seen = state.items.values_mut().map(|item| &mut item.seen);
@@ -117,42 +114,41 @@ impl Watch {
         });
     }
 
-    /// Must somebody begin to run this? True once until there is nothing to watch.
-    pub(super) fn starts(&self) -> bool {
+    /// True if the caller must call [`Self::run`]: there are subscriptions and it is not running.
+    pub(super) fn try_start(&self) -> bool {
         self.with(|state| state.wants_anything() && !std::mem::replace(&mut state.runs, true))
     }
 
-    /// Tells what changes as long as there is something to watch and somebody to hear it.
-    pub(super) async fn run(&self, teller: &Teller) {
+    /// Notifies changes until there is no subscription or no client left.
+    pub(super) async fn run(&self, notifier: &Notifier) {
         let mut rest = INTERVAL;
         loop {
             tokio::time::sleep(rest).await;
-            if !self.goes_on() {
+            if !self.should_continue() {
                 return;
             }
             let began = Instant::now();
             let changes = self.changes().await.unwrap_or_else(|error| {
-                let id = &*self.asked.asker.request_id;
-                tracing::debug!(id, %error, "what changed can't be told now");
+                let id = &*self.guarded.context.request_id;
+                tracing::debug!(id, %error, "changes cannot be read now");
                 Vec::new()
             });
             rest = INTERVAL.max(began.elapsed() * REST);
             for change in changes {
-                if self.wants(&change) && teller.tell(change).await.is_err() {
+                if self.wants(&change) && notifier.notify(change).await.is_err() {
                     return;
                 }
             }
         }
     }
 
-    /// Everything that says something else than before. What can't be looked at now is looked at
-    /// again in the next round.
+    /// Everything with a new digest. Content that cannot be read now is tried in the next round.
     async fn changes(&self) -> Result<Vec<Change>> {
-        let count = self.asked.resources_changed().await?;
+        let count = self.guarded.resources_changed().await?;
         let (items, list) = self.with(|state| state.older_than(count));
         let mut changes = Vec::new();
         for (uri, before) in items {
-            // Many small reads may not let others wait.
+            // Many small reads must not delay other tasks.
             tokio::task::yield_now().await;
             let Ok(digest) = self.digest(&uri).await else { continue };
             let wanted = self.with(|state| {
@@ -174,10 +170,9 @@ impl Watch {
         Ok(changes)
     }
 
-    /// What a URI says, as a number. That it is not there, or can't be used, is an answer as well;
-    /// only what may pass is an error.
+    /// The digest of a URI's content, or of its permanent error; a temporary error is returned.
     async fn digest(&self, uri: &str) -> Result<u64> {
-        match self.asked.read_again(uri.to_owned()).await {
+        match self.guarded.read(uri.to_owned(), true).await {
             Ok(said) => Ok(self.digest_of(said)),
             Err(error) => match error.kind {
                 ErrorKind::Busy
@@ -194,12 +189,12 @@ impl Watch {
         self.hasher.hash_one((uri, name, description, mime_type, text))
     }
 
-    /// What the list of resources says, all pages of it.
+    /// The digest of all pages of the resource list.
     async fn digest_list(&self) -> Result<u64> {
         use std::hash::Hash;
         let (mut hasher, mut cursor) = (self.hasher.build_hasher(), None);
         loop {
-            let page = self.asked.resources(cursor, true).await?;
+            let page = self.guarded.resources(cursor, true).await?;
             for resource in &page.resources {
                 (&resource.uri, &resource.title).hash(&mut hasher);
             }
@@ -211,7 +206,7 @@ impl Watch {
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn should_continue(&self) -> bool {
         self.with(|state| {
             state.runs = state.wants_anything();
             state.runs
@@ -235,7 +230,7 @@ impl State {
         self.list.is_some() || !self.items.is_empty()
     }
 
-    /// What was not looked at since.
+    /// Everything last read at another change count.
     fn older_than(&self, count: u64) -> (Vec<(String, Seen)>, Option<Seen>) {
         let items = self.items.iter().filter(|(_, item)| item.seen.count != count);
         let items = items.map(|(uri, item)| (uri.clone(), item.seen)).collect();
@@ -243,21 +238,21 @@ impl State {
     }
 }
 
-impl Teller {
-    async fn tell(&self, change: Change) -> Result<(), Gone> {
+impl Notifier {
+    async fn notify(&self, change: Change) -> Result<(), PeerClosed> {
         match (self, change) {
             (Self::Peer(peer), Change::Item(uri)) => {
                 let updated = ResourceUpdatedNotificationParam::new(uri);
-                peer.notify_resource_updated(updated).await.map_err(|_| Gone)
+                peer.notify_resource_updated(updated).await.map_err(|_| PeerClosed)
             }
             (Self::Peer(peer), Change::List) => {
-                peer.notify_resource_list_changed().await.map_err(|_| Gone)
+                peer.notify_resource_list_changed().await.map_err(|_| PeerClosed)
             }
             (Self::Stream(sink), Change::Item(uri)) => {
-                sink.notify_resource_updated(uri).await.map_err(|_| Gone)
+                sink.notify_resource_updated(uri).await.map_err(|_| PeerClosed)
             }
             (Self::Stream(sink), Change::List) => {
-                sink.notify_resource_list_changed().await.map_err(|_| Gone)
+                sink.notify_resource_list_changed().await.map_err(|_| PeerClosed)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A stub endpoint answers, fails, panics and hangs; the text tells of each.
+//! A stub service answers, fails, panics and hangs; the metrics count each.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -6,91 +6,24 @@ use std::task::{Context, Waker};
 
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::service::{CompletionTarget, NoProgress};
+use reqlore_domain::test_support::{StubService, reply};
 use reqlore_domain::time::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::*;
 use crate::Metrics;
 use crate::tests::value;
 
-/// Answers by the name that it is asked for.
-struct Stub(Vec<ToolSpec>);
-
-impl Stub {
-    async fn answer(name: &str) -> Result<()> {
-        match name {
-            "fail" => Err(Error::new(ErrorKind::Conflict, "changed since")),
-            "panic" => panic!("a fault"),
-            "hang" => std::future::pending().await,
-            _ => Ok(()),
-        }
-    }
-}
-
-#[async_trait]
-impl ApplicationService for Stub {
-    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
-        self.0.iter().collect()
-    }
-
-    async fn call(&self, call: Call) -> Result<Reply> {
-        Self::answer(&call.name).await?;
-        Ok(Reply { text: vec!["done".to_owned()], data: Arc::new(Value::Null) })
-    }
-
-    async fn resources(&self, _: ListRequest) -> Result<Resources> {
-        Ok(Resources::default())
-    }
-
-    fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
-        Vec::new()
-    }
-
-    async fn read(&self, asked: ResourceRequest) -> Result<Content> {
-        Self::answer(&asked.name).await?;
-        Err(Error::new(ErrorKind::NotFound, "nothing there"))
-    }
-
-    fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
-        Vec::new()
-    }
-
-    async fn prompt(&self, _: ResourceRequest) -> Result<Prompt> {
-        Ok(Prompt { description: String::new(), messages: Vec::new() })
-    }
-
-    async fn complete(&self, _: &Arc<Caller>, _: &str, _: CompletionRequest) -> Result<Completion> {
-        Ok(Completion::default())
-    }
-
-    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
-        Ok(())
-    }
-
-    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
-        Ok(7)
-    }
-}
-
-fn spec(name: &'static str) -> ToolSpec {
-    ToolSpec {
-        name,
-        title: "",
-        description: "",
-        input_schema: Map::new(),
-        output_schema: Map::new(),
-        access: Access::Read,
-        may_change: false,
-        destructive: false,
-        idempotent: true,
-    }
-}
-
-fn measured() -> (Metrics, MeasuredEndpoint) {
+fn measured() -> (Metrics, MeasuredService) {
     let metrics = Metrics::new("1", Timestamp::default());
-    let stub = Stub(["work", "fail", "panic", "hang"].map(spec).into());
-    let endpoint = metrics.endpoint(Arc::new(stub));
-    (metrics, endpoint)
+    let stub = StubService::with(&[]).tools(&["work", "fail", "panic", "hang"]);
+    let stub = stub.on_call(|call| {
+        let fails = call.name == "fail";
+        let conflict = || Error::new(ErrorKind::Conflict, "changed since");
+        Box::pin(async move { if fails { Err(conflict()) } else { Ok(reply()) } })
+    });
+    let service = metrics.service(Arc::new(stub));
+    (metrics, service)
 }
 
 fn caller() -> Arc<Caller> {
@@ -135,12 +68,12 @@ fn in_flight(metrics: &Metrics) -> Option<f64> {
 
 #[tokio::test]
 async fn calls_are_counted_by_tool_and_result_and_answers_are_the_same() {
-    let (metrics, endpoint) = measured();
+    let (metrics, service) = measured();
     assert_eq!(count(&metrics, "work", "ok"), Some(0.0), "a series begins before its first call");
     for _ in 0..3 {
-        assert_eq!(endpoint.call(call("work")).await.unwrap().text, ["done"]);
+        assert_eq!(service.call(call("work")).await.unwrap().text, ["a", "b"]);
     }
-    let error = endpoint.call(call("fail")).await.unwrap_err();
+    let error = service.call(call("fail")).await.unwrap_err();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Conflict, "changed since"));
     assert_eq!(count(&metrics, "work", "ok"), Some(3.0));
     assert_eq!(count(&metrics, "fail", "conflict"), Some(1.0));
@@ -151,15 +84,15 @@ async fn calls_are_counted_by_tool_and_result_and_answers_are_the_same() {
 
 #[tokio::test]
 async fn names_that_are_no_tool_share_one_label() {
-    let (metrics, endpoint) = measured();
+    let (metrics, service) = measured();
     let lines = metrics.render().lines().count();
     for name in ["a", "b", "work ", "\"} 1\n"] {
-        endpoint.call(call(name)).await.unwrap();
+        service.call(call(name)).await.unwrap();
     }
     let after_first = metrics.render().lines().count();
     assert_eq!(count(&metrics, "unknown", "ok"), Some(4.0));
     for name in 0..1_000 {
-        endpoint.call(call(&name.to_string())).await.unwrap();
+        service.call(call(&name.to_string())).await.unwrap();
     }
     assert_eq!(metrics.render().lines().count(), after_first);
     assert!(after_first < lines + 30, "{after_first}");
@@ -167,7 +100,7 @@ async fn names_that_are_no_tool_share_one_label() {
 
 #[tokio::test]
 async fn what_is_no_tool_has_the_name_of_its_method() {
-    let (metrics, endpoint) = measured();
+    let (metrics, service) = measured();
     let caller = caller();
     let of = CompletionTarget::Prompt(String::new());
     let begun = CompletionRequest { of, argument: String::new(), value: String::new() };
@@ -177,16 +110,16 @@ async fn what_is_no_tool_has_the_name_of_its_method() {
         cursor: None,
         is_poll: false,
     };
-    endpoint.resources(list).await.unwrap();
-    endpoint.read(asked("epic://a_secret_uri")).await.unwrap_err();
-    endpoint.prompt(asked("any")).await.unwrap();
-    endpoint.complete(&caller, "", begun).await.unwrap();
-    endpoint.admit(&caller, "", "tools/list").await.unwrap();
-    assert_eq!(endpoint.resources_changed(&caller).await.unwrap(), 7);
+    service.resources(list).await.unwrap();
+    service.read(asked("epic://a_secret_uri")).await.unwrap_err();
+    service.prompt(asked("any")).await.unwrap_err();
+    service.complete(&caller, "", begun).await.unwrap();
+    service.admit(&caller, "", "tools/list").await.unwrap();
+    assert_eq!(service.resources_changed(&caller).await.unwrap(), 0);
     for (method, result) in [
         ("resources/list", "ok"),
         ("resources/read", "not_found"),
-        ("prompts/get", "ok"),
+        ("prompts/get", "invalid_argument"),
         ("completion/complete", "ok"),
         ("tools/list", "ok"),
     ] {
@@ -198,9 +131,9 @@ async fn what_is_no_tool_has_the_name_of_its_method() {
 
 #[test]
 fn a_call_that_nobody_waits_for_any_more_is_in_flight_no_longer() {
-    let (metrics, endpoint) = measured();
+    let (metrics, service) = measured();
     {
-        let mut hanging = pin!(endpoint.call(call("hang")));
+        let mut hanging = pin!(service.call(call("hang")));
         assert!(hanging.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!(in_flight(&metrics), Some(1.0));
     }
@@ -210,9 +143,9 @@ fn a_call_that_nobody_waits_for_any_more_is_in_flight_no_longer() {
 
 #[test]
 fn a_panic_is_an_internal_error_and_is_passed_on() {
-    let (metrics, endpoint) = measured();
+    let (metrics, service) = measured();
     let caught = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        let mut call = pin!(endpoint.call(call("panic")));
+        let mut call = pin!(service.call(call("panic")));
         call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }));
     assert!(caught.is_err());

@@ -1,7 +1,4 @@
-//! The storage with a time for each operation that calls wait for, whatever came of it.
-//!
-//! A storage is several ports, and whoever uses one of them gets that one wrapped. What only
-//! administrators and upkeep ask is passed on untimed.
+//! The ports of a storage with a duration for each operation that requests wait for.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,79 +21,53 @@ use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
-/// Of each operation.
+/// The labels that exist from the start.
+const OPERATIONS: [&str; 12] = [
+    "get", "versions", "find", "named", "linking", "commit", "changes", "epoch", "holder",
+    "record", "earlier", "keep",
+];
+
 #[derive(Debug, Clone)]
-pub(crate) struct Operations {
-    get: Histogram,
-    versions: Histogram,
-    find: Histogram,
-    named: Histogram,
-    linking: Histogram,
-    commit: Histogram,
-    changes: Histogram,
-    epoch: Histogram,
-    holder: Histogram,
-    record: Histogram,
-    earlier: Histogram,
-    keep: Histogram,
-}
+pub(crate) struct StoreMetrics(Family<Operation, Histogram, fn() -> Histogram>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
     operation: &'static str,
 }
 
-impl Operations {
+impl StoreMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let family: Family<Operation, Histogram, fn() -> Histogram> =
-            Family::new_with_constructor(crate::histogram);
+        let family = Family::new_with_constructor(crate::histogram as fn() -> Histogram);
         registry.register(
             "reqlore_storage_duration_seconds",
             "How long the storage took, by operation; a commit includes waiting for its turn",
             family.clone(),
         );
-        let of = |operation| family.get_or_create_owned(&Operation { operation });
-        Self {
-            get: of("get"),
-            versions: of("versions"),
-            find: of("find"),
-            named: of("named"),
-            linking: of("linking"),
-            commit: of("commit"),
-            changes: of("changes"),
-            epoch: of("epoch"),
-            holder: of("holder"),
-            record: of("record"),
-            earlier: of("earlier"),
-            keep: of("keep"),
+        for operation in OPERATIONS {
+            let _ = family.get_or_create(&Operation { operation });
         }
+        Self(family)
+    }
+
+    async fn time<T>(&self, operation: &'static str, running: impl Future<Output = T>) -> T {
+        let _timer = OperationTimer(&self.0, Operation { operation }, Instant::now());
+        running.await
     }
 }
 
-/// Observes at its end, however that comes.
-struct Timer<'a>(&'a Histogram, Instant);
+/// Records the duration when it is dropped, also by a time limit or a panic.
+struct OperationTimer<'a>(&'a Family<Operation, Histogram, fn() -> Histogram>, Operation, Instant);
 
-impl Drop for Timer<'_> {
+impl Drop for OperationTimer<'_> {
     fn drop(&mut self) {
-        self.0.observe(self.1.elapsed().as_secs_f64());
+        self.0.get_or_create(&self.1).observe(self.2.elapsed().as_secs_f64());
     }
 }
 
-async fn timed<T>(histogram: &Histogram, operation: impl Future<Output = T>) -> T {
-    let _timer = Timer(histogram, Instant::now());
-    operation.await
-}
-
-/// A port of a storage whose operations are timed; see [`crate::Metrics::store`].
+/// See [`crate::Metrics::store`].
 pub struct MeasuredStore<Port: ?Sized> {
-    inner: Arc<Port>,
-    operations: Operations,
-}
-
-impl<Port: ?Sized> MeasuredStore<Port> {
-    pub(crate) fn new(inner: Arc<Port>, operations: Operations) -> Self {
-        Self { inner, operations }
-    }
+    pub(crate) inner: Arc<Port>,
+    pub(crate) metrics: StoreMetrics,
 }
 
 impl<Port: ?Sized> std::fmt::Debug for MeasuredStore<Port> {
@@ -105,119 +76,56 @@ impl<Port: ?Sized> std::fmt::Debug for MeasuredStore<Port> {
     }
 }
 
-#[async_trait]
-impl DocumentRepository for MeasuredStore<dyn DocumentRepository> {
-    async fn get(
-        &self,
-        project: &ProjectKey,
-        ids: &[DocumentId],
-    ) -> StoreResult<Vec<Option<Document>>> {
-        timed(&self.operations.get, self.inner.get(project, ids)).await
-    }
-
-    async fn versions(
-        &self,
-        project: &ProjectKey,
-        ids: &[DocumentId],
-    ) -> StoreResult<Vec<Option<Version>>> {
-        timed(&self.operations.versions, self.inner.versions(project, ids)).await
-    }
-
-    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
-        timed(&self.operations.find, self.inner.find(project, filter)).await
-    }
-
-    async fn lookup(
-        &self,
-        project: &ProjectKey,
-        kind: Kind,
-        words: &[String],
-    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        timed(&self.operations.named, self.inner.lookup(project, kind, words)).await
-    }
-
-    async fn backlinks(
-        &self,
-        project: &ProjectKey,
-        links: &BacklinkQuery,
-    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        timed(&self.operations.linking, self.inner.backlinks(project, links)).await
-    }
-
-    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        timed(&self.operations.commit, self.inner.commit(project, commit)).await
-    }
-
-    async fn changes(
-        &self,
-        project: &ProjectKey,
-        kind: Kind,
-        since: Revision,
-        look: Refresh,
-    ) -> StoreResult<Changes> {
-        timed(&self.operations.changes, self.inner.changes(project, kind, since, look)).await
-    }
+/// Implements a port: each method calls the inner port, timed under its label if it has one.
+macro_rules! measured_port {
+    ($port:ident; $($($label:literal:)? $method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        #[async_trait]
+        impl $port for MeasuredStore<dyn $port> {
+            $(async fn $method(&self, $($arg: $type),*) -> StoreResult<$result> {
+                measured_port!(@call self, self.inner.$method($($arg),*) $(, $label)?)
+            })*
+        }
+    };
+    (@call $self:ident, $call:expr) => { $call.await };
+    (@call $self:ident, $call:expr, $label:literal) => {
+        $self.metrics.time($label, $call).await
+    };
 }
 
-#[async_trait]
-impl IdentityRepository for MeasuredStore<dyn IdentityRepository> {
-    async fn users(&self) -> StoreResult<Vec<User>> {
-        self.inner.users().await
-    }
-
-    async fn tokens(&self) -> StoreResult<Vec<Token>> {
-        self.inner.tokens().await
-    }
-
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        timed(&self.operations.holder, self.inner.holder(id)).await
-    }
-
-    async fn epoch(&self) -> StoreResult<u64> {
-        timed(&self.operations.epoch, self.inner.epoch()).await
-    }
-
-    async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()> {
-        self.inner.commit_identities(commit).await
-    }
-
-    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
-        self.inner.used(uses).await
-    }
+measured_port! { DocumentRepository;
+    "get": get(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Document>>;
+    "versions": versions(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Version>>;
+    "find": find(project: &ProjectKey, filter: &Filter) -> Page;
+    "named": lookup(project: &ProjectKey, kind: Kind, words: &[String])
+        -> Vec<Vec<Arc<DocumentMeta>>>;
+    "linking": backlinks(project: &ProjectKey, links: &BacklinkQuery)
+        -> Vec<Vec<Arc<DocumentMeta>>>;
+    "commit": commit(project: &ProjectKey, commit: Commit) -> Committed;
+    "changes": changes(project: &ProjectKey, kind: Kind, since: Revision, refresh: Refresh)
+        -> Changes;
 }
 
-#[async_trait]
-impl AuditLog for MeasuredStore<dyn AuditLog> {
-    async fn record(&self, entries: Vec<AuditEvent>) -> StoreResult<()> {
-        timed(&self.operations.record, self.inner.record(entries)).await
-    }
-
-    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        self.inner.rows(from, limit).await
-    }
-
-    async fn newest(&self) -> StoreResult<audit::ChainHead> {
-        self.inner.newest().await
-    }
-
-    async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        self.inner.prune(older_than, now).await
-    }
+// What only administrators and maintenance use has no label.
+measured_port! { IdentityRepository;
+    users() -> Vec<User>;
+    tokens() -> Vec<Token>;
+    "holder": holder(id: &TokenId) -> Option<TokenOwner>;
+    "epoch": epoch() -> u64;
+    commit_identities(commit: IdentityCommit) -> ();
+    used(uses: Vec<(TokenId, Timestamp)>) -> ();
 }
 
-#[async_trait]
-impl IdempotencyStore for MeasuredStore<dyn IdempotencyStore> {
-    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
-        timed(&self.operations.earlier, self.inner.find_record(key)).await
-    }
+measured_port! { AuditLog;
+    "record": record(entries: Vec<AuditEvent>) -> ();
+    rows(from: u64, limit: usize) -> Vec<AuditRow>;
+    newest() -> audit::ChainHead;
+    prune(older_than: Timestamp, now: Timestamp) -> u64;
+}
 
-    async fn save_response(&self, key: &str, answer: String) -> StoreResult<()> {
-        timed(&self.operations.keep, self.inner.save_response(key, answer)).await
-    }
-
-    async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        self.inner.expire_records(before).await
-    }
+measured_port! { IdempotencyStore;
+    "earlier": find_record(key: &str) -> Option<IdempotencyRecord>;
+    "keep": save_response(key: &str, answer: String) -> ();
+    expire_records(before: Timestamp) -> ();
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A request that is answered without the application: an HTTP status and a JSON-RPC error.
+//! The response to a request that the application does not get: an HTTP status and a JSON-RPC error.
 
 use std::borrow::Cow;
 
@@ -7,48 +7,47 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::redact;
-use reqlore_mcp::present::code;
+use reqlore_mcp::convert::code;
 use reqlore_mcp::wire;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Nobody may do this without a token that counts (rulings 6).
+/// Without a valid token.
 pub(crate) const UNAUTHENTICATED: i32 = -32010;
 pub(crate) const RATE_LIMITED: i32 = -32013;
-/// The others are those of the application's errors.
+// The others are codes of the application's errors.
 pub(crate) const FORBIDDEN: i32 = code(ErrorKind::Forbidden);
 pub(crate) const BUSY: i32 = code(ErrorKind::Busy);
 pub(crate) const UNAVAILABLE: i32 = code(ErrorKind::Unavailable);
 pub(crate) const NOT_FOUND: i32 = code(ErrorKind::NotFound);
 pub(crate) const INTERNAL: i32 = code(ErrorKind::Internal);
 
-/// Why a request goes no further, in the client's words.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     code: i32,
     message: Cow<'static, str>,
-    /// Goes with it where somebody may look it up in the log.
+    /// Set where the log has more about it.
     correlation_id: Option<std::sync::Arc<str>>,
     header: Option<Box<(HeaderName, HeaderValue)>>,
-    /// Of the request, where its body was read.
+    /// The request's id, if its body was read.
     id: Option<Box<Value>>,
-    /// The rest of the request is not worth reading.
+    /// Closes the connection, because the rest of the request is not read.
     close: bool,
 }
 
-impl Refusal {
+impl ErrorResponse {
     pub(crate) fn new(
         status: StatusCode,
         code: i32,
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         let message = match message.into() {
-            // Not our own words alone: somebody may have sent a secret in the wrong place.
-            Cow::Owned(told) => Cow::Owned(redact(&told).into_owned()),
-            ours @ Cow::Borrowed(_) => ours,
+            // It may quote the request, and with it a secret in the wrong place.
+            Cow::Owned(quoting) => Cow::Owned(redact(&quoting).into_owned()),
+            constant @ Cow::Borrowed(_) => constant,
         };
         Self { status, code, message, correlation_id: None, header: None, id: None, close: false }
     }
@@ -58,12 +57,11 @@ impl Refusal {
         Self::new(status, ErrorCode::INVALID_REQUEST.0, message)
     }
 
-    /// Too often, for now.
     pub(crate) fn rate_limited(message: &'static str, seconds: u64) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, RATE_LIMITED, message).retry_after(seconds)
     }
 
-    /// Nothing was done, and trying again may work.
+    /// Nothing was done, and a retry may work.
     pub(crate) fn busy(message: &'static str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, BUSY, message).retry_after(1)
     }
@@ -77,12 +75,19 @@ impl Refusal {
         self
     }
 
+    /// A panic or another failure inside the server, which goes to the log.
+    pub(crate) fn internal(request_id: &std::sync::Arc<str>) -> Self {
+        tracing::error!(id = &**request_id, "a request broke");
+        let message = "Internal error. An operator finds it in the log by its correlation_id.";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL, message).correlated(request_id)
+    }
+
     pub(crate) fn correlated(mut self, id: &std::sync::Arc<str>) -> Self {
         self.correlation_id = Some(id.clone());
         self
     }
 
-    /// Names the request that this answers, as JSON-RPC wants it.
+    /// Takes the id of the request from its body.
     pub(crate) fn answering(mut self, body: &[u8]) -> Self {
         #[derive(serde::Deserialize)]
         struct Envelope {

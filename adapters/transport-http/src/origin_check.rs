@@ -1,24 +1,21 @@
-//! Who may knock: the name by which the server is called, and the web page that calls.
-//!
-//! A page that a browser shows may send requests to a server on the same machine, and a name of its
-//! own may point there (DNS rebinding). The browser tells both, in Origin and Host.
+//! Checks the Host and Origin headers against DNS rebinding and calls from foreign web pages.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 
-use crate::refusal::Refusal;
+use crate::error_response::ErrorResponse;
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The lists, made ready to compare.
+/// The allowed hosts and origins, parsed.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct OriginCheck {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
 }
 
-/// A host with the port that it must have; none means any.
+/// A host and its required port; `None` allows any.
 #[derive(Debug)]
 struct Authority {
     /// An IPv6 address is in its brackets.
@@ -38,21 +35,21 @@ enum Scheme {
     Https,
 }
 
-impl Door {
-    /// Makes the lists; an entry that is none is an error for the operator.
+impl OriginCheck {
+    /// Parses the lists; an invalid entry is an error message for the operator.
     pub(crate) fn new(hosts: &[String], origins: &[String]) -> Result<Self, String> {
         let own_hosts = LOOPBACK.map(str::to_owned);
         let own_origins = LOOPBACK.map(|name| format!("http://{name}:*"));
         let hosts = own_hosts.iter().chain(hosts).map(|entry| {
             let (name, port) = split(entry).ok_or_else(|| {
-                format!("hosts: {entry:?} is no host; write `name` or `name:port`")
+                format!("hosts: {entry:?} is not a host; write `name` or `name:port`")
             })?;
             Ok(Authority { name: name.to_owned(), port })
         });
         let origins = own_origins.iter().chain(origins).map(|entry| {
             Origin::parse(entry).ok_or_else(|| {
                 format!(
-                    "origins: {entry:?} is no origin; write `https://name` or `https://name:port`"
+                    "origins: {entry:?} is not an origin; write `https://name` or `https://name:port`"
                 )
             })
         });
@@ -62,20 +59,20 @@ impl Door {
         })
     }
 
-    /// Refuses what was not meant for this server, or comes from a page that it does not know.
-    pub(crate) fn check(&self, parts: &Parts) -> Result<(), Refusal> {
+    /// Refuses a request for another host or from an unknown page.
+    pub(crate) fn check(&self, parts: &Parts) -> Result<(), ErrorResponse> {
         let host = one_host(&parts.headers)?;
         if let Some(target) = parts.uri.authority() {
             let target = target.as_str();
             let target = target.rsplit_once('@').map_or(target, |(_, host)| host);
             if split(target).is_none_or(|target| !same(target, host)) {
                 let message = "the target and the Host header name different hosts";
-                return Err(Refusal::invalid(StatusCode::BAD_REQUEST, message));
+                return Err(ErrorResponse::invalid(StatusCode::BAD_REQUEST, message));
             }
         }
         if !self.hosts.iter().any(|allowed| allowed.admits(host)) {
             let message = "Host: not a name of this server; its operator can add it (hosts)";
-            return Err(Refusal::invalid(StatusCode::FORBIDDEN, message));
+            return Err(ErrorResponse::invalid(StatusCode::FORBIDDEN, message));
         }
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(()) };
@@ -85,7 +82,7 @@ impl Door {
         }
         let message =
             "Origin: this page may not call this server; its operator can add it (origins)";
-        Err(Refusal::invalid(StatusCode::FORBIDDEN, message))
+        Err(ErrorResponse::invalid(StatusCode::FORBIDDEN, message))
     }
 
     fn knows(&self, origin: &str) -> bool {
@@ -94,26 +91,6 @@ impl Door {
         let port = Some(port.unwrap_or(scheme.port()));
         let admits = |known: &&Origin| known.authority.admits((name, port));
         self.origins.iter().filter(|known| known.scheme == scheme).any(|known| admits(&known))
-    }
-
-    /// The hosts as rmcp's list has them.
-    pub(crate) fn hosts(&self) -> impl Iterator<Item = String> + '_ {
-        self.hosts.iter().map(|host| match host.port {
-            Some(port) => format!("{}:{port}", host.name),
-            None => host.name.clone(),
-        })
-    }
-
-    /// The origins as rmcp's list has them.
-    pub(crate) fn origins(&self) -> impl Iterator<Item = String> + '_ {
-        self.origins.iter().map(|origin| {
-            let scheme = if origin.scheme == Scheme::Http { "http" } else { "https" };
-            let name = &origin.authority.name;
-            match origin.authority.port {
-                Some(port) => format!("{scheme}://{name}:{port}"),
-                None => format!("{scheme}://{name}:*"),
-            }
-        })
     }
 }
 
@@ -151,7 +128,7 @@ impl Scheme {
     }
 }
 
-fn one_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), Refusal> {
+fn one_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), ErrorResponse> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().ok().and_then(split),
@@ -159,7 +136,7 @@ fn one_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), Refusal> {
     };
     let invalid = || {
         let message = "a request must have exactly one Host header, a name with or without a port";
-        Refusal::invalid(StatusCode::BAD_REQUEST, message)
+        ErrorResponse::invalid(StatusCode::BAD_REQUEST, message)
     };
     host.ok_or_else(invalid)
 }
@@ -169,7 +146,7 @@ fn same(one: (&str, Option<u16>), other: (&str, Option<u16>)) -> bool {
     one.0.eq_ignore_ascii_case(other.0) && port(one.1) == port(other.1)
 }
 
-/// Name and port; `None` for what can't be a host.
+/// Name and port; `None` for an invalid host.
 fn split(text: &str) -> Option<(&str, Option<u16>)> {
     let (name, rest) = match text.find(']') {
         Some(end) if text.starts_with('[') => text.split_at(end + 1),

@@ -1,4 +1,4 @@
-//! What operators ask: does it live, is it ready, how does it do.
+//! The paths for operators: liveness, readiness and metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,22 +13,21 @@ use axum::response::IntoResponse;
 use reqlore_domain::identity::{Caller, Role};
 use tokio::time::Instant;
 
-use crate::caught::caught;
-use crate::checks::check_target;
-use crate::refusal::{FORBIDDEN, Refusal};
-use crate::{PATH, Peer, Shared, correlation, edge};
+use crate::error_response::{ErrorResponse, FORBIDDEN};
+use crate::handler::{catch_panic, check_target, complete, login, request_id};
+use crate::{PATH, Peer, Shared};
 
 /// Prometheus' text format.
-const FIGURES: HeaderValue =
+const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Orchestrators ask by address, so no Host is looked at here and below.
+/// Orchestrators call by address, so probes check no Host.
 pub(crate) async fn alive() -> &'static str {
     "alive\n"
 }
 
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let request_id = correlation::request_id(request.headers());
+    let request_id = request_id(request.headers());
     let asking = async {
         let (status, said) = if shared.is_ending() {
             (StatusCode::SERVICE_UNAVAILABLE, "ending\n")
@@ -39,10 +38,10 @@ pub(crate) async fn ready(State(shared): State<Arc<Shared>>, request: Request) -
         };
         Ok((status, said).into_response())
     };
-    caught(&request_id, asking).await.unwrap_or_else(Refusal::into_response)
+    catch_panic(&request_id, asking).await.unwrap_or_else(ErrorResponse::into_response)
 }
 
-/// For administrators alone: the figures tell who does what.
+/// For administrators only.
 pub(crate) async fn metrics(
     State(shared): State<Arc<Shared>>,
     Extension(Peer(peer)): Extension<Peer>,
@@ -50,11 +49,11 @@ pub(crate) async fn metrics(
 ) -> Response<Body> {
     let started = Instant::now();
     let (parts, _) = request.into_parts();
-    let request_id = correlation::request_id(&parts.headers);
+    let request_id = request_id(&parts.headers);
     let mut caller = None;
     let asking = figures(&shared, peer, &request_id, &parts, &mut caller);
-    let answered = caught(&request_id, asking).await;
-    edge::tell(&shared, &request_id, caller.as_deref(), answered, started)
+    let answered = catch_panic(&request_id, asking).await;
+    complete(&shared, &request_id, caller.as_deref(), answered, started)
 }
 
 async fn figures(
@@ -62,24 +61,24 @@ async fn figures(
     peer: SocketAddr,
     request_id: &str,
     parts: &Parts,
-    told: &mut Option<Arc<Caller>>,
-) -> Result<Response<Body>, Refusal> {
-    shared.door.check(parts)?;
-    let admitted = edge::login(shared, &parts.headers, peer, request_id).await?;
+    logged_caller: &mut Option<Arc<Caller>>,
+) -> Result<Response<Body>, ErrorResponse> {
+    shared.origin_check.check(parts)?;
+    let admitted = login(shared, &parts.headers, peer, request_id).await?;
     let role = admitted.caller.role;
-    *told = Some(admitted.caller);
+    *logged_caller = Some(admitted.caller);
     check_target(parts)?;
     if role != Role::Administrator {
         let message = "Only administrators may see the server's figures.";
-        return Err(Refusal::new(StatusCode::FORBIDDEN, FORBIDDEN, message));
+        return Err(ErrorResponse::new(StatusCode::FORBIDDEN, FORBIDDEN, message));
     }
     let mut response = Response::new(Body::from((shared.metrics)()));
-    response.headers_mut().insert(CONTENT_TYPE, FIGURES);
+    response.headers_mut().insert(CONTENT_TYPE, OPENMETRICS);
     Ok(response)
 }
 
 /// Any other path.
 pub(crate) async fn nothing_here() -> Response<Body> {
     let message = format!("There is nothing here; calls go to POST {PATH}.");
-    Refusal::invalid(StatusCode::NOT_FOUND, message).into_response()
+    ErrorResponse::invalid(StatusCode::NOT_FOUND, message).into_response()
 }

@@ -1,5 +1,4 @@
-//! How our words look on the wire: tools, resources, prompts, and the one table of errors
-//! (rulings 6).
+//! Conversion of the application's types into the protocol's, and the one table of error codes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,14 +15,14 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::asker::{Asker, Style};
+use crate::request_context::{ClientDialect, RequestContext};
 
 /// The key under which a failed tool call carries its error for programs.
 pub const ERROR_META: &str = "reqlore/error";
 
 pub fn tool(spec: &ToolSpec) -> Tool {
     let annotations = ToolAnnotations::new().read_only(!spec.may_change).open_world(false);
-    // Of a tool that only reads these say nothing, and models pay for each word.
+    // Meaningless for a tool that only reads, and models pay for each word.
     let annotations = if spec.may_change {
         annotations.destructive(spec.destructive).idempotent(spec.idempotent)
     } else {
@@ -56,7 +55,7 @@ pub fn template(spec: &TemplateSpec) -> ResourceTemplate {
         .with_mime_type(spec.mime_type)
 }
 
-/// The protocol has no name and no description here, so they are metadata (S5 6.6).
+/// The protocol has no name and no description here, so they are metadata.
 pub fn content(content: Content) -> ResourceContents {
     let meta = [("name", content.name), ("description", content.description)];
     let meta = meta.into_iter().map(|(key, value)| (key.to_owned(), json!(value)));
@@ -76,7 +75,7 @@ pub fn prompt_spec(spec: &PromptSpec) -> rmcp::model::Prompt {
         .with_title(spec.title)
 }
 
-/// All messages are the user's (S5 8.3).
+/// All messages have the role `user`.
 pub fn prompt(prompt: Prompt) -> GetPromptResult {
     let messages = prompt.messages.into_iter().map(|message| {
         let block = match message {
@@ -97,31 +96,37 @@ pub fn completion(completion: Completion) -> CompleteResult {
     CompleteResult::new(info)
 }
 
-/// Which of the protocol's two manners a request speaks; they differ in what an error looks like.
+/// The protocol generation of a request; errors look different in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
-    /// With `initialize`, or with nothing at all.
+    /// With `initialize`, or without any handshake.
     Legacy,
     /// Since 2026-07-28.
     Modern,
 }
 
-/// How a failed tool call is answered: what a model can mend is a result with `isError`, unless the
-/// client speaks plain JSON-RPC; the rest is a JSON-RPC error.
-pub(crate) fn error(error: Error, asker: &Asker, era: Era) -> Result<CallToolResult, ErrorData> {
-    let over_http = asker.status.is_watched();
+/// The response to a failed tool call. An error that a model can correct is a result with `isError`,
+/// unless the client speaks plain JSON-RPC; any other is a JSON-RPC error.
+pub(crate) fn error(
+    error: Error,
+    context: &RequestContext,
+    era: Era,
+) -> Result<CallToolResult, ErrorData> {
+    let over_http = context.status.is_over_http();
     match error.kind {
         ErrorKind::UnknownTool => {
-            // Of -32601 rmcp makes a 404 there, which clients take for a missing server.
+            // rmcp turns -32601 into a 404 there, which clients take for a missing server.
             let code = if over_http && era == Era::Modern { -32602 } else { code(error.kind) };
             let tool = error.reference.map(|name| json!({ "tool": redact(&name) }));
             Err(ErrorData::new(ErrorCode(code), redact(&error.message).into_owned(), tool))
         }
-        ErrorKind::Internal => Err(internal(&error, &asker.request_id)),
-        ErrorKind::Forbidden if over_http => Err(failure(error, asker, None)),
-        _ if asker.style == Style::Plain && era == Era::Legacy => Err(failure(error, asker, None)),
+        ErrorKind::Internal => Err(internal(&error, &context.request_id)),
+        ErrorKind::Forbidden if over_http => Err(failure(error, context, None)),
+        _ if context.dialect == ClientDialect::JsonRpc && era == Era::Legacy => {
+            Err(failure(error, context, None))
+        }
         _ => {
-            let (message, detail) = refused(error, &asker.request_id);
+            let (message, detail) = refused(error, &context.request_id);
             let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
             result.meta =
                 Some(MetaObject(Map::from_iter([(ERROR_META.to_owned(), Value::Object(detail))])));
@@ -130,31 +135,30 @@ pub(crate) fn error(error: Error, asker: &Asker, era: Era) -> Result<CallToolRes
     }
 }
 
-/// How everything else that failed is answered: a JSON-RPC error, with the URI where one was asked
-/// for. Since 2026-07-28 the code of what is not found is -32602 on the wire, and `data.code` still
-/// tells the two apart.
-pub(crate) fn failure(error: Error, asker: &Asker, uri: Option<&str>) -> ErrorData {
+/// The JSON-RPC error of any other failed request, with the requested URI if there is one. Since
+/// 2026-07-28 "not found" is -32602 on the wire; `data.code` still distinguishes it.
+pub(crate) fn failure(error: Error, context: &RequestContext, uri: Option<&str>) -> ErrorData {
     match error.kind {
-        ErrorKind::Internal => return internal(&error, &asker.request_id),
-        ErrorKind::Forbidden => asker.status.set(403),
+        ErrorKind::Internal => return internal(&error, &context.request_id),
+        ErrorKind::Forbidden => context.status.set(403),
         ErrorKind::Busy | ErrorKind::Cancelled | ErrorKind::Unavailable
-            if asker.style == Style::Plain =>
+            if context.dialect == ClientDialect::JsonRpc =>
         {
-            asker.status.set(503);
+            context.status.set(503);
         }
         _ => {}
     }
     let code = ErrorCode(code(error.kind));
-    let (message, mut data) = refused(error, &asker.request_id);
+    let (message, mut data) = refused(error, &context.request_id);
     data.shift_remove("message");
     data.extend(uri.map(|uri| ("uri".to_owned(), json!(redact(uri)))));
-    if asker.style == Style::Plain {
-        data.insert("correlation_id".to_owned(), json!(*asker.request_id));
+    if context.dialect == ClientDialect::JsonRpc {
+        data.insert("correlation_id".to_owned(), json!(*context.request_id));
     }
     ErrorData::new(code, message, Some(Value::Object(data)))
 }
 
-/// The caller learns the correlation id, the log all the rest.
+/// Logs the details; the client gets only the correlation id.
 pub(crate) fn internal(error: &Error, correlation_id: &str) -> ErrorData {
     let source = std::error::Error::source(error).map(ToString::to_string);
     let backtrace = error.backtrace().map(tracing::field::display);
@@ -168,8 +172,8 @@ pub(crate) fn internal(error: &Error, correlation_id: &str) -> ErrorData {
     ErrorData::new(ErrorCode(code(ErrorKind::Internal)), message, Some(data))
 }
 
-/// The words of an error, and what programs are told of it. What a caller sent by mistake is not
-/// said again, since answers end up in logs and models; a conflict shows a document as it is.
+/// The message of an error and its data for programs. Secrets in it are redacted, since responses
+/// end up in logs and models; a conflict shows the document unchanged.
 fn refused(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
     let is_shown = error.kind == ErrorKind::Conflict;
     let clean = |text: String| match redact(&text) {
@@ -193,7 +197,7 @@ fn refused(error: Error, correlation_id: &str) -> (String, Map<String, Value>) {
     (message, detail)
 }
 
-/// The JSON-RPC code of each kind of error (rulings 6).
+/// The JSON-RPC code of each kind of error.
 pub const fn code(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::InvalidArgument => -32602,

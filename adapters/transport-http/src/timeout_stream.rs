@@ -1,8 +1,7 @@
-//! A socket that gives up on peers who take their time: with the headers of a request, or with
-//! reading an answer.
+//! A socket with time limits for the headers of a request and for a peer that reads no response.
 //!
-//! hyper knows one time for both an idle connection and headers that do not end, and none for
-//! answers that nobody reads. So hyper's is the one for idle connections, and the others are here.
+//! hyper has one limit for both idle connections and slow headers, which is used for idle
+//! connections, and none for unread responses.
 
 use std::io;
 use std::pin::Pin;
@@ -14,11 +13,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Is a request between its headers and its answer? Shared with whoever answers.
+/// True between the headers of a request and its response. Shared with the handler.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Serving(Arc<AtomicBool>);
+pub(crate) struct RequestInProgress(Arc<AtomicBool>);
 
-impl Serving {
+impl RequestInProgress {
     pub(crate) fn set(&self, serving: bool) {
         self.0.store(serving, Ordering::Relaxed);
     }
@@ -28,23 +27,23 @@ impl Serving {
     }
 }
 
-pub(crate) struct Watched<S> {
+pub(crate) struct TimeoutStream<S> {
     stream: S,
-    serving: Serving,
+    request: RequestInProgress,
     header_time: Duration,
     unread: Duration,
-    /// Until when the headers must have ended that began to come.
+    /// When headers in progress must be complete.
     headers_due: Option<Instant>,
     reading: Timer,
-    /// Until when some of the answer must have been taken.
+    /// When the peer must have read a part of the response.
     taken_due: Option<Instant>,
     writing: Timer,
 }
 
-impl<S> Watched<S> {
+impl<S> TimeoutStream<S> {
     pub(crate) fn new(
         stream: S,
-        serving: Serving,
+        request: RequestInProgress,
         header_time: Duration,
         unread: Duration,
     ) -> Self {
@@ -52,7 +51,7 @@ impl<S> Watched<S> {
         let (reading, writing) = (Timer::default(), Timer::default());
         Self {
             stream,
-            serving,
+            request,
             header_time,
             unread,
             headers_due,
@@ -62,7 +61,7 @@ impl<S> Watched<S> {
         }
     }
 
-    /// An attempt to write, or the error that the peer takes nothing.
+    /// The outcome of a write, or the error that the peer reads nothing.
     fn written<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -78,7 +77,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -87,7 +86,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        if this.serving.get() {
+        if this.request.get() {
             this.headers_due = None;
             return read;
         }
@@ -96,7 +95,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         }
         let Some(due) = this.headers_due else { return read };
         if read.is_ready() {
-            // Also who sends a byte now and then is late some time.
+            // A peer that sends single bytes is late, too.
             let late = Instant::now() >= due;
             return if late { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read };
         }
@@ -105,7 +104,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -139,7 +138,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// A timer that costs nothing until somebody waits.
+/// A timer that is created on first use.
 #[derive(Default)]
 struct Timer(Option<Pin<Box<Sleep>>>);
 

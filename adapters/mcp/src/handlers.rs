@@ -1,0 +1,312 @@
+//! The methods of the protocol, and the errors for all others.
+
+use std::sync::Arc;
+
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::redact;
+use reqlore_domain::ports::service::{CompletionRequest, CompletionTarget, UNKNOWN_METHOD};
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+};
+use rmcp::service::{RequestContext as RmcpContext, SubscriptionContext};
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::json;
+
+use crate::convert::{self, Era};
+use crate::request_context::{GuardedService, progress};
+use crate::server::{Server, idempotency_key, sign};
+use crate::subscriptions::Stream;
+
+type Context = RmcpContext<RoleServer>;
+
+/// How long clients may cache lists that are compiled in, in milliseconds.
+const COMPILED_IN_TTL_MS: u64 = 3_600_000;
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        self.widest_lists().config.clone()
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: Context,
+    ) -> Result<InitializeResult, ErrorData> {
+        self.admit(&context, "initialize").await?;
+        let mut result = self.negotiate_initialize(&request)?;
+        result.instructions.clone_from(&self.lists(&context)?.config.instructions);
+        if let Some(resources) = result.capabilities.resources.as_mut()
+            && !self.is_connected()
+        {
+            (resources.subscribe, resources.list_changed) = (None, None);
+        }
+        let mut peer = request;
+        // The negotiated version is valid from here on, not the requested one.
+        peer.protocol_version = result.protocol_version.clone();
+        context.peer.set_peer_info(peer);
+        Ok(result)
+    }
+
+    async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
+        self.admit(&context, "server/discover").await?;
+        let versions = ServerHandler::supported_protocol_versions(self).into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.lists(&context)?.config.clone()))
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.admit(&context, "tools/list").await?;
+        only_page(request, "tools")?;
+        let mut result = ListToolsResult::with_all_items(self.lists(&context)?.tools.clone());
+        sign(&mut result.meta, &context);
+        Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.widest_lists().tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let guarded = self.guarded(&context)?;
+        let era = if is_modern(&context) { Era::Modern } else { Era::Legacy };
+        // On a connection a response cannot get lost without the connection.
+        let key = if self.is_connected() { None } else { idempotency_key(&context.meta)? };
+        let (reporter, mut forwarder) = progress(&context);
+        let call = self.call(request, &guarded, era, key, Arc::new(reporter));
+        let mut result = forwarder.run_until(call).await?;
+        sign(&mut result.meta, &context);
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let guarded = self.guarded(&context)?;
+        if self.lists(&context)?.has_resources() && self.is_connected() && !is_modern(&context) {
+            self.0.subscriptions.watch_list(&guarded, &context.peer).await;
+        }
+        let cursor = request.and_then(|request| request.cursor);
+        let page = answer(guarded.resources(cursor, false), &context, &guarded, None).await?;
+        let resources = page.resources.into_iter().map(convert::resource).collect();
+        let mut result = ListResourcesResult::with_all_items(resources);
+        result.next_cursor = page.next_cursor;
+        sign(&mut result.meta, &context);
+        Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.admit(&context, "resources/templates/list").await?;
+        only_page(request, "templates")?;
+        let templates = self.lists(&context)?.templates.clone();
+        let mut result = ListResourceTemplatesResult::with_all_items(templates);
+        sign(&mut result.meta, &context);
+        Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: Context,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let (guarded, uri) = (self.guarded(&context)?, request.uri);
+        let read = guarded.read(uri.clone(), false);
+        let content = answer(read, &context, &guarded, Some(&uri)).await?;
+        let mut result = ReadResourceResult::new(vec![convert::content(content)]);
+        sign(&mut result.meta, &context);
+        Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: Context,
+    ) -> Result<(), ErrorData> {
+        if !self.is_connected() {
+            return Err(unknown_method("resources/subscribe", false, false));
+        }
+        self.admit(&context, "resources/subscribe").await?;
+        let guarded = self.guarded(&context)?;
+        self.0.subscriptions.subscribe(guarded, request.uri, &context.peer).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: Context,
+    ) -> Result<(), ErrorData> {
+        if !self.is_connected() {
+            return Err(unknown_method("resources/unsubscribe", false, false));
+        }
+        self.admit(&context, "resources/unsubscribe").await?;
+        self.0.subscriptions.unsubscribe(&request.uri);
+        Ok(())
+    }
+
+    /// rmcp removes what the capabilities do not name.
+    fn accepted_subscription_filter(
+        &self,
+        wanted: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(wanted.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let request = context.request_context();
+        self.admit(request, "subscriptions/listen").await?;
+        let mut stream = request.extensions.get::<Arc<Stream>>().cloned();
+        if stream.is_none() && self.lists(request)?.has_resources() {
+            // Over HTTP rmcp has acknowledged this request already.
+            let guarded = self.guarded(request)?;
+            stream = Some(Arc::new(self.0.subscriptions.catch_up(guarded, &context).await?));
+        }
+        self.0.subscriptions.listen(stream.as_deref(), &context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.admit(&context, "prompts/list").await?;
+        only_page(request, "prompts")?;
+        let mut result = ListPromptsResult::with_all_items(self.lists(&context)?.prompts.clone());
+        sign(&mut result.meta, &context);
+        Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: Context,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let guarded = self.guarded(&context)?;
+        let prompt = guarded.prompt(request.name, request.arguments.unwrap_or_default());
+        let mut result = convert::prompt(answer(prompt, &context, &guarded, None).await?);
+        sign(&mut result.meta, &context);
+        Ok(result.into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: Context,
+    ) -> Result<CompleteResult, ErrorData> {
+        let of = match request.r#ref {
+            Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
+            Reference::Resource(template) => CompletionTarget::Template(template.uri),
+            _ => return Err(ErrorData::invalid_params("ref: unknown type", None)),
+        };
+        let (argument, value) = (request.argument.name, request.argument.value);
+        let guarded = self.guarded(&context)?;
+        let completion = guarded.complete(CompletionRequest { of, argument, value });
+        let mut result = convert::completion(answer(completion, &context, &guarded, None).await?);
+        sign(&mut result.meta, &context);
+        Ok(result)
+    }
+
+    /// Gets a known method when its parameters did not fit, and every unknown one.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: Context,
+    ) -> Result<CustomResult, ErrorData> {
+        self.admit(&context, UNKNOWN_METHOD).await?;
+        let (method, modern) = (request.method.as_str(), is_modern(&context));
+        if served(self.is_connected(), modern).any(|known| known == method) {
+            let message = format!("params: missing, or not what {method} takes");
+            return Err(ErrorData::invalid_params(message, Some(json!({ "field": "params" }))));
+        }
+        Err(unknown_method(method, self.is_connected(), modern))
+    }
+}
+
+/// Runs a request that changes nothing. A client that cancels it gets no response.
+async fn answer<T>(
+    request: impl Future<Output = Result<T, Error>>,
+    context: &Context,
+    guarded: &GuardedService,
+    uri: Option<&str>,
+) -> Result<T, ErrorData> {
+    let outcome = context.ct.run_until_cancelled(request).await;
+    let outcome = outcome
+        .unwrap_or_else(|| Err(Error::new(ErrorKind::Cancelled, "The request was cancelled.")));
+    outcome.map_err(|error| convert::failure(error, &guarded.context, uri))
+}
+
+/// Refuses every cursor: a list that is compiled in has one page.
+fn only_page(request: Option<PaginatedRequestParams>, what: &str) -> Result<(), ErrorData> {
+    let Some(cursor) = request.and_then(|request| request.cursor) else { return Ok(()) };
+    let cursor = redact(&cursor);
+    let message = format!("cursor: {cursor:?} is unknown; list the {what} without a cursor");
+    Err(ErrorData::invalid_params(message, None))
+}
+
+/// The era of the protocol that has a method.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Availability {
+    Both,
+    /// Before 2026-07-28.
+    Legacy,
+    /// Before 2026-07-28, and on connections only: other clients cannot be notified later.
+    LegacyConnection,
+    /// Since 2026-07-28.
+    Modern,
+}
+
+const METHODS: [(&str, Availability); 14] = [
+    ("initialize", Availability::Legacy),
+    ("ping", Availability::Legacy),
+    ("server/discover", Availability::Modern),
+    ("tools/list", Availability::Both),
+    ("tools/call", Availability::Both),
+    ("resources/list", Availability::Both),
+    ("resources/templates/list", Availability::Both),
+    ("resources/read", Availability::Both),
+    ("resources/subscribe", Availability::LegacyConnection),
+    ("resources/unsubscribe", Availability::LegacyConnection),
+    ("subscriptions/listen", Availability::Modern),
+    ("prompts/list", Availability::Both),
+    ("prompts/get", Availability::Both),
+    ("completion/complete", Availability::Both),
+];
+
+/// True for a request of protocol version 2026-07-28 or newer.
+pub(crate) fn is_modern(context: &Context) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
+    let methods: Vec<&str> = served(connected, modern).collect();
+    let (method, methods) = (redact(method), methods.join(", "));
+    let message = format!("Unknown method {method:?}. Reqlore serves {methods}.");
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+}
+
+fn served(connected: bool, modern: bool) -> impl Iterator<Item = &'static str> {
+    let is_served = move |availability| match availability {
+        Availability::Both => true,
+        Availability::Legacy => !modern,
+        Availability::LegacyConnection => !modern && connected,
+        Availability::Modern => modern,
+    };
+    METHODS.into_iter().filter(move |(_, since)| is_served(*since)).map(|(method, _)| method)
+}

@@ -1,0 +1,241 @@
+//! One request: its caller, how the response is delivered, and the guarded way to the application.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures_util::FutureExt;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, ProgressSink,
+    Prompt, Reply, ResourceRequest, Resources,
+};
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext as RmcpContext};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+
+/// The origin of one request. A transport for many callers puts it into the extensions of each HTTP
+/// request; rmcp passes it on, and a request without it is not answered.
+#[derive(Debug, Clone)]
+pub struct RequestContext {
+    pub caller: Arc<Caller>,
+    /// Names this request in logs and in internal errors.
+    pub request_id: Arc<str>,
+    pub dialect: ClientDialect,
+    pub status: ResponseStatus,
+}
+
+/// The errors that a client understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientDialect {
+    /// JSON-RPC only: every failure is a JSON-RPC error.
+    JsonRpc,
+    /// MCP of any revision: an error that a model can correct is a tool result.
+    Mcp,
+}
+
+/// Over HTTP, the status that a response asks for; unused elsewhere. Clones share one slot.
+#[derive(Debug, Clone, Default)]
+pub struct ResponseStatus(Option<Arc<AtomicU32>>);
+
+impl ResponseStatus {
+    /// A slot for a response over HTTP.
+    pub fn over_http() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    pub(crate) fn is_over_http(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn set(&self, status: u16) {
+        if let Some(slot) = &self.0 {
+            slot.store(status.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// The status to answer with instead of 200.
+    pub fn get(&self) -> Option<u16> {
+        let status = self.0.as_ref()?.load(Ordering::Relaxed);
+        u16::try_from(status).ok().filter(|status| *status != 0)
+    }
+
+    /// Seconds until a retry may succeed; `None` where a retry is pointless.
+    pub fn retry_after(&self) -> Option<u32> {
+        self.get().filter(|status| *status == 503).map(|_| 1)
+    }
+}
+
+impl RequestContext {
+    /// The context of every request on a connection with one caller.
+    pub(crate) fn local(caller: Arc<Caller>) -> Self {
+        let (request_id, status) = (correlation_id().into(), ResponseStatus::default());
+        Self { caller, request_id, dialect: ClientDialect::Mcp, status }
+    }
+
+    /// The context that the transport attached.
+    pub(crate) fn of(context: &RmcpContext<RoleServer>) -> Option<Self> {
+        let parts = context.extensions.get::<http::request::Parts>()?;
+        parts.extensions.get::<Self>().cloned()
+    }
+}
+
+/// A random name for one call in logs and answers. It is not secret.
+pub fn correlation_id() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    format!("{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// The application as one request uses it, behind the only guard against panics: the client gets an
+/// internal error, the log the details. This crate calls the application nowhere else.
+#[derive(Clone)]
+pub(crate) struct GuardedService {
+    pub(crate) service: Arc<dyn ApplicationService>,
+    pub(crate) context: RequestContext,
+}
+
+impl GuardedService {
+    pub(crate) async fn call(
+        &self,
+        name: String,
+        arguments: Map<String, Value>,
+        idempotency_key: Option<String>,
+        observer: Arc<dyn ProgressSink>,
+    ) -> Result<Reply> {
+        let (caller, correlation_id) = self.identity();
+        let call = Call { caller, correlation_id, name, arguments, observer, idempotency_key };
+        guard(self.service.call(call)).await
+    }
+
+    pub(crate) async fn admit(&self, method: &'static str) -> Result<()> {
+        let RequestContext { caller, request_id, .. } = &self.context;
+        guard(self.service.admit(caller, request_id, method)).await
+    }
+
+    pub(crate) async fn resources(
+        &self,
+        cursor: Option<String>,
+        is_poll: bool,
+    ) -> Result<Resources> {
+        let (caller, correlation_id) = self.identity();
+        let request = ListRequest { caller, correlation_id, cursor, is_poll };
+        guard(self.service.resources(request)).await
+    }
+
+    pub(crate) async fn read(&self, uri: String, is_poll: bool) -> Result<Content> {
+        guard(self.service.read(self.request(uri, Map::new(), is_poll))).await
+    }
+
+    pub(crate) async fn prompt(
+        &self,
+        name: String,
+        arguments: Map<String, Value>,
+    ) -> Result<Prompt> {
+        guard(self.service.prompt(self.request(name, arguments, false))).await
+    }
+
+    pub(crate) async fn complete(&self, request: CompletionRequest) -> Result<Completion> {
+        let RequestContext { caller, request_id, .. } = &self.context;
+        guard(self.service.complete(caller, request_id, request)).await
+    }
+
+    pub(crate) async fn resources_changed(&self) -> Result<u64> {
+        guard(self.service.resources_changed(&self.context.caller)).await
+    }
+
+    fn request(
+        &self,
+        name: String,
+        arguments: Map<String, Value>,
+        is_poll: bool,
+    ) -> ResourceRequest {
+        let (caller, correlation_id) = self.identity();
+        ResourceRequest { caller, correlation_id, name, arguments, is_poll }
+    }
+
+    fn identity(&self) -> (Arc<Caller>, String) {
+        (Arc::clone(&self.context.caller), self.context.request_id.as_ref().to_owned())
+    }
+}
+
+async fn guard<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
+    AssertUnwindSafe(request).catch_unwind().await.unwrap_or_else(|panic| {
+        let reason = panic.downcast_ref::<&str>().map(|reason| (*reason).to_owned());
+        let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Error::new(ErrorKind::Internal, reason.unwrap_or_else(|| "panic".to_owned())))
+    })
+}
+
+/// The application's end of a call's progress and cancellation.
+#[derive(Debug)]
+pub(crate) struct ProgressReporter {
+    cancelled: CancellationToken,
+    /// `None` when the client wants no progress.
+    progress: Option<(ProgressToken, UnboundedSender<ProgressNotificationParam>)>,
+}
+
+/// The client's end: sends the notifications before the response.
+pub(crate) struct ProgressForwarder {
+    peer: Peer<RoleServer>,
+    cancelled: CancellationToken,
+    progress: UnboundedReceiver<ProgressNotificationParam>,
+}
+
+pub(crate) fn progress(context: &RmcpContext<RoleServer>) -> (ProgressReporter, ProgressForwarder) {
+    let (sender, progress) = unbounded_channel();
+    let token = context.meta.get_progress_token();
+    let (peer, cancelled) = (context.peer.clone(), context.ct.clone());
+    let reporter = ProgressReporter {
+        cancelled: cancelled.clone(),
+        progress: token.map(|token| (token, sender)),
+    };
+    (reporter, ProgressForwarder { peer, cancelled, progress })
+}
+
+impl ProgressSink for ProgressReporter {
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of documents")]
+    fn progress(&self, done: usize, total: usize, message: &str) {
+        if let Some((token, sender)) = &self.progress {
+            let notification = ProgressNotificationParam::new(token.clone(), done as f64)
+                .with_total(total as f64)
+                .with_message(message);
+            // A closed receiver means that the response is not awaited any more.
+            let _ = sender.send(notification);
+        }
+    }
+}
+
+impl ProgressForwarder {
+    /// Forwards notifications until the call is done.
+    pub(crate) async fn run_until<T>(&mut self, call: impl Future<Output = T>) -> T {
+        let mut call = std::pin::pin!(call);
+        loop {
+            tokio::select! {
+                biased;
+                Some(notification) = self.progress.recv() => self.send(notification).await,
+                outcome = &mut call => {
+                    // Everything reported before the end is sent before the response.
+                    while let Ok(notification) = self.progress.try_recv() {
+                        self.send(notification).await;
+                    }
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    async fn send(&self, notification: ProgressNotificationParam) {
+        if !self.cancelled.is_cancelled() {
+            // A peer that is gone gets no response either.
+            let _ = self.peer.notify_progress(notification).await;
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The application service with a count, a duration and a result for each request.
+//!
+//! A request may end without a response: a time limit drops its future, or a panic unwinds through
+//! it. Both are counted, so nothing stays in flight forever.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use reqlore_domain::error::{ErrorKind, Result};
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::service::{
+    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
+    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec,
+};
+
+const OK: &str = "ok";
+/// The label of all unknown tools: clients could invent any number of names.
+const UNKNOWN: &str = "unknown";
+
+/// Labelled by tool, or by method for any other request.
+#[derive(Debug, Clone)]
+pub(crate) struct CallMetrics {
+    total: Family<CallOutcome, Counter>,
+    seconds: Family<CalledTool, Histogram, fn() -> Histogram>,
+    in_flight: Gauge,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CalledTool {
+    tool: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallOutcome {
+    tool: &'static str,
+    result: &'static str,
+}
+
+impl CallMetrics {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
+        let seconds = Family::new_with_constructor(crate::histogram as fn() -> Histogram);
+        let calls = Self { total: Family::default(), seconds, in_flight: Gauge::default() };
+        registry.register(
+            "reqlore_calls",
+            "Calls that ended, by tool or method, and by result: ok, or the kind of error",
+            calls.total.clone(),
+        );
+        registry.register(
+            "reqlore_call_duration_seconds",
+            "How long calls took, by tool or method",
+            calls.seconds.clone(),
+        );
+        let help = "Calls that are being answered";
+        registry.register("reqlore_calls_in_flight", help, calls.in_flight.clone());
+        calls
+    }
+
+    async fn measure<T>(
+        &self,
+        tool: &'static str,
+        request: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        self.in_flight.inc();
+        let mut running = RunningCall { calls: self, tool, started: Instant::now(), result: None };
+        let outcome = request.await;
+        running.result = Some(outcome.as_ref().map_or_else(|error| error.kind.name(), |_| OK));
+        outcome
+    }
+}
+
+/// Records a call when it is dropped.
+struct RunningCall<'a> {
+    calls: &'a CallMetrics,
+    tool: &'static str,
+    started: Instant,
+    /// `None` until there is a response.
+    result: Option<&'static str>,
+}
+
+impl Drop for RunningCall<'_> {
+    fn drop(&mut self) {
+        let unanswered =
+            if std::thread::panicking() { ErrorKind::Internal } else { ErrorKind::Cancelled };
+        let (calls, tool) = (self.calls, self.tool);
+        let result = self.result.unwrap_or(unanswered.name());
+        calls.in_flight.dec();
+        calls.total.get_or_create(&CallOutcome { tool, result }).inc();
+        let seconds = self.started.elapsed().as_secs_f64();
+        calls.seconds.get_or_create(&CalledTool { tool }).observe(seconds);
+    }
+}
+
+/// See [`crate::Metrics::service`].
+pub struct MeasuredService {
+    inner: Arc<dyn ApplicationService>,
+    calls: CallMetrics,
+    tools: HashSet<&'static str>,
+}
+
+impl MeasuredService {
+    pub(crate) fn new(inner: Arc<dyn ApplicationService>, calls: CallMetrics) -> Self {
+        let specs = inner.tools(&Caller::local("", Access::Write));
+        let tools: HashSet<&'static str> = specs.into_iter().map(|spec| spec.name).collect();
+        for tool in &tools {
+            // A rate over a series that begins with its first call would miss that call.
+            let _ = calls.total.get_or_create(&CallOutcome { tool, result: OK });
+        }
+        Self { inner, calls, tools }
+    }
+}
+
+impl std::fmt::Debug for MeasuredService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MeasuredService").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl ApplicationService for MeasuredService {
+    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
+        self.inner.tools(caller)
+    }
+
+    async fn call(&self, call: Call) -> Result<Reply> {
+        let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN);
+        self.calls.measure(tool, self.inner.call(call)).await
+    }
+
+    async fn admit(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
+        self.calls.measure(method, self.inner.admit(caller, id, method)).await
+    }
+
+    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+        self.calls.measure("resources/list", self.inner.resources(request)).await
+    }
+
+    fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec> {
+        self.inner.templates(caller)
+    }
+
+    async fn read(&self, request: ResourceRequest) -> Result<Content> {
+        self.calls.measure("resources/read", self.inner.read(request)).await
+    }
+
+    fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec> {
+        self.inner.prompts(caller)
+    }
+
+    async fn prompt(&self, request: ResourceRequest) -> Result<Prompt> {
+        self.calls.measure("prompts/get", self.inner.prompt(request)).await
+    }
+
+    async fn complete(
+        &self,
+        caller: &Arc<Caller>,
+        id: &str,
+        request: CompletionRequest,
+    ) -> Result<Completion> {
+        let completed = self.inner.complete(caller, id, request);
+        self.calls.measure("completion/complete", completed).await
+    }
+
+    /// Not measured: the subscription poller calls it, not a client.
+    async fn resources_changed(&self, caller: &Caller) -> Result<u64> {
+        self.inner.resources_changed(caller).await
+    }
+}

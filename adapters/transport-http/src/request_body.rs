@@ -1,0 +1,168 @@
+//! Request bodies, with limits on size, time and the memory of all together; response bodies that
+//! hold a permit.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::error_response::ErrorResponse;
+use crate::limits::Limits;
+
+/// Bodies up to this size, in bytes, need no budget: the number of connections limits them.
+const SMALL: u64 = 16 * 1024;
+/// Time limit for discarding the body of a refused request.
+const DISCARD_TIME: Duration = Duration::from_secs(1);
+/// Bytes of one permit of a budget.
+const STEP: usize = 1024;
+/// One token gets this fraction of the whole budget, and at least one body.
+const TOKEN_SHARE: usize = 4;
+
+fn budget(bytes: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(bytes.div_ceil(STEP).min(Semaphore::MAX_PERMITS)))
+}
+
+/// A body's part of its token's budget and of the whole.
+pub(crate) struct BodyPermit {
+    _of_token: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+/// The budget of one token, so that its slow bodies do not delay other tokens.
+pub(crate) fn token_budget(limits: &Limits) -> Arc<Semaphore> {
+    budget(limits.body.max(limits.bodies / TOKEN_SHARE))
+}
+
+pub(crate) struct BodyReader {
+    most: usize,
+    time: Duration,
+    budget: Arc<Semaphore>,
+}
+
+impl BodyReader {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let budget = budget(limits.bodies.max(limits.body));
+        Self { most: limits.body, time: limits.body_time, budget }
+    }
+
+    /// Reads a whole body and takes its part of the token's budget.
+    pub(crate) async fn read(
+        &self,
+        body: Body,
+        share: &Arc<Semaphore>,
+    ) -> Result<(Bytes, Option<BodyPermit>), ErrorResponse> {
+        let most = self.most as u64;
+        let size = body.size_hint().upper().unwrap_or(most);
+        if size > most {
+            return Err(self.too_large());
+        }
+        let room = if size > SMALL { Some(self.room(size, share).await?) } else { None };
+        let reading = Limited::new(body, self.most).collect();
+        match timeout(self.time, reading).await {
+            Ok(Ok(read)) => Ok((read.to_bytes(), room)),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_large()),
+            Ok(Err(_)) => {
+                let message = "The body can't be read: its length or its chunks are wrong.";
+                Err(ErrorResponse::invalid(StatusCode::BAD_REQUEST, message).closing())
+            }
+            Err(_) => {
+                let message = "The body took too long.";
+                Err(ErrorResponse::invalid(StatusCode::REQUEST_TIMEOUT, message).closing())
+            }
+        }
+    }
+
+    async fn room(&self, size: u64, share: &Arc<Semaphore>) -> Result<BodyPermit, ErrorResponse> {
+        let steps = u32::try_from(size.div_ceil(STEP as u64)).unwrap_or(u32::MAX);
+        let both = async {
+            // The token's own first, so that a token at its limit does not delay others.
+            let of_token = share.clone().acquire_many_owned(steps).await.ok()?;
+            let of_all = self.budget.clone().acquire_many_owned(steps).await.ok()?;
+            Some(BodyPermit { _of_token: of_token, _of_all: of_all })
+        };
+        timeout(self.time, both).await.ok().flatten().ok_or_else(|| {
+            let message = "Too many large bodies are being read. Nothing was done; try again.";
+            ErrorResponse::busy(message).closing()
+        })
+    }
+
+    fn too_large(&self) -> ErrorResponse {
+        let message = format!("A body may have at most {} bytes.", self.most);
+        ErrorResponse::invalid(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
+    }
+}
+
+/// Discards the body of a refused request. False if it is too long or too late: then the connection
+/// must be closed, or the rest would be taken for the next request.
+pub(crate) async fn discard(body: Body) -> bool {
+    let is_small = body.size_hint().upper().is_some_and(|size| size <= SMALL);
+    is_small && matches!(timeout(DISCARD_TIME, body.collect()).await, Ok(Ok(_)))
+}
+
+pub(crate) async fn text<B>(body: B) -> String
+where
+    B: http_body::Body<Data = Bytes, Error = Infallible>,
+{
+    match body.collect().await {
+        Ok(body) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
+        Err(never) => match never {},
+    }
+}
+
+/// A response body that keeps a permit until it is sent, and ends early when its subscription does.
+pub(crate) struct PermitBody<B, P> {
+    body: B,
+    _permit: P,
+    ended: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl<B, P> PermitBody<B, P> {
+    pub(crate) fn new(
+        body: B,
+        permit: P,
+        ended: Option<impl Future<Output = ()> + Send + 'static>,
+    ) -> Self {
+        let ended = ended.map(|ended| Box::pin(ended) as _);
+        Self { body, _permit: permit, ended }
+    }
+}
+
+impl<B, P> http_body::Body for PermitBody<B, P>
+where
+    B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin,
+    P: Unpin,
+{
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if let Some(ended) = &mut this.ended
+            && ended.as_mut().poll(context).is_ready()
+        {
+            this.ended = None;
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut this.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

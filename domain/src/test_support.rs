@@ -1,0 +1,292 @@
+//! A stub of the application for tests of the crates around it.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::{Map, json};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::identity::{Access, Caller};
+use crate::ports::service::{
+    ApplicationService, ArgumentSpec, Call, Completion, CompletionRequest, Content, ListRequest,
+    Message, Prompt, PromptSpec, Reply, Resource, ResourceRequest, Resources, TemplateSpec,
+    ToolSpec,
+};
+
+const TEMPLATE: TemplateSpec = TemplateSpec {
+    uri_template: "epic://{reference}",
+    name: "epic",
+    title: "Epic",
+    description: "An epic.",
+    mime_type: "application/json",
+};
+
+const PROMPT: PromptSpec = PromptSpec {
+    name: "decompose_epic",
+    title: "Decompose an epic",
+    description: "Asks for stories.",
+    arguments: &[ArgumentSpec {
+        name: "epic",
+        title: "Epic",
+        description: "The reference.",
+        required: true,
+    }],
+};
+
+const PAGE_SIZE: usize = 2;
+
+/// A future of a test's own behaviour.
+pub type StubFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type CallHandler = Box<dyn Fn(Call) -> StubFuture<Result<Reply>> + Send + Sync>;
+type ReadHook = Box<dyn Fn() -> StubFuture<()> + Send + Sync>;
+
+/// Serves one template, one prompt and resources that a test changes; tool calls go to a handler.
+/// The names `panic` and `hang` do what they say in every method.
+pub struct StubService {
+    tools: Vec<ToolSpec>,
+    on_call: CallHandler,
+    before_read: Option<ReadHook>,
+    /// False for a service without resources and prompts.
+    has_backlog: bool,
+    state: Mutex<StubState>,
+}
+
+impl std::fmt::Debug for StubService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StubService").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct StubState {
+    resources: BTreeMap<String, String>,
+    revision: u64,
+    polls: usize,
+    read_error: Option<ErrorKind>,
+}
+
+impl Default for StubService {
+    fn default() -> Self {
+        Self {
+            tools: Vec::new(),
+            on_call: Box::new(|_| Box::pin(async { Ok(reply()) })),
+            before_read: None,
+            has_backlog: true,
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl StubService {
+    /// With a resource for each of these references.
+    pub fn with(resources: &[(&str, &str)]) -> Self {
+        let stub = Self::default();
+        for (reference, text) in resources {
+            stub.set(reference, text);
+        }
+        stub
+    }
+
+    /// Without resources and prompts.
+    pub fn without_backlog() -> Self {
+        Self { has_backlog: false, ..Self::default() }
+    }
+
+    /// With these tools, all of which may write.
+    #[must_use]
+    pub fn tools(self, names: &[&'static str]) -> Self {
+        Self { tools: names.iter().map(|name| tool(name)).collect(), ..self }
+    }
+
+    #[must_use]
+    pub fn on_call(
+        self,
+        handler: impl Fn(Call) -> StubFuture<Result<Reply>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_call: Box::new(handler), ..self }
+    }
+
+    /// Runs before each read gets its content.
+    #[must_use]
+    pub fn before_read(self, hook: impl Fn() -> StubFuture<()> + Send + Sync + 'static) -> Self {
+        Self { before_read: Some(Box::new(hook)), ..self }
+    }
+
+    pub fn set(&self, reference: &str, text: &str) {
+        let mut state = self.changed();
+        state.resources.insert(format!("epic://{reference}"), text.to_owned());
+    }
+
+    pub fn remove(&self, reference: &str) {
+        self.changed().resources.remove(&format!("epic://{reference}"));
+    }
+
+    /// Changes the content of every resource.
+    pub fn touch_all(&self) {
+        let mut state = self.changed();
+        let revision = state.revision;
+        for text in state.resources.values_mut() {
+            let content = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            *text = format!("{revision}{content}");
+        }
+    }
+
+    /// The error of every read from now on.
+    pub fn fail_reads(&self, kind: Option<ErrorKind>) {
+        self.state().read_error = kind;
+    }
+
+    /// Calls of `resources_changed` so far.
+    pub fn polls(&self) -> usize {
+        self.state().polls
+    }
+
+    fn state(&self) -> MutexGuard<'_, StubState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) -> MutexGuard<'_, StubState> {
+        let mut state = self.state();
+        state.revision += 1;
+        state
+    }
+}
+
+/// A tool with this name that may write.
+pub fn tool(name: &'static str) -> ToolSpec {
+    let schema = Map::from_iter([("type".to_owned(), json!("object"))]);
+    ToolSpec {
+        name,
+        title: name,
+        description: "For tests.",
+        input_schema: schema.clone(),
+        output_schema: schema,
+        access: Access::Write,
+        may_change: true,
+        destructive: false,
+        idempotent: false,
+    }
+}
+
+/// A reply with two texts and data.
+pub fn reply() -> Reply {
+    Reply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) }
+}
+
+/// An error of this kind with every optional member.
+pub fn error(kind: ErrorKind) -> Error {
+    Error::new(kind, "words").field("f").reference("r").hint("h")
+}
+
+fn invalid(field: &str, message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).field(field)
+}
+
+fn content(uri: &str, text: &str) -> Content {
+    Content {
+        uri: uri.to_owned(),
+        name: "EP-1".to_owned(),
+        description: "An epic.".to_owned(),
+        mime_type: "application/json",
+        text: text.to_owned(),
+    }
+}
+
+async fn misbehave(name: &str) {
+    assert!(!name.ends_with("panic"), "a secret of the inside");
+    if name.ends_with("hang") {
+        std::future::pending::<()>().await;
+    }
+}
+
+#[async_trait]
+impl ApplicationService for StubService {
+    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
+        self.tools.iter().collect()
+    }
+
+    async fn call(&self, call: Call) -> Result<Reply> {
+        misbehave(&call.name).await;
+        (self.on_call)(call).await
+    }
+
+    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+        Ok(())
+    }
+
+    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+        let cursor = request.cursor.unwrap_or_else(|| "0".to_owned());
+        misbehave(&cursor).await;
+        let first: usize =
+            cursor.parse().map_err(|_| invalid("cursor", "cursor: it is unknown"))?;
+        let state = self.state();
+        let resource = |(uri, text): (&String, &String)| Resource {
+            uri: uri.clone(),
+            name: uri.clone(),
+            title: text.lines().next().unwrap_or_default().to_owned(),
+            description: "An epic.".to_owned(),
+            mime_type: "application/json",
+        };
+        let resources = state.resources.iter().skip(first).take(PAGE_SIZE).map(resource).collect();
+        let next = first + PAGE_SIZE;
+        let next_cursor = (next < state.resources.len()).then(|| next.to_string());
+        Ok(Resources { resources, next_cursor })
+    }
+
+    fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
+        if self.has_backlog { vec![&TEMPLATE] } else { Vec::new() }
+    }
+
+    async fn read(&self, request: ResourceRequest) -> Result<Content> {
+        if let Some(kind) = self.state().read_error {
+            return Err(Error::new(kind, "words").hint("try again"));
+        }
+        misbehave(&request.name).await;
+        if !request.name.starts_with("epic://") {
+            return Err(invalid("uri", "uri: it is no URI of Reqlore"));
+        }
+        let text = self.state().resources.get(&request.name).cloned();
+        if let Some(hook) = &self.before_read {
+            hook().await;
+        }
+        let not_found = || Error::new(ErrorKind::NotFound, "Epic not found").reference("EP-1");
+        Ok(content(&request.name, &text.ok_or_else(not_found)?))
+    }
+
+    fn prompts(&self, _: &Caller) -> Vec<&PromptSpec> {
+        if self.has_backlog { vec![&PROMPT] } else { Vec::new() }
+    }
+
+    async fn prompt(&self, request: ResourceRequest) -> Result<Prompt> {
+        misbehave(&request.name).await;
+        match (request.name.as_str(), request.arguments.get("epic")) {
+            ("decompose_epic", None) => Err(invalid("epic", "epic: it is required")),
+            ("decompose_epic", Some(epic)) => {
+                let text = format!("Decompose {}.", epic.as_str().unwrap_or_default());
+                let stored = Message::Resource(content("epic://EP-1", "stored"));
+                let messages = vec![Message::Text(text), stored];
+                Ok(Prompt { description: "Asks for stories.".to_owned(), messages })
+            }
+            _ => Err(invalid("name", "Unknown prompt. The prompts are: decompose_epic.")),
+        }
+    }
+
+    async fn complete(
+        &self,
+        _: &Arc<Caller>,
+        _: &str,
+        request: CompletionRequest,
+    ) -> Result<Completion> {
+        misbehave(&request.value).await;
+        let value = |n| format!("{:?} {}{n}", request.of, request.value);
+        Ok(Completion { values: (0..150).map(value).collect(), total: 150 })
+    }
+
+    async fn resources_changed(&self, _: &Caller) -> Result<u64> {
+        let mut state = self.state();
+        state.polls += 1;
+        Ok(state.revision)
+    }
+}
