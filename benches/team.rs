@@ -67,6 +67,9 @@ fn run() -> Result<()> {
     if let Some(answers) = value(bare::FLAG) {
         return bare::serve(Path::new(answers));
     }
+    if let Some(answers) = value(bare::RMCP_FLAG) {
+        return bare::serve_rmcp(Path::new(answers));
+    }
     let only = value("--only");
     let wanted = |part: &str| only.is_none_or(|only| only == part);
     let folder = match value("--folder") {

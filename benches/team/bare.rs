@@ -1,5 +1,5 @@
-//! What a request costs at least: a handler of axum that reads the body and answers with bytes that
-//! are there already, on a runtime like the server's.
+//! Baselines on a runtime like the server's: an axum handler that reads the body and returns stored
+//! bytes, and rmcp's stateless service with a tool that returns a constant.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -13,12 +13,20 @@ use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::post;
 use axum::serve::ListenerExt;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{RoleServer, ServerHandler};
 
 use crate::Result;
 use crate::server::Question;
 
 /// Makes this program the handler.
 pub(crate) const FLAG: &str = "--bare";
+
+/// Makes this program rmcp's service.
+pub(crate) const RMCP_FLAG: &str = "--bare-rmcp";
 
 /// Answers with these in turn, until somebody ends it.
 pub(crate) fn serve(answers: &Path) -> Result<()> {
@@ -30,6 +38,37 @@ pub(crate) fn serve(answers: &Path) -> Result<()> {
         let body = answers[number].clone();
         async move { ([(CONTENT_TYPE, "application/json")], body) }
     };
+    listen(Router::new().route("/api/v1/mcp", post(answer)))
+}
+
+/// Answers every call with the first result, through rmcp.
+pub(crate) fn serve_rmcp(answers: &Path) -> Result<()> {
+    let answers: Vec<String> = serde_json::from_slice(&std::fs::read(answers)?)?;
+    let answer = answers.first().ok_or("no answer")?;
+    let mut answer: serde_json::Value = serde_json::from_str(answer)?;
+    let tool = ConstantTool(serde_json::from_value(answer["result"].take())?);
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true);
+    let sessions = Arc::new(NeverSessionManager::default());
+    let service = StreamableHttpService::new(move || Ok(tool.clone()), sessions, config);
+    listen(Router::new().route_service("/api/v1/mcp", service))
+}
+
+#[derive(Clone)]
+struct ConstantTool(CallToolResult);
+
+impl ServerHandler for ConstantTool {
+    async fn call_tool(
+        &self,
+        _: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> std::result::Result<CallToolResponse, ErrorData> {
+        Ok(self.0.clone().into())
+    }
+}
+
+fn listen(router: Router) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -37,7 +76,7 @@ pub(crate) fn serve(answers: &Path) -> Result<()> {
         let listener = listener.tap_io(|stream| {
             let _ = stream.set_nodelay(true);
         });
-        Ok(axum::serve(listener, Router::new().route("/api/v1/mcp", post(answer))).await?)
+        Ok(axum::serve(listener, router).await?)
     })
 }
 
@@ -49,12 +88,12 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    pub(crate) fn start(questions: &[Question]) -> Result<Self> {
+    pub(crate) fn start(flag: &str, questions: &[Question]) -> Result<Self> {
         let file = tempfile::NamedTempFile::new()?;
         let texts = questions.iter().map(|question| String::from_utf8_lossy(&question.answer));
         serde_json::to_writer(file.as_file(), &texts.collect::<Vec<_>>())?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(FLAG).arg(file.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.arg(flag).arg(file.path()).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {

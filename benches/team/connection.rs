@@ -19,7 +19,8 @@ pub(crate) fn request(address: SocketAddr, token: &str, body: &str) -> Vec<u8> {
 pub(crate) fn head(address: SocketAddr, token: &str, length: usize) -> String {
     format!(
         "POST /api/v1/mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+         Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n"
     )
 }
 

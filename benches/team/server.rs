@@ -126,7 +126,7 @@ pub(crate) struct Question {
 impl Server {
     /// Questions of this method or tool, each asked once, so that the right answers are known.
     pub(crate) fn questions(&self, what: &str) -> Result<Vec<Question>> {
-        let count = if what == "tools/list" { 1 } else { QUESTIONS };
+        let count = if ["tools/list", "list_docsets"].contains(&what) { 1 } else { QUESTIONS };
         let mut connection = Connection::open(self.address)?;
         let mut ask = |number| {
             let request = request(self.address, &self.token, &body(what, number)?.to_string());
@@ -137,6 +137,7 @@ impl Server {
             let is_right = match what {
                 "get_item" => content["item"].is_object(),
                 "tools/list" => json["result"]["tools"].is_array(),
+                "list_docsets" => content.is_object(),
                 _ => content["requirements"].as_array().is_some_and(|a| a.len() == REQUIREMENTS),
             };
             if answer.0 != 200 || !is_right {
@@ -168,6 +169,11 @@ fn body(what: &str, number: usize) -> Result<Value> {
     let stories = SIZE.stories();
     let (kind, argument, number) = match what {
         "tools/list" => return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": what })),
+        "list_docsets" => {
+            let params = json!({ "name": what, "arguments": {} });
+            let method = "tools/call";
+            return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+        }
         "get_item" => (ItemKind::Requirement, "reference", number * 31 % SIZE.requirements + 1),
         _ => (ItemKind::UserStory, "user_story", number * 31 % stories + 1),
     };

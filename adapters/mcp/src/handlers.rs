@@ -128,8 +128,8 @@ impl ServerHandler for Server {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let (guarded, uri) = (self.guarded(&context)?, request.uri);
         let read = guarded.read(uri.clone(), false);
-        let content = answer(read, &context, &guarded, Some(&uri)).await?;
-        let mut result = ReadResourceResult::new(vec![convert::content(content)]);
+        let resource = answer(read, &context, &guarded, Some(&uri)).await?;
+        let mut result = ReadResourceResult::new(vec![convert::content(resource)]);
         sign(&mut result.meta, &context);
         Ok(result.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }

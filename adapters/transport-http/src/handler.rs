@@ -259,8 +259,8 @@ async fn respond(
     let running = Running {
         permit,
         subscription,
-        _body: body_permit,
-        _in_flight: GaugeGuard::new(&shared.counters, |counters| &counters.in_flight),
+        body: body_permit,
+        in_flight: GaugeGuard::new(&shared.counters, |counters| &counters.in_flight),
     };
     let (protocol, request_body) = (shared.clone(), body.clone());
     let handling =
@@ -309,8 +309,8 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
 struct Running {
     permit: TokenPermit,
     subscription: Option<(TokenPermit, Option<SubscriptionOwner>)>,
-    _body: Option<BodyPermit>,
-    _in_flight: GaugeGuard,
+    body: Option<BodyPermit>,
+    in_flight: GaugeGuard,
 }
 
 /// Authenticates a request to any path.
@@ -441,17 +441,13 @@ async fn finish_response(
 }
 
 /// A stream keeps all permits of its request; a subscription only its own.
-fn stream(shared: &Arc<Shared>, body: BoxBody<Bytes, Infallible>, running: Running) -> Body {
-    let Running { permit, subscription, _body, _in_flight } = running;
-    match subscription {
-        Some((subscription, owner)) => {
-            let authenticator = shared.authentication.authenticator.clone();
-            let ended = owner.map(|owner| owner.until_changed(authenticator));
-            Body::new(PermitBody::new(body, subscription, ended))
-        }
-        None => {
-            let permits = (permit, _body, _in_flight);
-            Body::new(PermitBody::new(body, permits, None::<std::future::Ready<()>>))
-        }
-    }
+fn stream(shared: &Arc<Shared>, stream: BoxBody<Bytes, Infallible>, running: Running) -> Body {
+    let Running { permit, subscription, body, in_flight } = running;
+    let Some((subscription, owner)) = subscription else {
+        let permits = (permit, body, in_flight);
+        return Body::new(PermitBody::new(stream, permits, None::<std::future::Ready<()>>));
+    };
+    let authenticator = shared.authentication.authenticator.clone();
+    let ended = owner.map(|owner| owner.until_changed(authenticator));
+    Body::new(PermitBody::new(stream, subscription, ended))
 }
