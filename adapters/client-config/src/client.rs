@@ -114,8 +114,8 @@ impl Client {
         self.profile().new_file
     }
 
-    /// The variable that the client replaces by the project's folder. If [`Place::starts_in_project`]
-    /// is false, `--root` takes it instead of a path, which is valid on one machine and for one
+    /// The variable that the client replaces by the project's folder. `--root` takes it instead of
+    /// a path if [`Place::starts_in_project`] is false: a path is valid on one machine and for one
     /// project only. It has to be an argument of its own.
     pub fn project_variable(self) -> Option<&'static str> {
         self.profile().project_variable

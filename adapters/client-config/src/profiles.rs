@@ -47,8 +47,8 @@ pub(crate) const CLAUDE_CODE: ClientProfile = ClientProfile {
 
 /// "Connect to local MCP servers" (modelcontextprotocol.io/docs) and "Getting started with custom
 /// connectors using remote MCP" (support.claude.com):
-/// - The file names only servers that are started. Remote ones are connectors: they are added in the
-///   settings and called from Anthropic's machines.
+/// - The file names only servers that are started. Remote ones are connectors, which are added in
+///   the settings and called from Anthropic's machines.
 /// - Nothing is replaced in values, and the directory of a server is undefined, so the entry has to
 ///   name the project.
 /// - The file is read at start, as JSON without comments.

@@ -1,7 +1,7 @@
 //! Small checksummed files of the cache, written whole, and the encoding of values in them.
 //!
-//! A file may be torn after a power failure; then it counts as absent. A change of the encoding needs
-//! another version where the form of the file is named.
+//! A file may be torn after a power failure; then it counts as absent. A change of the encoding
+//! needs another version where the form of the file is named.
 
 use std::fs;
 use std::io;
@@ -102,7 +102,8 @@ pub(crate) fn put_document(bytes: &mut Vec<u8>, document: &DocumentId, version: 
     put(bytes, &version.to_string());
 }
 
-/// Reads [`put_document`], [`put`] and [`put_length`]. Bytes come from a file, so a mismatch is `None`.
+/// Reads [`put_document`], [`put`] and [`put_length`]. A mismatch is `None`: the bytes come from a
+/// file.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -79,7 +79,7 @@ impl Braces<'_> {
         }
         let mut removed: Vec<Range<usize>> = Vec::new();
         for (at, pair) in self.pairs.iter().enumerate().filter(|(_, pair)| is_removed(pair)) {
-            // Without a comma of its own it was the last pair, and the last one kept loses its comma.
+            // The last pair may have no comma; then the last one kept loses its comma.
             let comma =
                 self.comma(at + 1).or_else(|| last_kept.and_then(|kept| self.comma(kept + 1)));
             removed.extend([pair.clone()].into_iter().chain(comma));

@@ -1,5 +1,6 @@
-//! Lines and line ends of a text, and pieces replaced in it. Positions are bytes; a lone CR does not
-//! end a line.
+//! Lines and line ends of a text, and pieces replaced in it.
+//!
+//! Positions are bytes. A lone CR does not end a line.
 
 use std::ops::Range;
 

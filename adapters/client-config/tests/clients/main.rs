@@ -1,8 +1,8 @@
 //! Each client's files after an edit, as reviewed files, and their locations.
 //!
-//! Each client has a folder in `../golden/`: a new file in both scopes for both kinds of server, and
-//! the edits of `existing`, which is read with CRLF here. A diff there is a decision: the client has
-//! to read it. `UPDATE_EXPECT=1` updates them.
+//! Each client has a folder in `../golden/`: a new file in both scopes for both kinds of server,
+//! and the edits of `existing`, which is read with CRLF here. A diff there is a decision: the
+//! client has to read it. `UPDATE_EXPECT=1` updates them.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

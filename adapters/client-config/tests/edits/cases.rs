@@ -1,4 +1,4 @@
-//! Reviewed edits in `../golden/edits-*.txt`: a title, the text before, and the text or the error after.
+//! Reviewed edits in `../golden/edits-*.txt`: a title, the text before, the text or error after.
 
 use std::fs;
 use std::path::Path;
