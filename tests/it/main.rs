@@ -25,6 +25,7 @@ mod init;
 mod init_entry;
 mod init_remove;
 mod knowledge;
+mod language;
 mod model;
 mod moving;
 mod over_http;
