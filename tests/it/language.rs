@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::repository;
 
-const COUNTS: &str = "tests/it/banned_words.txt";
+const COUNTS: &str = "tests/banned_words.txt";
 /// Pages that name the words in order to reject them.
 const EXEMPT: [&str; 3] = ["CONTRIBUTING.md", "docs/glossary.md", "tests/it/language.rs"];
 

@@ -126,8 +126,8 @@ impl Caller {
     }
 }
 
-/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, the first a letter or a
-/// digit. Names that differ only in case are equal.
+/// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, the first a letter or
+/// a digit. Names that differ only in case are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserName(Arc<str>);
