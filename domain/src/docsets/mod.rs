@@ -181,11 +181,11 @@ impl<const MIN: usize> JsonSchema for Keywords<MIN> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let items = generator.subschema_for::<Keyword>();
-        let mut schema =
-            json_schema!({ "type": "array", "items": items, "maxItems": MAX_KEYWORDS });
+        let mut schema = json_schema!({ "type": "array", "items": items });
         if MIN > 0 {
             schema.insert("minItems".to_owned(), MIN.into());
         }
+        schema.insert("maxItems".to_owned(), MAX_KEYWORDS.into());
         schema
     }
 }
