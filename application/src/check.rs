@@ -1,32 +1,63 @@
-//! What a person should mend in a project, over all slices; `reqlore check` prints it.
+//! `reqlore check`: problems in a project's documents, and the repairs of `check --fix`.
 
 use std::sync::Arc;
 
+use reqlore_domain::backlog::Reference;
+use reqlore_domain::diagnostic::Diagnostic;
+use reqlore_domain::docsets::Configuration;
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::Result;
+use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::knowledge::{Edge, Found, Graph, Node, names_entity};
+use reqlore_domain::ports::documents::{Filter, Refresh, Revision};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project::ProjectKey;
+use reqlore_domain::sections::{Section, instructions};
+use serde::Serialize;
 
 use crate::backlog::check::Names;
 use crate::backlog::find::Backlog;
 use crate::backlog::repair::{Mended, relink, renumber, younger};
-use crate::finding::Finding;
-use crate::{Ports, backlog, docsets, knowledge, sections};
+use crate::{Ports, backlog};
 
-/// Everything there is to mend in the server's own project: slice by slice, by document and line.
+/// A problem that a person can repair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The document, as people call it: `AGENTS.md`, `section general`.
+    pub document: String,
+    /// Counted from 1; absent where the whole document is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Finding {
+    pub(crate) fn new(id: &DocumentId, found: Diagnostic) -> Self {
+        Self { document: id.to_string(), line: found.line, message: found.message }
+    }
+
+    /// A finding on a document as a whole.
+    pub(crate) fn whole(id: &DocumentId, message: String) -> Self {
+        Self { document: id.to_string(), line: None, message }
+    }
+}
+
+/// All problems of the server's own project: slice by slice, by document and line.
 pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
     let caller = Caller::local("check", Access::Read);
     let project = async |slice| ports.projects.resolve(&caller, None, slice).await;
-    let mut findings = sections::check::check(ports, &project(Toolset::Sections).await?).await?;
+    let mut findings = check_sections(ports, &project(Toolset::Sections).await?).await?;
     findings.extend(backlog::check::check(ports, &project(Toolset::Backlog).await?).await?);
-    findings.extend(docsets::check::check(ports, &project(Toolset::Docsets).await?).await?);
-    findings.extend(knowledge::check::check(ports, &project(Toolset::Knowledge).await?).await?);
+    findings.extend(check_docsets(ports, &project(Toolset::Docsets).await?).await?);
+    findings.extend(check_knowledge(ports, &project(Toolset::Knowledge).await?).await?);
     Ok(findings)
 }
 
-/// Mends what can be mended without asking a person: links that another branch's renumbering left
-/// behind follow it, and of equal references the younger item gets a new one (rulings 3). An error
-/// means that nothing was begun.
+/// Repairs without a question: links follow an item that another branch renumbered, and of equal
+/// references the younger item gets a new one. An error means that nothing was changed.
 pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     let project = ports.projects.resolve(&caller, None, Toolset::Backlog).await?;
     let act = WriteContext {
@@ -45,4 +76,172 @@ pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     relink(backlog, &names, &act, &mut mended).await;
     renumber(backlog, younger, &act, &mut mended).await;
     Ok(mended)
+}
+
+/// Everything there is to mend in a project's sections, by document and line.
+async fn check_sections(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+    let page = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
+    let mut findings = Vec::new();
+    for head in &page.heads {
+        if let Some(fault) = &head.fault {
+            findings.push(Finding::whole(&head.id, fault.message.clone()));
+            continue;
+        }
+        let found = ports.documents.get(project, std::slice::from_ref(&head.id)).await?;
+        let Some(document) = found.into_iter().flatten().next() else {
+            continue;
+        };
+        let Ok(section) = document.text().map(Section::of) else {
+            continue;
+        };
+        let found = section.diagnostics().into_iter();
+        findings.extend(found.map(|found| Finding::new(&head.id, found)));
+    }
+    for pair in page.heads.windows(2) {
+        if pair[0].id.name.to_lowercase() == pair[1].id.name.to_lowercase() {
+            let message = format!("differs only in case from {}; rename one", pair[0].id);
+            findings.push(Finding::whole(&pair[1].id, message));
+        }
+    }
+    findings.extend(check_list(ports, project, &page.heads).await?);
+    Ok(findings)
+}
+
+/// Does AGENTS.md list the sections that are there?
+async fn check_list(
+    ports: &Ports,
+    project: &ProjectKey,
+    heads: &[Arc<DocumentMeta>],
+) -> Result<Vec<Finding>> {
+    let id = DocumentId::instructions();
+    let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;
+    // A project that has none yet, or just got the placeholder, has nothing to mend.
+    let Some(document) = found.into_iter().flatten().next() else { return Ok(Vec::new()) };
+    if heads.is_empty() && document.body == instructions::PLACEHOLDER {
+        return Ok(Vec::new());
+    }
+    let Ok(source) = std::str::from_utf8(&document.body) else {
+        return Ok(vec![Finding::whole(&id, "not UTF-8 text; save the file as UTF-8".to_owned())]);
+    };
+    let titles = heads.iter().map(|head| (head.id.name.clone(), head.title.clone())).collect();
+    let is_true = instructions::with_sections(source, &titles).is_none();
+    let message = "the list under \"## Sections\" is not what is there; the next set mends it";
+    Ok(if is_true { Vec::new() } else { vec![Finding::whole(&id, message.to_owned())] })
+}
+
+/// Every fault of the configuration, likely slips in it, and folders that are not there.
+async fn check_docsets(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+    let id = DocumentId::docsets();
+    let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;
+    // A project without docsets has nothing to mend.
+    let Some(document) = found.into_iter().next().flatten() else { return Ok(Vec::new()) };
+    let text = match document.text() {
+        Ok(text) => text,
+        Err(fault) => return Ok(vec![Finding::whole(&id, fault)]),
+    };
+    let folder = ports.projects.folder(project).await?;
+    let on_line = |Diagnostic { line, column, message }: Diagnostic| {
+        let message = format!("column {}: {message}", column.unwrap_or(1));
+        Finding::new(&id, Diagnostic::new(line, message))
+    };
+    let configuration = match Configuration::read(text, &folder) {
+        Ok(configuration) => configuration,
+        Err(faults) => return Ok(faults.into_iter().map(on_line).collect()),
+    };
+    let mut findings: Vec<Finding> = configuration.hints.into_iter().map(on_line).collect();
+    for docset in &configuration.docsets {
+        if !ports.projects.has_folder(&docset.local_path).await {
+            let message = format!(
+                "the folder {} of docset {} is not there; put the documentation there, or name \
+                 its folder with `local_path`",
+                docset.local_path, docset.name
+            );
+            findings.push(Finding::new(&id, Diagnostic::new(docset.line, message)));
+        }
+    }
+    findings.sort_by_key(|finding| finding.line);
+    Ok(findings)
+}
+
+/// Everything there is to mend in a project's entities, file by file.
+async fn check_knowledge(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+    let documents = &ports.documents;
+    documents.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
+    let heads = documents.find(project, &Filter::all(Kind::Entity)).await?.heads;
+    let graph = &mut Graph::default();
+    heads.iter().filter_map(|head| Node::of(head)).for_each(|node| graph.put(node));
+    let graph = &*graph;
+    let names = &Names::read(ports, project).await?;
+    let mut findings = Vec::new();
+    for node in graph.nodes() {
+        let id = DocumentId::entity(&*node.name);
+        let mut found: Vec<Diagnostic> = node.fault.iter().cloned().collect();
+        let broken = broken_links(graph, names, node);
+        let claimed_once = matches!(graph.find(&node.entity.id), Found::One(_));
+        let misnamed = misnamed(node).filter(|_| claimed_once);
+        let twice = twice_claimed(graph, node);
+        if !broken.is_empty() || misnamed.is_some() || twice.is_some() {
+            // Only now its text is of interest: for the lines.
+            let read = ports.documents.get(project, std::slice::from_ref(&id)).await?;
+            let document = read.into_iter().flatten().next();
+            let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
+            let own = misnamed.into_iter().chain(twice);
+            let own = own.map(|message| (node.entity.id.as_str(), message));
+            for (word, message) in own.chain(broken) {
+                found.push(Diagnostic::new(line_of(text, word), message));
+            }
+        }
+        found.sort_by_key(|found| found.line);
+        findings.extend(found.into_iter().map(|found| Finding::new(&id, found)));
+    }
+    Ok(findings)
+}
+
+/// Links to entities and items that are not there. A project without a backlog may mean items of
+/// another one.
+fn broken_links<'a>(graph: &'a Graph, names: &Names, node: &'a Node) -> Vec<(&'a str, String)> {
+    let outgoing = graph.outgoing(node);
+    let edges =
+        || outgoing.iter().flat_map(|links| links.targets.iter().map(|e| (links.relation, e)));
+    let broken = edges().filter(|(_, edge)| edge.node.is_none() && names_entity(edge.id));
+    let message = |(relation, Edge { id, .. }): (&str, &Edge<'a>)| match graph.find(id) {
+        Found::Several(names) => {
+            format!("{relation} leads to {id}, which {} claim", names.join(" and "))
+        }
+        _ => match graph.similar(id).first() {
+            Some(similar) => {
+                format!("{relation} leads to {id}, which is not there; did you mean {similar}?")
+            }
+            None => format!("{relation} leads to {id}, which is not there; mend or remove it"),
+        },
+    };
+    let broken = broken.map(|(relation, edge)| (edge.id, message((relation, edge))));
+    let items = edges().filter(|(_, edge)| edge.node.is_none() && !names.is_empty());
+    let items = items.filter_map(|(relation, edge)| {
+        let why = names.why_broken(Reference::parse(edge.id)?)?;
+        Some((edge.id, format!("{relation} leads to {why}")))
+    });
+    broken.chain(items).collect()
+}
+
+/// A file that is called otherwise than its entity is hard to find.
+fn misnamed(node: &Node) -> Option<String> {
+    let (id, stem) = (&node.entity.id, node.name.rsplit('/').next()?);
+    (*id != node.name && id != stem).then(|| {
+        format!("its id is {id}, and the file is called {stem}.md; name it {id}.md or mend the id")
+    })
+}
+
+fn twice_claimed(graph: &Graph, node: &Node) -> Option<String> {
+    let Found::Several(names) = graph.find(&node.entity.id) else { return None };
+    let others = names.iter().filter(|name| **name != node.name);
+    let others: Vec<String> = others.map(|name| DocumentId::entity(*name).to_string()).collect();
+    let id = &node.entity.id;
+    Some(format!("the id {id} is claimed by {} as well; give each its own", others.join(", ")))
+}
+
+/// The line of the front matter that holds a word; counted from 1.
+fn line_of(text: &str, word: &str) -> Option<usize> {
+    let yaml = front_matter::split(text).yaml?;
+    yaml.lines().position(|line| line.contains(word)).map(|at| at + 2)
 }

@@ -10,7 +10,6 @@ pub mod check;
 pub mod docsets;
 mod edit;
 mod endpoint;
-pub mod finding;
 mod gate;
 pub mod identity;
 mod knowledge;

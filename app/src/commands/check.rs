@@ -1,8 +1,8 @@
 //! `reqlore check`: reports problems in documents, one line each; CI uses its exit code.
 
 use reqlore_application::backlog::repair::{Mended, Relinked, Renumbered};
+use reqlore_application::check::Finding;
 use reqlore_application::check::{check, fix};
-use reqlore_application::finding::Finding;
 use reqlore_domain::error::Error;
 use serde_json::json;
 

@@ -17,7 +17,7 @@ use reqlore_domain::project::ProjectKey;
 
 use super::find::{self, item};
 use crate::Ports;
-use crate::finding::Finding;
+use crate::check::Finding;
 
 /// Everything there is to mend in a project's backlog: kind by kind, by document and line.
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {

@@ -18,8 +18,8 @@ use serde::Serialize;
 
 use super::check::{Move, Names, Tomb};
 use super::find::{self, Backlog};
+use crate::check::Finding;
 use crate::edit::edit;
-use crate::finding::Finding;
 
 /// What was done, and what was left.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

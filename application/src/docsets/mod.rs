@@ -4,7 +4,6 @@
 //! newcomer's trap: what does not parse is kept as well, as the error it is; an older state that
 //! did parse is never answered from.
 
-pub(crate) mod check;
 pub mod import;
 pub(crate) mod list_docsets;
 pub(crate) mod search_docs;

@@ -1,7 +1,6 @@
 //! The knowledge graph (S4): six tools over `.ixchel/**/*.md`, and their check.
 
 pub(crate) mod budget;
-pub(crate) mod check;
 pub(crate) mod context;
 pub(crate) mod graph;
 mod import;

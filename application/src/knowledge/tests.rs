@@ -11,8 +11,8 @@ use reqlore_domain::search::Projection;
 use reqlore_domain::time::Timestamp;
 use serde_json::{Value, json};
 
+use crate::check::Finding;
 use crate::check::check;
-use crate::finding::Finding;
 use crate::test_support::Testing;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\

@@ -1,6 +1,5 @@
 //! Requirement sections (S1): four tools over AGENTS.md and its sections, and their check.
 
-pub(crate) mod check;
 pub(crate) mod delete_requirements;
 pub(crate) mod get_instructions;
 pub(crate) mod get_requirements;

@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::ItemKind;
 
 use super::*;
-use crate::finding::Finding;
+use crate::check::Finding;
 
 async fn shown(testing: &Testing) -> Vec<String> {
     let shown = |finding: Finding| {
