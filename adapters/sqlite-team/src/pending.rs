@@ -15,7 +15,7 @@ pub struct PendingCommit {
     pub id: i64,
     pub audit_number: Option<u64>,
     pub idempotency_key: Option<String>,
-    /// The files were not replaced, whatever they hold now.
+    /// The files were put back; their present content does not matter.
     pub withdrawn: bool,
 }
 

@@ -26,7 +26,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct TeamDatabase {
-    /// What messages call the file.
+    /// The name of the file in messages.
     place: &'static str,
     writer: Mutex<Connection>,
     /// `None` where one connection does both.

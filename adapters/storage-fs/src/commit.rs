@@ -15,17 +15,17 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project::ProjectKey;
 
-use crate::apply::{Base, exchange_all, lock_requirements, put_back, stage_all};
-use crate::area::Area;
 use crate::error::not_written;
 use crate::failpoint::{Step, reached};
 use crate::journal;
-use crate::layout::{Root, Tree};
+use crate::layout::{Area, Root, Tree};
 use crate::lock::Lock;
 use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
-use crate::replace::{Failed, Found};
 use crate::shared::{Shared, locked, watched};
+use crate::stage_and_swap::{
+    Base, Failed, Found, exchange_all, lock_requirements, put_back, stage_all,
+};
 use crate::team::pending_audit::{self, AuditedCommit};
 
 /// How often a commit starts over because somebody without the lock wrote in between.

@@ -18,15 +18,13 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::apply::{self, Base, lock_requirements};
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, reached, synced};
 use crate::layout::{Layout, Root, Tree, as_file};
-use crate::leftovers::Leftovers;
 use crate::local::{self, LOCAL};
 use crate::lock::Lock;
 use crate::read::read_settled;
-use crate::replace::{Failed, Found};
+use crate::stage_and_swap::{Base, Failed, Found, Leftovers, apply_one, lock_requirements};
 
 const NAME: &str = "journal";
 /// What messages call it.
@@ -274,7 +272,7 @@ fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
         };
         Leftovers::default().remove(tree, std::slice::from_ref(&change));
         tree.create_folder(id)?;
-        match apply::one(tree, &Base::from([(id.clone(), found)]), &change) {
+        match apply_one(tree, &Base::from([(id.clone(), found)]), &change) {
             Ok(()) => return Ok(true),
             Err(Failed::ChangedSince) => {}
             Err(Failed::Store(error)) => return Err(error),

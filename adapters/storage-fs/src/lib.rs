@@ -6,32 +6,20 @@
 //! kernel beneath the root's handle, never by comparing strings; and a section that is a symbolic
 //! link is refused, while AGENTS.md may be one to a file inside.
 
-mod apply;
 mod archive;
-mod area;
-mod cache;
-mod catalog;
-mod catalogs;
 mod commit;
-mod configured;
 mod error;
 mod failpoint;
-mod fill;
-mod folders;
-mod ground;
-mod heads;
 mod journal;
 mod layout;
-mod leftovers;
-mod list;
 mod local;
 mod lock;
 mod marks;
-mod outside;
+mod metadata_index;
 mod projects;
 mod read;
-mod replace;
 mod shared;
+mod stage_and_swap;
 mod system;
 mod team;
 mod walk;
@@ -42,7 +30,8 @@ mod watch;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -52,19 +41,17 @@ use reqlore_domain::ports::documents::{
     StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
+use rustix::fs::Access;
 
-use cache::Cache;
-use catalog::Catalog;
-use catalogs::Catalogs;
-pub use configured::ConfiguredProjects;
-use folders::Folders;
 use layout::{Layout, Root, Tree};
-use leftovers::Leftovers;
 pub use local::create_local;
 use lock::{Turn, Turns};
-pub use outside::check_writable;
-pub use projects::FsProjects;
+use metadata_index::load::Cache;
+use metadata_index::{Catalog, Catalogs};
+use projects::Folders;
+pub use projects::{ConfiguredProjects, FsProjects};
 use shared::{Shared, watched};
+use stage_and_swap::Leftovers;
 use team::Team;
 
 /// What the files adapter must know; the composition root fills it in.
@@ -110,6 +97,17 @@ impl FsStore {
         Ok(store)
     }
 
+    /// Opens the files to read them; `None` where a commit is being made or was interrupted, which
+    /// opening would finish.
+    pub fn look(config: &Config) -> StoreResult<Option<Self>> {
+        let store = Self::with_team(config, Team::read_only());
+        if journal::is_there(store.shared.folders.base()) {
+            return Ok(None);
+        }
+        store.shared.check_complete(&ProjectKey::default())?;
+        Ok(Some(store))
+    }
+
     pub fn new(config: &Config) -> Self {
         Self::with_team(config, Team::default())
     }
@@ -136,6 +134,11 @@ impl FsStore {
         let outcome = tokio::task::spawn_blocking(move || work(&shared)).await;
         outcome.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
     }
+}
+
+/// Succeeds if this process may create files in a folder.
+pub fn check_writable(folder: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 #[async_trait]

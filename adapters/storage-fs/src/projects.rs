@@ -1,9 +1,9 @@
-//! Which directories can be projects (rulings 1): any existing one with an absolute path, unless
-//! roots are configured, and never the file system's root, its special folders or a home folder.
+//! Directories that can be projects: any existing absolute path, unless roots are configured, but
+//! never the file system's root, its special folders or a home folder.
 //!
-//! The trap: all of that is for the local person. Whoever comes from elsewhere chooses no directory
-//! and means a project that is configured, or none.
+//! A remote caller can't choose a directory, only a configured project.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -14,9 +14,7 @@ use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_proje
 use reqlore_domain::project::ProjectKey;
 
 use crate::Config;
-use crate::area::KNOWLEDGE;
-use crate::folders::{Folders, resolved};
-use crate::layout::DOCSETS;
+use crate::layout::{DOCSETS, KNOWLEDGE};
 
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -206,4 +204,143 @@ fn is_private(folder: &Path, owner: Option<u32>) -> bool {
 
 fn unusable(argument: &str, reason: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{argument}: {reason}")).field(argument)
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Folders {
+    /// The default project's among them.
+    keyed: BTreeMap<ProjectKey, PathBuf>,
+    /// What callers may call them: as they were configured, and resolved.
+    spelled: Vec<(PathBuf, ProjectKey)>,
+}
+
+impl Folders {
+    /// Resolves the configured places once, so that comparing is by resolved path.
+    pub(crate) fn new(config: &Config) -> Self {
+        let mut keyed = config.projects.clone();
+        keyed.insert(ProjectKey::default(), config.documents.clone());
+        let root = (ProjectKey::default(), config.root.clone());
+        let all = keyed.clone().into_iter().chain([root]);
+        let both = |(key, folder): (ProjectKey, PathBuf)| {
+            let resolved = resolved(&folder);
+            [(folder, key.clone()), (resolved, key)]
+        };
+        let spelled = all.flat_map(both).collect();
+        for folder in keyed.values_mut() {
+            *folder = resolved(folder);
+        }
+        Self { keyed, spelled }
+    }
+
+    pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        self.keyed.get(project).map_or_else(|| Path::new(project.as_str()), PathBuf::as_path)
+    }
+
+    /// The default project's folder.
+    pub(crate) fn base(&self) -> &Path {
+        self.keyed.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
+    }
+
+    /// The project that is configured for this very folder.
+    pub(crate) fn project_at(&self, folder: &Path) -> Option<ProjectKey> {
+        let found = self.keyed.iter().find(|(_, known)| *known == folder);
+        found.map(|(key, _)| key.clone())
+    }
+
+    /// The project that this names: its key, its folder, or, where `is_inside` is wanted, a path in
+    /// it, of projects in each other the innermost. The words alone are compared: nothing on disk
+    /// is looked at, so nobody learns here what else there is.
+    pub(crate) fn named(&self, named: &str, is_inside: bool) -> Option<&ProjectKey> {
+        if let Some((key, _)) = self.keyed.get_key_value(&ProjectKey::new(named)) {
+            return Some(key);
+        }
+        let path = Path::new(named);
+        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+            return None;
+        }
+        let fits = |folder: &Path| folder == path || (is_inside && path.starts_with(folder));
+        let found = self.spelled.iter().filter(|(folder, _)| fits(folder));
+        found.max_by_key(|(folder, _)| folder.components().count()).map(|(_, key)| key)
+    }
+
+    /// All that have a key of their own, sorted by it.
+    pub(crate) fn keyed(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
+        self.keyed.iter().map(|(key, folder)| (key, folder.as_path()))
+    }
+
+    /// The keys, the default project's first.
+    pub(crate) fn keys(&self) -> Vec<ProjectKey> {
+        let further = self.keyed.keys().filter(|key| !key.is_default()).cloned();
+        std::iter::once(ProjectKey::default()).chain(further).collect()
+    }
+
+    pub(crate) fn has(&self, project: &ProjectKey) -> bool {
+        self.keyed.contains_key(project)
+    }
+}
+
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The server's root and the projects that have a key, whose documents are kept elsewhere. A folder
+/// is judged as one on files is; then it must be a project's, or for the knowledge graph lie in it.
+#[derive(Debug, Clone)]
+pub struct ConfiguredProjects {
+    files: FsProjects,
+}
+
+impl ConfiguredProjects {
+    /// The documents of these projects are not in `config.documents`, which is the root here.
+    pub fn new(config: &Config) -> Self {
+        Self { files: FsProjects::new(config) }
+    }
+
+    fn not_configured(&self, named: &str, slice: Toolset) -> Error {
+        let argument = slice.argument();
+        let projects =
+            self.files.keyed().map(|(key, folder)| format!("{key} ({})", folder.display()));
+        let projects: Vec<String> = projects.collect();
+        let message = format!(
+            "{argument}: {named:?} is no project of this server. Its database keeps {}; name one \
+             of these folders, or configure the project as [projects.KEY] in reqlore.toml",
+            projects.join(", ")
+        );
+        Error::new(ErrorKind::InvalidArgument, message).field(argument)
+    }
+}
+
+#[async_trait]
+impl ProjectResolver for ConfiguredProjects {
+    async fn resolve<'a>(
+        &self,
+        caller: &'a Caller,
+        named: Option<&'a str>,
+        slice: Toolset,
+    ) -> Result<ProjectKey> {
+        if caller.reach != ProjectScope::Anywhere {
+            return self.files.chosen(caller, named, slice);
+        }
+        let Some(named) = named else { return Ok(caller.project.clone()) };
+        let found = self.files.check(named, slice)?;
+        let folder = self.files.path(&found);
+        let within = self.files.keyed().filter(|(_, project)| {
+            *project == folder || (slice == Toolset::Knowledge && folder.starts_with(project))
+        });
+        // The innermost, where one project lies in another.
+        let nearest = within.max_by_key(|(_, project)| project.components().count());
+        nearest.map(|(key, _)| key.clone()).ok_or_else(|| self.not_configured(named, slice))
+    }
+
+    fn keys(&self) -> Vec<ProjectKey> {
+        self.files.keys()
+    }
+
+    async fn folder(&self, project: &ProjectKey) -> Result<String> {
+        self.files.folder(project).await
+    }
+
+    async fn has_folder(&self, path: &str) -> bool {
+        self.files.has_folder(path).await
+    }
 }

@@ -7,15 +7,13 @@ use reqlore_domain::document::{Document, DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
 use reqlore_domain::project::ProjectKey;
 
-use crate::area::Area;
-use crate::cache::Cache;
-use crate::catalog::Catalog;
-use crate::catalogs::Catalogs;
-use crate::folders::Folders;
-use crate::layout::{Layout, Root, Tree};
-use crate::leftovers::Leftovers;
+use crate::layout::{Area, Layout, Root, Tree};
 use crate::lock::{Turn, Turns};
+use crate::metadata_index::load::Cache;
+use crate::metadata_index::{Catalog, Catalogs};
+use crate::projects::Folders;
 use crate::read::{self, Content};
+use crate::stage_and_swap::Leftovers;
 use crate::team::Team;
 use crate::{journal, walk};
 

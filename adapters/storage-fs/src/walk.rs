@@ -10,10 +10,9 @@ use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::area::Area;
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
-use crate::layout::{Requirements, Root, as_file, is_not_there, open_folder, section_of};
+use crate::layout::{Area, Requirements, Root, as_file, is_not_there, open_folder, section_of};
 use crate::read::Stamp;
 
 /// The most documents of an area.

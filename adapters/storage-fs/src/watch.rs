@@ -16,9 +16,8 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
 
-use crate::area::Area;
-use crate::ground::News;
-use crate::layout::Root;
+use crate::layout::{Area, Root};
+use crate::metadata_index::News;
 use crate::walk::Folder;
 
 /// File systems of this machine alone: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,

@@ -3,9 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use crate::area::Area;
-use crate::ground::News;
-use crate::layout::Root;
+use crate::layout::{Area, Root};
+use crate::metadata_index::News;
 use crate::walk::Folder;
 
 /// Never exists.

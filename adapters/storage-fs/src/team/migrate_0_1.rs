@@ -49,7 +49,7 @@ const MIGRATED: &str = ".migrated-0.1";
 /// After a power cut the newest rows of 0.1.0 may lack their notes.
 const RECOVERY_SCAN_ROWS: u64 = 20_000;
 
-/// Whether 0.1.0 stored team data here.
+/// True if 0.1.0 stored team data here.
 pub(super) fn has_data(base: &Path) -> bool {
     let folder = base.join(LOCAL);
     [USERS, AUDIT, KEYS].iter().any(|name| folder.join(name).symlink_metadata().is_ok())
@@ -93,7 +93,7 @@ pub(super) fn finish(local: &Dir) -> StoreResult<()> {
     PrivateFile::new(local, STAGED_USERS).remove()
 }
 
-/// Whether [`finish`] has still to be called.
+/// True until [`finish`] was completed.
 pub(super) fn is_unfinished(local: &Dir) -> bool {
     !is_stopper(local, USERS)
 }
@@ -137,7 +137,7 @@ fn is_stopper(dir: &Dir, name: &str) -> bool {
     matches!(found, Err(Unread::Later(_)))
 }
 
-/// What 0.1.0 stored, except for the rows of the audit.
+/// The data of 0.1.0, except for the rows of the audit.
 struct OldData {
     identities: Identities,
     /// The row of a change of users that was interrupted: it is after this number.
@@ -225,7 +225,7 @@ impl OldData {
         self.insert_pending(connection)
     }
 
-    /// What 0.1.0 would have decided at its next start becomes an intent.
+    /// A commit that 0.1.0 would have decided at its next start becomes an intent.
     fn insert_pending(&self, connection: &TeamConnection) -> Result<(), DatabaseError> {
         let newest = audit::newest(connection)?.number;
         let from = (newest + 1).saturating_sub(RECOVERY_SCAN_ROWS);

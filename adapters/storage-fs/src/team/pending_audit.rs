@@ -1,7 +1,7 @@
 //! Commits that are audited or happen once: the row, the record and an intent are on disk before
 //! the files change.
 //!
-//! A process that dies in between leaves the intent. Whoever holds the project's lock next compares
+//! A process that dies in between leaves the intent. The next owner of the project's lock compares
 //! the documents: if all still have their old versions, the commit is rolled back.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::lock::{Lock, Turn};
 use crate::read::read_settled;
 use crate::shared::Shared;
 
-/// What belongs to a commit besides its documents.
+/// The parts of a commit besides its documents.
 pub(crate) struct AuditedCommit<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) project: &'a ProjectKey,
@@ -132,7 +132,7 @@ pub(crate) fn recover_all(shared: &Shared, at: Timestamp) -> StoreResult<()> {
     Ok(())
 }
 
-/// Whether any of the changed documents no longer has its old version.
+/// True if any of the changed documents no longer has its old version.
 fn was_applied(tree: &Tree<'_>, targets: &[Target]) -> StoreResult<bool> {
     let mut changed = targets.iter().filter(|target| target.is_changed()).peekable();
     if changed.peek().is_none() {

@@ -46,7 +46,7 @@ fn other_users(place: &str) -> StoreError {
     refused(place, reason)
 }
 
-/// Whether the owner is this user or root. Root may administer another user's server, whose
+/// True if the owner is this user or root. Root may administer another user's server, whose
 /// owner is that of `parent`.
 fn is_ours(owner: u32, parent: &Dir) -> bool {
     let me = rustix::process::geteuid();
@@ -84,7 +84,7 @@ pub(super) fn create_folder(local: &Dir, name: &str) -> StoreResult<Dir> {
     Ok(dir)
 }
 
-/// Removes the rights of other users, whatever the umask was.
+/// Removes the rights of other users, under any umask.
 fn make_private(folder: &File) -> io::Result<()> {
     let found = rustix::fs::fstat(folder)?;
     if found.st_mode & 0o777 != FOLDER_MODE.as_raw_mode() {

@@ -2,7 +2,7 @@
 //!
 //! A repository may bring a database along, or a log beside ours that SQLite would apply. So
 //! `team.id` holds the inode and creation time of the database, its log and its index, and of
-//! itself: nobody can write such a file in advance. The database exists as soon as `team.id` does;
+//! itself: no repository can contain such a file. The database exists as soon as `team.id` does;
 //! a process killed before that leaves nothing that is read.
 
 use std::io::{self, Read};
@@ -162,7 +162,7 @@ impl Files {
     }
 }
 
-/// Whether there is a database. As cheap as possible: every commit asks.
+/// True if there is a database. As cheap as possible: every commit asks.
 pub(super) fn exists(base: &Path) -> bool {
     base.join(LOCAL).join(IDENTITIES).symlink_metadata().is_ok()
 }

@@ -10,7 +10,7 @@ use reqlore_domain::document::{DocumentId, Kind, folder_of};
 use tempfile::TempDir;
 
 use crate::Config;
-use crate::area::Area;
+use crate::layout::Area;
 
 /// How many folders and files there are below the top of an area.
 pub(super) const FOLDERS: usize = 5;

@@ -21,7 +21,7 @@ const USERS: &str = ".reqlore/local/identity.json";
 const AUDIT: &str = ".reqlore/local/audit";
 const SEGMENT: &str = "00000000000000000001.jsonl";
 
-/// What is in the place of a file of ours.
+/// A file in the place of one of ours.
 type Fake = (fn(&Path, &Path), &'static str);
 
 const FAKES: [Fake; 5] = [

@@ -15,7 +15,7 @@ use reqlore_domain::project::ProjectKey;
 
 use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, mostly_first};
 use crate::FsStore;
-use crate::area::Area;
+use crate::layout::Area;
 
 /// What is asked.
 #[derive(Debug, Clone)]

@@ -19,13 +19,12 @@ use tempfile::TempDir;
 use super::config;
 use super::crash::commit_here;
 use crate::FsStore;
-use crate::apply::Base;
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
 use crate::journal;
 use crate::layout::Root;
 use crate::read::read_file;
-use crate::replace::Found;
+use crate::stage_and_swap::{Base, Found};
 
 const STEPS: [Step; 14] = [
     Step::Locked,

@@ -55,7 +55,7 @@ fn item(number: usize) -> DocumentId {
     DocumentId { kind: Kind::Item(ItemKind::Epic), name: format!("EP-00{number}") }
 }
 
-/// Replaces so many documents, under the key.
+/// Replaces this many documents, under the key.
 fn commit(documents: usize, body: &'static str) -> Commit {
     let ids: Vec<DocumentId> = (1..=documents).map(item).collect();
     let changes: Vec<Change> = ids.iter().map(|id| Change::put(id.clone(), body)).collect();
@@ -328,7 +328,7 @@ fn a_project_whose_folder_is_gone_holds_no_other_one_up() {
     let store = FsStore::new(&config);
     let taken = block_on(store.shared.turns.take(&second())).unwrap();
     let root = store.shared.open(&second()).unwrap();
-    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("nobody else locks") };
+    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("the lock is free") };
     overtake_and_fail(other.path());
     crate::commit::run(&store.shared, &second(), &root, commit(1, "new"), &lock).unwrap_err();
     drop(lock);

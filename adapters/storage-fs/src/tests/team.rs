@@ -253,7 +253,7 @@ async fn a_place_that_is_being_filled_gets_no_rows_of_its_own() {
 async fn rows_that_do_not_follow_those_that_are_there_are_not_filled_in() {
     let (_folder, root, store) = project();
     let mut sink = store.fill().await.unwrap();
-    let mark = root.join(LOCAL).join(crate::fill::MARK);
+    let mark = root.join(LOCAL).join(crate::archive::MARK);
     fs::rename(&mark, root.join("mark")).unwrap();
     store.record(vec![entry(9)]).await.unwrap();
     fs::rename(root.join("mark"), &mark).unwrap();

@@ -14,10 +14,9 @@ use reqlore_domain::time::Timestamp;
 use tempfile::TempDir;
 
 use super::config;
-use crate::area::Area;
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
-use crate::layout::{Layout, Root, Tree};
+use crate::layout::{Area, Layout, Root, Tree};
 use crate::shared::locked;
 use crate::watch::Watch;
 use crate::{Config, FsStore, read};

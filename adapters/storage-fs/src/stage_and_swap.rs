@@ -1,21 +1,124 @@
-//! One file on its way from old to new: staged beside its target, exchanged with it, and put back
-//! when somebody else turns out to have written meanwhile.
+//! File changes: each is staged beside its target, exchanged with it, checked, and undone on failure.
+//!
+//! Editors take no locks: the check after the exchange notices a save that came in between.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use cap_std::fs::{Metadata, MetadataExt};
-use reqlore_domain::document::Document;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
-use crate::error::{failed, not_written};
+use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, exchanges, reached, synced};
-use crate::layout::Place;
-use crate::{read, system};
+use crate::layout::{Place, Root, Tree, as_file, same_folder};
+use crate::{lock, read, system};
+
+/// What a commit read; `None` where there was nothing.
+pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
+
+/// Another root may lead to the same requirements directory.
+pub(crate) fn lock_requirements(
+    root: &Root,
+    tree: &Tree<'_>,
+    mut kinds: impl Iterator<Item = Kind>,
+) -> StoreResult<Option<File>> {
+    if !kinds.any(|kind| matches!(kind, Kind::Instructions | Kind::Section)) {
+        return Ok(None);
+    }
+    let dir = tree.requirements()?.dir();
+    Ok(dir.map(|dir| lock::folder_of_several(root, dir)).transpose()?.flatten())
+}
+
+/// One change by itself: whoever is killed in it leaves the old file or the new one.
+pub(crate) fn apply_one(tree: &Tree<'_>, base: &Base, change: &Change) -> Result<(), Failed> {
+    let changes = std::slice::from_ref(change);
+    let (mut staged, mut exchanged) = (Vec::new(), 0);
+    let outcome = stage_all(tree, base, changes, &mut staged)
+        .map_err(Failed::from)
+        .and_then(|()| exchange_all(&staged, &mut exchanged));
+    if outcome.is_err() {
+        // What could not be put back is in the log; the caller is told what failed first.
+        let _ = put_back(&staged[..exchanged], false);
+    }
+    for replacement in &staged {
+        replacement.remove_temp();
+    }
+    outcome
+}
+
+/// Undoes what was exchanged; with a journal that is made durable before the journal goes.
+pub(crate) fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreResult<()> {
+    let mut undone = Ok(());
+    for replacement in exchanged.iter().rev() {
+        undone = undone.and(replacement.put_back());
+    }
+    if journaled { undone.and_then(|()| sync_folders(exchanged)) } else { undone }
+}
+
+/// Puts every new file in place and makes that durable; `begun` counts how far it came.
+pub(crate) fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Result<(), Failed> {
+    for replacement in staged {
+        *begun += 1;
+        replacement.exchange()?;
+    }
+    sync_folders(staged)?;
+    let stands = staged.iter().all(Replacement::stands);
+    if stands { Ok(()) } else { Err(Failed::ChangedSince) }
+}
+
+pub(crate) fn stage_all<'a>(
+    tree: &Tree<'_>,
+    base: &'a Base,
+    changes: &'a [Change],
+    staged: &mut Vec<Replacement<'a>>,
+) -> StoreResult<()> {
+    for change in changes {
+        let found = base.get(change.id()).and_then(Option::as_ref);
+        let Some(place) = tree.place(change.id())? else {
+            continue;
+        };
+        if found.is_some_and(|found| found.metadata.nlink() > 1) {
+            return Err(refused(
+                &place.shown,
+                "has more than one hard link, and writing would part them; copy the file over \
+                 itself to end that. Nothing was written",
+            ));
+        }
+        let old = found.map(|found| &found.document.body);
+        let new = match change {
+            Change::Put { document } => Some(&document.body),
+            Change::Delete { .. } => None,
+        };
+        if old.is_none() && new.is_none() {
+            continue;
+        }
+        staged.push(Replacement::new(place, old, new));
+        if let (Some(replacement), Some(body)) = (staged.last(), new) {
+            replacement.stage(body, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
+    for (at, replacement) in staged.iter().enumerate() {
+        let dir = &replacement.place.dir;
+        let is_same = |other: &Replacement<'_>| same_folder(&other.place.dir, dir);
+        if !staged[..at].iter().any(is_same) {
+            let done = as_file(dir).and_then(|folder| synced(Step::FolderSynced, &folder));
+            done.map_err(|error| replacement.not_written("sync its folder", error))?;
+        }
+    }
+    Ok(())
+}
 
 /// Why nothing was applied.
 pub(crate) enum Failed {
@@ -260,4 +363,69 @@ pub(crate) fn is_temp(name: &str) -> bool {
     random.is_some_and(|random| {
         random.len() >= 16 && random.bytes().take(16).all(|b| b.is_ascii_hexdigit())
     })
+}
+
+/// Which folders had none, and how they looked then.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    none_in: Mutex<HashMap<Folder, Times>>,
+}
+
+/// A folder by its device and number.
+type Folder = (u64, u64);
+/// When it was modified and changed, in seconds and nanoseconds.
+type Times = [(i64, i64); 2];
+
+impl Leftovers {
+    /// Removes them from the folders of what is changed: under the lock nobody else of ours can be
+    /// writing there, so all of it is stale. Failing to remove it harms nobody.
+    pub(crate) fn remove(&self, tree: &Tree<'_>, changes: &[Change]) {
+        for (place, folder, times) in folders(tree, changes) {
+            let known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
+            let has_none = known.get(&folder) == Some(&times);
+            drop(known);
+            if !has_none {
+                sweep(&place);
+            }
+        }
+    }
+
+    /// A commit of ours put these changes in place and took its own temporary files away.
+    pub(crate) fn none(&self, tree: &Tree<'_>, changes: &[Change]) {
+        for (_, folder, times) in folders(tree, changes) {
+            let mut known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.len() >= FOLDERS {
+                known.clear();
+            }
+            known.insert(folder, times);
+        }
+    }
+}
+
+/// Of so many folders it is remembered.
+const FOLDERS: usize = 1_000;
+
+/// The folders of what is changed, each once.
+fn folders(tree: &Tree<'_>, changes: &[Change]) -> Vec<(Place, Folder, Times)> {
+    let mut folders: Vec<(Place, Folder, Times)> = Vec::new();
+    for place in changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten()) {
+        let Ok(found) = place.dir.dir_metadata() else { continue };
+        let (folder, modified) = ((found.dev(), found.ino()), (found.mtime(), found.mtime_nsec()));
+        if folders.iter().all(|(_, known, _)| *known != folder) {
+            folders.push((place, folder, [modified, (found.ctime(), found.ctime_nsec())]));
+        }
+    }
+    folders
+}
+
+fn sweep(place: &Place) {
+    let entries = place.dir.entries().into_iter().flatten().filter_map(Result::ok);
+    for entry in entries {
+        let name = entry.file_name();
+        let is_ours = name.to_str().is_some_and(is_temp);
+        if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            tracing::info!(name = ?name, "removing what an interrupted write left");
+            let _ = place.dir.remove_file(&name);
+        }
+    }
 }

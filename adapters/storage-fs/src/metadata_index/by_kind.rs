@@ -1,5 +1,4 @@
-//! The documents of one kind as the catalog knows them: heads by name, by reference and by what
-//! they lead to, and which changed when.
+//! The documents of one kind, what changed among them, and their references and links.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
