@@ -73,7 +73,9 @@ async fn copy_records(
         let (Some(first), Some(end)) = (records.first(), records.last()) else { break };
         let (first, end) = (first.key(), end.key());
         let documents = copied.documents;
-        records.iter().for_each(|record| copied.count(record));
+        for record in &records {
+            copied.count(record);
+        }
         writer.put(records).await.map_err(|error| within(error, &first, &end))?;
         if copied.documents > documents {
             progress(copied.documents, total);

@@ -49,8 +49,8 @@ impl Tool for UpdateRequirement {
             ..write_tool::<Arguments, Written>(
                 "update_requirement",
                 "Update a requirement",
-                "Changes what is given of a requirement and leaves the rest. Answers with the record \
-             and its new version.",
+                "Changes what is given of a requirement and leaves the rest. Answers with the \
+             record and its new version.",
             )
         }
     }

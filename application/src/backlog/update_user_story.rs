@@ -44,8 +44,8 @@ impl Tool for UpdateUserStory {
             ..write_tool::<Arguments, Written>(
                 "update_user_story",
                 "Update a user story",
-                "Changes what is given of a user story and leaves the rest. Answers with the record \
-             and its new version.",
+                "Changes what is given of a user story and leaves the rest. Answers with the \
+             record and its new version.",
             )
         }
     }

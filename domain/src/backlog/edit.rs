@@ -1,7 +1,7 @@
 //! Writes items to files: new items, edits, tombstones, links that follow a renumbering.
 //!
-//! An edit changes only the given keys and `updated_at`. A missing `status` reads as the default, so
-//! setting the default changes nothing. The first edit adds `created_at`, which would be lost.
+//! An edit changes only the given keys and `updated_at`. A missing `status` reads as the default,
+//! so setting the default changes nothing. The first edit adds `created_at`, which would be lost.
 
 use std::collections::BTreeSet;
 

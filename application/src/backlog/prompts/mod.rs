@@ -44,8 +44,8 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "analyze_requirement_quality",
             title: "Analyze a requirement's quality",
-            description: "Reviews a requirement among its siblings: findings by criterion, a rewrite \
-                      in a pattern of EARS, gaps and contradictions, open questions",
+            description: "Reviews a requirement among its siblings: findings by criterion, a \
+                      rewrite in a pattern of EARS, gaps and contradictions, open questions",
             arguments: &[REQUIREMENT],
         },
         kind: ItemKind::Requirement,
@@ -56,8 +56,8 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "decompose_epic",
             title: "Decompose an epic",
-            description: "Divides an epic into user stories of a few days each that together fulfil \
-                      it, in the order in which they bring value, around those that exist",
+            description: "Divides an epic into user stories of a few days each that together \
+                      fulfil it, in the order in which they bring value, around those that exist",
             arguments: &[EPIC],
         },
         kind: ItemKind::Epic,
@@ -68,8 +68,8 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "generate_user_story",
             title: "Generate a user story",
-            description: "Writes one user story for an epic, from an idea or from what the epic still \
-                      lacks, with acceptance criteria and first requirements",
+            description: "Writes one user story for an epic, from an idea or from what the epic \
+                      still lacks, with acceptance criteria and first requirements",
             arguments: &[
                 EPIC,
                 ArgumentSpec {
@@ -101,8 +101,8 @@ pub(crate) static ALL: [OnePrompt; 5] = [
         spec: PromptSpec {
             name: "suggest_test_scenarios",
             title: "Suggest test scenarios",
-            description: "Proposes scenarios that would show a requirement unmet: main path, limits, \
-                      failures, states, neighbours, each with data and expected result",
+            description: "Proposes scenarios that would show a requirement unmet: main path, \
+                      limits, failures, states, neighbours, each with data and expected result",
             arguments: &[REQUIREMENT],
         },
         kind: ItemKind::Requirement,
