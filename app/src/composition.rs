@@ -84,8 +84,8 @@ pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, CommandError> 
     let found = std::fs::symlink_metadata(storage.place());
     if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Err(CommandError::refused(format!(
-            "{storage} does not exist; name the server's with --storage, or begin with `reqlore user \
-             add NAME --role administrator`"
+            "{storage} does not exist; name the server's with --storage, or begin with `reqlore \
+             user add NAME --role administrator`"
         )));
     }
     store(config, storage)

@@ -208,7 +208,8 @@ impl Document {
     }
 }
 
-/// An opaque token for a document's exact bytes: the first 16 hexadecimal digits of their SHA-256, as
+/// An opaque token for a document's exact bytes: the first 16 hexadecimal digits of their SHA-256,
+/// as
 /// `sha256sum FILE` shows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
@@ -304,8 +305,8 @@ impl DocumentMeta {
         links.map(|(relation, target)| (relation, Cow::Owned(target))).collect()
     }
 
-    /// Never fails: an unreadable document has metadata with a diagnostic. `modified` replaces times
-    /// that the document does not name.
+    /// Never fails: an unreadable document has metadata with a diagnostic. `modified` replaces
+    /// times that the document does not name.
     pub fn of(document: &Document, modified: Timestamp) -> Self {
         let Document { id, version, .. } = document;
         let text = match document.text() {

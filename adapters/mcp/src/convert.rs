@@ -105,8 +105,8 @@ pub(crate) enum Era {
     Modern,
 }
 
-/// The response to a failed tool call. An error that a model can correct is a result with `isError`,
-/// unless the client speaks plain JSON-RPC; any other is a JSON-RPC error.
+/// The response to a failed tool call. An error that a model can correct is a result with
+/// `isError`, unless the client speaks plain JSON-RPC; any other is a JSON-RPC error.
 pub(crate) fn error(
     error: Error,
     context: &RequestContext,

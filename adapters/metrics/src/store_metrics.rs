@@ -78,7 +78,10 @@ impl<Port: ?Sized> std::fmt::Debug for MeasuredStore<Port> {
 
 /// Implements a port: each method calls the inner port, timed under its label if it has one.
 macro_rules! measured_port {
-    ($port:ident; $($($label:literal:)? $method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+    (
+        $port:ident;
+        $($($label:literal:)? $method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*
+    ) => {
         #[async_trait]
         impl $port for MeasuredStore<dyn $port> {
             $(async fn $method(&self, $($arg: $type),*) -> StoreResult<$result> {

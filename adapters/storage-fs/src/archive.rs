@@ -1,7 +1,8 @@
 //! The project's files as one archive: exported under the locks, or imported into an empty project.
 //!
 //! The lock stops Reqlore's writers during an export; editors are not stopped. Audit rows are
-//! appended meanwhile, so a copy ends at the row that was the newest when it began. A marker file in
+//! appended meanwhile, so a copy ends at the row that was the newest when it began. A marker file
+//! in
 //! `.reqlore/local` says that an import is incomplete until everything is durable; a record's own
 //! path never decides where its document is written.
 

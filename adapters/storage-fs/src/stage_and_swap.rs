@@ -1,4 +1,5 @@
-//! File changes: each is staged beside its target, exchanged with it, checked, and undone on failure.
+//! File changes: each is staged beside its target, exchanged with it, checked, and undone on
+//! failure.
 //!
 //! Editors take no locks: the check after the exchange notices a save that came in between.
 

@@ -228,7 +228,7 @@ impl Project {
 /// The default project's folder, which is nowhere.
 const ROOT: &str = "/project";
 
-/// ProjectResolver by key: any name that is not blank, and `/project` is the default one.
+/// Projects by key: any name that is not blank, and `/project` is the default one.
 /// Those that callers who reach not everywhere can use are given.
 #[derive(Debug, Default)]
 pub struct NamedProjects(pub Vec<ProjectKey>);

@@ -228,7 +228,8 @@ fn put(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), Faile
     for record in records {
         match record {
             ArchiveRecord::Document(DocumentRecord { project, document, modified, place }) => {
-                // Documents come project by project, so one revision per project and batch is enough.
+                // Documents come project by project, so one revision per project and batch is
+                // enough.
                 let row = match &current {
                     Some((key, row)) if *key == project => *row,
                     _ => write::next_revision(connection, &project)?,

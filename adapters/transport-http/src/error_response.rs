@@ -1,4 +1,5 @@
-//! The response to a request that the application does not get: an HTTP status and a JSON-RPC error.
+//! The response to a request that the application does not get: an HTTP status and a JSON-RPC
+//! error.
 
 use std::borrow::Cow;
 

@@ -49,7 +49,8 @@ impl OriginCheck {
         let origins = own_origins.iter().chain(origins).map(|entry| {
             Origin::parse(entry).ok_or_else(|| {
                 format!(
-                    "origins: {entry:?} is not an origin; write `https://name` or `https://name:port`"
+                    "origins: {entry:?} is not an origin; write `https://name` or \
+                     `https://name:port`"
                 )
             })
         });

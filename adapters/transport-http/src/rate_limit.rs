@@ -1,8 +1,8 @@
 //! Limits of each token and each address: rates, running and waiting requests, subscriptions.
 //!
 //! A token is identified by a keyed hash of its text, so it can be limited before it is looked up
-//! and nothing worth stealing is kept. An unknown token may be valid, so clients that guess must not
-//! use up the shared look-ups: an address with too many failures has a small limit of its own.
+//! and nothing worth stealing is kept. An unknown token may be valid, so clients that guess must
+//! not use up the shared look-ups: an address with too many failures has a small limit of its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -43,8 +43,8 @@ pub(crate) struct Connection<R, W> {
     server: Server,
     limits: Limits,
     shutdown: Shutdown,
-    /// An error response being written. Kept here, because `receive` may be dropped and called again
-    /// in the middle of it.
+    /// An error response being written. Kept here, because `receive` may be dropped and called
+    /// again in the middle of it.
     pending: Option<Writing>,
     malformed: usize,
     /// Set once input has ended: the deadline of accepted requests.
@@ -243,8 +243,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         None
     }
 
-    /// True if rmcp must get this notification. A running write is not cancelled: it finishes and is
-    /// answered, so that the caller knows the outcome.
+    /// True if rmcp must get this notification. A running write is not cancelled: it finishes and
+    /// is answered, so that the caller knows the outcome.
     fn notified(&mut self, notification: &ClientNotification) -> bool {
         let ClientNotification::CancelledNotification(cancelled) = notification else {
             return true;

@@ -1,7 +1,7 @@
 //! A strict transport over standard input and output: one JSON-RPC message a line.
 //!
-//! rmcp implements the protocol. End of input and SIGTERM both drain: accepted requests are answered
-//! within ten seconds, then the transport ends.
+//! rmcp implements the protocol. End of input and SIGTERM both drain: accepted requests are
+//! answered within ten seconds, then the transport ends.
 
 mod connection;
 mod lines;
@@ -41,8 +41,8 @@ pub struct Limits {
     pub malformed: usize,
     /// How long a read waits for earlier ones before it runs in parallel.
     pub grace: Duration,
-    /// Time for accepted requests after the end of input. rmcp adds two seconds and closing one: ten
-    /// in all.
+    /// Time for accepted requests after the end of input. rmcp adds two seconds and closing one:
+    /// ten in all.
     pub drain: Duration,
 }
 

@@ -1,6 +1,7 @@
 //! `reqlore init`: configures the assistants on this machine, and takes it back.
 //!
-//! It edits other programs' files: each change is shown first, needs consent, and is logged, so that
+//! It edits other programs' files: each change is shown first, needs consent, and is logged, so
+//! that
 //! `--remove` restores the bytes.
 
 mod plan;

@@ -142,7 +142,7 @@ pub(crate) async fn renumber(
 pub(crate) struct Twin {
     from: Reference,
     head: Arc<DocumentMeta>,
-    /// BacklinkQuery that keep no mark mean it: nobody else has the reference now.
+    /// Links that keep no mark mean it: nobody else has the reference now.
     is_meant_unmarked: bool,
 }
 

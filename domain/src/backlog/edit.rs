@@ -135,8 +135,8 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
     }))
 }
 
-/// The tombstone of an item: its text with time and user of the deletion. Front matter that can't be
-/// edited stays in the body below a new one.
+/// The tombstone of an item: its text with time and user of the deletion. Front matter that can't
+/// be edited stays in the body below a new one.
 pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
     let mut sets = KeyEdits::default();
     sets.add("deleted_at", Value::Time(at));

@@ -1,8 +1,9 @@
-//! The backlog: epics, user stories, requirements and acceptance criteria, each a markdown file with
-//! front matter.
+//! The backlog: epics, user stories, requirements and acceptance criteria, each a markdown file
+//! with front matter.
 //!
-//! Parsing is tolerant: a file with only a title is an item, and missing keys have the defaults of a
-//! new item. The reference comes from the file's name, so a copied file can't claim another one's.
+//! Parsing is tolerant: a file with only a title is an item, and missing keys have the defaults of
+//! a new item. The reference comes from the file's name, so a copied file can't claim another
+//! one's.
 
 mod edit;
 pub mod fields;

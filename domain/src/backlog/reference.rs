@@ -1,7 +1,7 @@
 //! References of items, such as `REQ-048`.
 //!
-//! A reference is not a document's name: `REQ-048-3f9a1c.md` has the reference `REQ-048`, and after a
-//! merge of two branches two files may have the same reference.
+//! A reference is not a document's name: `REQ-048-3f9a1c.md` has the reference `REQ-048`, and after
+//! a merge of two branches two files may have the same reference.
 
 use std::fmt;
 

@@ -1,9 +1,9 @@
 //! Personal access tokens: their form, the stored form, and validity.
 //!
 //! `reqlore_pat_<id 12>_<secret 32>_<crc 6>`, all base62. The id is public and names the token in
-//! lists and in the audit. The secret has 190 random bits, so one round of SHA-256 is enough: a slow
-//! hash would only cost CPU time at every request. The checksum rejects mistyped tokens without a
-//! lookup and helps secret scanners to avoid false positives.
+//! lists and in the audit. The secret has 190 random bits, so one round of SHA-256 is enough: a
+//! slow hash would only cost CPU time at every request. The checksum rejects mistyped tokens
+//! without a lookup and helps secret scanners to avoid false positives.
 
 use std::fmt;
 use std::sync::Arc;

@@ -73,7 +73,8 @@ pub struct Edge<'a> {
     pub node: Option<&'a Node>,
 }
 
-/// The targets of an entity's links, sorted by relation. A certain link to a missing target is kept.
+/// The targets of an entity's links, sorted by relation. A certain link to a missing target is
+/// kept.
 pub fn outgoing<'a>(entity: &'a Entity, find: impl Fn(&'a str) -> Found<'a>) -> Vec<Outgoing<'a>> {
     let mut outgoing: Vec<Outgoing<'a>> = Vec::new();
     for link in &entity.links {

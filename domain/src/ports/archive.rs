@@ -36,8 +36,9 @@ pub trait RecordReader: Send {
     fn total(&self) -> Option<usize>;
 
     /// The next records in ascending order of [`ArchiveRecord::key`], a few megabytes at most;
-    /// empty at the end (`records_come_in_one_order`, `marks_come_back_as_they_were_put`,
-    /// `identities_come_back_as_they_were_put`, `the_audit_comes_back_as_it_was_put`).
+    /// empty at the end (`records_come_in_one_order`). Marks (`marks_come_back_as_they_were_put`),
+    /// users and tokens (`identities_come_back_as_they_were_put`) and audit rows
+    /// (`the_audit_comes_back_as_it_was_put`) are unchanged.
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>>;
 }
 

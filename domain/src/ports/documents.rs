@@ -60,8 +60,8 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
     /// For each target the heads of the documents of these kinds that link to it by whatever
-    /// relation ([`DocumentMeta::links`]), sorted by kind and name (`links_are_found_by_their_target`).
-    /// They follow every commit (`links_follow_every_commit`).
+    /// relation ([`DocumentMeta::links`]), sorted by kind and name
+    /// (`links_are_found_by_their_target`). They follow every commit (`links_follow_every_commit`).
     async fn backlinks(
         &self,
         project: &ProjectKey,
@@ -74,9 +74,9 @@ pub trait DocumentRepository: Send + Sync {
     /// again when somebody who takes no locks changed a document meanwhile, so it must be a pure
     /// function. An error of the decision changes nothing and comes back as it is
     /// (`a_refused_decision_changes_nothing`). Concurrent commits each take effect
-    /// (`concurrent_commits_all_take_effect`). IdempotencyKey it answered, the change outlives a restart
-    /// (`what_was_committed_outlives_a_restart`). A change of a document that was not read is a
-    /// fault of the caller and refused whole (`a_change_of_what_was_not_read_is_refused`). No
+    /// (`concurrent_commits_all_take_effect`). Once it answered, the change outlives a
+    /// restart (`what_was_committed_outlives_a_restart`). A change of a document that was not read
+    /// is a fault of the caller and refused whole (`a_change_of_what_was_not_read_is_refused`). No
     /// change, no revision (`a_commit_without_changes_keeps_the_revision`).
     ///
     /// With the changes the row of the audit is written that [`Decision`] holds

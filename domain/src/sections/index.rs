@@ -121,8 +121,8 @@ fn parse_key(text: &str) -> Result<String, String> {
     let first_is_odd = text.starts_with(|c: char| c == '.' || c.is_whitespace());
     if first_is_odd || text.contains(|c: char| c == '/' || c == '\\' || c.is_control()) {
         return Err(format!(
-            "{text:?} is not a section key; use letters, digits, '_' and '-', such as \"general\" or \
-             \"code_quality\""
+            "{text:?} is not a section key; use letters, digits, '_' and '-', such as \"general\" \
+             or \"code_quality\""
         ));
     }
     if text.eq_ignore_ascii_case("agents") {
@@ -140,8 +140,8 @@ impl SectionKey {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if !key.chars().all(plain) || !key.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(format!(
-                "there is no section {key:?}, and a new key consists of letters, digits, '_' and '-' \
-                 and starts with a letter or digit, such as \"code_quality\""
+                "there is no section {key:?}, and a new key consists of letters, digits, '_' and \
+                 '-' and starts with a letter or digit, such as \"code_quality\""
             ));
         }
         if is_device_name(key) {

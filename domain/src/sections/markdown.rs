@@ -267,8 +267,8 @@ impl Verbatim {
     }
 }
 
-/// Marks the lines inside closed fences and comments. With `behind_marker`, the first line follows a
-/// marker and opens nothing.
+/// Marks the lines inside closed fences and comments. With `behind_marker`, the first line follows
+/// a marker and opens nothing.
 pub(crate) fn verbatim_lines(lines: &[&str], behind_marker: bool) -> Vec<bool> {
     let mut verbatim = vec![false; lines.len()];
     let mut list = List::default();

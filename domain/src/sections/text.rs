@@ -80,8 +80,8 @@ fn reads_as_structure(rest: &str) -> bool {
 /// The line width of rule R.2, in characters.
 pub const COLUMNS: usize = 120;
 
-/// Wraps lines at `columns` characters where that is possible and keeps the markdown's meaning; 0 is
-/// off. The first line has `taken` characters before it.
+/// Wraps lines at `columns` characters where that is possible and keeps the markdown's meaning; 0
+/// is off. The first line has `taken` characters before it.
 pub(crate) fn wrap(text: &str, taken: usize, columns: usize) -> String {
     if columns == 0 {
         return text.to_owned();

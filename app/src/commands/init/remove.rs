@@ -1,7 +1,7 @@
 //! What `--remove` would change: every logged edit.
 //!
-//! An edit that is still intact is undone to the byte; of an edited one only our part is cut out. An
-//! entry that is not logged may be someone's commit, and goes only if its client is named.
+//! An edit that is still intact is undone to the byte; of an edited one only our part is cut out.
+//! An entry that is not logged may be someone's commit, and goes only if its client is named.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
