@@ -127,9 +127,9 @@ fn what_can_not_be_moved_is_refused_with_the_way_out() {
         ("copy --from fs:fs --to fs:.", 0, "Copied 1 document (8 B)"),
         ("copy --from fs:fs --to fs:.", 1, "not empty"),
         ("backup --storage fs:fs whole.jsonl", 1, "name another file or remove it"),
-        ("backup --storage fs:fs no/where.jsonl", 1, "no/where.jsonl: it can't be written"),
+        ("backup --storage fs:fs no/where.jsonl", 1, "no/where.jsonl: cannot be written"),
         ("restore --storage fs:fs whole.jsonl", 1, "not empty"),
-        ("restore --storage fs:new none.jsonl", 1, "none.jsonl: it can't be read"),
+        ("restore --storage fs:new none.jsonl", 1, "none.jsonl: cannot be read"),
         ("restore --storage fs:new cut.jsonl", 1, "line 3: it does not end; the file was cut off"),
         ("restore --storage fs:new later.jsonl", 1, "upgrade Reqlore"),
     ] {
@@ -153,7 +153,7 @@ fn a_source_that_is_refused_leaves_no_target_behind() {
     for (command, told) in [
         ("restore --storage sqlite:new.db cut.jsonl", "cut off; nothing was changed"),
         ("restore --storage sled:new cut.jsonl", "cut off; nothing was changed"),
-        ("restore --storage sqlite:new.db none.jsonl", "can't be read"),
+        ("restore --storage sqlite:new.db none.jsonl", "cannot be read"),
         ("copy --from fs:fs --to sqlite:new.db", "is a symbolic link"),
         ("copy --from sqlite:empty.db --to sqlite:new.db", "empty.db is an empty file"),
         ("backup --storage sqlite:empty.db new.jsonl", "empty.db is an empty file"),

@@ -142,8 +142,8 @@ impl UserName {
             return Ok(Self(text.into()));
         }
         Err(format!(
-            "{:?} is not a user name; a name has 1 to {} letters, digits, '.', '_', '@', '+' and '-' \
-             of ASCII, and starts with a letter or a digit",
+            "{:?} is not a user name; a name has 1 to {} letters, digits, '.', '_', '@', '+' and \
+             '-' of ASCII, and starts with a letter or a digit",
             text.chars().take(80).collect::<String>(),
             Self::MAX
         ))
