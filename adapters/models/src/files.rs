@@ -30,9 +30,10 @@ pub(crate) fn lock(partial: &Path, model: &Model) -> Result<File, Error> {
     fs::create_dir_all(partial).map_err(Error::io(partial, "made"))?;
     let path = partial.join(LOCK);
     let file = File::create(&path).map_err(Error::io(&path, "made"))?;
-    match durable_fs::try_lock(&file).map_err(Error::io(&path, "locked"))? {
-        true => Ok(file),
-        false => Err(Error::Busy { name: model.name.to_owned() }),
+    if durable_fs::try_lock(&file).map_err(Error::io(&path, "locked"))? {
+        Ok(file)
+    } else {
+        Err(Error::Busy { name: model.name.to_owned() })
     }
 }
 
