@@ -1,7 +1,7 @@
 //! Text of requirements: escaping, which is reversible, and wrapping at spaces.
 //!
 //! A line that would parse as structure gets a backslash in front. A line that already has one gets
-//! another, which makes [`unescape`] exact. Closed fences and the marker's own line never change.
+//! another, which makes `unescape` exact. Closed fences and the marker's own line never change.
 
 use super::markdown::{
     heading, is_blank, list_item, marker, opens_verbatim, strip_indent, underline, verbatim_lines,
