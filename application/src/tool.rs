@@ -132,7 +132,7 @@ fn of(slice: Toolset, ports: &Ports) -> Vec<Box<dyn Tool>> {
     match slice {
         Toolset::Sections => vec![
             Box::new(sections::get_instructions::GetInstructions),
-            Box::new(sections::get_requirements::GetRequirements),
+            Box::<sections::get_requirements::GetRequirements>::default(),
             Box::new(sections::set_requirements::SetRequirements),
             Box::new(sections::delete_requirements::DeleteRequirements),
         ],

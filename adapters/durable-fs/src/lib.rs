@@ -5,7 +5,6 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 #[cfg(unix)]
@@ -132,9 +131,9 @@ pub fn is_network_fs(path: &Path) -> io::Result<bool> {
     system::is_network_fs(path)
 }
 
-/// The present path of an open directory, as far as the operating system reports it.
-pub fn path_of(dir: impl AsFd) -> Option<PathBuf> {
-    system::path_of(dir)
+/// Opens the directory at an absolute path; `None` if any part of the path is a symbolic link.
+pub fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
+    system::open_dir_without_links(path)
 }
 
 /// Locks a file or directory exclusively until it is closed; `false` if another handle has it.
@@ -230,11 +229,30 @@ mod tests {
     }
 
     #[test]
-    fn an_open_directory_has_a_path_and_a_local_file_system() {
+    fn open_dir_without_links_rejects_a_link_in_any_part_of_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("real/inner")).unwrap();
+        std::os::unix::fs::symlink("real", base.join("link")).unwrap();
+        for (path, is_open) in
+            [("real", true), ("real/inner", true), ("link", false), ("link/inner", false)]
+        {
+            for open in [open_dir_without_links, system::open_dir_and_compare_path] {
+                let opened = open(&base.join(path)).unwrap();
+                assert_eq!(opened.is_some(), is_open, "{path}");
+            }
+        }
+        for open in [open_dir_without_links, system::open_dir_and_compare_path] {
+            let error = open(&base.join("missing")).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        }
+    }
+
+    #[test]
+    fn a_directory_is_on_a_local_file_system() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();
         let open = File::open(&path).unwrap();
-        assert_eq!(path_of(&open), Some(path.clone()));
         assert!(!is_network_fs(&path).unwrap());
         assert_eq!(file_id(&open.metadata().unwrap()), file_id(&fs::metadata(&path).unwrap()));
         sync_file_system(&open).unwrap();

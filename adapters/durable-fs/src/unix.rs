@@ -2,13 +2,13 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// Access of group and others.
 const OTHERS: u32 = 0o077;
@@ -95,14 +95,36 @@ pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn path_of(dir: impl AsFd) -> Option<PathBuf> {
-    let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
-    std::fs::read_link(link).ok()
+pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
+    use rustix::fs::{CWD, ResolveFlags, openat2};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(dir) => Ok(Some(dir.into())),
+        Err(Errno::LOOP) => Ok(None),
+        // Kernels before 5.6, and sandboxes that do not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => open_dir_and_compare_path(path),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn path_of(dir: impl AsFd) -> Option<PathBuf> {
+pub(super) use open_dir_and_compare_path as open_dir_without_links;
+
+/// Where no call rejects links: opens the directory, then compares the path that the kernel reports.
+pub(super) fn open_dir_and_compare_path(path: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    Ok((path_of(&dir)? == path).then_some(dir))
+}
+
+#[cfg(target_os = "linux")]
+fn path_of(dir: &File) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn path_of(dir: &File) -> io::Result<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
-    let path = rustix::fs::getpath(dir).ok()?;
-    Some(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
+    let path = rustix::fs::getpath(dir)?;
+    Ok(PathBuf::from(std::ffi::OsString::from_vec(path.into_bytes())))
 }

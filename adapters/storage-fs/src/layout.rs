@@ -4,10 +4,9 @@ use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
-use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document;
@@ -30,22 +29,17 @@ pub(crate) struct Root {
 
 impl Root {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
-        let failed = |error| failed("the project's folder", "open it", error);
-        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed)?;
-        // The path was resolved and judged before; if it leads elsewhere by now, it was swapped.
-        if resolved(&dir).is_some_and(|now| now != path) {
+        let opened = reqlore_durable_fs::open_dir_without_links(path)
+            .map_err(|error| failed("the project's folder", "open it", error))?;
+        // The path was resolved and checked before: a link in it means that it was swapped.
+        let Some(dir) = opened else {
             return Err(refused(
                 "the project's folder",
                 "was moved or replaced meanwhile; try again",
             ));
-        }
-        Ok(Self { dir })
+        };
+        Ok(Self { dir: Dir::from_std_file(dir) })
     }
-}
-
-/// Where an open folder really is, by the kernel's word.
-fn resolved(dir: &Dir) -> Option<PathBuf> {
-    reqlore_durable_fs::path_of(dir)
 }
 
 /// One file: its folder's handle, its name there, and how messages call it.
@@ -269,7 +263,9 @@ pub(crate) struct Requirements<'a> {
     root: &'a Root,
     /// Relative to the root.
     path: String,
-    dir: Option<Dir>,
+    dir: Option<Arc<Dir>>,
+    /// AGENTS.md is a symbolic link.
+    is_linked: bool,
 }
 
 /// Is this a relative path that stays inside? The message names the variable.
@@ -293,9 +289,8 @@ impl Layout {
 
     /// This directory, if it is one of those where AGENTS.md is looked for.
     pub(crate) fn at<'a>(&self, root: &'a Root, path: &str) -> Option<Requirements<'a>> {
-        let path = self.candidates.iter().find(|candidate| *candidate == path)?.clone();
-        let dir = root.dir.open_dir(&path).ok();
-        Some(Requirements { root, path, dir })
+        let path = self.candidates.iter().find(|candidate| *candidate == path)?;
+        Some(Requirements::open(root, path))
     }
 
     /// The first directory that holds an AGENTS.md, else the one where it is to be created.
@@ -307,23 +302,34 @@ impl Layout {
                 Err(error) => return Err(failed(path, "open the requirements directory", error)),
             };
             match dir.symlink_metadata(INSTRUCTIONS) {
-                Ok(_) => {
-                    return Ok(Requirements { root, path: path.clone(), dir: Some(dir) });
+                Ok(found) => {
+                    return Ok(Requirements {
+                        root,
+                        path: path.clone(),
+                        dir: Some(Arc::new(dir)),
+                        is_linked: found.is_symlink(),
+                    });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(path, "look for AGENTS.md", error)),
             }
         }
-        let path = self.candidates[0].clone();
-        let dir = root.dir.open_dir(&path).ok();
-        Ok(Requirements { root, path, dir })
+        Ok(Requirements::open(root, &self.candidates[0]))
     }
 }
 
-impl Requirements<'_> {
+impl<'a> Requirements<'a> {
+    /// A directory that may hold no AGENTS.md or not exist yet.
+    fn open(root: &'a Root, path: &str) -> Self {
+        let dir = root.dir.open_dir(path).ok().map(Arc::new);
+        let instructions = dir.as_ref().and_then(|dir| dir.symlink_metadata(INSTRUCTIONS).ok());
+        let is_linked = instructions.is_some_and(|found| found.is_symlink());
+        Self { root, path: path.to_owned(), dir, is_linked }
+    }
+
     /// The directory's handle; `None` while it is not there.
     pub(crate) fn dir(&self) -> Option<&Dir> {
-        self.dir.as_ref()
+        self.dir.as_deref()
     }
 
     pub(crate) fn shown(&self, name: &str) -> String {
@@ -337,20 +343,16 @@ impl Requirements<'_> {
         };
         let name = file_name(id);
         let shown = self.shown(&name);
-        let clone =
-            |dir: &Dir| dir.try_clone().map_err(|error| failed(&shown, "open its folder", error));
-        if id.kind == Kind::Instructions
-            && dir.symlink_metadata(&name).is_ok_and(|found| found.is_symlink())
-        {
+        if id.kind == Kind::Instructions && self.is_linked {
             return self.behind_link(&shown).map(Some);
         }
-        if id.kind == Kind::Section && is_instructions(dir, &name) {
+        if id.kind == Kind::Section && self.is_linked && is_instructions(dir, &name) {
             return Err(refused(
                 &shown,
                 "is what AGENTS.md links to; the instructions are no section",
             ));
         }
-        Ok(Some(Place { dir: Arc::new(clone(dir)?), name, shown }))
+        Ok(Some(Place { dir: Arc::clone(dir), name, shown }))
     }
 
     /// AGENTS.md is often a link to another file of the project: that one is read and replaced.
@@ -387,7 +389,7 @@ impl Requirements<'_> {
     /// Creates the directory.
     pub(super) fn create(&mut self) -> StoreResult<()> {
         if self.dir.is_none() {
-            self.dir = Some(create(self.root, &self.path)?);
+            self.dir = Some(Arc::new(create(self.root, &self.path)?));
         }
         Ok(())
     }
@@ -406,12 +408,11 @@ pub(crate) fn section_of(file: &str) -> Option<DocumentId> {
     Some(DocumentId::section(key.as_str()))
 }
 
-/// Is this file of the directory what AGENTS.md links to?
+/// True if this file of the directory is the target of the link AGENTS.md.
 fn is_instructions(dir: &Dir, name: &str) -> bool {
     let inode = |found: io::Result<cap_std::fs::Metadata>| found.ok().map(|found| found.ino());
-    dir.symlink_metadata(INSTRUCTIONS).is_ok_and(|found| found.is_symlink())
-        && inode(dir.metadata(INSTRUCTIONS))
-            .is_some_and(|instructions| inode(dir.symlink_metadata(name)) == Some(instructions))
+    inode(dir.metadata(INSTRUCTIONS))
+        .is_some_and(|instructions| inode(dir.symlink_metadata(name)) == Some(instructions))
 }
 
 /// The folder of the knowledge graph (S4 AC-002.1).

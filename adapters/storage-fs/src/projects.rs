@@ -3,6 +3,7 @@
 //!
 //! A remote caller can't choose a directory, only a configured project.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -49,13 +50,13 @@ impl FsProjects {
             Toolset::Knowledge => folder.join(KNOWLEDGE).is_dir(),
         };
         let first = self.path(start);
-        let owner = owner(first);
+        let owner = LazyCell::new(|| owner(first));
         let is_inside = |folder: &&Path| {
             let fenced = !self.roots.is_empty();
             *folder == first
                 || (folder.parent().is_some()
                     && self.home.as_deref() != Some(*folder)
-                    && is_private(folder, owner)
+                    && is_private(folder, *owner)
                     && (!fenced || self.roots.iter().any(|root| folder.starts_with(root))))
         };
         // The documents of the server's own root may be kept elsewhere.
@@ -120,7 +121,10 @@ impl FsProjects {
                 "{named:?} must be an absolute path without \"..\", such as \"/home/me/app\""
             )));
         }
-        let resolved = path.canonicalize().map_err(|error| {
+        // The server's own root was resolved at start; opening it rejects a link that came since.
+        let is_root = path == self.root && path.is_dir();
+        let resolved = if is_root { Ok(path.to_owned()) } else { path.canonicalize() };
+        let resolved = resolved.map_err(|error| {
             let reason = match error.kind() {
                 std::io::ErrorKind::NotFound => "there is no such directory; create it first",
                 std::io::ErrorKind::PermissionDenied => "permission denied on the way to it",
@@ -130,10 +134,12 @@ impl FsProjects {
         })?;
         // A repository may be named by any path in it (S4 AC-003.1).
         let resolved = match resolved.parent() {
-            Some(folder) if slice == Toolset::Knowledge && resolved.is_file() => folder.to_owned(),
+            Some(folder) if slice == Toolset::Knowledge && !is_root && resolved.is_file() => {
+                folder.to_owned()
+            }
             _ => resolved,
         };
-        if !resolved.is_dir() {
+        if !is_root && !resolved.is_dir() {
             return Err(unusable(format!("{named:?} is no directory; name the project's folder")));
         }
         let is_special = SPECIAL.iter().any(|special| resolved.starts_with(special));

@@ -96,6 +96,11 @@ impl Shared {
                 documents.push(None);
                 continue;
             };
+            let stamp = walk::stamp(&place.dir, &place.name);
+            if let Some(document) = stamp.and_then(|stamp| catalog.cached(id, stamp)) {
+                documents.push(Some(document));
+                continue;
+            }
             let content = read::read_small(&place, INLINE.1).ok()?;
             let content = content.filter(|content| !content.torn)?;
             documents.push(Some(catalog.document(id, &content)));
@@ -170,7 +175,7 @@ impl Shared {
 }
 
 /// At most so many files, each of at most so many bytes, are read without a hop.
-const INLINE: (usize, u64) = (32, 64 * 1024);
+const INLINE: (usize, u64) = (32, 256 * 1024);
 /// Fewer new heads are not worth a new cache before the end.
 const SAVE: usize = 256;
 

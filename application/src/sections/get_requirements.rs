@@ -1,6 +1,10 @@
 //! `reqlix_get_requirements` (S1 G): a whole section, byte for byte.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
+use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::sections::index::SectionKey;
@@ -13,7 +17,33 @@ use crate::Context;
 use crate::edit::act;
 use crate::tool::{Tool, decode, read_tool, reply};
 
-pub(crate) struct GetRequirements;
+#[derive(Default)]
+pub(crate) struct GetRequirements {
+    counts: CountCache,
+}
+
+/// Number of requirements by section version, so that an unchanged section is parsed once.
+#[derive(Default)]
+struct CountCache {
+    counts: Mutex<HashMap<Version, usize>>,
+}
+
+impl CountCache {
+    const MAX_ENTRIES: usize = 1_000;
+
+    fn count(&self, version: Version, text: &str) -> usize {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get(&version) {
+            return *count;
+        }
+        let count = Section::of(text).requirements().len();
+        if counts.len() >= Self::MAX_ENTRIES {
+            counts.clear();
+        }
+        counts.insert(version, count);
+        count
+    }
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -72,9 +102,10 @@ impl Tool for GetRequirements {
             })?;
             return reply(NO_REQUIREMENTS.to_owned(), &answer);
         };
-        answer.version = Some(section.version.to_string());
+        let version = section.version;
+        answer.version = Some(version.to_string());
         let text = super::into_text(section)?;
-        answer.count = Section::of(&text).requirements().len();
+        answer.count = self.counts.count(version, &text);
         reply(text, &answer)
     }
 }

@@ -14,6 +14,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, Change, Changes, Filter, Page, Revision, StoreResult,
@@ -40,6 +41,7 @@ pub(crate) struct Catalog {
     numbers: Numbers,
     /// Counts listings, to see what is gone.
     listings: u64,
+    bodies: BodyCache,
 }
 
 impl Default for Catalog {
@@ -52,6 +54,7 @@ impl Default for Catalog {
             backlog: Ground::default(),
             numbers: Numbers::default(),
             listings: 0,
+            bodies: BodyCache::default(),
         }
     }
 }
@@ -63,12 +66,20 @@ impl Catalog {
         (entry.settled && entry.stamp == Some(stamp)).then_some(entry.head.version)
     }
 
+    /// The document of a file that has not changed since it was read, if its body is cached.
+    pub(crate) fn cached(&self, id: &DocumentId, stamp: Stamp) -> Option<Document> {
+        let version = self.believed(id, stamp)?;
+        let body = self.bodies.get(id, version)?;
+        Some(Document { id: id.clone(), body, version })
+    }
+
     /// The document of a file that was read; its version is not computed again when it is known.
     pub(crate) fn document(&mut self, id: &DocumentId, content: &Content) -> Document {
         let stamp = Stamp::of(&content.metadata);
         if content.steady
             && let Some(version) = self.believed(id, stamp)
         {
+            self.bodies.put(id, version, &content.bytes);
             return Document { id: id.clone(), body: content.bytes.clone(), version };
         }
         let document = Document::new(id.clone(), content.bytes.clone());
@@ -255,6 +266,37 @@ impl Catalog {
         let trusted = trusted.collect();
         self.ground(area).touched = touched;
         trusted
+    }
+}
+
+/// Bodies of the documents that are read most: sections, AGENTS.md and the docsets' configuration.
+/// A version is a hash of the body, so an entry is valid for as long as it names one.
+#[derive(Debug, Default)]
+struct BodyCache {
+    bodies: HashMap<DocumentId, (Version, Bytes)>,
+    size: usize,
+}
+
+impl BodyCache {
+    /// Most bytes of one project.
+    const MAX_BYTES: usize = 256 * 1024;
+
+    fn get(&self, id: &DocumentId, version: Version) -> Option<Bytes> {
+        let (cached, body) = self.bodies.get(id)?;
+        (*cached == version).then(|| body.clone())
+    }
+
+    fn put(&mut self, id: &DocumentId, version: Version, body: &Bytes) {
+        if Area::of(id.kind).is_some() || body.len() > Self::MAX_BYTES {
+            return;
+        }
+        if self.size + body.len() > Self::MAX_BYTES {
+            *self = Self::default();
+        }
+        self.size += body.len();
+        if let Some((_, old)) = self.bodies.insert(id.clone(), (version, body.clone())) {
+            self.size -= old.len();
+        }
     }
 }
 

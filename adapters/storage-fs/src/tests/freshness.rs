@@ -15,7 +15,10 @@ use reqlore_domain::project::ProjectKey;
 
 use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, mostly_first};
 use crate::FsStore;
-use crate::layout::Area;
+use crate::layout::{Area, Layout, Root, Tree};
+use crate::metadata_index::Catalog;
+use crate::read::{Content, Stamp, read_once};
+use crate::walk;
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -233,4 +236,31 @@ proptest! {
     fn whatever_happens_to_items_is_seen_by_the_next_call(steps in steps()) {
         play(Area::Backlog, &steps)?;
     }
+}
+
+#[test]
+fn a_cached_body_is_returned_only_for_the_same_stamp() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::open(&folder.path().canonicalize().unwrap()).unwrap();
+    let requirements = folder.path().join("docs/dev/req");
+    std::fs::create_dir_all(&requirements).unwrap();
+    std::fs::write(requirements.join("AGENTS.md"), "# Agents").unwrap();
+    std::fs::write(requirements.join("a.md"), "old").unwrap();
+    let layout = Layout::new(None);
+    let id = DocumentId::section("a");
+    let place = Tree::new(&root, &layout).place(&id).unwrap().unwrap();
+    let content = read_once(&place).unwrap().unwrap();
+    let stamp = Stamp::of(&content.metadata);
+    let mut catalog = Catalog::default();
+    // A file this new is not trusted by its stamp alone.
+    catalog.document(&id, &content);
+    assert_eq!(catalog.cached(&id, stamp), None);
+    let settled = Content { settled: true, ..content };
+    for _ in 0..2 {
+        catalog.document(&id, &settled);
+    }
+    assert_eq!(catalog.cached(&id, stamp).unwrap().body, "old");
+    std::fs::write(requirements.join("a.md"), "newer").unwrap();
+    let changed = walk::stamp(&place.dir, &place.name).unwrap();
+    assert_eq!(catalog.cached(&id, changed), None);
 }
