@@ -1,4 +1,4 @@
-//! The driven port for moving a whole storage: `copy`, `backup`, `restore` and `--verify`.
+//! Port for moving a whole storage: `copy`, `backup`, `restore` and `--verify`.
 //!
 //! Everything a storage keeps is one stream of [`ArchiveRecord`]s in one order. A dump file
 //! implements the port as well.

@@ -1,4 +1,4 @@
-//! The driving port before the endpoint: from what a client shows to a caller.
+//! Port that authenticates callers before they reach the application.
 
 use std::sync::Arc;
 
@@ -7,22 +7,21 @@ use async_trait::async_trait;
 use crate::error::Error;
 use crate::identity::{Caller, TokenError};
 
-/// Recognises callers.
 #[async_trait]
 pub trait Authenticator: Send + Sync {
-    /// The caller that these credentials stand for, judged at each call: what was revoked, has
-    /// expired or changed its role since counts at once (S5 1.3, 4.6).
+    /// The caller with these credentials, validated at each call: a revoked or expired token and a
+    /// changed role have immediate effect.
     async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Arc<Caller>, Denied>;
 }
 
-/// What a client shows of itself.
+/// The client's part of a request for authentication.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
-    /// What followed `Bearer` in the one `Authorization` header; `None` without one.
+    /// The text after `Bearer` in the only `Authorization` header.
     pub token: Option<&'a str>,
-    /// The project that it wants to speak of (rulings 1, `Reqlore-Project`).
+    /// The project in the header `Reqlore-Project`.
     pub project: Option<&'a str>,
-    /// Where the request came from, for the log and the audit.
+    /// The client's address, for the log and the audit.
     pub address: &'a str,
     pub correlation_id: &'a str,
 }
@@ -36,14 +35,12 @@ impl std::fmt::Debug for Credentials<'_> {
     }
 }
 
-/// Why there is no caller.
 #[derive(Debug)]
 pub enum Denied {
-    /// The token does not count (401).
+    /// The token is invalid (401).
     Token(TokenError),
-    /// The token counts, and there is no such project for it: unknown ones and those of others read
-    /// alike.
+    /// The token is valid, and its project is missing or out of scope; both read alike.
     Project(Error),
-    /// It could not be looked up.
+    /// The lookup failed.
     Failed(Error),
 }

@@ -1,13 +1,13 @@
-//! The driven port to the time.
+//! Port to the time.
 
 use crate::time::Timestamp;
 
-/// Tells what time it is. Everything that happens in one commit happens at one time.
+/// The current time. Everything in one commit has the same time.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that stands still.
+/// A stopped clock.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self

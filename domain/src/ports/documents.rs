@@ -1,11 +1,11 @@
-//! The driven port to storages: documents with versions, one `commit` as the transaction.
+//! Port of storages: documents with versions, and one `commit` as the transaction.
 //!
 //! Each rule names its case in the contract suite in parentheses; a test of the repository checks
-//! that the case is there.
+//! that the case exists.
 //!
-//! A change is *decided inside the commit*: the storage reads what the [`Commit`] asks for, calls
-//! its `decide` on that snapshot, and applies what it answers before anyone else can write. So no
-//! writer ever works on stale text, and nobody has to try again and again against faster ones.
+//! A change is *decided inside the commit*: the storage reads the documents that the [`Commit`]
+//! names, calls its `decide` on that snapshot, and applies the changes before another writer can
+//! write. So no writer works on stale text, and slow writers need no retries.
 
 use std::sync::Arc;
 
@@ -21,37 +21,35 @@ use crate::document::{Document, DocumentId, DocumentMeta, Kind, Version};
 use crate::error::Result;
 use crate::project::ProjectKey;
 
-/// Keeps documents, whatever the technology. Projects never see each other's documents
-/// (`projects_are_apart`).
+/// The documents of a storage. Projects never see each other's documents (`projects_are_apart`).
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait DocumentRepository: Send + Sync {
-    /// The documents as stored, in the order asked (`get_keeps_the_order_asked`); `None` where
-    /// there is none (`what_is_not_there_is_none`). Bytes come back as they were put
-    /// (`bytes_come_back_as_they_were_put`).
+    /// The documents in the order of `ids` (`get_keeps_the_order_asked`), `None` for a missing one
+    /// (`what_is_not_there_is_none`). Bytes are unchanged (`bytes_come_back_as_they_were_put`).
     async fn get(
         &self,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>>;
 
-    /// The documents' versions, `None` where there is none (`versions_are_those_of_get`). Cheap
-    /// enough to be asked at every call by whoever keeps what it made of a document.
+    /// The documents' versions, `None` for a missing one (`versions_are_those_of_get`). Cheap
+    /// enough to call on every request; callers use it to validate caches derived from a document.
     async fn versions(
         &self,
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>>;
 
-    /// Heads of one kind, sorted by name (`find_sorts_by_name`), with the true total and a cursor
-    /// while there is more (`find_pages_with_the_true_total`). A document that can't be read is
-    /// listed with its fault (`an_unreadable_document_is_listed_with_its_fault`).
+    /// Metadata of one kind, sorted by name (`find_sorts_by_name`), with the total of the kind and
+    /// a cursor to the next page (`find_pages_with_the_true_total`). An unreadable document is
+    /// listed with a diagnostic (`an_unreadable_document_is_listed_with_its_fault`).
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page>;
 
-    /// What each of these words names in a kind: the heads of the documents that it is the
-    /// reference or the name of, sorted by name (`a_word_names_by_reference_and_by_name`). Several
-    /// documents may claim one reference (`a_reference_may_be_claimed_twice`). What was just
-    /// committed is found, what was deleted is not (`names_follow_every_commit`).
+    /// For each word the metadata of the documents of a kind with this reference or name, sorted by
+    /// name (`a_word_names_by_reference_and_by_name`). Several documents may claim one reference
+    /// (`a_reference_may_be_claimed_twice`). The result follows every commit
+    /// (`names_follow_every_commit`).
     async fn lookup(
         &self,
         project: &ProjectKey,
@@ -59,39 +57,38 @@ pub trait DocumentRepository: Send + Sync {
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
-    /// For each target the heads of the documents of these kinds that link to it by whatever
-    /// relation ([`DocumentMeta::links`]), sorted by kind and name
-    /// (`links_are_found_by_their_target`). They follow every commit (`links_follow_every_commit`).
+    /// For each target the metadata of the documents of these kinds that link to it by any relation
+    /// ([`DocumentMeta::links`]), sorted by kind and name (`links_are_found_by_their_target`). The
+    /// result follows every commit (`links_follow_every_commit`).
     async fn backlinks(
         &self,
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
-    /// Applies all changes that the decision names, or none.
+    /// Applies all changes of the decision, or none.
     ///
-    /// The decision sees the newest state (`the_decision_sees_the_newest_state`) and may be called
-    /// again when somebody who takes no locks changed a document meanwhile, so it must be a pure
-    /// function. An error of the decision changes nothing and comes back as it is
-    /// (`a_refused_decision_changes_nothing`). Concurrent commits each take effect
-    /// (`concurrent_commits_all_take_effect`). Once it answered, the change outlives a
-    /// restart (`what_was_committed_outlives_a_restart`). A change of a document that was not read
-    /// is a fault of the caller and refused whole (`a_change_of_what_was_not_read_is_refused`). No
-    /// change, no revision (`a_commit_without_changes_keeps_the_revision`).
+    /// The decision sees the newest state (`the_decision_sees_the_newest_state`). It may be called
+    /// again after a writer without locks changed a document, so it must be a pure function. Its
+    /// error changes nothing and is returned unchanged (`a_refused_decision_changes_nothing`).
+    /// Concurrent commits each take effect (`concurrent_commits_all_take_effect`). A returned
+    /// commit survives a restart (`what_was_committed_outlives_a_restart`). A change of an unread
+    /// document is the caller's bug and refuses the commit
+    /// (`a_change_of_what_was_not_read_is_refused`). Without changes the revision stays
+    /// (`a_commit_without_changes_keeps_the_revision`).
     ///
-    /// With the changes the row of the audit is written that [`Decision`] holds
-    /// (`a_commit_is_audited_with_its_change`), after the newest one, and none for what changed
-    /// nothing (`what_changed_nothing_is_not_audited_here`). A key that comes with it is used once
+    /// The audit row of the [`Decision`] is appended in the same transaction
+    /// (`a_commit_is_audited_with_its_change`), and none without changes
+    /// (`what_changed_nothing_is_not_audited_here`). An idempotency key is used once
     /// (`a_key_is_used_once`).
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
 
-    /// Which documents of a kind changed since a revision, by whomever
-    /// (`changes_tell_what_changed_since`), and of no other kind (`changes_are_of_one_kind`): for
-    /// search indexes, caches and subscribers. `Reset` where it can't be told any more, a revision
-    /// of another process included (`an_unknown_revision_is_a_reset`). A store may begin to keep
-    /// history at the first question; so a new reader asks first and reads everything then. What
-    /// was there before the question is in the answer, whoever wrote it; a deletion of what was not
-    /// there is in it too.
+    /// The documents of this kind only (`changes_are_of_one_kind`) that any writer changed since a
+    /// revision (`changes_tell_what_changed_since`), for indexes, caches and subscribers. `Reset`
+    /// if the store can't know, also for a revision of another process
+    /// (`an_unknown_revision_is_a_reset`). A store may begin its history with the first call, so a
+    /// new reader calls this first and then reads everything. The result may name a deleted
+    /// document that the caller never read.
     async fn changes(
         &self,
         project: &ProjectKey,
@@ -101,13 +98,13 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<Changes>;
 }
 
-/// Which heads [`DocumentRepository::find`] gives.
+/// The selection of [`DocumentRepository::find`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     pub kind: Kind,
     /// Continue after this name.
     pub after: Option<String>,
-    /// At most so many; `None` for all.
+    /// `None` for all.
     pub limit: Option<usize>,
 }
 
@@ -117,12 +114,12 @@ impl Filter {
     }
 }
 
-/// Who links to these, asked of [`DocumentRepository::backlinks`].
+/// The selection of [`DocumentRepository::backlinks`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BacklinkQuery {
     /// Only documents of these kinds.
     pub kinds: Vec<Kind>,
-    /// Ids and references, the latter as they are printed.
+    /// Ids, and references in standard spelling.
     pub targets: Vec<String>,
 }
 
@@ -130,14 +127,14 @@ pub struct BacklinkQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     pub heads: Vec<Arc<DocumentMeta>>,
-    /// How many match the filter's kind in all, on whatever page.
+    /// Number of documents of the kind.
     pub total: usize,
     /// The value for [`Filter::after`] that continues the list.
     pub next: Option<String>,
 }
 
 impl Page {
-    /// The filter's part of all heads of its kind.
+    /// Selects from the metadata of all documents of the kind.
     pub fn of(mut heads: Vec<Arc<DocumentMeta>>, filter: &Filter) -> Self {
         heads.sort_by(|a, b| a.id.cmp(&b.id));
         let total = heads.len();
@@ -152,7 +149,7 @@ impl Page {
     }
 }
 
-/// One transaction: what to read, how to decide on it, and the act that it belongs to.
+/// One transaction: the state to read, the decision on it, and its context.
 pub struct Commit {
     pub reads: ReadSet,
     pub decide: Decide,
@@ -160,8 +157,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// What shall change in view of this snapshot of [`Commit::reads`]. For storages: a decision
-    /// about what was not read never gets further than this.
+    /// The decision on this snapshot of [`Commit::reads`]. Fails if it changes an unread document.
     pub fn decide(&mut self, project: &ProjectKey, snapshot: &Snapshot) -> StoreResult<Decision> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
         let ReadSet { documents, numbers, .. } = &self.reads;
@@ -191,17 +187,16 @@ impl Commit {
     }
 }
 
-/// What a decision leads to; all of it in one step, or nothing.
+/// The result of a decision, which is stored in one step or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct Decision {
     pub changes: Vec<Change>,
-    /// The row that goes with them, where there is an audit.
     pub audit: Option<AuditEvent>,
-    /// The key under which it happens, and what is kept of it.
+    /// The idempotency key and its record.
     pub once: Option<(String, IdempotencyRecord)>,
 }
 
-/// Nobody has a document of which the number was free.
+/// True for an item whose number was free, so that no document can exist.
 fn is_new(id: &DocumentId, kinds: &[ItemKind], numbers: &[u32]) -> bool {
     let reference = Reference::of(id).filter(|found| id.kind == Kind::Item(found.kind));
     let of = |kind: ItemKind| kinds.iter().zip(numbers).find(|(found, _)| **found == kind);
@@ -217,16 +212,16 @@ impl std::fmt::Debug for Commit {
     }
 }
 
-/// A pure function from what is stored to what shall change.
+/// A pure function from the stored state to its changes.
 pub type Decide = Box<dyn FnMut(&Snapshot) -> Result<Vec<Change>> + Send>;
 
-/// What a decision is made on. Only documents named here may be changed, and items may be made
-/// with numbers that are free (`an_item_with_a_free_number_need_not_be_read`).
+/// The state to read. A decision may change only these documents, and create items with free
+/// numbers (`an_item_with_a_free_number_need_not_be_read`).
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
     pub documents: Vec<DocumentId>,
     pub heads: Option<Kind>,
-    /// Who links to these (`a_decision_sees_who_links_to_what`).
+    /// Backlinks to read (`a_decision_sees_who_links_to_what`).
     pub links: BacklinkQuery,
     /// For each of these kinds the lowest number that no item ever had.
     pub numbers: Vec<ItemKind>,
@@ -239,16 +234,16 @@ impl ReadSet {
     }
 }
 
-/// The newest state of what [`ReadSet`] named: documents in the order asked, heads by name.
+/// The newest state of a [`ReadSet`]: documents in its order, metadata by name.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub documents: Vec<Option<Document>>,
     pub heads: Vec<Arc<DocumentMeta>>,
-    /// As [`DocumentRepository::backlinks`] answers.
+    /// As returned by [`DocumentRepository::backlinks`].
     pub links: Vec<Vec<Arc<DocumentMeta>>>,
-    /// Greater than any number that an item of the kind has or had, as far as the storage ever saw
-    /// it (`a_number_is_never_given_twice`), also in a tombstone (`a_tombstone_keeps_its_number`),
-    /// in another process (`numbers_outlive_a_restart`) and where documents were put by name
+    /// Greater than any number that an item of the kind ever had in this storage
+    /// (`a_number_is_never_given_twice`): in a tombstone (`a_tombstone_keeps_its_number`), in
+    /// another process (`numbers_outlive_a_restart`), or put by name
     /// (`a_number_put_by_name_counts`).
     pub numbers: Vec<u32>,
 }
@@ -261,12 +256,11 @@ pub enum Change {
 }
 
 impl Change {
-    /// A document with these bytes; their version is taken here, once.
     pub fn put(id: DocumentId, body: impl Into<Bytes>) -> Self {
         Self::Put { document: Document::new(id, body.into()) }
     }
 
-    /// The document's version after the change; `None` when it is gone.
+    /// The document's version after the change; `None` for a deletion.
     pub fn version(&self) -> Option<Version> {
         match self {
             Self::Put { document } => Some(document.version),
@@ -282,31 +276,31 @@ impl Change {
     }
 }
 
-/// What a commit wrote: for each change in its order the new version, `None` for a deletion.
+/// The new revision, and for each change the new version, `None` for a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     pub revision: Revision,
     pub versions: Vec<Option<Version>>,
 }
 
-/// A point in a project's history, as one store counts it. Grows with every change.
+/// A point in the history of a project, counted per store. Grows with every change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Revision(pub u64);
 
-/// How a storage that others write to as well looks for changes.
+/// The effort to find changes of other writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refresh {
-    /// At what it has reason to believe changed.
+    /// Inspect only documents with a sign of change.
     Incremental,
-    /// At everything, whatever it believes.
+    /// Inspect all documents.
     Full,
 }
 
-/// The answer to "what changed since?".
+/// The changes since a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changes {
-    /// These documents changed or went, each named once; now is `revision`.
+    /// These documents changed or were deleted, each named once.
     Since { revision: Revision, ids: Vec<DocumentId> },
-    /// It can't be told: read everything again and go on from `revision`.
+    /// Unknown: read everything again and continue from `revision`.
     Reset { revision: Revision },
 }

@@ -1,21 +1,19 @@
-//! The driven port to identities that nobody else gives.
+//! Port to new identifiers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::time::Timestamp;
 
-/// Makes identities for new items.
 pub trait IdGenerator: Send + Sync {
     /// A UUID of version 7 (RFC 9562) in its usual spelling, made at this time.
     fn uid(&self, at: Timestamp) -> String;
 
-    /// So many letters of base62 that nobody can guess. Where the system has no chance to give, it
-    /// is an error and never a weaker one.
+    /// This many random letters of base62. An error if the system has no secure randomness.
     fn letters(&self, count: usize) -> Result<String>;
 }
 
-/// Counts, for tests that must know what comes.
+/// Predictable identifiers for tests.
 #[derive(Debug, Default)]
 pub struct CountedIds(AtomicU64);
 
@@ -24,7 +22,7 @@ impl IdGenerator for CountedIds {
         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let millis = u64::try_from(at.0 / 1_000_000).unwrap_or_default() & 0xffff_ffff_ffff;
         let (high, low) = (millis >> 16, millis & 0xffff);
-        // With a letter at the end, as most have: YAML takes digits alone for a number.
+        // The last letter keeps YAML readers from taking the suffix for a number.
         format!("{high:08x}-{low:04x}-7000-8000-{count:011x}f")
     }
 

@@ -1,4 +1,4 @@
-//! The driven port to idempotency keys: writes that may be sent twice and must happen once.
+//! Port of storages for idempotency keys: writes that may be sent twice and must happen once.
 //!
 //! A commit stores the key together with its change. The response follows as soon as there is one.
 
@@ -67,7 +67,7 @@ impl IdempotencyRecord {
     /// A record is valid for one day.
     pub const SECONDS: i64 = 24 * 60 * 60;
 
-    /// Whether the key is still taken at this time.
+    /// True while the key can't be used again.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         now.seconds() - self.at.seconds() < Self::SECONDS
     }

@@ -1,7 +1,5 @@
-//! The driven port to users and tokens.
-//!
-//! A change is decided inside the commit, as with documents: two commands at once never make one
-//! name twice.
+//! Port of storages for users and tokens. As with documents, a commit decides its change inside the
+//! transaction, so two concurrent commands never create the same name.
 
 use async_trait::async_trait;
 
@@ -12,37 +10,35 @@ use crate::error::Result;
 use crate::identity::{Token, TokenId, TokenOwner, User, UserName};
 use crate::time::Timestamp;
 
-/// Keeps users and tokens, on every storage.
 #[async_trait]
 pub trait IdentityRepository: Send + Sync {
     /// All users, by [`UserName::key`] (`users_are_listed_by_name`).
     async fn users(&self) -> StoreResult<Vec<User>>;
 
-    /// All tokens, also those that do not count any more, the oldest first, those of one moment by
-    /// id (`tokens_are_listed_by_age`).
+    /// All tokens, invalid ones too, by age and then by id (`tokens_are_listed_by_age`).
     async fn tokens(&self) -> StoreResult<Vec<Token>>;
 
-    /// A token and its user, in one look (`a_token_is_found_with_its_user`).
+    /// A token and its user, from one snapshot (`a_token_is_found_with_its_user`).
     async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
 
-    /// Different after every [`IdentityRepository::commit_identities`] that changed something,
-    /// whoever made it in whatever process (`the_epoch_changes_with_every_identity_commit`), so
-    /// that what was looked up may be kept while it stays. Cheap: it is asked at every request.
+    /// Changes after every [`IdentityRepository::commit_identities`] that modifies users or tokens,
+    /// in any process (`the_epoch_changes_with_every_identity_commit`). Callers may cache lookups
+    /// while it is unchanged. Read on every request, so it must be cheap.
     async fn epoch(&self) -> StoreResult<u64>;
 
-    /// Applies what `decide` answers on the newest state, all or nothing and durably
-    /// (`identities_outlive_a_restart`), or nothing when it refuses
-    /// (`a_refused_identity_decision_changes_nothing`). Concurrent ones each see the other
-    /// (`a_user_is_made_once`). With an audit it writes one row in the same step
+    /// Applies the decision on the newest state, all or nothing and durably
+    /// (`identities_outlive_a_restart`). A refused decision changes nothing
+    /// (`a_refused_identity_decision_changes_nothing`). Concurrent commits see each other's changes
+    /// (`a_user_is_made_once`). The audit row is part of the same transaction
     /// (`an_identity_commit_is_audited_with_its_change`).
     async fn commit_identities(&self, commit: IdentityCommit) -> StoreResult<()>;
 
-    /// Notes when tokens were last used, in one write, never to an earlier time
-    /// (`the_last_use_only_grows`). It is no change of identities and keeps the epoch.
+    /// Stores when tokens were last used, in one write. A stored time never decreases
+    /// (`the_last_use_only_grows`). The epoch stays.
     async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()>;
 }
 
-/// A change of users and tokens: what to look at, and how to decide on it.
+/// A change of users and tokens: the state to read, and the decision on it.
 pub struct IdentityCommit {
     pub users: Vec<UserName>,
     pub tokens: Vec<TokenId>,
@@ -50,12 +46,12 @@ pub struct IdentityCommit {
     pub act: WriteContext,
 }
 
-/// A pure function from what is stored to what shall change. It may run again.
+/// A pure function from the stored state to its changes. It may run again.
 pub type DecideIdentities =
     Box<dyn FnMut(&[Option<User>], &[Option<Token>]) -> Result<Vec<IdentityChange>> + Send>;
 
 impl IdentityCommit {
-    /// What shall change in view of this, and the row of the audit that goes with it.
+    /// The changes of this state, and their audit row.
     pub fn decide(
         &mut self,
         users: &[Option<User>],
@@ -77,7 +73,7 @@ impl std::fmt::Debug for IdentityCommit {
     }
 }
 
-/// One change. A user and a token of that name are made, or take the place of what was there.
+/// Creates or replaces a user or a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityChange {
     User(User),

@@ -1,6 +1,5 @@
-//! The hexagon's edges. Driven ports: [`documents`], [`archive`], [`identity`], [`audit`],
-//! [`idempotency`], [`project_resolver`], [`search`], [`embedder`], [`clock`], [`id_generator`].
-//! Driving ports: [`service`], [`authenticator`] and [`transport`].
+//! Interfaces between the application and its adapters. Transports call [`service`] and
+//! [`authenticator`]; adapters implement all others.
 
 pub mod archive;
 pub mod audit;
@@ -24,7 +23,7 @@ use documents::DocumentRepository;
 use idempotency::IdempotencyStore;
 use identity::IdentityRepository;
 
-/// All that a storage is.
+/// All ports of a storage.
 pub trait Store:
     DocumentRepository + IdentityRepository + AuditLog + IdempotencyStore + Archive
 {

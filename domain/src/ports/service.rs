@@ -1,4 +1,4 @@
-//! The driving port: what a transport may ask of the application.
+//! Port of the application: the requests of transports.
 
 use std::sync::Arc;
 
@@ -33,18 +33,18 @@ pub trait ApplicationService: Send + Sync {
     /// The forms of URIs that can be read, the same at every call.
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec>;
 
-    /// What a URI stands for (S5 6): `NotFound` for a well-formed one of nothing,
-    /// `InvalidArgument` for any other text.
+    /// The content of a URI: `NotFound` for a well-formed URI without content, `InvalidArgument`
+    /// for any other text.
     async fn read(&self, asked: ResourceRequest) -> Result<Content>;
 
     /// The prompts that this caller may use, sorted by name; the same at every call.
     fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec>;
 
-    /// Makes a prompt of what is stored (S5 8). An unknown one and a missing argument are an
-    /// `InvalidArgument` that names what there is and what is required.
+    /// A prompt with stored content. An unknown prompt and a missing argument are an
+    /// `InvalidArgument` that names the prompts and the required arguments.
     async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt>;
 
-    /// What an argument may be that begins like this; nothing for what takes any text.
+    /// The values of an argument with this beginning; none for an argument that takes any text.
     async fn complete(
         &self,
         caller: &Arc<Caller>,
@@ -52,16 +52,16 @@ pub trait ApplicationService: Send + Sync {
         begun: CompletionRequest,
     ) -> Result<Completion>;
 
-    /// A count that grows whenever resources may say something else than before, whoever changed
-    /// it; two equal counts promise that they do not.
+    /// A count that grows with every possible change of resources, by any writer. An equal count
+    /// means unchanged resources.
     async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
 }
 
-/// One call through the endpoint.
+/// One call of a tool.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub caller: Arc<Caller>,
-    /// Names this call in logs and, where something broke, in the answer.
+    /// Names this call in logs, and in the answer to an internal error.
     pub correlation_id: String,
     /// The tool's name.
     pub name: String,
@@ -71,16 +71,16 @@ pub struct Call {
     pub idempotency_key: Option<String>,
 }
 
-/// How a long call stays in touch with whoever made it.
+/// The connection of a long call to its caller.
 pub trait ProgressSink: std::fmt::Debug + Send + Sync {
-    /// Does nobody want the answer any more? What was done until then stays.
+    /// True after the caller cancelled the call. Committed changes stay.
     fn is_cancelled(&self) -> bool;
 
-    /// `done` of `total` steps are behind us.
+    /// Reports that `done` of `total` steps are complete.
     fn progress(&self, done: usize, total: usize, message: &str);
 }
 
-/// Nobody watches.
+/// Ignores progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
@@ -92,7 +92,7 @@ impl ProgressSink for NoProgress {
     fn progress(&self, _: usize, _: usize, _: &str) {}
 }
 
-/// What clients are told about a tool. All words are constants of the program.
+/// The description of a tool for clients.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     pub name: &'static str,
@@ -105,11 +105,11 @@ pub struct ToolSpec {
     /// JSON Schema 2020-12 of [`Reply::data`].
     pub output_schema: Map<String, Value>,
     pub access: Access,
-    /// May it change documents, for a caller who may?
+    /// True if it may change documents.
     pub may_change: bool,
-    /// May it take something away that is not given back in the answer's place?
+    /// True if it may remove content that its response does not contain.
     pub destructive: bool,
-    /// Does the same call twice have the effect of one?
+    /// True if a repeated call has no further effect.
     pub idempotent: bool,
 }
 
@@ -127,7 +127,7 @@ pub struct ListRequest {
     pub is_poll: bool,
 }
 
-/// A question to a resource or a prompt.
+/// A request for a resource or a prompt.
 #[derive(Debug, Clone)]
 pub struct ResourceRequest {
     pub caller: Arc<Caller>,
@@ -140,7 +140,7 @@ pub struct ResourceRequest {
     pub is_poll: bool,
 }
 
-/// A part of what can be read.
+/// A page of the resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources {
     pub resources: Vec<Resource>,
@@ -148,7 +148,7 @@ pub struct Resources {
     pub next_cursor: Option<String>,
 }
 
-/// Something that can be read.
+/// The description of a resource for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     pub uri: String,
@@ -160,7 +160,7 @@ pub struct Resource {
     pub mime_type: &'static str,
 }
 
-/// A form of URIs (RFC 6570). All words are constants of the program.
+/// A template of URIs (RFC 6570).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateSpec {
     pub uri_template: &'static str,
@@ -170,7 +170,7 @@ pub struct TemplateSpec {
     pub mime_type: &'static str,
 }
 
-/// What a resource says (S5 6.6).
+/// The content of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     pub uri: String,
@@ -180,7 +180,7 @@ pub struct Content {
     pub text: String,
 }
 
-/// What clients are told about a prompt. All words are constants of the program.
+/// The description of a prompt for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSpec {
     pub name: &'static str,
@@ -198,11 +198,11 @@ pub struct ArgumentSpec {
     pub required: bool,
 }
 
-/// A prompt with everything in it (S5 8.3).
+/// A prompt with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     pub description: String,
-    /// What the user says to the model, in this order.
+    /// Messages of the user to the model.
     pub messages: Vec<Message>,
 }
 
@@ -210,11 +210,11 @@ pub struct Prompt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     Text(String),
-    /// Stored content, as the resource that it is.
+    /// Stored content, embedded as a resource.
     Resource(Content),
 }
 
-/// An argument that somebody began to type.
+/// The beginning of an argument to complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionRequest {
     pub of: CompletionTarget,
@@ -222,21 +222,21 @@ pub struct CompletionRequest {
     pub value: String,
 }
 
-/// Whose argument it is.
+/// The owner of the argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionTarget {
-    /// A prompt's, by its name.
+    /// The name of a prompt.
     Prompt(String),
-    /// A variable of a template of URIs.
+    /// A URI template.
     Template(String),
 }
 
-/// What an argument may be.
+/// The possible values of an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Completion {
     /// The best first, 100 at most.
     pub values: Vec<String>,
-    /// How many there are in all.
+    /// Number of all values.
     pub total: usize,
 }
 
@@ -245,6 +245,6 @@ pub struct Completion {
 pub struct Reply {
     /// Text blocks, the answer first.
     pub text: Vec<String>,
-    /// Shared, because some answers are made once and given many times.
+    /// Shared by repeated responses.
     pub data: Arc<Value>,
 }

@@ -1,4 +1,4 @@
-//! Why a storage did not do it.
+//! Errors of storages.
 
 use thiserror::Error;
 
@@ -7,35 +7,34 @@ use crate::error::{Error, ErrorKind};
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 
-/// Why a storage did not do it. `place` is relative to the project, never an absolute path.
+/// The error of a storage. `place` is relative to the project, never an absolute path.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The decision refused; its words go to the caller unchanged.
+    /// The decision's own error, which the caller gets unchanged.
     #[error("{0}")]
     Decided(#[source] Error),
-    /// It happened before, under the same key; nothing was written.
+    /// A commit with this idempotency key succeeded before; nothing was written.
     #[error("this was done before under the same key")]
     Repeated(Box<IdempotencyRecord>),
-    /// Others kept writing all the time; nothing was written.
+    /// Other writers held the storage; nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
     /// Permissions, space, a vanished folder: nothing was written.
     #[error("{place}: {reason}")]
     Unavailable { place: String, reason: String, source: Option<std::io::Error> },
-    /// The place leads outside of the project or is no regular file; it was not touched.
+    /// The place leads outside of the project or is not a regular file; it was not read or changed.
     #[error("{place}: {reason}")]
     Refused { place: String, reason: String },
-    /// The content is there and can't be used.
+    /// The content is invalid.
     #[error("{place}: {reason}")]
     Unreadable { place: String, reason: String },
-    /// A fault of ours.
+    /// A bug.
     #[error("{0}")]
     Internal(String),
 }
 
 impl StoreError {
-    /// The same for another caller whom it concerns as well. A decision's error concerns one
-    /// caller; here it becomes a fault.
+    /// The same error for another commit of the group. A decision's error becomes an internal one.
     #[must_use]
     pub fn clone_for_group(&self) -> Self {
         match self {

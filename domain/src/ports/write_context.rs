@@ -1,4 +1,4 @@
-//! In whose name something is changed, and what the audit learns of it.
+//! Context of a write: caller, tool, reason and time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,24 +11,24 @@ use crate::identity::Caller;
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
-/// Who changes, by which tool, why, and under which correlation id; for the log and the audit.
+/// The context of a write, for the log and the audit.
 #[derive(Debug, Clone)]
 pub struct WriteContext {
     pub caller: Arc<Caller>,
     pub tool: &'static str,
-    /// The caller's own reason (S1 `operation_description`).
+    /// The caller's `operation_description`.
     pub reason: String,
     pub correlation_id: String,
-    /// The time of the documents that it changes, where the storage keeps that itself.
+    /// The modification time of the changed documents, if the storage records it.
     pub at: Timestamp,
-    /// Where the audit wants to know of it.
+    /// `None` if the write is not audited.
     pub audited: Option<AuditScope>,
-    /// Where it must not happen again.
+    /// The key under which it may happen once.
     pub once: Option<IdempotencyKey>,
 }
 
 impl WriteContext {
-    /// The row of the audit, where there is one.
+    /// The audit event of these changes; `None` if the write is not audited.
     pub fn entry(&self, project: Option<&ProjectKey>, targets: Vec<Target>) -> Option<AuditEvent> {
         let audited = self.audited.as_ref()?;
         Some(AuditEvent {
@@ -45,14 +45,14 @@ impl WriteContext {
         })
     }
 
-    /// Refuses to act under a key that was used. For storages, before they let it be decided.
+    /// Refuses a used key. Storages call this before the decision.
     pub fn check_idempotency(&self, earlier: Option<IdempotencyRecord>) -> StoreResult<()> {
         let used = earlier.filter(|earlier| earlier.is_valid_at(self.at));
         used.map_or(Ok(()), |earlier| Err(StoreError::Repeated(Box::new(earlier))))
     }
 }
 
-/// A call that the audit wants to know of, from its beginning.
+/// An audited call. Clones share their marks.
 #[derive(Clone)]
 pub struct AuditScope {
     clock: Arc<dyn Clock>,
@@ -71,18 +71,18 @@ impl AuditScope {
         self.started
     }
 
-    /// Since the beginning.
+    /// Microseconds since the call began.
     pub fn micros(&self) -> u64 {
         let passed = self.clock.now().0.saturating_sub(self.started.0) / 1_000;
         u64::try_from(passed).unwrap_or_default()
     }
 
-    /// A row was written with a change.
+    /// Records that a commit wrote the call's row.
     pub fn mark_written(&self) {
         self.written.store(true, Ordering::Relaxed);
     }
 
-    /// It had happened before, under the same key, and was only answered again.
+    /// Records that the call repeated the response of an earlier one.
     pub fn mark_replayed(&self) {
         self.repeated.store(true, Ordering::Relaxed);
     }
@@ -91,7 +91,6 @@ impl AuditScope {
         self.repeated.load(Ordering::Relaxed)
     }
 
-    /// Is there a row of this call already?
     pub fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
     }
