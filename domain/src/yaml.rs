@@ -359,6 +359,10 @@ mod tests {
 
     #[test]
     fn aliases_are_resolved_and_the_first_of_duplicate_keys_wins() {
+        let merged = parse("a: &base {x: 1, y: 2}\nb: {<<: *base, x: 3}\n");
+        let merged = find(merged.root.entries(), "b").unwrap().entries();
+        assert_eq!(find(merged, "x").and_then(Node::text), Some("3"));
+        assert_eq!(find(merged, "y").and_then(Node::text), Some("2"));
         let tree = parse("a: &me Kevin\nb: *me\na: other\nc: {d: 1, d: 2}\n");
         assert_eq!((scalar(&tree, "a"), scalar(&tree, "b")), (Some("Kevin"), Some("Kevin")));
         let is_alias = |key| find(tree.root.entries(), key).unwrap().is_alias;

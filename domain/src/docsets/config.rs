@@ -21,6 +21,8 @@ const DOCSET_PROPERTIES: [&str; 5] =
     ["version", "aliases", "description", "template", "local_path"];
 const OTHER_PROPERTIES: [&str; 3] = ["id", "name", "sources"];
 
+const START: Position = Position { line: 1, column: 1, span: 0..0 };
+
 impl Configuration {
     /// Parses a configuration. `folder` is the absolute path, with forward slashes, of the folder
     /// that contains `.knowledge`. The diagnostics of an error are sorted by line and not empty.
@@ -28,30 +30,30 @@ impl Configuration {
         let tree = parse(text).map_err(|error| vec![error])?;
         let entries = tree.entries();
         let folder = normalised(folder);
-        let mut reader = Reader::default();
-        let (docs_root, has_docs_root) = reader.docs_root(entries, &folder);
-        let templates = reader.templates(entries);
+        let docs_root = format!("{folder}{DOCS_ROOT}/");
+        let mut reader = Reader { folder, docs_root, ..Reader::default() };
+        reader.read_docs_root(entries);
+        reader.read_templates(entries);
         reader.hint_unknown(entries, &PROPERTIES, &[]);
-        let scope = Scope { folder, docs_root, has_docs_root, templates };
-        let docsets = reader.docsets(entries, &scope);
+        let docsets = reader.docsets(entries);
         let names = reader.names(&docsets);
-        if !reader.errors.is_empty() {
-            reader.errors.sort();
-            return Err(reader.errors);
+        let Reader { docs_root, mut errors, mut hints, .. } = reader;
+        if !errors.is_empty() {
+            errors.sort();
+            return Err(errors);
         }
-        reader.hints.sort();
+        hints.sort();
         let docsets = docsets.into_iter().map(|(docset, _)| docset).collect();
-        Ok(Self { docs_root: scope.docs_root, docsets, hints: reader.hints, names })
+        Ok(Self { docs_root, docsets, hints, names })
     }
 }
 
 fn parse(text: &str) -> Result<Node, Diagnostic> {
-    let at = |line, column, message| Diagnostic { line: Some(line), column: Some(column), message };
     if text.len() > MAX_BYTES {
         let bytes = text.len();
-        let message =
-            format!("the file has {bytes} bytes, at most {MAX_BYTES} are read; shorten it");
-        return Err(at(1, 1, message));
+        return Err(START.diagnostic(format!(
+            "the file has {bytes} bytes, at most {MAX_BYTES} are read; shorten it"
+        )));
     }
     let tree = yaml::read(text, Dialect::Configuration);
     let error = match tree.map(|tree| (tree.root, tree.duplicate)) {
@@ -81,18 +83,14 @@ struct Text<'a> {
 /// A docset with the texts of its name and aliases.
 type Placed<'a> = (Docset, Vec<Text<'a>>);
 
-/// The settings that all docsets share.
-struct Scope {
+#[derive(Default)]
+struct Reader {
     /// The project's folder, with a slash at its end.
     folder: String,
     docs_root: String,
-    has_docs_root: bool,
+    has_own_docs_root: bool,
     /// The common template, and the same in the later format.
     templates: [Option<Arc<Template>>; 2],
-}
-
-#[derive(Default)]
-struct Reader {
     errors: Vec<Diagnostic>,
     hints: Vec<Diagnostic>,
 }
@@ -121,43 +119,38 @@ impl Reader {
         self.required(node)
     }
 
-    fn docs_root(&mut self, entries: &[Entry], folder: &str) -> (String, bool) {
-        let text = self.text(entries, "docs_root");
-        let Some(text) = text else { return (format!("{folder}{DOCS_ROOT}/"), false) };
-        match resolve(folder, text.value) {
-            Err(message) => self.refuse(text, "docs_root", &message),
-            Ok(root) if !root.starts_with(folder) && belongs_to_system(&root) => {
-                let written = shown(text.value);
+    fn read_docs_root(&mut self, entries: &[Entry]) {
+        let Some(text) = self.text(entries, "docs_root") else { return };
+        self.has_own_docs_root = true;
+        let root = match resolve(&self.folder, text.value) {
+            Ok(root) => root,
+            Err(message) => return self.refuse(text, "docs_root", &message),
+        };
+        if !root.starts_with(&self.folder) {
+            if belongs_to_system(&root) {
                 let message = format!(
-                    "{written} belongs to the system; name the folder of the documentation"
+                    "{} belongs to the system; name the folder of the documentation",
+                    shown(text.value)
                 );
-                self.refuse(text, "docs_root", &message);
+                return self.refuse(text, "docs_root", &message);
             }
-            Ok(root) => {
-                // Anyone who clones the project should know that assistants leave it.
-                if !root.starts_with(folder) {
-                    let message = format!(
-                        "docs_root leads out of the project: assistants are sent to {}; make sure \
-                         that this is intended",
-                        shown(&root)
-                    );
-                    self.hints.push(text.at.diagnostic(message));
-                }
-                return (root, true);
-            }
+            // Anyone who clones the project should know that assistants leave it.
+            let message = format!(
+                "docs_root leads out of the project: assistants are sent to {}; make sure that \
+                 this is intended",
+                shown(&root)
+            );
+            self.hints.push(text.at.diagnostic(message));
         }
-        (String::new(), true)
+        self.docs_root = root;
     }
 
-    fn templates(&mut self, entries: &[Entry]) -> [Option<Arc<Template>>; 2] {
-        let Some(text) = self.text(entries, "template") else { return [None, None] };
-        let read = |doubled| Template::read(text.value, doubled).map(Arc::new);
+    fn read_templates(&mut self, entries: &[Entry]) {
+        let Some(text) = self.text(entries, "template") else { return };
+        let read = |is_later| Template::read(text.value, is_later).map(Arc::new);
         match (read(false), read(true)) {
-            (Ok(single), Ok(doubled)) => [Some(single), Some(doubled)],
-            (Err(message), _) | (_, Err(message)) => {
-                self.refuse(text, "template", &message);
-                [None, None]
-            }
+            (Ok(single), Ok(doubled)) => self.templates = [Some(single), Some(doubled)],
+            (Err(message), _) | (_, Err(message)) => self.refuse(text, "template", &message),
         }
     }
 
@@ -173,7 +166,7 @@ impl Reader {
         }
     }
 
-    fn docsets<'a>(&mut self, entries: &'a [Entry], scope: &Scope) -> Vec<Placed<'a>> {
+    fn docsets<'a>(&mut self, entries: &'a [Entry]) -> Vec<Placed<'a>> {
         let Some(node) = yaml::find(entries, "docsets") else {
             let hint = self.hints.iter().find(|hint| hint.message.contains("`docsets`")).cloned();
             let similar = hint.as_ref().map(|hint| format!(" ({})", hint.message));
@@ -181,8 +174,8 @@ impl Reader {
                 "the section docsets is missing{}; add it, for instance:\n{MINIMAL}",
                 similar.unwrap_or_default()
             );
-            let place = Diagnostic { line: Some(1), column: Some(1), message: String::new() };
-            self.errors.push(Diagnostic { message, ..hint.unwrap_or(place) });
+            let place = hint.unwrap_or_else(|| START.diagnostic(""));
+            self.errors.push(Diagnostic { message, ..place });
             return Vec::new();
         };
         let mut docsets = Vec::new();
@@ -197,12 +190,12 @@ impl Reader {
                     }
                     let title = self.text(node.entries(), "name");
                     let name = Text { value: key, at: key_at };
-                    docsets.push(self.docset(name, title, node.entries(), scope, false));
+                    docsets.push(self.docset(name, title, node.entries(), false));
                 }
             }
             Value::List(items) => {
                 for item in items {
-                    docsets.extend(self.listed(item, scope));
+                    docsets.extend(self.listed(item));
                 }
             }
             Value::Scalar(_) => {
@@ -217,14 +210,14 @@ impl Reader {
     }
 
     /// A docset of a list: named by `name`, or by `id` in the later format.
-    fn listed<'a>(&mut self, item: &'a Node, scope: &Scope) -> Option<Placed<'a>> {
+    fn listed<'a>(&mut self, item: &'a Node) -> Option<Placed<'a>> {
         let Value::Map(entries) = &item.value else {
             self.error(&item.at, properties_expected());
             return None;
         };
         match (self.text(entries, "id"), self.text(entries, "name")) {
-            (Some(id), title) => Some(self.docset(id, title, entries, scope, true)),
-            (None, Some(name)) => Some(self.docset(name, None, entries, scope, false)),
+            (Some(id), title) => Some(self.docset(id, title, entries, true)),
+            (None, Some(name)) => Some(self.docset(name, None, entries, false)),
             (None, None) => {
                 self.error(&item.at, "this docset has no name; add `name: …`");
                 None
@@ -237,7 +230,6 @@ impl Reader {
         name: Text<'a>,
         title: Option<Text<'_>>,
         entries: &'a [Entry],
-        scope: &Scope,
         is_later: bool,
     ) -> Placed<'a> {
         self.hint_unknown(entries, &DOCSET_PROPERTIES, &OTHER_PROPERTIES);
@@ -258,7 +250,7 @@ impl Reader {
                 None
             }
             Some((_, Ok(template))) => Some(Arc::new(template)),
-            None => scope.templates[usize::from(is_later)].clone(),
+            None => self.templates[usize::from(is_later)].clone(),
         };
         let description = self.text(entries, "description");
         let docset = Docset {
@@ -267,7 +259,7 @@ impl Reader {
             aliases: aliases.iter().map(|alias| alias.value.to_owned()).collect(),
             title: self.words(title, "name"),
             description: self.words(description, "description"),
-            local_path: self.local_path(name.value, version, entries, scope, is_later),
+            local_path: self.local_path(name.value, version, entries, is_later),
             template,
             line: name.at.line,
         };
@@ -308,13 +300,11 @@ impl Reader {
         name: &str,
         version: Option<Text<'_>>,
         entries: &[Entry],
-        scope: &Scope,
         is_later: bool,
     ) -> String {
-        let Scope { folder, docs_root, .. } = scope;
         if let Some(text) = self.text(entries, "local_path") {
-            match resolve(folder, text.value) {
-                Ok(path) if path.starts_with(folder) => return path,
+            match resolve(&self.folder, text.value) {
+                Ok(path) if path.starts_with(&self.folder) => return path,
                 Ok(_) => {
                     let message = format!(
                         "{} is outside of the project's folder; name a folder inside, or set \
@@ -326,18 +316,17 @@ impl Reader {
                 Err(message) => self.refuse(text, "local_path", &message),
             }
         }
+        let Self { folder, docs_root, .. } = self;
         let sources = yaml::find(entries, "sources").filter(|node| node.value != Value::Null);
         if let Some(sources) = sources.filter(|_| is_later) {
             return match local_source(sources, folder) {
                 Some(path) => path,
-                None if scope.has_docs_root => format!("{docs_root}{name}/"),
+                None if self.has_own_docs_root => format!("{docs_root}{name}/"),
                 None => format!("{folder}{SOURCES_ROOT}/{name}/"),
             };
         }
-        match version {
-            Some(version) => format!("{docs_root}{name}-{}/", version.value),
-            None => format!("{docs_root}{name}/"),
-        }
+        let version = version.map_or_else(String::new, |version| format!("-{}", version.value));
+        format!("{docs_root}{name}{version}/")
     }
 
     /// Names and aliases are unique together. Two docsets can't have names that differ only in

@@ -2,7 +2,6 @@
 //!
 //! Substitution is one pass: a keyword is never parsed for variables.
 
-use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::Docset;
@@ -22,14 +21,11 @@ const STANDARD_WITHOUT: &str = "Search for '{keywords}' in folder {local_path}. 
 
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    text: String,
-    parts: Vec<Part>,
-}
+pub struct Template(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    Text(Range<usize>),
+    Text(String),
     Variable(Variable),
 }
 
@@ -44,24 +40,17 @@ enum Variable {
     Description,
 }
 
-const VARIABLES: [(&str, Variable); 5] = [
-    ("{keywords}", Variable::Keywords),
-    ("{generalized_keywords}", Variable::GeneralizedKeywords),
-    ("{local_path}", Variable::LocalPath),
-    ("{docset}", Variable::Docset),
-    ("{version}", Variable::Version),
+const VARIABLES: [(&str, Variable); 7] = [
+    ("keywords", Variable::Keywords),
+    ("generalized_keywords", Variable::GeneralizedKeywords),
+    ("local_path", Variable::LocalPath),
+    ("docset", Variable::Docset),
+    ("version", Variable::Version),
+    ("docset_name", Variable::Title),
+    ("docset_description", Variable::Description),
 ];
-
-/// The later format, which allows both spellings.
-const DOUBLED: [(&str, Variable); 7] = [
-    ("{{keywords}}", Variable::Keywords),
-    ("{{generalized_keywords}}", Variable::GeneralizedKeywords),
-    ("{{local_path}}", Variable::LocalPath),
-    ("{{docset}}", Variable::Docset),
-    ("{{version}}", Variable::Version),
-    ("{{docset_name}}", Variable::Title),
-    ("{{docset_description}}", Variable::Description),
-];
+/// The other variables exist in the later format only, in double braces.
+const SINGLE_BRACED: usize = 5;
 
 /// The values of the variables.
 #[derive(Debug)]
@@ -72,8 +61,8 @@ pub(super) struct Values<'a, T> {
 }
 
 impl Template {
-    /// Parses a template; `doubled` allows `{{keywords}}` too.
-    pub(super) fn read(text: &str, doubled: bool) -> Result<Self, String> {
+    /// Parses a template. The later format has variables in single and in double braces.
+    pub(super) fn read(text: &str, is_later: bool) -> Result<Self, String> {
         let length = text.chars().count();
         if length > MAX_CHARS {
             return Err(format!(
@@ -83,8 +72,8 @@ impl Template {
         if text.trim().is_empty() {
             return Err("the template is blank; leave `template` out to get the default".to_owned());
         }
-        let template = Self { text: text.to_owned(), parts: parts(text, doubled) };
-        let variables = template.parts.iter().filter(|part| matches!(part, Part::Variable(_)));
+        let template = Self::parse(text, is_later);
+        let variables = template.0.iter().filter(|part| matches!(part, Part::Variable(_)));
         let count = variables.count();
         if count > MAX_VARIABLES {
             return Err(format!(
@@ -96,69 +85,79 @@ impl Template {
 
     /// The default, with or without generalized keywords.
     pub(super) fn standard(generalized: bool) -> &'static Self {
-        static WITH: LazyLock<Template> = LazyLock::new(|| standard(STANDARD));
-        static WITHOUT: LazyLock<Template> = LazyLock::new(|| standard(STANDARD_WITHOUT));
+        static WITH: LazyLock<Template> = LazyLock::new(|| Template::parse(STANDARD, false));
+        static WITHOUT: LazyLock<Template> =
+            LazyLock::new(|| Template::parse(STANDARD_WITHOUT, false));
         if generalized { &WITH } else { &WITHOUT }
     }
 
+    fn parse(text: &str, is_later: bool) -> Self {
+        let mut parts = Vec::new();
+        let (mut plain, mut at) = (0, 0);
+        while let Some(brace) = text[at..].find('{') {
+            at += brace;
+            let Some((variable, length)) = variable(&text[at..], is_later) else {
+                at += 1;
+                continue;
+            };
+            parts.push(Part::Text(text[plain..at].to_owned()));
+            parts.push(Part::Variable(variable));
+            at += length;
+            plain = at;
+        }
+        parts.push(Part::Text(text[plain..].to_owned()));
+        Self(parts)
+    }
+
     pub(super) fn render<T: AsRef<str>>(&self, values: &Values<'_, T>) -> String {
-        let pieces = || self.parts.iter().flat_map(|part| self.pieces(part, values));
-        let mut text = String::with_capacity(pieces().map(str::len).sum());
-        text.extend(pieces());
+        let Values { docset, keywords, generalized_keywords } = values;
+        let mut text = String::new();
+        for part in &self.0 {
+            let variable = match part {
+                Part::Text(plain) => {
+                    text.push_str(plain);
+                    continue;
+                }
+                Part::Variable(variable) => variable,
+            };
+            match variable {
+                Variable::Keywords => push_list(&mut text, keywords),
+                Variable::GeneralizedKeywords => push_list(&mut text, generalized_keywords),
+                Variable::LocalPath => text.push_str(&docset.local_path),
+                Variable::Docset => text.push_str(&docset.name),
+                Variable::Version => text.extend(docset.version.as_deref()),
+                Variable::Title => text.push_str(docset.title.as_ref().unwrap_or(&docset.name)),
+                Variable::Description => text.extend(docset.description.as_deref()),
+            }
+        }
         text
     }
-
-    /// The texts that replace a part.
-    fn pieces<'a, T: AsRef<str>>(
-        &'a self,
-        part: &Part,
-        values: &Values<'a, T>,
-    ) -> impl Iterator<Item = &'a str> + use<'a, T> {
-        let docset = values.docset;
-        let (one, many): (Option<&str>, &[T]) = match part {
-            Part::Text(range) => (self.text.get(range.clone()), &[]),
-            Part::Variable(Variable::Keywords) => (None, values.keywords),
-            Part::Variable(Variable::GeneralizedKeywords) => (None, values.generalized_keywords),
-            Part::Variable(Variable::LocalPath) => (Some(docset.local_path.as_str()), &[]),
-            Part::Variable(Variable::Docset) => (Some(docset.name.as_str()), &[]),
-            Part::Variable(Variable::Version) => (docset.version.as_deref(), &[]),
-            Part::Variable(Variable::Title) => {
-                (Some(docset.title.as_deref().unwrap_or(&docset.name)), &[])
-            }
-            Part::Variable(Variable::Description) => (docset.description.as_deref(), &[]),
-        };
-        let separated = many.iter().enumerate();
-        let separated =
-            separated.flat_map(|(at, word)| [if at == 0 { "" } else { ", " }, word.as_ref()]);
-        one.into_iter().chain(separated)
-    }
 }
 
-fn standard(text: &str) -> Template {
-    Template { text: text.to_owned(), parts: parts(text, false) }
+/// The variable that `text` begins with, and its length with the braces.
+fn variable(text: &str, is_later: bool) -> Option<(Variable, usize)> {
+    let doubled = if is_later { braced(text, "{{", "}}", &VARIABLES) } else { None };
+    doubled.or_else(|| braced(text, "{", "}", &VARIABLES[..SINGLE_BRACED]))
 }
 
-fn parts(text: &str, doubled: bool) -> Vec<Part> {
-    let doubled = if doubled { &DOUBLED[..] } else { &[] };
-    let mut parts = Vec::new();
-    let (mut plain, mut at) = (0, 0);
-    while let Some(brace) = text[at..].find('{') {
-        at += brace;
-        let rest = &text[at..];
-        let mut known = doubled.iter().chain(&VARIABLES);
-        let Some((name, variable)) = known.find(|(name, _)| rest.starts_with(name)) else {
-            at += 1;
-            continue;
-        };
-        if plain < at {
-            parts.push(Part::Text(plain..at));
+fn braced(
+    text: &str,
+    open: &str,
+    close: &str,
+    known: &[(&str, Variable)],
+) -> Option<(Variable, usize)> {
+    let inner = text.strip_prefix(open)?;
+    let is_meant =
+        |name: &str| inner.strip_prefix(name).is_some_and(|rest| rest.starts_with(close));
+    let (name, variable) = known.iter().find(|(name, _)| is_meant(name))?;
+    Some((*variable, open.len() + name.len() + close.len()))
+}
+
+fn push_list<T: AsRef<str>>(text: &mut String, words: &[T]) {
+    for (at, word) in words.iter().enumerate() {
+        if at > 0 {
+            text.push_str(", ");
         }
-        parts.push(Part::Variable(*variable));
-        at += name.len();
-        plain = at;
+        text.push_str(word.as_ref());
     }
-    if plain < text.len() {
-        parts.push(Part::Text(plain..text.len()));
-    }
-    parts
 }

@@ -83,6 +83,7 @@ fn names_versions_and_paths_that_lead_elsewhere_are_reported() {
         );
     }
     check("docsets:\n  \"a\\nb\": {}\n", "2:3", "is not a docset name");
+    check("docsets:\n  - id: my docs\n    name: x\n", "2:9", "is not a docset name");
     check(&format!("docsets:\n  {}: {{}}\n", "x".repeat(65)), "2:3", "has 1 to 64");
     assert!(Configuration::read(&format!("docsets: {{{}: }}", "x".repeat(64)), FOLDER).is_ok());
     for version in ["..", "1..2", "1/2", "1 2", "1\\2", "", "1%"] {
