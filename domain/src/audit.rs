@@ -25,7 +25,7 @@ pub const UNCONFIRMED: &str = "audit/unconfirmed";
 const MAX_TEXT: usize = 500;
 
 /// One audited action. [`AuditRow::after`] removes secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEvent {
     pub at: Timestamp,
     /// The user's name; empty for an unknown user.
@@ -156,34 +156,24 @@ impl AuditRow {
 }
 
 impl AuditEvent {
-    fn of_nobody(action: &str, reason: String, at: Timestamp) -> Self {
-        Self {
-            at,
-            user: String::new(),
-            token: None,
-            project: None,
-            action: action.to_owned(),
-            targets: Vec::new(),
-            result: OK.to_owned(),
-            micros: 0,
-            correlation_id: String::new(),
-            reason,
-        }
+    fn without_user(action: &str, reason: String, at: Timestamp) -> Self {
+        let (action, result) = (action.to_owned(), OK.to_owned());
+        Self { at, action, result, reason, ..Self::default() }
     }
 
     /// A refused action of an unknown user.
     pub fn refused(action: &str, result: &str, reason: String, at: Timestamp) -> Self {
-        Self { result: result.to_owned(), ..Self::of_nobody(action, reason, at) }
+        Self { result: result.to_owned(), ..Self::without_user(action, reason, at) }
     }
 
     /// The rows up to this number expired.
     pub fn pruned(up_to: u64, at: Timestamp) -> Self {
-        Self::of_nobody(PRUNED, up_to.to_string(), at)
+        Self::without_user(PRUNED, up_to.to_string(), at)
     }
 
     /// The change of this row was not committed.
     pub fn unconfirmed(number: u64, at: Timestamp) -> Self {
-        Self::of_nobody(UNCONFIRMED, number.to_string(), at)
+        Self::without_user(UNCONFIRMED, number.to_string(), at)
     }
 
     /// Removes secrets and cuts long texts.

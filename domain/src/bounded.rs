@@ -1,8 +1,6 @@
-//! Bounded strings and numbers: the types of tool arguments.
+//! Types of tool arguments: bounded strings and numbers, and enums whose values have names.
 //!
 //! Lengths count characters. Required text is present and not blank.
-
-use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -25,25 +23,40 @@ macro_rules! inline_schema {
     };
 }
 
-/// Declares an argument type for text that `$parse` accepts: `fn(&str) -> Result<String, String>`.
-macro_rules! string_type {
-    ($(#[$doc:meta])* $name:ident, $parse:expr, $schema:tt) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
-        #[serde(try_from = "String")]
-        pub struct $name(String);
-
-        impl $name {
+/// Implements `as_str` and `Display` for a newtype of text.
+macro_rules! shown_as_text {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> $type {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+        }
 
+        impl<$($generics)*> std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+/// Declares an argument type for text that `$parse` accepts: `fn(&str) -> Result<String, String>`.
+macro_rules! string_type {
+    ($(#[$doc:meta])* $name:ident $(<$max:ident>)?, $parse:expr, $schema:tt) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name $(<const $max: usize>)? (String);
+
+        $crate::bounded::shown_as_text!([$(const $max: usize)?] $name $(<$max>)?);
+
+        impl $(<const $max: usize>)? $name $(<$max>)? {
             pub fn into_string(self) -> String {
                 self.0
             }
         }
 
-        impl TryFrom<String> for $name {
+        impl $(<const $max: usize>)? TryFrom<String> for $name $(<$max>)? {
             type Error = String;
 
             fn try_from(text: String) -> Result<Self, String> {
@@ -51,32 +64,42 @@ macro_rules! string_type {
             }
         }
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        $crate::bounded::inline_schema!([] $name, $schema);
+        $crate::bounded::inline_schema!([$(const $max: usize)?] $name $(<$max>)?, $schema);
     };
 }
 
-pub(crate) use {inline_schema, string_type};
+/// Declares an enum with a constant name for each value, and `ALL` values in this order.
+macro_rules! named_enum {
+    (
+        $(#[$meta:meta])*
+        $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $value,)+
+        }
 
-/// Text of 1 to `MAX` characters that is not blank and contains no NUL.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct BoundedString<const MAX: usize>(String);
+        impl $name {
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$value),+];
 
-impl<const MAX: usize> BoundedString<MAX> {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    pub fn into_string(self) -> String {
-        self.0
-    }
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)+
+                }
+            }
+        }
+    };
 }
+
+pub(crate) use {inline_schema, named_enum, shown_as_text, string_type};
+
+string_type!(
+    /// Text of 1 to `MAX` characters that is not blank and contains no NUL.
+    BoundedString<MAX>,
+    |text: &str| check_text(text, MAX).map(|()| text.to_owned()),
+    { "type": "string", "maxLength": MAX, "pattern": r"\S" }
+);
 
 impl<const MAX: usize> AsRef<str> for BoundedString<MAX> {
     fn as_ref(&self) -> &str {
@@ -84,30 +107,14 @@ impl<const MAX: usize> AsRef<str> for BoundedString<MAX> {
     }
 }
 
-impl<const MAX: usize> TryFrom<String> for BoundedString<MAX> {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        check_text(&text, MAX)?;
-        Ok(Self(text))
-    }
+/// The words of a text, separated by single spaces.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
-
-impl<const MAX: usize> fmt::Display for BoundedString<MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-inline_schema!([const MAX: usize] BoundedString<MAX>,
-    { "type": "string", "maxLength": MAX, "pattern": r"\S" });
 
 /// The rules of required text. The message names the limit and the length.
 pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
-    let length = text.chars().count();
-    if length > max {
-        return Err(format!("at most {max} characters are allowed, this has {length}; shorten it"));
-    }
+    let length = check_length(text, max)?;
     if text.trim().is_empty() {
         return Err(format!(
             "1 to {max} characters that are not all blank are required, this has {length}"
@@ -119,6 +126,15 @@ pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Returns the number of characters.
+pub(crate) fn check_length(text: &str, max: usize) -> Result<usize, String> {
+    let length = text.chars().count();
+    if length > max {
+        return Err(format!("at most {max} characters are allowed, this has {length}; shorten it"));
+    }
+    Ok(length)
 }
 
 /// A whole number from `MIN` to `MAX`.

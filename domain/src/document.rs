@@ -208,9 +208,7 @@ impl Document {
     }
 }
 
-/// An opaque token for a document's exact bytes: the first 16 hexadecimal digits of their SHA-256,
-/// as
-/// `sha256sum FILE` shows it.
+/// An opaque token for a document's exact bytes: the first 16 hexadecimal digits of `sha256sum`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Version(u64);
@@ -319,13 +317,15 @@ impl DocumentMeta {
                 let (entity, fault) = Entity::read(&id.name, text);
                 Self { entity: Some(Arc::new(entity)), fault, ..empty }
             }
-            Kind::Item(_) | Kind::Deleted => match item_kind(id) {
-                Some(kind) => {
-                    let (item, fault) = Item::read(kind, &id.name, text, modified);
-                    Self { item: Some(Arc::new(item)), fault, ..empty }
-                }
-                None => Self { fault: Some(no_tombstone()), ..empty },
-            },
+            Kind::Item(_) | Kind::Deleted => {
+                let Some(kind) = item_kind(id) else {
+                    let message =
+                        "the file's name is not a reference, as a tombstone's has to be; remove it";
+                    return Self { fault: Some(Diagnostic::new(None, message)), ..empty };
+                };
+                let (item, fault) = Item::read(kind, &id.name, text, modified);
+                Self { item: Some(Arc::new(item)), fault, ..empty }
+            }
             Kind::Docsets => empty,
             Kind::Instructions | Kind::Section => {
                 Self { title: sections::title(text).map(str::to_owned), ..empty }
@@ -353,13 +353,6 @@ fn item_kind(id: &DocumentId) -> Option<ItemKind> {
         Kind::Deleted => Reference::of(id).map(|reference| reference.kind),
         _ => None,
     }
-}
-
-fn no_tombstone() -> Diagnostic {
-    Diagnostic::new(
-        None,
-        "the file's name is not a reference, as a tombstone's has to be; remove it",
-    )
 }
 
 #[cfg(test)]

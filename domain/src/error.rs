@@ -6,46 +6,31 @@
 use std::backtrace::Backtrace;
 use std::fmt;
 
-/// The kinds of errors that callers can distinguish. The protocol adapter maps them to codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// An argument is missing, unknown, of the wrong type or outside its bounds.
-    InvalidArgument,
-    UnknownTool,
-    NotFound,
-    /// The document is not at the version the caller expected; nothing was changed.
-    Conflict,
-    /// The change would break a rule of the product; nothing was changed.
-    Refused,
-    Forbidden,
-    /// A resource is in use; nothing was changed, and a retry may work.
-    Busy,
-    /// The storage can't be read or written (permissions, space, read-only).
-    Unavailable,
-    /// The caller cancelled the call; committed changes stay.
-    Cancelled,
-    /// Stored content is invalid (not text, too large).
-    Unreadable,
-    /// A bug. The caller gets a correlation id, the log the details.
-    Internal,
-}
+use crate::bounded::named_enum;
 
-impl ErrorKind {
-    /// For programs and the audit.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidArgument => "invalid_argument",
-            Self::UnknownTool => "unknown_tool",
-            Self::NotFound => "not_found",
-            Self::Forbidden => "forbidden",
-            Self::Conflict => "conflict",
-            Self::Refused => "refused",
-            Self::Busy => "busy",
-            Self::Cancelled => "cancelled",
-            Self::Unavailable => "storage_unavailable",
-            Self::Unreadable => "unreadable",
-            Self::Internal => "internal",
-        }
+named_enum! {
+    /// The kinds of errors that callers can distinguish, named for programs and the audit. The
+    /// protocol adapter maps them to codes.
+    ErrorKind {
+        /// An argument is missing, unknown, of the wrong type or outside its bounds.
+        InvalidArgument = "invalid_argument",
+        UnknownTool = "unknown_tool",
+        NotFound = "not_found",
+        /// The document is not at the version the caller expected; nothing was changed.
+        Conflict = "conflict",
+        /// The change would break a rule of the product; nothing was changed.
+        Refused = "refused",
+        Forbidden = "forbidden",
+        /// A resource is in use; nothing was changed, and a retry may work.
+        Busy = "busy",
+        /// The storage can't be read or written (permissions, space, read-only).
+        Unavailable = "storage_unavailable",
+        /// The caller cancelled the call; committed changes stay.
+        Cancelled = "cancelled",
+        /// Stored content is invalid (not text, too large).
+        Unreadable = "unreadable",
+        /// A bug. The caller gets a correlation id, the log the details.
+        Internal = "internal",
     }
 }
 
@@ -75,15 +60,10 @@ struct Cause {
 impl Error {
     /// An [`ErrorKind::Internal`] captures a backtrace.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let is_ours = kind == ErrorKind::Internal;
-        Self {
-            kind,
-            message: message.into(),
-            field: None,
-            reference: None,
-            hint: None,
-            cause: is_ours.then(|| Box::new(Cause::found_here())),
-        }
+        // Captures addresses only; printing resolves the names.
+        let backtrace = (kind == ErrorKind::Internal).then(Backtrace::force_capture);
+        let cause = backtrace.is_some().then(|| Box::new(Cause { source: None, backtrace }));
+        Self { kind, message: message.into(), field: None, reference: None, hint: None, cause }
     }
 
     #[must_use]
@@ -113,13 +93,6 @@ impl Error {
     /// The backtrace of an internal error, only logged.
     pub fn backtrace(&self) -> Option<&Backtrace> {
         self.cause.as_ref()?.backtrace.as_ref()
-    }
-}
-
-impl Cause {
-    fn found_here() -> Self {
-        // Captures addresses only; printing resolves the names.
-        Self { source: None, backtrace: Some(Backtrace::force_capture()) }
     }
 }
 

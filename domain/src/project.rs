@@ -1,9 +1,10 @@
 //! Keys of projects.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::bounded::shown_as_text;
 
 /// A project's canonical key, opaque except to the adapter that made it.
 ///
@@ -16,10 +17,6 @@ impl ProjectKey {
 
     pub fn new(key: impl Into<Arc<str>>) -> Self {
         Self(key.into())
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 
     /// True for keys of the configuration. Only files have others, which are folders.
@@ -39,11 +36,7 @@ impl Default for ProjectKey {
     }
 }
 
-impl fmt::Display for ProjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+shown_as_text!([] ProjectKey);
 
 #[cfg(test)]
 mod tests {

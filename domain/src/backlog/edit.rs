@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 
 use super::fields::by_name;
-use super::parse::one_line;
 use super::{
     Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType, Status,
 };
+use crate::bounded::one_line;
 use crate::front_matter::{self, KeyEdit, Value};
 use crate::time::Timestamp;
 use crate::yaml::{self, Entry, Node};
@@ -276,18 +276,16 @@ impl File {
         let title = edit.title.as_deref().map(one_line);
         sets.text("title", title.filter(|title| *title != item.title).as_deref());
         let read = |text: &str| by_name(item.kind.statuses(), Status::name, text);
-        let is_new = |to: &Status| self.value_or("status", read, item.status) != Some(*to);
-        sets.text("status", edit.status.filter(is_new).map(Status::name));
-        let is_new =
-            |to: &Priority| self.value_or("priority", Priority::parse, item.priority) != Some(*to);
-        if let Some(priority) = edit.priority.filter(is_new) {
+        let status = self.changed("status", read, item.status, edit.status);
+        sets.text("status", status.map(Status::name));
+        let priority = self.changed("priority", Priority::parse, item.priority, edit.priority);
+        if let Some(priority) = priority {
             sets.add("priority", number(priority));
         }
         let read = |text: &str| by_name(&RequirementType::ALL, RequirementType::name, text);
-        let is_new = |to: &RequirementType| {
-            self.value_or("type_name", read, item.requirement_type) != Some(*to)
-        };
-        sets.text("type_name", edit.requirement_type.filter(is_new).map(RequirementType::name));
+        let new_type =
+            self.changed("type_name", read, item.requirement_type, edit.requirement_type);
+        sets.text("type_name", new_type.map(RequirementType::name));
         let parent = edit.parent.as_ref().map(|parent| parent.reference);
         if let Some(parent) = parent.filter(|parent| item.parent != Some(*parent)) {
             sets.text(parent.kind.name(), Some(&parent.to_string()));
@@ -308,17 +306,19 @@ impl File {
         yaml::find(&self.0, key)
     }
 
-    /// The value of a key; `default` if the file does not have it.
-    fn value_or<T>(
+    /// A new value that is not the file's. `default` is the value of a missing key.
+    fn changed<T: PartialEq>(
         &self,
         key: &str,
         read: impl Fn(&str) -> Option<T>,
         default: Option<T>,
+        new: Option<T>,
     ) -> Option<T> {
-        match self.node(key).and_then(Node::text) {
+        let old = match self.node(key).and_then(Node::text) {
             Some(text) => read(text),
             None => default,
-        }
+        };
+        new.filter(|new| old.as_ref() != Some(new))
     }
 
     /// The new value of a relationship's key. Kept targets keep their spelling and place. Invalid

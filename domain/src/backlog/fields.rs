@@ -2,18 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::{check_text, inline_schema, string_type};
+use crate::bounded::{check_length, check_text, inline_schema, named_enum, string_type};
 
-/// The state of an item. Which ones a kind has is [`super::ItemKind::statuses`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Status {
-    Backlog,
-    Draft,
-    InProgress,
-    Done,
-    Cancelled,
-    Active,
-    Obsolete,
+named_enum! {
+    /// The state of an item. Which ones a kind has is [`super::ItemKind::statuses`].
+    #[derive(Hash, Serialize, Deserialize)]
+    Status {
+        Backlog = "Backlog",
+        Draft = "Draft",
+        InProgress = "In Progress",
+        Done = "Done",
+        Cancelled = "Cancelled",
+        Active = "Active",
+        Obsolete = "Obsolete",
+    }
 }
 
 impl Status {
@@ -22,18 +24,6 @@ impl Status {
         [Self::Backlog, Self::Draft, Self::InProgress, Self::Done, Self::Cancelled];
     /// Of requirements, a new one's first.
     pub const OF_REQUIREMENTS: [Self; 3] = [Self::Draft, Self::Active, Self::Obsolete];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Backlog => "Backlog",
-            Self::Draft => "Draft",
-            Self::InProgress => "In Progress",
-            Self::Done => "Done",
-            Self::Cancelled => "Cancelled",
-            Self::Active => "Active",
-            Self::Obsolete => "Obsolete",
-        }
-    }
 }
 
 /// How urgent an item is: 1 Critical, 2 High, 3 Medium, 4 Low.
@@ -65,84 +55,59 @@ impl Priority {
     }
 }
 
-/// What a requirement is about (S2 1.9).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum RequirementType {
-    Functional,
-    NonFunctional,
-    BusinessRule,
-    Interface,
-    Data,
+named_enum! {
+    /// The subject of a requirement.
+    #[derive(Hash, Serialize, Deserialize)]
+    RequirementType {
+        Functional = "Functional",
+        NonFunctional = "Non-Functional",
+        BusinessRule = "Business Rule",
+        Interface = "Interface",
+        Data = "Data",
+    }
 }
 
 impl RequirementType {
-    pub const ALL: [Self; 5] =
-        [Self::Functional, Self::NonFunctional, Self::BusinessRule, Self::Interface, Self::Data];
-
-    fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Functional => {
-                ("Functional", "What the system does: a behaviour that a user can see")
-            }
-            Self::NonFunctional => (
-                "Non-Functional",
-                "How well the system does it: speed, safety, availability, ease of use",
-            ),
-            Self::BusinessRule => {
-                ("Business Rule", "A policy of the business that holds whatever the system is")
-            }
-            Self::Interface => {
-                ("Interface", "How the system meets people, devices and other systems")
-            }
-            Self::Data => ("Data", "What is kept, in which form, how long and how well guarded"),
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        self.texts().0
-    }
-
     pub fn description(self) -> &'static str {
-        self.texts().1
+        match self {
+            Self::Functional => "What the system does: a behaviour that a user can see",
+            Self::NonFunctional => {
+                "How well the system does it: speed, safety, availability, ease of use"
+            }
+            Self::BusinessRule => "A policy of the business that holds whatever the system is",
+            Self::Interface => "How the system meets people, devices and other systems",
+            Self::Data => "What is kept, in which form, how long and how well guarded",
+        }
     }
 }
 
-/// How one requirement relates to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum RelationshipType {
-    DependsOn,
-    Blocks,
-    RelatesTo,
-    ConflictsWith,
-    DerivesFrom,
+named_enum! {
+    /// The relation of one requirement to another. Its name is the argument's value, and the key in
+    /// the source's file.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    RelationshipType {
+        DependsOn = "depends_on",
+        Blocks = "blocks",
+        RelatesTo = "relates_to",
+        ConflictsWith = "conflicts_with",
+        DerivesFrom = "derives_from",
+    }
 }
 
 impl RelationshipType {
-    pub const ALL: [Self; 5] =
-        [Self::DependsOn, Self::Blocks, Self::RelatesTo, Self::ConflictsWith, Self::DerivesFrom];
-
     /// True if it holds in both directions.
     pub fn is_mutual(self) -> bool {
         matches!(self, Self::RelatesTo | Self::ConflictsWith)
     }
 
-    fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            Self::DependsOn => ("depends_on", "The source can't be met before the target is"),
-            Self::Blocks => ("blocks", "As long as the source is open, the target can't go on"),
-            Self::RelatesTo => ("relates_to", "A change to one may affect the other"),
-            Self::ConflictsWith => ("conflicts_with", "Both can't be met as they are"),
-            Self::DerivesFrom => ("derives_from", "The source spells out a part of the target"),
-        }
-    }
-
-    /// The argument's value, and the key in the source's file.
-    pub fn name(self) -> &'static str {
-        self.texts().0
-    }
-
     pub fn description(self) -> &'static str {
-        self.texts().1
+        match self {
+            Self::DependsOn => "The source can't be met before the target is",
+            Self::Blocks => "As long as the source is open, the target can't go on",
+            Self::RelatesTo => "A change to one may affect the other",
+            Self::ConflictsWith => "Both can't be met as they are",
+            Self::DerivesFrom => "The source spells out a part of the target",
+        }
     }
 }
 
@@ -190,7 +155,7 @@ string_type!(
     { "type": "string", "maxLength": MAX_DESCRIPTION }
 );
 
-/// The tags of one item: at most 50, each once.
+/// The tags of one item: at most 50. A duplicate is stored once.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<Tag>")]
 pub struct Tags(Vec<String>);
@@ -211,21 +176,13 @@ fn check_one_line(text: &str) -> Result<(), String> {
 }
 
 fn parse_assignee(text: &str) -> Result<String, String> {
-    let length = text.chars().count();
-    if length > MAX_NAME {
-        return Err(format!("a user's name has at most {MAX_NAME} characters, this has {length}"));
-    }
+    check_length(text, MAX_NAME)?;
     check_one_line(text)?;
     Ok(text.trim().to_owned())
 }
 
 fn parse_description(text: &str) -> Result<String, String> {
-    let length = text.chars().count();
-    if length > MAX_DESCRIPTION {
-        return Err(format!(
-            "at most {MAX_DESCRIPTION} characters are allowed, this has {length}; shorten it"
-        ));
-    }
+    check_length(text, MAX_DESCRIPTION)?;
     if text.contains('\0') {
         return Err("a NUL character is not allowed; remove it".to_owned());
     }
@@ -252,13 +209,7 @@ impl TryFrom<Vec<Tag>> for Tags {
         if given.len() > MAX_TAGS {
             return Err(format!("at most {MAX_TAGS} tags are allowed, these are {}", given.len()));
         }
-        let mut tags: Vec<String> = Vec::with_capacity(given.len());
-        for tag in given {
-            if !tags.iter().any(|known| known == tag.as_str()) {
-                tags.push(tag.into_string());
-            }
-        }
-        Ok(Self(tags))
+        Ok(Self(given.into_iter().map(Tag::into_string).collect()))
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     Deletion, Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType,
     Status,
 };
+use crate::bounded::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, Parts};
 use crate::knowledge::{names_entity, tags};
@@ -44,9 +45,9 @@ impl Item {
         Self { description: None, ..Self::read(kind, name, "", modified).0 }
     }
 
-    /// The text after the front matter, without line ends around it.
+    /// See [`front_matter::body`].
     pub fn description(text: &str) -> &str {
-        front_matter::split(text).body.trim_matches(['\r', '\n'])
+        front_matter::body(text)
     }
 }
 
@@ -227,10 +228,6 @@ impl Reader<'_> {
     fn report(&mut self, line: impl Into<Option<usize>>, reason: String) {
         self.fault.get_or_insert(Diagnostic::new(line, reason));
     }
-}
-
-pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn shortened(text: &str) -> String {

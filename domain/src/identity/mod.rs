@@ -1,61 +1,44 @@
 //! Callers and their rights: users with roles, and the tokens of users.
 
-mod caller_name;
 mod redact;
 pub mod token;
 
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
-pub use caller_name::CallerName;
 pub use redact::redact;
 pub use token::{Digest, PresentedToken, Token, TokenError, TokenId, TokenOwner};
 
+use crate::bounded::{named_enum, shown_as_text};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
-/// The access level of a tool or a caller. Writing includes reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    Read,
-    Write,
-}
-
-impl Access {
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
+named_enum! {
+    /// The access level of a tool or a caller. Writing includes reading.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Access {
+        Read = "read",
+        Write = "write",
     }
 }
 
-/// A user's role. Tokens may narrow it and never widen it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Reads, writes and sees the server's metrics.
-    Administrator,
-    User,
-    Commenter,
+named_enum! {
+    /// A user's role. Tokens may narrow it and never widen it.
+    #[derive(Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    Role {
+        /// Reads, writes and sees the server's metrics.
+        Administrator = "administrator",
+        User = "user",
+        Commenter = "commenter",
+    }
 }
 
 impl Role {
-    pub const ALL: [Self; 3] = [Self::Administrator, Self::User, Self::Commenter];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Administrator => "administrator",
-            Self::User => "user",
-            Self::Commenter => "commenter",
-        }
-    }
-
     /// Parses a [`Role::name`] in any case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name().eq_ignore_ascii_case(text))
@@ -74,6 +57,48 @@ impl fmt::Display for Role {
         f.write_str(self.name())
     }
 }
+
+type Lookup = Box<dyn FnOnce() -> String + Send + Sync>;
+
+/// A caller's name, as creators and the audit show it.
+#[derive(Debug, Clone)]
+pub struct CallerName(Arc<LazyLock<String, Lookup>>);
+
+impl CallerName {
+    /// Calls `lookup` once, when the name is first used.
+    pub fn lazy(lookup: impl FnOnce() -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(lookup))))
+    }
+}
+
+impl<T: Into<String>> From<T> for CallerName {
+    fn from(name: T) -> Self {
+        let name = name.into();
+        Self::lazy(move || name)
+    }
+}
+
+impl Deref for CallerName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CallerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl PartialEq for CallerName {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for CallerName {}
 
 /// The user of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,21 +174,13 @@ impl UserName {
         ))
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// The key of storages, equal for names that differ only in case.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 }
 
-impl fmt::Display for UserName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+shown_as_text!([] UserName);
 
 impl TryFrom<String> for UserName {
     type Error = String;

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{Access, User, UserName};
+use crate::bounded::{named_enum, shown_as_text};
 use crate::project::ProjectKey;
 use crate::time::Timestamp;
 
@@ -34,17 +35,9 @@ impl TokenId {
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() == ID_LETTERS && is_base62(text)).then(|| Self(text.into()))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for TokenId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+shown_as_text!([] TokenId);
 
 impl TryFrom<String> for TokenId {
     type Error = &'static str;
@@ -183,40 +176,24 @@ pub struct TokenOwner {
     pub user: User,
 }
 
-/// The reason why a token is invalid. Callers learn only that a correct token has expired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenError {
-    Missing,
-    /// Not one of our tokens, several, or mistyped.
-    Malformed,
-    /// Not a token of this installation.
-    Unknown,
-    /// A known id with another secret.
-    Wrong,
-    Revoked,
-    Expired,
-    /// Replaced by a successor some time ago.
-    Retired,
-    /// Created in the future: a clock is wrong.
-    NotYetValid,
-    /// The user is disabled.
-    Disabled,
-}
-
-impl TokenError {
-    /// For the log and the audit.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Malformed => "malformed",
-            Self::Unknown => "unknown",
-            Self::Wrong => "wrong_secret",
-            Self::Revoked => "revoked",
-            Self::Expired => "expired",
-            Self::Retired => "retired",
-            Self::NotYetValid => "not_yet_valid",
-            Self::Disabled => "user_disabled",
-        }
+named_enum! {
+    /// The reason why a token is invalid, named for the log and the audit. Callers learn only that
+    /// a correct token has expired.
+    TokenError {
+        Missing = "missing",
+        /// Not one of our tokens, several, or mistyped.
+        Malformed = "malformed",
+        /// Not a token of this installation.
+        Unknown = "unknown",
+        /// A known id with another secret.
+        Wrong = "wrong_secret",
+        Revoked = "revoked",
+        Expired = "expired",
+        /// Replaced by a successor some time ago.
+        Retired = "retired",
+        /// Created in the future: a clock is wrong.
+        NotYetValid = "not_yet_valid",
+        Disabled = "user_disabled",
     }
 }
 

@@ -188,17 +188,11 @@ impl Inventory {
         let Some(Record { kind, tags, .. }) = self.records.remove(name) else { return };
         for tag in tags {
             release(&mut self.tags, &tag, |kinds| {
-                release(kinds, &kind, |count| {
-                    *count -= 1;
-                    *count == 0
-                });
+                release(kinds, &kind, count_down);
                 kinds.is_empty()
             });
         }
-        release(&mut self.kinds, &kind, |count| {
-            *count -= 1;
-            *count == 0
-        });
+        release(&mut self.kinds, &kind, count_down);
     }
 
     pub fn len(&self) -> usize {
@@ -239,11 +233,7 @@ impl Inventory {
 
     /// Ids that several documents claim, with the documents' names.
     pub fn duplicates(&self) -> Vec<(&str, Vec<&str>)> {
-        let ids = self
-            .records
-            .iter()
-            .map(|(name, record)| (record.id.as_deref().unwrap_or(name), &**name));
-        let mut ids: Vec<(&str, &str)> = ids.collect();
+        let mut ids: Vec<(&str, &str)> = self.ids().collect();
         ids.sort_unstable();
         let claims = ids.chunk_by(|a, b| a.0 == b.0).filter(|claims| claims.len() > 1);
         claims.map(|claims| (claims[0].0, claims.iter().map(|claim| claim.1).collect())).collect()
@@ -251,8 +241,13 @@ impl Inventory {
 
     /// At most three ids that contain the last part of this one.
     pub fn similar(&self, id: &str) -> Vec<&str> {
-        let ids = self.records.iter();
-        similar(id, ids.map(|(name, record)| record.id.as_deref().unwrap_or(name)))
+        similar(id, self.ids().map(|(id, _)| id))
+    }
+
+    /// All ids, with the documents' names.
+    fn ids(&self) -> impl Iterator<Item = (&str, &str)> {
+        let records = self.records.iter();
+        records.map(|(name, record)| (record.id.as_deref().unwrap_or(name), &**name))
     }
 }
 
@@ -284,7 +279,13 @@ fn shared<T: Default>(
     word
 }
 
-/// Removes a use, and the word if it was the last.
+/// True for the last use.
+fn count_down(count: &mut usize) -> bool {
+    *count -= 1;
+    *count == 0
+}
+
+/// Removes a use, and the word after its last one.
 fn release<T>(words: &mut BTreeMap<Arc<str>, T>, word: &str, is_last: impl FnOnce(&mut T) -> bool) {
     if words.get_mut(word).is_some_and(is_last) {
         words.remove(word);

@@ -8,8 +8,12 @@ mod graph;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::front_matter::body;
 pub use graph::{Edge, Found, Graph, Inventory, Node, Outgoing, Tag, one_hop, outgoing};
 
+use crate::backlog::ItemKind;
+use crate::backlog::reference::{Reading, Reference};
+use crate::bounded::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, Parts};
 use crate::sections;
@@ -74,10 +78,9 @@ impl Entity {
                 (Vec::new(), front_matter::salvage(parts), Some(Diagnostic::new(line, message)))
             }
         };
-        let unclosed = parts.yaml.is_none() && looks_like_front_matter(parts.body);
         let fault = fault.or_else(|| {
             let message = "the front matter has no closing `---` line";
-            unclosed.then(|| Diagnostic::new(1, message))
+            front_matter::is_unclosed(parts).then(|| Diagnostic::new(1, message))
         });
         let node = |key: &str| yaml::find(&entries, key).or_else(|| yaml::find(&salvaged, key));
         let text_of = |key: &str| node(key).and_then(yaml::Node::text);
@@ -118,11 +121,6 @@ impl Entity {
     }
 }
 
-/// The text after the front matter, without line ends around it.
-pub fn body(text: &str) -> &str {
-    front_matter::split(text).body.trim_matches(['\r', '\n'])
-}
-
 /// True if the text can be an id: one line, and not a path that climbs.
 fn is_id(text: &str) -> bool {
     let climbs = || text.split('/').any(|part| matches!(part, "" | "." | ".."));
@@ -147,10 +145,7 @@ fn kind(name: &str, id: &str, given: Option<&str>) -> String {
 /// The title on one line.
 fn title(given: Option<&str>, parts: Parts<'_>, stem: &str) -> String {
     let title = given.or_else(|| sections::title(parts.body)).unwrap_or(stem);
-    if title.contains(char::is_control) {
-        return title.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
-    title.to_owned()
+    if title.contains(char::is_control) { one_line(title) } else { title.to_owned() }
 }
 
 /// `tags` and `labels` of a front matter, each once.
@@ -172,14 +167,6 @@ pub(crate) fn tags(entries: &[Entry]) -> Vec<String> {
         }
     }
     tags
-}
-
-fn looks_like_front_matter(text: &str) -> bool {
-    let mut lines = text.lines();
-    let first = lines.next().unwrap_or_default();
-    let (key, _) = lines.next().and_then(|line| line.split_once(':')).unwrap_or_default();
-    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    first.trim_end() == "---" && !key.is_empty() && key.bytes().all(is_part)
 }
 
 /// One outgoing relationship.
@@ -249,7 +236,8 @@ fn link(relation: &str, target: &str) -> Option<Link> {
 
 /// `dec-1d2c8f` or `REQ-048`.
 fn looks_like_id(text: &str) -> bool {
-    names_entity(text) || names_backlog_item(text)
+    let is_reference = |kind| Reference::read(kind, text) != Reading::Malformed;
+    names_entity(text) || ItemKind::ALL.into_iter().any(is_reference)
 }
 
 /// `dec-1d2c8f`: the id of an entity.
@@ -258,14 +246,6 @@ pub fn names_entity(text: &str) -> bool {
     PREFIXES.iter().any(|(known, _)| *known == prefix)
         && (4..=32).contains(&rest.len())
         && rest.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-/// `REQ-048`: an item of the backlog.
-fn names_backlog_item(text: &str) -> bool {
-    let Some((prefix, rest)) = text.split_once('-') else { return false };
-    ["EP", "US", "REQ", "AC"].contains(&prefix)
-        && (1..=10).contains(&rest.len())
-        && rest.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Custom ids, and paths of files without an id.

@@ -1,27 +1,24 @@
-//! The driven port from what a call names to a project.
+//! Port from the project that a call names to its key.
 
 use async_trait::async_trait;
 
+use crate::bounded::named_enum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Caller, ProjectScope};
 use crate::project::ProjectKey;
 
-/// Finds the project of a call. Refusals of roots live behind this port and nowhere else.
+/// Finds the project of a call. All refusals of roots are behind this port.
 #[async_trait]
 pub trait ProjectResolver: Send + Sync {
-    /// The project that a call means: `default` for the server's own root.
+    /// The project of a call. `named` is the tool's argument; `None` is the server's root.
     ///
-    /// `named` is what the caller gave (S1 `project_root`, S4 `repo`); nothing means the server's
-    /// root. Where documents of the slice may lie above the named folder (`.ixchel`,
-    /// `.knowledge/config.yaml`), the nearest folder upwards that has them is the project; where
-    /// none has, the named folder itself.
+    /// If documents of the toolset may lie above the named folder (`.ixchel`,
+    /// `.knowledge/config.yaml`), the nearest folder upwards that has them is the project, else the
+    /// named folder. An `InvalidArgument` error describes a valid root. Nothing is created.
     ///
-    /// An `InvalidArgument` error says what a usable root looks like; nothing is created.
-    ///
-    /// A caller who does not reach everywhere names a project that is configured, by its key or its
-    /// very folder, and means the caller's own project when naming none; what is out of reach
-    /// and what is not there is one and the same `NotFound`, which tells the keys within reach.
-    /// Nothing above a project's folder is looked at for such a caller.
+    /// A caller with a limited [`ProjectScope`] names a configured project by its key or its exact
+    /// folder, and no folder above it is read. Without a name it is the caller's own project.
+    /// Missing projects and those out of scope give the same `NotFound`, with the keys in scope.
     async fn resolve<'a>(
         &self,
         caller: &'a Caller,
@@ -29,17 +26,17 @@ pub trait ProjectResolver: Send + Sync {
         slice: Toolset,
     ) -> Result<ProjectKey>;
 
-    /// The keys of all projects that are configured, `default` first.
+    /// The keys of all configured projects, `default` first.
     fn keys(&self) -> Vec<ProjectKey>;
 
-    /// The project's folder, absolute, with forward slashes and without one at the end.
+    /// The project's folder, absolute, with forward slashes, without one at the end.
     async fn folder(&self, project: &ProjectKey) -> Result<String>;
 
-    /// Is there a folder at this absolute path?
+    /// True if this absolute path is a folder.
     async fn has_folder(&self, path: &str) -> bool;
 }
 
-/// What a caller is told who names a project that is not there, or is another's (rulings 1).
+/// The error for a project that is missing or out of scope.
 pub fn no_project(reach: &ProjectScope, keys: &[ProjectKey], argument: &str, named: &str) -> Error {
     let within = keys.iter().filter(|key| reach.includes(key));
     let within: Vec<&str> = within.map(ProjectKey::as_str).collect();
@@ -51,33 +48,18 @@ pub fn no_project(reach: &ProjectScope, keys: &[ProjectKey], argument: &str, nam
     Error::new(ErrorKind::NotFound, message).field(argument)
 }
 
-/// A part of the product with tools and documents of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Toolset {
-    /// Requirement sections (S1).
-    Sections,
-    /// The backlog: epics, user stories, requirements and their criteria (S2, S5).
-    Backlog,
-    /// Docsets (S3).
-    Docsets,
-    /// The knowledge graph (S4).
-    Knowledge,
+named_enum! {
+    /// A group of tools with documents of its own, named as in settings.
+    Toolset {
+        Sections = "sections",
+        Backlog = "backlog",
+        Docsets = "docsets",
+        Knowledge = "knowledge",
+    }
 }
 
 impl Toolset {
-    pub const ALL: [Self; 4] = [Self::Sections, Self::Backlog, Self::Docsets, Self::Knowledge];
-
-    /// As settings call the slice's set of tools.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sections => "sections",
-            Self::Backlog => "backlog",
-            Self::Docsets => "docsets",
-            Self::Knowledge => "knowledge",
-        }
-    }
-
-    /// The argument by which the slice's tools name a project.
+    /// The argument that names a project.
     pub fn argument(self) -> &'static str {
         match self {
             Self::Sections => "project_root",

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::markdown::{self, Line, Mark, verbatim_lines};
+use crate::bounded::one_line;
 
 /// The content of a new AGENTS.md, as specified.
 pub const PLACEHOLDER: &str = "\
@@ -78,10 +79,6 @@ fn render(sections: &Titles, listed: &HashMap<String, String>, end: &str) -> Str
     });
     let lines: Vec<String> = lines.collect();
     if lines.is_empty() { NONE_DEFINED.to_owned() } else { lines.join(end) }
-}
-
-fn one_line(title: &str) -> String {
-    title.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn capitalised(key: &str) -> String {

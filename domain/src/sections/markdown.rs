@@ -43,8 +43,8 @@ pub(crate) fn outline(source: &str) -> Outline<'_> {
     Outline { marks, open: scanner.open.map(|(_, start)| start) }
 }
 
-/// The first heading's title.
-pub(crate) fn title(source: &str) -> Option<&str> {
+/// The first heading of a file.
+pub fn title(source: &str) -> Option<&str> {
     Scanner::new(source).marks().find_map(|mark| match mark {
         Mark::Heading { title, .. } if !title.is_empty() => Some(title),
         _ => None,
@@ -146,7 +146,7 @@ pub(crate) fn marker(line: &str) -> Option<&str> {
 }
 
 /// Level and title of an ATX heading.
-pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
+pub fn heading(line: &str) -> Option<(usize, &str)> {
     let text = strip_indent(line)?;
     let rest = text.trim_start_matches('#');
     let level = text.len() - rest.len();

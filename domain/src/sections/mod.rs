@@ -15,16 +15,12 @@ use std::ops::Range;
 
 use index::Index;
 use markdown::{Mark, Outline};
+pub use markdown::{heading, title};
 
 use crate::diagnostic::Diagnostic;
 
 /// Maximum length of a requirement's text, in characters.
 pub const MAX_TEXT: usize = 10_000;
-
-/// The first heading of a file.
-pub fn title(source: &str) -> Option<&str> {
-    markdown::title(source)
-}
 
 pub const MAX_REQUIREMENTS: usize = 50_000;
 

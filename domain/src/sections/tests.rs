@@ -165,20 +165,3 @@ fn diagnostics_name_line_and_reason() {
     let lines: Vec<_> = section.diagnostics().iter().map(|f| f.line).collect();
     assert_eq!(lines, [Some(2), Some(5), Some(6)]);
 }
-
-// S1: S.3.3, D.3.5
-#[test]
-fn the_specification_itself_is_read_as_its_authors_meant_it() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/spec/1-requirement-sections.md");
-    #[expect(clippy::disallowed_methods, reason = "a test reads a real document")]
-    let Ok(source) = std::fs::read_to_string(path) else {
-        return;
-    };
-    let section = Section::of(&source);
-    assert_eq!(section.requirements().len(), 39);
-    assert_eq!(section.diagnostics(), []);
-    let set = set(&source, "G.3.5", "New.");
-    let new = "\n\n**G.3.5.** New.";
-    let at = source.find("\n\n## reqlix_set_requirements").unwrap();
-    assert_eq!(set.body, format!("{}{new}{}", &source[..at], &source[at..]));
-}

@@ -10,11 +10,8 @@ use super::markdown::{
 /// `text` as stored in a file. With `own_line`, it begins on a line of its own.
 pub(crate) fn escape(text: &str, own_line: bool) -> String {
     edit_lines(text, own_line, |line, above| {
-        let (at, backslashes, kind) = structure(line)?;
-        let breaks = match kind {
-            Like::Underline => !above.is_none_or(is_blank),
-            Like::Other => true,
-        };
+        let (at, backslashes, is_underline) = structure(line)?;
+        let breaks = !is_underline || above.is_some_and(|above| !is_blank(above));
         (backslashes > 0 || breaks).then(|| format!("{}\\{}", &line[..at], &line[at..]))
     })
 }
@@ -50,31 +47,20 @@ fn edit_lines(
     edited.join("\n")
 }
 
-enum Like {
-    /// Structure only under a paragraph.
-    Underline,
-    /// Structure anywhere.
-    Other,
-}
-
-/// Start and number of a line's backslashes, and the kind of structure after them.
-fn structure(line: &str) -> Option<(usize, usize, Like)> {
+/// Start and number of a line's backslashes before structure, and true for an underline, which is
+/// structure only under a paragraph.
+fn structure(line: &str) -> Option<(usize, usize, bool)> {
     let text = strip_indent(line)?;
     let core = text.trim_start_matches('\\');
     let (at, backslashes) = (line.len() - text.len(), text.len() - core.len());
     let is_other =
         heading(core).is_some() || opens_verbatim(core) || (at == 0 && marker(core).is_some());
-    let kind = match underline(core) {
-        Some(_) => Like::Underline,
-        None if is_other && core.trim_start_matches(' ') == core => Like::Other,
-        None => return None,
-    };
-    Some((at, backslashes, kind))
-}
-
-/// True if a line that begins with `rest` could parse as structure.
-fn reads_as_structure(rest: &str) -> bool {
-    structure(rest).is_some()
+    let is_underline = underline(core).is_some();
+    (is_underline || (is_other && !core.starts_with(' '))).then_some((
+        at,
+        backslashes,
+        is_underline,
+    ))
 }
 
 /// The line width of rule R.2, in characters.
@@ -225,8 +211,8 @@ fn begins_a_block(rest: &str) -> bool {
         || rest.starts_with(['>', '|', '<'])
         || rest.starts_with("```")
         || rest.starts_with("~~~")
-        || reads_as_structure(rest)
-        || reads_as_structure(word)
+        || structure(rest).is_some()
+        || structure(word).is_some()
 }
 
 /// Inline links, images and reference links: `[text](target)` and `[text][name]`.
