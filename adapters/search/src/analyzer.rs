@@ -1,7 +1,6 @@
-//! From text to the words that rank: the one analyzer for documents, queries and snippets.
+//! Splits texts into normalised words, for documents, queries and snippets.
 //!
-//! The trap: what is changed here changes every index, so [`VERSION`] must change with it, else old
-//! indexes keep words that no query can produce.
+//! A change of the words needs another [`VERSION`], else old indexes keep words that no query has.
 
 pub(crate) mod split;
 
@@ -14,12 +13,12 @@ use frostem::{Algorithm, Stemmer};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-/// An index of another version is built anew.
+/// An index of another version is rebuilt.
 pub(crate) const VERSION: u32 = 1;
 
-/// The longest word in bytes; of a longer one only the beginning counts.
+/// Longer words are truncated, in bytes.
 const MAX_WORD: usize = 64;
-/// So many words are remembered with what became of them; then the memory starts anew.
+/// Maximum cached words; then the cache is cleared.
 const MAX_REMEMBERED: usize = 1 << 16;
 
 /// The beginning of a text, at most this many bytes.
@@ -31,8 +30,7 @@ pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// Makes words. Clones share their memory of words, so a clone costs nothing; each use locks it, so
-/// who works at the same time as others has one of their own.
+/// The analyzer. Clones share a locked cache, so concurrent users need analyzers of their own.
 #[derive(Clone)]
 pub(crate) struct Analyzer {
     memory: Arc<Mutex<Memory>>,
@@ -47,16 +45,15 @@ impl Analyzer {
     pub(crate) fn each(&self, text: &str, mut take: impl FnMut(&str)) {
         let mut memory = self.lock();
         let normal = normal(text);
-        for found in split::Compounds::new(&normal) {
+        let mut at = 0;
+        while let Some(found) = split::next_compound(&normal, &mut at) {
             for word in memory.words(found).split(' ') {
                 take(word);
             }
         }
     }
 
-    /// As [`Analyzer::each`], with the place of the compound that has the word. Of letters outside
-    /// NFKC the places are found by normalising word by word.
-    /// Compounds that are not `wanted` are passed over.
+    /// As [`Analyzer::each`] for `wanted` compounds, with the compound's range in the text.
     pub(crate) fn each_at(
         &self,
         text: &str,
@@ -77,7 +74,7 @@ impl Analyzer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        // A panic elsewhere leaves at worst a word unremembered.
+        // A panic elsewhere leaves the cache valid.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,12 +100,12 @@ impl Tokenizer for Analyzer {
     }
 }
 
-/// The words of a text as tantivy wants them. Places in the text are not kept: nothing asks.
+/// The words of a text for tantivy, without positions in the text.
 pub(crate) struct Stream<'a> {
     memory: MutexGuard<'a, Memory>,
     text: Cow<'a, str>,
     at: usize,
-    /// The words of the last compound, and where the next of them begins.
+    /// The words of the last compound, and the start of the next word.
     words: String,
     next: usize,
     token: Token,
@@ -149,17 +146,17 @@ fn normal(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Letters and signs of English and Russian, of which it is known that they are in NFKC: looking
-/// them up takes longer than everything else.
+/// Letters and signs of English and Russian, which are in NFKC. A lookup would take longer than
+/// everything else.
 fn is_plain(c: char) -> bool {
     c.is_ascii() || matches!(c, '\u{400}'..='\u{481}' | '«' | '»' | '–' | '—' | '‘'..='”')
 }
 
-/// Stemmers, and what they made of the words seen before: the same words recur.
+/// Stemmers, and a cache of their words.
 struct Memory {
     english: Stemmer,
     russian: Stemmer,
-    /// Where in `made` the words of a compound stand.
+    /// The range in `made` of a compound's words.
     seen: HashMap<Box<str>, Range<usize>, foldhash::fast::RandomState>,
     made: String,
 }
@@ -174,7 +171,7 @@ impl Memory {
         }
     }
 
-    /// What a compound gives, parted by blanks; at least one word.
+    /// The words of a compound, at least one, separated by spaces.
     fn words(&mut self, compound: &str) -> &str {
         let compound = beginning(compound, MAX_WORD);
         let range = match self.seen.get(compound) {

@@ -1,7 +1,7 @@
-//! The one thread behind all projects: it lets models read what waits, and saves.
+//! The background thread of all projects, which embeds pending texts and saves.
 //!
-//! The trap: it yields to calls. Before each batch it waits until no call runs, and a batch is
-//! small, so a call waits for one batch at most.
+//! It yields to calls: before each small batch it waits until no call runs, so a call waits for one
+//! batch at most.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -16,17 +16,17 @@ use crate::meaning;
 use crate::project::Project;
 use crate::projects::{Projects, lock};
 
-/// Changes are saved when nothing changed for so long ...
+/// Changes are saved after this time without a change ...
 const QUIET: Duration = Duration::from_secs(2);
-/// ... or after so long, however much changes.
-const AT_LATEST: Duration = Duration::from_secs(30);
-/// So long this thread waits for a moment without calls; then it takes its turn among them.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How much less this thread counts to the system than those that answer.
+/// ... or after this time in any case.
+const MAX_UNSAVED: Duration = Duration::from_secs(30);
+/// Maximum wait for a moment without calls.
+const MAX_YIELD: Duration = Duration::from_secs(1);
+/// The lower priority of this thread.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
-/// What calls and the thread share.
+/// The state that calls and the thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     projects: Projects,
@@ -36,16 +36,15 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many calls run.
+    /// Number of running calls.
     calls: usize,
-    /// Something may wait to be read.
+    /// Texts may be pending.
     work: bool,
-    /// When the first and the last unsaved change was.
+    /// Times of the first and the last unsaved change.
     unsaved: Option<(Instant, Instant)>,
     stop: bool,
 }
 
-/// What the thread is to do.
 enum Turn {
     Read,
     Save,
@@ -58,7 +57,6 @@ impl Shared {
         Self { projects: Projects::new(config), state, wake }
     }
 
-    /// The project, if it is open.
     pub(crate) fn opened(&self, key: &ProjectKey) -> Option<Arc<Mutex<Project>>> {
         self.projects.opened(key)
     }
@@ -74,13 +72,13 @@ impl Shared {
         Ok(project)
     }
 
-    /// A call runs until the answer is dropped.
+    /// A call runs until the result is dropped.
     pub(crate) fn call(&self) -> Call<'_> {
         lock(&self.state).calls += 1;
         Call(self)
     }
 
-    /// Something changed: there may be something to read, and to save.
+    /// Records a change, to embed and to save.
     pub(crate) fn changed(&self) {
         let now = Instant::now();
         let mut state = lock(&self.state);
@@ -95,7 +93,7 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Waits for something to do while no call runs.
+    /// Waits for work and for a moment without calls.
     fn turn(&self) -> Turn {
         let mut state = lock(&self.state);
         let mut busy_since = None;
@@ -105,8 +103,8 @@ impl Shared {
             }
             let now = Instant::now();
             let may =
-                state.calls == 0 || now.duration_since(*busy_since.get_or_insert(now)) >= PATIENCE;
-            let due = state.unsaved.map(|(first, last)| (first + AT_LATEST).min(last + QUIET));
+                state.calls == 0 || now.duration_since(*busy_since.get_or_insert(now)) >= MAX_YIELD;
+            let due = state.unsaved.map(|(first, last)| (first + MAX_UNSAVED).min(last + QUIET));
             let rest = due.map(|due| due.saturating_duration_since(now));
             if may && rest.is_some_and(|rest| rest.is_zero()) {
                 state.unsaved = None;
@@ -119,14 +117,14 @@ impl Shared {
             if state.calls == 0 {
                 busy_since = None;
             }
-            let idle = rest.filter(|rest| !rest.is_zero()).unwrap_or(AT_LATEST);
-            let until = if state.calls == 0 { idle } else { PATIENCE };
+            let idle = rest.filter(|rest| !rest.is_zero()).unwrap_or(MAX_UNSAVED);
+            let until = if state.calls == 0 { idle } else { MAX_YIELD };
             let waited = self.wake.wait_timeout(state, until);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Lets one model read one batch of one project.
+    /// Embeds one batch of one project.
     fn read(&self) {
         for project in self.projects.all() {
             let Some(batch) = lock(&project).next_batch() else { continue };
@@ -145,7 +143,6 @@ impl Shared {
     }
 }
 
-/// A call that runs.
 #[derive(Debug)]
 pub(crate) struct Call<'a>(&'a Shared);
 
@@ -156,7 +153,7 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Starts the thread; without it the index works, and nothing is read or saved behind calls.
+/// Starts the thread. Without it the index works and saves on drop only.
 pub(crate) fn start(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let thread = thread::Builder::new().name("search".to_owned()).spawn(move || run(&shared));

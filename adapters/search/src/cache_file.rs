@@ -35,6 +35,11 @@ fn write_by(beside: &Path, path: &Path, form: &str, body: &[u8]) -> io::Result<(
     bytes.extend_from_slice(body);
     let sum = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
+    replace(beside, path, &bytes)
+}
+
+/// Writes the bytes to `beside` and moves it to `path`.
+pub(crate) fn replace(beside: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(beside, bytes)?;
     fs::rename(beside, path)
 }

@@ -1,7 +1,6 @@
-//! Versions as they were when somebody last asked what changed.
+//! The versions of documents at the last comparison of each name.
 //!
-//! The trap: several processes serve one project, and what counts is what the last of them saw. So
-//! the file is read and written by all of them, also those that write nothing else.
+//! All processes of a project read and write this file, also those that write nothing else.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +17,13 @@ type All = BTreeMap<String, BTreeMap<DocumentId, Version>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
-    /// What was last read or taken.
     all: All,
-    /// It could not be written, so the file is behind.
+    /// The file is older, because it could not be written.
     unwritten: bool,
 }
 
 impl Checkpoints {
-    /// Compares with the last one of this name and takes its place.
+    /// Compares with the last checkpoint of this name and replaces it.
     pub(crate) fn take(
         &mut self,
         folder: Option<&Folder>,

@@ -1,29 +1,29 @@
-//! Texts in pieces that a model of meaning can read: split at headings, some 180 words each.
+//! Splits texts for embedding models: at headings, and after about 180 words.
 //!
-//! The trap: a chunk begins with the title and the headings above it, since a piece alone rarely
-//! says what it is about; two items with the same words and titles share one chunk and one vector.
+//! A chunk begins with its title and headings, which name its subject. Equal chunks of two items
+//! share one vector.
 
 use std::ops::Range;
 
-/// A chunk's name: the hash of its text.
+use reqlore_domain::sections::heading;
+
+/// The hash of a chunk's text.
 pub(crate) type Hash = [u8; 16];
 
-/// The most words of a chunk beside its headings: what models read at once, roughly.
+/// Maximum words of a chunk without its headings: about the input limit of models.
 const MAX_WORDS: usize = 180;
-/// An item longer than that many chunks is known by its beginning.
+/// The rest of a longer item has no vectors.
 const MAX_CHUNKS: usize = 256;
 
-/// One piece of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) hash: Hash,
-    /// With title and headings, as a model reads it.
+    /// With title and headings.
     pub(crate) text: String,
-    /// Where its own part stands in the item's text.
+    /// Its part of the item's text.
     pub(crate) range: Range<usize>,
 }
 
-/// What is split.
 struct Whole<'a> {
     title: &'a str,
     text: &'a str,
@@ -64,7 +64,7 @@ pub(crate) fn split(title: &str, text: &str) -> Vec<Chunk> {
     chunks
 }
 
-/// Cuts a line of very many words; gives where its unfinished rest begins.
+/// Splits a line of many words. Returns the start of its last, unfinished chunk.
 fn long_line(
     chunks: &mut Vec<Chunk>,
     item: &Whole,
@@ -105,14 +105,6 @@ fn push_always(chunks: &mut Vec<Chunk>, item: &Whole, path: &[(usize, &str)], ra
     let mut hash = [0; 16];
     hash.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
     chunks.push(Chunk { hash, text, range });
-}
-
-/// Level and name of a markdown heading.
-fn heading(line: &str) -> Option<(usize, &str)> {
-    let name = line.trim_start_matches('#');
-    let level = line.len() - name.len();
-    let spaced = name.is_empty() || name.starts_with([' ', '\t']);
-    ((1..=6).contains(&level) && spaced).then(|| (level, name.trim().trim_end_matches('#').trim()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A project's folder of cache files, and the one process that writes it.
+//! A project's folder of cache files, which one process writes.
 //!
-//! The trap: nothing in here is truth, and nothing is ever mapped into memory: a mapped file that
-//! somebody cuts short kills the process, a read one is a checksum that does not fit.
+//! Files are read and never mapped: a truncated mapped file would kill the process, a truncated
+//! read only fails its checksum.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,34 +16,34 @@ use crate::{analyzer, table, words};
 
 const META: &str = "meta.json";
 const MANAGED: &str = ".managed.json";
-/// How often a reader begins anew because the writer tidied up meanwhile.
+/// Attempts of a reader while a writer removes old files.
 const ATTEMPTS: usize = 3;
 
-/// The folder; files of words are kept in a folder of their own below it.
+/// The folder; tantivy's files are in the folder `words` below it.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Held as long as this process writes here.
+    /// `None` if another process writes.
     lock: Option<File>,
-    /// What the manifest lists, with checksums: such files never change.
+    /// The files in the manifest with their checksums. They never change.
     written: BTreeMap<String, u32>,
 }
 
 impl Folder {
-    /// Makes the folder and tries to become its writer. Without being able to write, it is read.
+    /// Creates the folder and tries to become its writer.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(path.join("words"))?;
         let lock = lock(&path);
         Ok(Self { path, lock, written: BTreeMap::new() })
     }
 
-    /// Becomes the writer if it is not and nobody else is any more; did it just now?
+    /// Becomes the writer if there is none. True if it was not before.
     pub(crate) fn take_over(&mut self) -> bool {
         if self.writes() {
             return false;
         }
         self.lock = lock(&self.path);
-        // What is there now is another one's.
+        // The files are of the former writer.
         self.written.clear();
         self.writes()
     }
@@ -56,7 +56,7 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// What was last saved: words, in memory, and the table that goes with them.
+    /// The last saved index, in memory, and its table.
     pub(crate) fn load(&mut self) -> Option<(RamDirectory, Vec<u8>)> {
         for _ in 0..ATTEMPTS {
             let manifest = cache_file::read(&self.path("manifest"), &form())?;
@@ -88,8 +88,8 @@ impl Folder {
         Some(directory)
     }
 
-    /// Saves what is committed: new files first, then the manifest that makes them count, then the
-    /// old ones go. `false` if the index changed under our hands; another time will do.
+    /// Saves the committed index: new files, then the manifest that lists them, then the removal of
+    /// old files. `false` if the index changed meanwhile and must be saved later.
     pub(crate) fn save(
         &mut self,
         index: &tantivy::Index,
@@ -124,7 +124,7 @@ impl Folder {
         Ok(true)
     }
 
-    /// Removes files of words that the manifest does not list.
+    /// Removes tantivy's files that the manifest does not list.
     fn tidy(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.path("words"))? {
             let entry = entry?;
@@ -136,7 +136,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes all words.
+    /// Removes the saved index.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.written.clear();
         if !self.writes() {
@@ -149,7 +149,7 @@ impl Folder {
     }
 }
 
-/// Is there a manifest that this program wrote, and all that it lists?
+/// True if there is a valid manifest and all files that it lists.
 pub(crate) fn is_whole(folder: &Path) -> bool {
     let manifest = cache_file::read(&folder.join("manifest"), &form());
     let listed = manifest.as_deref().and_then(parse);
@@ -164,7 +164,7 @@ fn lock(folder: &Path) -> Option<File> {
     file.ok().filter(|file| file.try_lock().is_ok())
 }
 
-/// The forms of everything that is kept with words; another one is another index.
+/// The versions of all saved parts. An index of another version is rebuilt.
 fn form() -> String {
     format!("words {}.{}.{}", analyzer::VERSION, table::VERSION, words::VERSION)
 }

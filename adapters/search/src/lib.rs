@@ -1,7 +1,8 @@
-//! The search index: words through tantivy, meaning through vectors, and a folder that caches both.
+//! The search index: lexical search through tantivy, semantic search through vectors, and a cache
+//! folder of both.
 //!
-//! The trap: everything here can be thrown away at any time. The documents are the truth; what is
-//! missing or damaged is empty, shows in `indexed`, and is brought again by the application.
+//! All of it is derived from documents. Missing and damaged parts are empty and do not appear in
+//! `indexed`, so the application fills them again.
 
 mod analyzer;
 mod background;
@@ -38,19 +39,17 @@ use background::Shared;
 use project::{Prepared, Project, read_query};
 use projects::lock;
 
-/// An `apply` of so many items is done where it may take its time.
+/// Maximum items of an `apply` on the caller's thread.
 const LIGHT_APPLY: usize = 8;
 
-/// What an index is made of.
 #[derive(Clone, Default)]
 pub struct Config {
     /// The folder for this user's caches; without one everything is in memory.
     pub cache: Option<PathBuf>,
-    /// Which store the projects are in, such as its address; of a store of files the path of its
-    /// default project. With a project's key it names the folder of its cache, and is not shown to
-    /// anyone.
+    /// The address of the projects' store; for files the path of the default project. It identifies
+    /// a project's cache folder together with its key, and is never shown.
     pub store: String,
-    /// The models of meaning, the worst first; may be none.
+    /// The embedding models, the best last; may be none.
     pub embedders: Vec<Arc<dyn Embedder>>,
 }
 
@@ -64,7 +63,7 @@ impl std::fmt::Debug for Config {
     }
 }
 
-/// Ranks the items of all projects. Dropping it saves what is not yet saved.
+/// The index of all projects. Dropping it saves unsaved changes.
 #[derive(Debug)]
 pub struct Index {
     shared: Arc<Shared>,
@@ -72,14 +71,15 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads nothing yet: a project is opened when it is first asked for.
+    /// Projects are opened by their first call.
     pub fn new(config: Config) -> Self {
         let shared = Arc::new(Shared::new(config));
         let worker = background::start(&shared);
         Self { shared, worker: Mutex::new(worker) }
     }
 
-    /// Does `work` here if that takes less time than to change threads, else on another one.
+    /// Does light work on this thread, as a change of threads takes longer, and other work on a
+    /// blocking thread.
     async fn with<T: Send + 'static>(
         &self,
         key: &ProjectKey,
@@ -117,7 +117,7 @@ impl SearchIndex for Index {
         let is_light = move |_: &Project| items <= LIGHT_APPLY;
         let shared = Arc::clone(&self.shared);
         let apply = move |project: &mut Project| {
-            // Before anything else: it counts also if nobody waits for the answer any more.
+            // First, as the caller may be gone before the end.
             shared.changed();
             project.apply(&projections)
         };

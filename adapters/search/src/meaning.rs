@@ -1,7 +1,7 @@
-//! The meaning of all texts: for each model the vectors there are, and the texts that wait for one.
+//! Semantic search: for each model its vectors, and the texts without one.
 //!
-//! The trap: models stand in the order of their worth, and the best one that knows nearly all texts
-//! ranks. So answers get better while the best model still reads, and never wait for it.
+//! The best model with vectors for nearly all texts ranks. So answers improve while a better model
+//! still embeds, and never wait for it.
 
 mod file;
 pub(crate) mod vectors;
@@ -11,6 +11,7 @@ use std::hash::BuildHasherDefault;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Role};
 
 use crate::chunk::{Chunk, Hash};
@@ -21,35 +22,34 @@ use crate::table::{self, Table};
 use file::Store;
 use vectors::{Prefix, Row, Vectors};
 
-/// A model ranks when it knows that many of a hundred texts.
-const ENOUGH_PERCENT: usize = 95;
-/// So many texts instant models read when a project is opened; a start is to stay fast, so the rest
-/// waits. What a call brings they read within it, however much: that takes less than to index it.
+/// A model ranks if it has vectors for this share of all texts.
+const RANKING_PERCENT: usize = 95;
+/// Maximum texts embedded synchronously when a project is opened, so that a start stays fast. Texts
+/// of a call are all embedded within it, which takes less time than indexing them.
 pub(crate) const AT_OPENING: usize = 20_000;
-/// So many texts a model reads at once in the background, by its pace: then calls get a turn.
+/// Texts per background batch, by the model's pace. Calls run between batches.
 const BATCH_INSTANT: usize = 64;
 const BATCH_SLOW: usize = 4;
-/// So many queries are remembered with their vectors: pages of one query follow each other.
+/// Cached vectors of queries: pages of one query follow each other.
 const QUERIES: usize = 16;
-/// What meaning counts more when the query is in another script than the texts: then words of one
-/// can't match words of the other.
+/// Factor of semantic scores if query and texts differ in script, so that no words match.
 const ACROSS_SCRIPTS: f32 = 3.0;
-/// What has no word of the query is found by a nearness of so many standard deviations above the
-/// mean of all: that tells apart also where all texts are about one subject. Of the judged texts of
-/// two collections, a quarter lies above, and of the others one in three hundred.
+/// An item without a word of the query is found if its similarity is this number of standard
+/// deviations above the mean, which works where all texts have one subject. In two judged
+/// collections a quarter of the relevant texts lies above, and one in 300 of the others.
 const NEAR_DEVIATIONS: f32 = 3.0;
-/// In few texts nothing stands out that far. This nearness is enough: half of the judged texts have
-/// it or nearly, and of the others one in twenty.
+/// This similarity is enough, as outliers are rare in few texts. About half of the relevant texts
+/// have it, and one in twenty of the others.
 const NEAR_SURELY: f32 = 0.55;
-/// And this one is not enough, however far it stands out: less than most judged texts have.
+/// A lower similarity is never enough. Most relevant texts have more.
 const NEAR_AT_LEAST: f32 = 0.25;
-/// Vectors that nothing uses are kept for a text's return, up to as many as are used and these.
+/// Unused vectors are kept for a text's return, up to the number of used ones and these.
 const SPARE: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Meaning {
     tiers: Vec<Tier>,
-    /// How many items have each chunk.
+    /// Number of items with each chunk.
     live: HashMap<Hash, u32, BuildHasherDefault<Prefix>>,
 }
 
@@ -58,11 +58,11 @@ struct Tier {
     embedder: Arc<dyn Embedder>,
     vectors: Vectors,
     store: Option<Store>,
-    /// The newest last.
+    /// Texts without a vector, the newest last.
     waiting: Vec<(Hash, Box<str>)>,
     places: Places,
     asked: VecDeque<(String, Arc<[f32]>)>,
-    /// It failed; it is as if it were not there.
+    /// A failed model is ignored.
     failed: bool,
 }
 
@@ -72,17 +72,17 @@ impl std::fmt::Debug for Tier {
     }
 }
 
-/// Which rows belong to which slots; derived, and derived anew when either changed.
+/// The rows of all slots, derived again after a change of either.
 #[derive(Debug, Default)]
 struct Places {
     of: Option<(u64, usize)>,
-    /// Row, slot, and which chunk of the item.
+    /// Row, slot, and position of the chunk in its item.
     list: Vec<(u32, u32, u32)>,
     missing: usize,
     total: usize,
 }
 
-/// Texts for one model to read without a lock held.
+/// Texts for one model to embed without a lock.
 pub(crate) struct Batch {
     tier: usize,
     pub(crate) embedder: Arc<dyn Embedder>,
@@ -90,11 +90,10 @@ pub(crate) struct Batch {
     pub(crate) texts: Vec<Box<str>>,
 }
 
-/// What meaning found.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) near: Near,
-    /// The chunk of each item that is nearest.
+    /// The position of each item's most similar chunk.
     pub(crate) chunks: HashMap<u32, u32>,
 }
 
@@ -120,14 +119,14 @@ impl Meaning {
         Self { tiers: embedders.iter().map(tier).collect(), live: HashMap::default() }
     }
 
-    /// An item has these chunks.
+    /// Adds an item with these chunks.
     pub(crate) fn hold(&mut self, chunks: &[Hash]) {
         for hash in chunks {
             *self.live.entry(*hash).or_default() += 1;
         }
     }
 
-    /// An item with these chunks is gone. Their vectors stay for a while: texts come back.
+    /// Removes an item with these chunks. Their vectors stay for a while, as texts come back.
     pub(crate) fn release(&mut self, chunks: &[Hash]) {
         for hash in chunks {
             if let Some(count) = self.live.get_mut(hash) {
@@ -139,7 +138,7 @@ impl Meaning {
         }
     }
 
-    /// Lets instant models read the first of these texts, as far as `budget` goes; the rest waits.
+    /// Embeds the first `budget` texts with instant models, and queues the rest.
     pub(crate) fn read(&mut self, chunks: &[Chunk], budget: &mut usize) {
         let Self { tiers, .. } = self;
         for tier in tiers.iter_mut().filter(|tier| !tier.failed) {
@@ -160,12 +159,12 @@ impl Meaning {
         }
     }
 
-    /// Does a model lack this chunk?
+    /// True if a model has no vector of this chunk.
     pub(crate) fn lacks(&self, hash: &Hash) -> bool {
         self.tiers.iter().any(|tier| !tier.failed && tier.vectors.row(hash).is_none())
     }
 
-    /// What is to be read next: the newest texts, by the least model that lacks some.
+    /// The next batch: the newest texts of the least model with queued ones.
     pub(crate) fn next(&mut self) -> Option<Batch> {
         let live = &self.live;
         for (number, tier) in self.tiers.iter_mut().enumerate() {
@@ -189,18 +188,14 @@ impl Meaning {
         None
     }
 
-    /// A batch was read.
-    pub(crate) fn take(
-        &mut self,
-        batch: &Batch,
-        result: reqlore_domain::error::Result<Vec<Vec<f32>>>,
-    ) {
+    /// Stores the vectors of a batch.
+    pub(crate) fn take(&mut self, batch: &Batch, result: Result<Vec<Vec<f32>>>) {
         if let Some(tier) = self.tiers.get_mut(batch.tier) {
             tier.take(&batch.hashes, result);
         }
     }
 
-    /// How many texts the best model has not read.
+    /// Number of texts without a vector of the best model.
     pub(crate) fn pending(&mut self, table: &Table) -> usize {
         let best = self.tiers.iter_mut().rev().find(|tier| !tier.failed);
         best.map_or(0, |tier| tier.places(table).missing)
@@ -216,7 +211,7 @@ impl Meaning {
             };
             let places = tier.places(table);
             let known = places.total - places.missing;
-            if speaks && known > 0 && known * 100 >= places.total * ENOUGH_PERCENT {
+            if speaks && known > 0 && known * 100 >= places.total * RANKING_PERCENT {
                 return Some(number);
             }
         }
@@ -227,7 +222,7 @@ impl Meaning {
         &self.tiers[tier].embedder
     }
 
-    /// The vector of a query, if this model read it lately.
+    /// The cached vector of a query.
     pub(crate) fn asked(&self, tier: usize, query: &str) -> Option<Arc<[f32]>> {
         let asked = &mut self.tiers[tier].asked.iter();
         asked.find(|(text, _)| text == query).map(|(_, vector)| Arc::clone(vector))
@@ -239,12 +234,11 @@ impl Meaning {
         asked.push_front((query.to_owned(), Arc::clone(vector)));
     }
 
-    /// The model can't read; it ranks no more.
-    pub(crate) fn fail(&mut self, tier: usize, error: &reqlore_domain::error::Error) {
+    pub(crate) fn fail(&mut self, tier: usize, error: &Error) {
         self.tiers[tier].fail(error);
     }
 
-    /// The items nearest to a query among those that `fits` lets through.
+    /// The most similar items to a query among those that fit.
     pub(crate) fn near(
         &mut self,
         tier: usize,
@@ -281,7 +275,7 @@ impl Meaning {
         Found { chunks: chunks.collect(), near: Near { list, weight, cutoff } }
     }
 
-    /// This process is to write the files from now on.
+    /// Makes this process the writer of the files.
     pub(crate) fn take_over(&mut self) {
         for tier in &mut self.tiers {
             if let Some(store) = &mut tier.store {
@@ -290,7 +284,7 @@ impl Meaning {
         }
     }
 
-    /// Brings the files up to date, and forgets vectors once most are of no use.
+    /// Saves new vectors, and drops unused ones once they are the majority.
     pub(crate) fn save(&mut self) {
         let live = &self.live;
         for tier in &mut self.tiers {
@@ -312,7 +306,7 @@ impl Meaning {
 }
 
 impl Tier {
-    fn take(&mut self, hashes: &[Hash], result: reqlore_domain::error::Result<Vec<Vec<f32>>>) {
+    fn take(&mut self, hashes: &[Hash], result: Result<Vec<Vec<f32>>>) {
         let vectors = match result {
             Ok(vectors) if vectors.len() == hashes.len() => vectors,
             Ok(_) => return self.fail(&unfit()),
@@ -330,7 +324,7 @@ impl Tier {
         }
     }
 
-    fn fail(&mut self, error: &reqlore_domain::error::Error) {
+    fn fail(&mut self, error: &Error) {
         let model = &self.embedder.profile().id;
         tracing::error!(model, error = error as &dyn std::error::Error, "the model can't read");
         self.failed = true;
@@ -356,26 +350,18 @@ impl Tier {
     }
 }
 
-/// What a model makes of texts; a panic in it is its failure, and of nothing else.
-pub(crate) fn embed(
-    embedder: &dyn Embedder,
-    role: Role,
-    texts: &[&str],
-) -> reqlore_domain::error::Result<Vec<Vec<f32>>> {
-    // Whatever state it is in then, it is not asked again.
+/// Embeds texts. A panic of the model is an error.
+pub(crate) fn embed(embedder: &dyn Embedder, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    // A model in an unknown state is not called again.
     let made = catch_unwind(AssertUnwindSafe(|| embedder.embed(role, texts)));
-    made.unwrap_or_else(|_| {
-        let kind = reqlore_domain::error::ErrorKind::Internal;
-        Err(reqlore_domain::error::Error::new(kind, "the model panicked"))
-    })
+    made.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the model panicked")))
 }
 
-fn unfit() -> reqlore_domain::error::Error {
-    let kind = reqlore_domain::error::ErrorKind::Internal;
-    reqlore_domain::error::Error::new(kind, "the model's vectors don't fit what it says of itself")
+fn unfit() -> Error {
+    Error::new(ErrorKind::Internal, "the model's vectors don't fit what it says of itself")
 }
 
-/// From which nearness on something is found by meaning alone.
+/// The minimum similarity of an item without a word of the query.
 fn cutoff(scores: impl Iterator<Item = f32>) -> f32 {
     let (mut count, mut sum, mut squares) = (0.0_f32, 0.0_f32, 0.0_f32);
     for score in scores {

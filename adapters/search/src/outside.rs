@@ -1,4 +1,4 @@
-//! What is kept of a project's index, looked at from outside.
+//! Read-only inspection of a project's cache.
 
 use std::fs;
 use std::io;
@@ -9,17 +9,17 @@ use reqlore_domain::project::ProjectKey;
 use crate::folder::is_whole;
 use crate::projects::folder_name;
 
-/// What lies in the cache for one project.
+/// The cache of one project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub folder: PathBuf,
-    /// Are there words that can be read? Else they are built anew at the next question.
+    /// False if the next search rebuilds the lexical index.
     pub words: bool,
-    /// Models whose vectors are there.
+    /// Models with vectors.
     pub models: Vec<String>,
 }
 
-/// Looks into the cache; `None` where there is nothing for the project.
+/// Inspects the cache; `None` without a cache of the project.
 pub fn look(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<Option<Kept>> {
     let folder = cache.join(folder_name(store, key));
     let entries = match fs::read_dir(&folder) {

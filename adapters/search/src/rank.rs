@@ -1,7 +1,7 @@
-//! From scores to an order: words and meaning fused, exact references first.
+//! Ranking: fuses lexical and semantic scores, with exact references first.
 //!
-//! The trap: pages must fit together without holes or repeats, so an order never depends on how
-//! much of it is asked for, and equals stand in the order of their references.
+//! Pages fit together without gaps or repeats: the order never depends on the page, and equal
+//! scores are in the order of their references.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -11,36 +11,34 @@ use foldhash::fast::RandomState;
 
 use crate::table::{self, Table};
 
-/// So many of the best by words and by meaning are fused; what is further down says little.
+/// Number of the best lexical and semantic results that are fused.
 pub(crate) const FUSED: usize = 200;
 
-/// An item and its score in some list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scored {
     pub(crate) slot: u32,
     pub(crate) score: f32,
 }
 
-/// What meaning says.
+/// The semantic results.
 #[derive(Debug, Clone)]
 pub(crate) struct Near {
     /// At most [`FUSED`], best first.
     pub(crate) list: Vec<Scored>,
-    /// What it counts beside words, which count 1.
+    /// The weight of lexical scores is 1.
     pub(crate) weight: f32,
-    /// What is less near and has no word of the query is not found at all.
+    /// The minimum score of an item without a word of the query.
     pub(crate) cutoff: f32,
 }
 
-/// A page of what was found, and how much was found in all.
+/// A page of the results, and the number of all results.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Page {
     pub(crate) found: Vec<Scored>,
     pub(crate) total: usize,
 }
 
-/// `words` are the scores by slot, zero for what has no word of the query; `pinned` comes first, in
-/// its own order.
+/// `words` are the lexical scores by slot. `pinned` slots come first, in their own order.
 pub(crate) fn page(
     table: &Table,
     words: &[f32],
@@ -54,7 +52,7 @@ pub(crate) fn page(
         scored.map(|(slot, score)| Scored { slot, score: *score }).collect();
     let has_word = |slot: u32| words.get(table::index(slot)).is_some_and(|score| *score > 0.0);
     let mut total = by_words.len();
-    // What fusion and pins take out of the words' own order leaves places for those behind.
+    // Fusion and pins may remove items from the lexical order.
     let needed = page.end.saturating_add(pinned.len());
     let reach = match near {
         Some(_) if needed <= FUSED => FUSED,
@@ -81,7 +79,7 @@ pub(crate) fn page(
     Page { found: found[range].to_vec(), total }
 }
 
-/// Is it found by meaning, whether or not by words?
+/// True for a semantic result.
 fn is_listed(near: &Near, slot: u32) -> bool {
     near.list.iter().any(|found| found.slot == slot && found.score >= near.cutoff)
 }
@@ -95,7 +93,7 @@ pub(crate) fn compare(table: &Table, a: Scored, b: Scored) -> Ordering {
     })
 }
 
-/// Keeps the best so many, and all that equal the last of them.
+/// Keeps the best `count`, and all that equal the last of them.
 pub(crate) fn keep_best(list: &mut Vec<Scored>, count: usize) {
     if list.len() <= count {
         return;
@@ -107,14 +105,14 @@ pub(crate) fn keep_best(list: &mut Vec<Scored>, count: usize) {
     list.retain(|found| found.score >= worst);
 }
 
-/// Words alone: shares of the best score.
+/// Lexical results only, as shares of the best score.
 fn alone(words: &[Scored]) -> Vec<Scored> {
     let best = words.first().map_or(1.0, |found| found.score);
     words.iter().map(|found| Scored { slot: found.slot, score: found.score / best }).collect()
 }
 
-/// The sum of both scores, each stretched over the best [`FUSED`] of its list; behind these what
-/// only has words, in its order.
+/// The sum of both scores, each stretched over the best [`FUSED`] of its list, then the remaining
+/// lexical results in their order.
 fn fused(
     table: &Table,
     words: &[Scored],

@@ -1,29 +1,24 @@
-//! Which script a text is written in, as far as models of meaning care.
+//! The script of a text, which decides on the embedding models for it.
 
 /// The script of most letters of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Script {
-    /// No letters, or as many of one as of another.
+    /// No letters, or no script with most of them.
     None,
     Latin,
     Cyrillic,
     Other,
 }
 
-/// A text's script shows in its first letters; more are not looked at.
-const ENOUGH: usize = 400;
+/// Only the first letters of a text are counted.
+const MAX_LETTERS: usize = 400;
 
 impl Script {
     pub(crate) const COUNT: usize = 4;
     const ALL: [Self; Self::COUNT] = [Self::None, Self::Latin, Self::Cyrillic, Self::Other];
 
     pub(crate) fn index(self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::Latin => 1,
-            Self::Cyrillic => 2,
-            Self::Other => 3,
-        }
+        self as usize
     }
 
     pub(crate) fn byte(self) -> u8 {
@@ -37,8 +32,8 @@ impl Script {
     /// The script of these texts.
     pub(crate) fn of(texts: &[&str]) -> Self {
         let mut counts = [0; Self::COUNT];
-        let letters = texts.iter().flat_map(|text| text.chars().take(2 * ENOUGH));
-        for letter in letters.filter(|c| c.is_alphabetic()).take(ENOUGH) {
+        let letters = texts.iter().flat_map(|text| text.chars().take(2 * MAX_LETTERS));
+        for letter in letters.filter(|c| c.is_alphabetic()).take(MAX_LETTERS) {
             let script = match letter {
                 'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' => Self::Latin,
                 '\u{400}'..='\u{52f}' => Self::Cyrillic,
@@ -49,7 +44,7 @@ impl Script {
         Self::most(&counts)
     }
 
-    /// The script with the most, if one has.
+    /// The script with the highest count, if there is only one.
     pub(crate) fn most(counts: &[usize; Self::COUNT]) -> Self {
         let best = counts[1..].iter().max().copied().unwrap_or(0);
         let mut with_most = Self::ALL[1..].iter().filter(|script| counts[script.index()] == best);

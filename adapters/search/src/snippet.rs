@@ -1,7 +1,6 @@
-//! The part of a text that shows why it was found.
+//! Snippets: the part of a text with the words of the query.
 //!
-//! The trap: texts may be megabytes and come a hundred at a time, so only a text's beginning is
-//! looked at, and nothing is added to it but the mark of what was left out.
+//! Only the beginning of a text is searched, as a page may have a hundred texts of megabytes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,16 +9,15 @@ use crate::analyzer::split::is_digit;
 use crate::analyzer::{Analyzer, beginning};
 use crate::words::score::Weighted;
 
-/// How long a snippet is, in characters.
+/// Maximum characters of a snippet.
 const LENGTH: usize = 240;
-/// So much of a text is searched for words, in bytes.
+/// Searched bytes of a text.
 const MAX_BYTES: usize = 64 * 1024;
-/// So many places with words are weighed against each other.
 const MAX_PLACES: usize = 256;
-/// How much of a snippet stands before the first word that was asked for.
+/// Maximum characters before the first word of the query.
 const LEAD: usize = LENGTH / 6;
 
-/// The passage with most of the words, else what stands at `fallback`.
+/// The passage with most of the words, else the text at `fallback`.
 pub(crate) fn of(
     analyzer: &Analyzer,
     text: &str,
@@ -39,7 +37,7 @@ pub(crate) fn of(
         }
         start = at;
     }
-    // Not within a word, unless it is a very long one.
+    // Only a very long word is cut.
     if start > 0 && !line_start {
         let inside = text[..start].chars().next_back().is_some_and(|c| !c.is_whitespace());
         let blank = text[start..best.start].find(char::is_whitespace);
@@ -73,8 +71,8 @@ fn places(analyzer: &Analyzer, text: &str, words: &[Weighted]) -> Vec<Place> {
     places
 }
 
-/// May a compound have a word that begins with one of these letters? Stems keep the first letter,
-/// so most of a text needs no closer look.
+/// False if no word of a compound begins with one of these letters. Stems keep the first letter, so
+/// most of a text need not be analyzed.
 fn may_have(compound: &str, beginnings: &[char]) -> bool {
     let mut before = ' ';
     compound.chars().any(|c| {
@@ -90,7 +88,7 @@ fn may_have(compound: &str, beginnings: &[char]) -> bool {
     })
 }
 
-/// The stretch with the most different words; of equals the first.
+/// The first range with the most different words.
 fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
     let mut best: Option<(usize, usize, Range<usize>)> = None;
     let lengths = lengths(text, places);
@@ -119,7 +117,7 @@ fn best(text: &str, places: &[Place]) -> Option<Range<usize>> {
     best.map(|(_, _, range)| range)
 }
 
-/// How many characters stand before the end of each place.
+/// Number of characters before the end of each place.
 fn lengths(text: &str, places: &[Place]) -> Vec<usize> {
     let (mut at, mut length) = (0, 0);
     let count = |place: &Place| {
@@ -132,7 +130,7 @@ fn lengths(text: &str, places: &[Place]) -> Vec<usize> {
     places.iter().map(count).collect()
 }
 
-/// One line of at most [`LENGTH`] characters from here on, between words.
+/// One line of at most [`LENGTH`] characters from `start`, cut between words.
 fn cut(text: &str, start: usize) -> String {
     let mut line = String::new();
     let mut length = 0;

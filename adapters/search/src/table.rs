@@ -1,7 +1,7 @@
-//! What is indexed, in memory: documents with their versions, items by their slots.
+//! The indexed documents with their versions, and items by their slots.
 //!
-//! The trap: a *slot* is an item's number in all lists of this crate (scores, vectors, postings).
-//! It is given anew after the item is gone, so a slot means something only within one state.
+//! A *slot* is an item's number in all lists of this crate (scores, vectors, postings). It is
+//! reused after the item is removed, so it is valid within one state only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
@@ -37,7 +37,6 @@ pub(crate) struct Table {
     changes: u64,
 }
 
-/// An item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) document: Arc<DocumentId>,
@@ -62,12 +61,11 @@ impl Table {
         self.entries.len()
     }
 
-    /// How many items there are.
     pub(crate) fn items(&self) -> usize {
         self.items
     }
 
-    /// Grows with each change: what is derived from the table is good as long as it stays.
+    /// Grows with each change. Data derived from the table is valid while it stays.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
@@ -77,7 +75,6 @@ impl Table {
         Script::most(&self.scripts)
     }
 
-    /// The item in a slot.
     pub(crate) fn item(&self, slot: u32) -> Option<&Entry> {
         self.entries.get(index(slot))?.as_ref()
     }
@@ -103,7 +100,7 @@ impl Table {
         self.documents.iter().map(|(id, known)| (DocumentId::clone(id), known.version)).collect()
     }
 
-    /// Forgets a document; gives what it had, with its slots.
+    /// Removes a document. Returns its items with their slots.
     pub(crate) fn remove(&mut self, document: &DocumentId) -> Vec<(u32, Entry)> {
         let Some(known) = self.documents.remove(document) else { return Vec::new() };
         self.changes += 1;
@@ -132,7 +129,7 @@ impl Table {
         self.references.hasher().hash_one(reference)
     }
 
-    /// A kind as entries have it.
+    /// The shared text of a kind.
     pub(crate) fn kind(&mut self, kind: &str) -> Arc<str> {
         if let Some(known) = self.kinds.get(kind) {
             return Arc::clone(known);

@@ -1,13 +1,12 @@
-//! The words of all items, kept by tantivy in memory.
+//! The lexical index of all items, kept by tantivy in memory.
 //!
-//! The trap: tantivy's own queries count what is deleted into a word's rarity until segments merge,
-//! so the same content would rank differently depending on its history. [`score`] therefore walks
-//! the postings itself; tantivy keeps them, and merges, and finds words.
+//! Tantivy's own queries count deleted items into a word's rarity until segments merge, so equal
+//! content would rank differently by its history. Therefore [`score`] reads the postings itself.
 
 pub(crate) mod expand;
-#[cfg(test)]
-mod oracle;
 pub(crate) mod score;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -28,18 +27,17 @@ use reqlore_domain::search::Item;
 use crate::analyzer::Analyzer;
 use crate::table::{self, Table};
 
-/// An index of another version is built anew.
+/// An index of another version is rebuilt.
 pub(crate) const VERSION: u32 = 2;
 
-/// How often a title's words count: it says in a few words what the text is about.
+/// Times that a title's words are counted, as it names the subject.
 const TITLE_WEIGHT: usize = 2;
-/// What tantivy may hold before it makes a segment; its least.
+/// Tantivy's memory before it writes a segment; its minimum.
 const WRITER_BYTES: usize = 15_000_000;
 const ANALYZER: &str = "reqlore";
 
 pub(crate) struct Words {
     pub(crate) index: Index,
-    /// Where tantivy keeps its files.
     pub(crate) directory: RamDirectory,
     writer: IndexWriter,
     reader: IndexReader,
@@ -76,7 +74,7 @@ impl Words {
         Self::with(Index::create(directory.clone(), schema, settings)?, directory, analyzer)
     }
 
-    /// With what was written by a process before.
+    /// Opens the index of an earlier process.
     pub(crate) fn open(directory: RamDirectory, analyzer: &Analyzer) -> tantivy::Result<Self> {
         Self::with(Index::open(directory.clone())?, directory, analyzer)
     }
@@ -99,7 +97,7 @@ impl Words {
         Ok(Self { index, directory, writer, reader, fields, dirty: false, view })
     }
 
-    /// Puts an item into a slot that is free.
+    /// Adds an item to a free slot.
     pub(crate) fn add(&mut self, slot: u32, item: &Item) -> tantivy::Result<()> {
         self.dirty = true;
         let mut document = TantivyDocument::default();
@@ -137,7 +135,6 @@ impl Words {
         Ok(())
     }
 
-    /// What the last commit made visible.
     pub(crate) fn view(&self) -> &View {
         &self.view
     }
@@ -158,8 +155,8 @@ fn schema() -> (Schema, Fields) {
     (builder.build(), fields)
 }
 
-/// Small segments merge early, so that a search reads few; a large one is left alone until a third
-/// of it is gone.
+/// Small segments merge early, so that a search reads few. A large one merges after a third of it
+/// was deleted.
 fn merge_policy() -> LogMergePolicy {
     let mut policy = LogMergePolicy::default();
     policy.set_min_layer_size(256);
@@ -231,7 +228,7 @@ impl View {
         Ok(Some((next(), next())))
     }
 
-    /// Is there an item in exactly the slots of this table?
+    /// True if the same slots have items in this table.
     pub(crate) fn fits(&self, table: &Table) -> bool {
         self.addresses.iter().flatten().count() == table.items()
             && table

@@ -1,34 +1,14 @@
-//! Where words begin and end, and which parts an identifier has.
+//! Splits texts into compounds, and compounds into words.
 //!
-//! The trap: a *compound* is what stands between blanks and punctuation (`REQ-048`, `main.rs`); a
-//! *part* is a piece of it. A path or `general:2.1` is several compounds, since `/` and `:` part.
+//! A *compound* is text between spaces and punctuation (`REQ-048`, `main.rs`), a *part* is a piece
+//! of it. A path or `general:2.1` is several compounds, as `/` and `:` separate.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// What alternates between letters and digits more often is a hash, not a name: it stays whole.
+/// A compound with more runs of letters and digits is a hash, which stays whole.
 const MAX_RUNS: usize = 3;
 
-/// The compounds of a text.
-pub(crate) struct Compounds<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Compounds<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
-    }
-}
-
-impl<'a> Iterator for Compounds<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        next_compound(self.text, &mut self.at)
-    }
-}
-
-/// The next compound from `at` on, which then is behind it.
+/// The next compound from `at` on. Moves `at` to its end.
 pub(crate) fn next_compound<'a>(text: &'a str, at: &mut usize) -> Option<&'a str> {
     let mut start = None;
     let mut end = *at;
@@ -65,9 +45,9 @@ fn char_at(text: &str, at: usize) -> Option<(char, usize)> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Word,
-    /// Joins words when it stands between them.
+    /// Joins two words.
     Joint,
-    /// A word of its own: these scripts write without blanks.
+    /// A word of its own: these scripts have no spaces.
     Ideograph,
     Other,
 }
@@ -86,8 +66,8 @@ fn class(c: char) -> Class {
     }
 }
 
-/// The words of a compound: itself, and its parts where it has some. The second argument tells
-/// whether a word may be stemmed: words of letters alone.
+/// The words of a compound: itself and its parts. The second argument of `take` is true for words
+/// of letters alone, which are stemmed.
 pub(crate) fn words(compound: &str, mut take: impl FnMut(&str, bool)) {
     let named = |c: char| c == '_' || c == '.' || is_digit(c);
     let parted = |c: char| matches!(c, '-' | '_' | '.');

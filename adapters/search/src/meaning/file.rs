@@ -1,7 +1,7 @@
-//! The vectors of one model in a file: a first line, then records that are only ever appended.
+//! The file of one model's vectors: a first line, then appended records with checksums.
 //!
-//! The trap: a process may die while it appends, so what follows the first record that does not fit
-//! its checksum is cut off. What is lost is computed again.
+//! A killed process may leave a partial record. Records from the first invalid one on are dropped
+//! and computed again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,21 +10,22 @@ use std::path::PathBuf;
 use reqlore_domain::ports::embedder::Profile;
 
 use super::vectors::{Row, Vectors};
+use crate::cache_file;
 use crate::chunk::Hash;
 
 const HASH: usize = 16;
 /// A record's bytes besides its numbers: hash, scale, checksum.
 const AROUND: usize = HASH + 4 + 4;
 
-/// Where vectors are kept, and which are not yet there.
+/// The file and its unsaved records.
 #[derive(Debug)]
 pub(crate) struct Store {
     path: PathBuf,
     first_line: String,
-    /// Whether this process may write.
+    /// True if this process is the writer.
     writes: bool,
     unsaved: Vec<u8>,
-    /// What stands in the file is not what it should be; it is written anew.
+    /// The file is invalid and must be rewritten.
     stale: bool,
 }
 
@@ -42,7 +43,7 @@ impl Store {
         }
     }
 
-    /// The vectors in the file, as far as they are whole.
+    /// The valid vectors in the file.
     pub(crate) fn load(&mut self, dimension: usize) -> Vectors {
         let mut vectors = Vectors::new(dimension);
         let bytes = match fs::read(&self.path) {
@@ -75,7 +76,7 @@ impl Store {
         vectors
     }
 
-    /// This process is to write from now on: what another one wrote meanwhile is taken in.
+    /// Becomes the writer, and adds the vectors of the former one.
     pub(crate) fn take_over(&mut self, vectors: &mut Vectors, dimension: usize) {
         for (hash, row) in self.load(dimension).all() {
             vectors.insert(hash, &row);
@@ -90,12 +91,11 @@ impl Store {
         }
     }
 
-    /// The file is to hold exactly what there is, when it is saved next.
+    /// The next save rewrites the file.
     pub(crate) fn renew(&mut self) {
         self.stale = true;
     }
 
-    /// Brings the file up to date.
     pub(crate) fn save(&mut self, vectors: &Vectors) -> io::Result<()> {
         if !self.writes || (self.unsaved.is_empty() && (!self.stale || vectors.len() == 0)) {
             return Ok(());
@@ -105,12 +105,10 @@ impl Store {
             for (hash, row) in vectors.all() {
                 bytes.extend(encode(&hash, &row));
             }
-            let beside = self.path.with_extension("new");
-            fs::write(&beside, bytes)?;
-            fs::rename(&beside, &self.path)?;
+            cache_file::replace(&self.path.with_extension("new"), &self.path, &bytes)?;
             self.stale = false;
         } else {
-            // A part of it written is cut off by the next reader; then the rest is lost, not wrong.
+            // The next reader drops a partial record.
             let result = File::options().append(true).open(&self.path);
             result.and_then(|mut file| file.write_all(&self.unsaved)).inspect_err(|_| {
                 self.stale = true;

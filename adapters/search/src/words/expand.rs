@@ -1,7 +1,6 @@
-//! From the words of a query to the words that are looked for.
+//! Query expansion: the words to search for, and similar words for missing ones.
 //!
-//! The trap: a query may be a hundred kilobytes of anything. Only its beginning is read, and of its
-//! words only the rarest are looked for, so every query costs about the same.
+//! Only the beginning of a query and its rarest words are used, so all queries cost about the same.
 
 use tantivy::Term;
 
@@ -9,24 +8,23 @@ use super::View;
 use super::score::{self, Weighted};
 use crate::analyzer::{Analyzer, beginning};
 
-/// So much of a query is read.
+/// Maximum bytes of a query; the rest is ignored.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
-/// So many different words of it are considered ...
+/// Maximum different words of a query, of which ...
 const MAX_WORDS: usize = 256;
-/// ... and so many of them looked for, the rarest.
+/// ... the rarest are searched for.
 const MAX_SOUGHT: usize = 64;
-/// So many words stand in for one that nothing has.
+/// Maximum replacements of a missing word.
 const MAX_EXPANSIONS: usize = 8;
-/// What a word counts that was not asked for but is like one that was.
 const EXPANSION_WEIGHT: f32 = 0.5;
-/// So many words of the index are looked at for all guesses of a query together.
+/// Maximum words of the index compared for one query.
 const MAX_COMPARED: usize = 8192;
-/// The first letters of a word are taken to be right.
+/// Number of first letters that a replacement has in common.
 const SURE: usize = 2;
-/// Shorter words are not guessed at: too much is like them.
+/// Shorter words are not replaced, as too many words are similar.
 const MIN_GUESSED: usize = 4;
 
-/// The words to look for, in the query's order.
+/// The words to search for, in the query's order.
 pub(crate) fn words(
     view: &View,
     analyzer: &Analyzer,
@@ -59,7 +57,7 @@ pub(crate) fn words(
     Ok(sought)
 }
 
-/// The rarest words that something has, in their order.
+/// The rarest words of the index, in the query's order.
 fn rarest(view: &View, asked: Vec<Weighted>) -> tantivy::Result<Vec<Weighted>> {
     let mut counted = Vec::new();
     for (at, word) in asked.into_iter().enumerate() {
@@ -74,7 +72,7 @@ fn rarest(view: &View, asked: Vec<Weighted>) -> tantivy::Result<Vec<Weighted>> {
     Ok(counted.into_iter().map(|(_, _, word)| word).collect())
 }
 
-/// How many items have a word, with some that are gone.
+/// Number of items with a word, including some deleted ones.
 fn count(view: &View, word: &str) -> tantivy::Result<u32> {
     let term = Term::from_field_text(view.words, word);
     let mut count = 0;
@@ -85,7 +83,7 @@ fn count(view: &View, word: &str) -> tantivy::Result<u32> {
 }
 
 /// Words of the index that begin with this one, if it is the last of the query and may be
-/// unfinished; else words that differ in one letter behind the first.
+/// unfinished; else words that differ in one letter after the first two.
 fn alike(
     view: &View,
     asked: &Weighted,
@@ -141,7 +139,7 @@ fn among(
     Ok(())
 }
 
-/// One letter more, less, other, or two neighbours exchanged.
+/// True for one added, missing or other letter, or two swapped neighbours.
 fn one_letter_off(asked: &[char], word: &str) -> bool {
     let length = word.chars().count();
     if length.abs_diff(asked.len()) > 1 {

@@ -1,7 +1,6 @@
 //! BM25 over the postings, word by word.
 //!
-//! The trap: sums of floats depend on their order. Words are added in the query's order whatever
-//! the segments are, so equal content gives equal scores to the last bit.
+//! Words are added in the query's order, so equal content gives equal scores to the last bit.
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::schema::IndexRecordOption;
@@ -13,14 +12,14 @@ use crate::table;
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
-/// A word to look for, and what it counts.
+/// A word to search for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Weighted {
     pub(crate) word: String,
     pub(crate) weight: f32,
 }
 
-/// The scores of all items by slot; zero for what has none of the words.
+/// The scores of all items by slot; zero for an item without the words.
 pub(crate) fn scores(
     view: &View,
     words: &[Weighted],
@@ -35,7 +34,7 @@ pub(crate) fn scores(
         postings(view, &word.word, |slot, norm, count| found.push((slot, norm, count)))?;
         let weight = word.weight * rarity(items, found.len()) * (K1 + 1.0);
         for (slot, norm, count) in &found {
-            let count = approximate(*count);
+            let count = approximate(table::index(*count));
             if let Some(score) = scores.get_mut(table::index(*slot)) {
                 *score += weight * count / (count + saturations[usize::from(*norm)]);
             }
@@ -89,30 +88,25 @@ pub(super) fn is_there(view: &View, word: &str) -> tantivy::Result<bool> {
     Ok(false)
 }
 
-/// What a word is worth that so many items have.
+/// The weight of a word by its number of items.
 fn rarity(items: usize, having: usize) -> f32 {
-    let (items, having) = (approximate_size(items.max(having)), approximate_size(having));
+    let (items, having) = (approximate(items.max(having)), approximate(having));
     (1.0 + (items - having + 0.5) / (having + 0.5)).ln()
 }
 
-/// How soon a word that recurs says nothing new, by the length of the item.
+/// Saturation of repeated words, by the code of the item's length.
 fn saturations(view: &View, items: usize) -> [f32; 256] {
-    let total = approximate_size(usize::try_from(view.total_words).unwrap_or(usize::MAX));
-    let average = (total / approximate_size(items.max(1))).max(1.0);
+    let total = approximate(usize::try_from(view.total_words).unwrap_or(usize::MAX));
+    let average = (total / approximate(items.max(1))).max(1.0);
     let mut saturations = [0.0; 256];
     for (norm, saturation) in (0..=u8::MAX).zip(&mut saturations) {
-        let length = approximate(FieldNormReader::id_to_fieldnorm(norm));
+        let length = approximate(table::index(FieldNormReader::id_to_fieldnorm(norm)));
         *saturation = K1 * (1.0 - B + B * length / average);
     }
     saturations
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a score needs no more")]
-fn approximate(number: u32) -> f32 {
-    number as f32
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a score needs no more")]
-fn approximate_size(number: usize) -> f32 {
+fn approximate(number: usize) -> f32 {
     number as f32
 }

@@ -40,7 +40,7 @@ fn in_memory_a_project_that_made_room_is_empty_and_says_so() {
 }
 
 #[test]
-fn a_folder_has_one_cache_whichever_way_it_is_named() {
+fn a_folder_has_one_cache_under_both_of_its_names() {
     let folder = tempfile::tempdir().unwrap();
     let there = Tester::of_store("/home/a", Some(folder.path()), Vec::new());
     there.apply(vec![document("a", "", "alpha")]);

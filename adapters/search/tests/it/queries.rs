@@ -118,39 +118,6 @@ fn an_item_has_one_facet_of_each_list() {
     assert_eq!(hit.facets.iter().find_map(|f| f.value(Facet::STATUS)), Some("Active"));
 }
 
-#[test]
-fn pages_fit_together() {
-    let index = Tester::in_memory();
-    let documents = (0..700).map(|i| {
-        document(&format!("doc-{i:03}"), "", &"alpha ".repeat(1 + i % 7).repeat(1 + i % 3))
-    });
-    index.apply(documents.collect());
-    let whole = index.found("alpha");
-    assert_eq!(whole.len(), 700);
-    let mut pages = Vec::new();
-    for offset in (0..720).step_by(37) {
-        let page = Query { offset, limit: 37, ..query("alpha") };
-        let hits = index.search(&page);
-        assert_eq!(hits.total, 700);
-        pages.extend(hits.hits.into_iter().map(|hit| hit.reference));
-    }
-    assert_eq!(pages, whole);
-}
-
-#[test]
-fn a_snippet_shows_the_words() {
-    let index = Tester::in_memory();
-    let filler = "lorem ipsum dolor ".repeat(40);
-    index.apply(vec![document(
-        "a",
-        "T",
-        &format!("{filler}\n\n- it *connected* at once\n{filler}"),
-    )]);
-    let hits = index.search(&query("connection")).hits;
-    assert!(hits[0].snippet.contains("- it *connected* at once lorem"), "{}", hits[0].snippet);
-    assert!(hits[0].snippet.chars().count() <= 240);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 

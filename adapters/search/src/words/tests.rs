@@ -1,4 +1,4 @@
-//! A plain scan over all items, as the judge of what the postings say.
+//! Scores of the postings against those of a plain scan over all items.
 
 use std::collections::HashMap;
 
