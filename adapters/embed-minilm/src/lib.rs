@@ -1,7 +1,7 @@
 //! Sentence models of the BERT family, from a folder with `model.safetensors` and `tokenizer.json`.
 //!
-//! Everything is computed on the thread that asks: an embedder in the background must not take all
-//! processors from who works here. A caller that wants more threads calls from more threads.
+//! Everything is computed on the calling thread, so that a background embedder leaves the other
+//! processors free.
 
 mod bert;
 mod known;
@@ -23,7 +23,7 @@ use crate::weights::Weights;
 /// stay in its cache.
 const BATCH_PIECES: usize = 256;
 
-/// A piece is seldom longer than this: what lies behind so many letters a piece is not looked at.
+/// Pieces are seldom longer. A text is truncated to this number of letters for each piece.
 const PIECE_LETTERS: usize = 32;
 
 /// A model in memory.
@@ -31,7 +31,7 @@ pub struct SentenceModel {
     profile: Profile,
     known: &'static Known,
     tokenizer: Tokenizer,
-    /// The piece that stands for whatever the model does not know.
+    /// The piece for unknown text.
     unknown: Option<u32>,
     bert: Bert,
 }
@@ -83,6 +83,15 @@ impl SentenceModel {
             .any(|(piece, special)| *special == 0 && Some(*piece) != self.unknown);
         Ok(if knows { pieces.to_vec() } else { Vec::new() })
     }
+
+    /// Moves a batch of texts, with their positions in `vectors`, through the layers.
+    fn embed_batch(&self, batch: &mut Vec<(usize, Vec<u32>)>, vectors: &mut [Vec<f32>]) {
+        let texts: Vec<&[u32]> = batch.iter().map(|(_, pieces)| pieces.as_slice()).collect();
+        for ((index, _), vector) in batch.iter().zip(self.bert.embed(&texts)) {
+            vectors[*index] = vector;
+        }
+        batch.clear();
+    }
 }
 
 impl Embedder for SentenceModel {
@@ -93,44 +102,21 @@ impl Embedder for SentenceModel {
     fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let prefix = self.known.prefix(role);
         let mut vectors = vec![vec![0.0; self.profile.dimension]; texts.len()];
-        let mut batch = Batch { model: self, of: Vec::new(), pieces: Vec::new(), size: 0 };
+        let mut batch = Vec::new();
+        let mut size = 0;
         for (index, text) in texts.iter().enumerate() {
             let pieces = self.pieces(prefix, text)?;
+            if size + pieces.len() > BATCH_PIECES {
+                self.embed_batch(&mut batch, &mut vectors);
+                size = 0;
+            }
             if !pieces.is_empty() {
-                batch.add(index, pieces, &mut vectors);
+                size += pieces.len();
+                batch.push((index, pieces));
             }
         }
-        batch.finish(&mut vectors);
+        self.embed_batch(&mut batch, &mut vectors);
         Ok(vectors)
-    }
-}
-
-/// Texts that wait until it is worth while to embed them together.
-struct Batch<'model> {
-    model: &'model SentenceModel,
-    of: Vec<usize>,
-    pieces: Vec<Vec<u32>>,
-    size: usize,
-}
-
-impl Batch<'_> {
-    fn add(&mut self, index: usize, pieces: Vec<u32>, vectors: &mut [Vec<f32>]) {
-        if self.size + pieces.len() > BATCH_PIECES {
-            self.finish(vectors);
-        }
-        self.size += pieces.len();
-        self.of.push(index);
-        self.pieces.push(pieces);
-    }
-
-    fn finish(&mut self, vectors: &mut [Vec<f32>]) {
-        let texts: Vec<&[u32]> = self.pieces.iter().map(Vec::as_slice).collect();
-        for (index, vector) in self.of.iter().zip(self.model.bert.embed(&texts)) {
-            vectors[*index] = vector;
-        }
-        self.of.clear();
-        self.pieces.clear();
-        self.size = 0;
     }
 }
 
@@ -140,7 +126,7 @@ impl fmt::Debug for SentenceModel {
     }
 }
 
-/// A model that is loaded with its first text: a start must not wait for a hundred megabytes.
+/// A model that is loaded with its first text, so that a start does not wait for 100 megabytes.
 #[derive(Debug)]
 pub struct LazyModel {
     name: String,
@@ -171,7 +157,7 @@ impl Embedder for LazyModel {
     }
 }
 
-/// Why a model could not be loaded, and what to do next.
+/// The error of loading a model.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("no model is called {name}; known are {known}")]

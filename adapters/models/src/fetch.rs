@@ -1,4 +1,4 @@
-//! Fetches a file over HTTP, and goes on where an earlier attempt was cut.
+//! Downloads a file over HTTP, and resumes an earlier attempt.
 //!
 //! The proxy comes from the environment (HTTPS_PROXY and its kin), as ureq reads it.
 
@@ -15,13 +15,13 @@ use crate::files::PumpError;
 use crate::{Progress, files};
 
 const CONNECT: Duration = Duration::from_secs(30);
-/// How long nothing may come.
+/// Maximum time without data.
 const SILENCE: Duration = Duration::from_secs(60);
 
 const PARTIAL_CONTENT: u16 = 206;
 const RANGE_NOT_SATISFIABLE: u16 = 416;
 
-/// Puts what lies at `address` to `path`, at most so many bytes.
+/// Downloads `address` to `path`, at most `most` bytes.
 pub(crate) fn fetch(
     address: &str,
     path: &Path,
@@ -40,7 +40,7 @@ pub(crate) fn fetch(
     let response = ask(address, start)?;
     let status = response.status().as_u16();
     if status == RANGE_NOT_SATISFIABLE && start > 0 {
-        return Ok(()); // All of it is here; its hash will tell.
+        return Ok(()); // The file is complete; its hash is checked later.
     }
     if !response.status().is_success() {
         return Err(Error::Status { address: address.to_owned(), status });
@@ -93,7 +93,7 @@ fn ask(address: &str, start: u64) -> Result<Response<Body>, Error> {
         .map_err(|error| Error::Unreachable { address: address.to_owned(), why: error.to_string() })
 }
 
-/// How many bytes there are in the end; an error tells so too.
+/// Returns the file's length at the end, also with an error.
 fn receive(
     response: Response<Body>,
     to: &mut File,

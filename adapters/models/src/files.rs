@@ -1,4 +1,4 @@
-//! What is done to files and folders here, with errors that name them.
+//! Operations on files and folders, with errors that name them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -12,20 +12,19 @@ use crate::known::Model;
 
 const LOCK: &str = "lock";
 const BUFFER_BYTES: usize = 1 << 16;
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Which side of a copy failed.
+/// The side of a copy that failed.
 pub(crate) enum PumpError {
     Read(io::Error),
     Write(io::Error),
 }
 
-/// Where a model is put together.
+/// The folder of an incomplete installation.
 pub(crate) fn partial(folder: &Path, model: &Model) -> PathBuf {
     folder.join(format!("{}.partial", model.name))
 }
 
-/// Makes the folder and keeps others from working in it as long as the result lives.
+/// Creates the folder and locks it until the result is dropped.
 pub(crate) fn lock(partial: &Path, model: &Model) -> Result<File, Error> {
     fs::create_dir_all(partial).map_err(Error::io(partial, "made"))?;
     let path = partial.join(LOCK);
@@ -34,15 +33,6 @@ pub(crate) fn lock(partial: &Path, model: &Model) -> Result<File, Error> {
         Ok(file)
     } else {
         Err(Error::Busy { name: model.name.to_owned() })
-    }
-}
-
-/// The same if the folder is there.
-pub(crate) fn lock_existing(partial: &Path, model: &Model) -> Result<Option<File>, Error> {
-    match fs::symlink_metadata(partial) {
-        Ok(_) => lock(partial, model).map(Some),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(partial, "read")(error)),
     }
 }
 
@@ -67,7 +57,7 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// The length of a file, or nothing if there is none.
+/// The length of a file; `None` for a missing one.
 pub(crate) fn length(path: &Path) -> Result<Option<u64>, Error> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found.len())),
@@ -76,12 +66,12 @@ pub(crate) fn length(path: &Path) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Makes what was written to a file or a folder survive a loss of power.
+/// Makes a written file or folder survive a loss of power.
 pub(crate) fn sync(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io(path, "written"))
 }
 
-/// Gives every part of what `from` holds to `take`.
+/// Calls `take` with each part of the content.
 pub(crate) fn pump(
     from: &mut dyn Read,
     mut take: impl FnMut(&[u8]) -> io::Result<()>,
@@ -108,6 +98,5 @@ pub(crate) fn sha256(path: &Path) -> Result<String, Error> {
     pump(&mut file, take).map_err(|error| match error {
         PumpError::Read(error) | PumpError::Write(error) => Error::io(path, "read")(error),
     })?;
-    let digits = hash.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    Ok(digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect())
+    Ok(hex::encode(hash.finalize()))
 }

@@ -12,11 +12,11 @@ use crate::files::PumpError;
 use crate::known::{self, Model};
 use crate::{Installed, Progress, Source, fetch, files};
 
-/// An archive's name while it is being fetched.
+/// The name of a downloaded archive.
 const ARCHIVE: &str = "archive";
 const MAX_ENTRIES: usize = 10_000;
 
-/// What a model is put together with.
+/// An installation.
 struct Work<'a> {
     model: &'a Model,
     partial: PathBuf,
@@ -39,7 +39,7 @@ pub(crate) fn install(
 
     let mut work = Work { model, partial, progress };
     if let Err(error) = work.put_together(source) {
-        // What is worth resuming stays; an empty folder does not.
+        // Partial files stay to be resumed; an empty folder does not.
         files::unlock(&work.partial)?;
         fs::remove_dir(&work.partial).ok();
         return Err(error);
@@ -83,7 +83,7 @@ impl Work<'_> {
             Source::Default => self.fetch_files(self.model.address),
             Source::Url(address) => self.fetch_url(address),
             Source::Folder(folder) => self.copy_folder(folder),
-            Source::Archive(archive) => self.copy_archive(archive),
+            Source::Archive(archive) => self.copy_archive(archive, &archive.display().to_string()),
         }
     }
 
@@ -111,22 +111,16 @@ impl Work<'_> {
         let most = 2 * self.model.files.iter().map(|file| file.bytes).sum::<u64>() + (1 << 20);
         let archive = self.partial.join(ARCHIVE);
         fetch::fetch(address, &archive, ARCHIVE, most, self.progress)?;
-        let unpacked = self.copy_archive(&archive);
+        let unpacked = self.copy_archive(&archive, address);
         files::remove_file(&archive)?;
-        unpacked.map_err(|error| match error {
-            Error::Archive { why, .. } => Error::Archive { place: address.to_owned(), why },
-            Error::Missing { file, files, .. } => {
-                Error::Missing { place: address.to_owned(), file, files }
-            }
-            error => error,
-        })
+        unpacked
     }
 
     fn copy_folder(&mut self, folder: &Path) -> Result<(), Error> {
         for file in self.model.files {
             let from = folder.join(file.name);
             if files::length(&from)?.is_none() {
-                return Err(self.missing(folder, file));
+                return Err(self.missing(&folder.display().to_string(), file));
             }
             let mut from = File::open(&from).map_err(Error::io(&from, "read"))?;
             self.copy(&mut from, folder, file)?;
@@ -134,19 +128,23 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn copy_archive(&mut self, path: &Path) -> Result<(), Error> {
-        let mut archive = open_archive(path)?;
+    /// Errors name `place`.
+    fn copy_archive(&mut self, path: &Path, place: &str) -> Result<(), Error> {
+        let unreadable =
+            |error: ZipError| Error::Archive { place: place.to_owned(), why: error.to_string() };
+        let file = File::open(path).map_err(Error::io(path, "read"))?;
+        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(unreadable)?;
         for file in self.model.files {
             let Some(index) = find_entry(&mut archive, file) else {
-                return Err(self.missing(path, file));
+                return Err(self.missing(place, file));
             };
-            let mut entry = archive.by_index(index).map_err(|error| unreadable(path, &error))?;
+            let mut entry = archive.by_index(index).map_err(unreadable)?;
             self.copy(&mut entry, path, file)?;
         }
         Ok(())
     }
 
-    /// Writes a file and checks it. One byte too many is enough to see that it is too long.
+    /// Writes a file and checks it. At most one byte too many is read.
     fn copy(&mut self, from: &mut dyn Read, place: &Path, file: &known::File) -> Result<(), Error> {
         let path = self.partial.join(file.name);
         let mut to = File::create(&path).map_err(Error::io(&path, "made"))?;
@@ -175,19 +173,14 @@ impl Work<'_> {
         Err(Error::WrongHash { file: file.name.to_owned(), expected, actual })
     }
 
-    fn missing(&self, place: &Path, file: &known::File) -> Error {
+    fn missing(&self, place: &str, file: &known::File) -> Error {
         let files: Vec<_> = self.model.files.iter().map(|file| file.name).collect();
         Error::Missing {
-            place: place.display().to_string(),
+            place: place.to_owned(),
             file: file.name.to_owned(),
             files: files.join(" and "),
         }
     }
-}
-
-fn open_archive(path: &Path) -> Result<ZipArchive<BufReader<File>>, Error> {
-    let file = File::open(path).map_err(Error::io(path, "read"))?;
-    ZipArchive::new(BufReader::new(file)).map_err(|error| unreadable(path, &error))
 }
 
 /// The entry of this name in any folder; of several the one of the right length.
@@ -204,8 +197,4 @@ fn find_entry(archive: &mut ZipArchive<BufReader<File>>, file: &known::File) -> 
         }
     }
     found
-}
-
-fn unreadable(path: &Path, error: &ZipError) -> Error {
-    Error::Archive { place: path.display().to_string(), why: error.to_string() }
 }

@@ -1,8 +1,7 @@
 //! The models a user has installed: fetched on request, checked by hash, kept in a folder.
 //!
-//! Nothing is fetched but by [`Store::install`]. A model is a folder of its name; while it is
-//! being installed the folder is called `NAME.partial`, and only a complete and checked one is
-//! renamed. So whatever [`Store::open`] gives was once right, however an installation ended.
+//! Only [`Store::install`] fetches. A model is a folder with its name. During the installation the
+//! folder is called `NAME.partial`; it is renamed after all files were checked.
 
 pub mod error;
 mod fetch;
@@ -17,10 +16,10 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::known::Model;
 
-/// Where a model's files come from.
+/// The source of a model's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The address that the model's makers publish it at.
+    /// The address of the model's publisher.
     Default,
     /// A folder's address that both files lie under, or that of a zip or a wheel.
     Url(String),
@@ -31,7 +30,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// What a user means by `--from TEXT`.
+    /// Parses `--from TEXT`.
     pub fn parse(text: &str) -> Self {
         if text.starts_with("https://") || text.starts_with("http://") {
             Self::Url(text.to_owned())
@@ -43,29 +42,27 @@ impl Source {
     }
 }
 
-/// How far the file that is being fetched or copied has come.
+/// Progress of the current file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress<'file> {
     pub file: &'file str,
     pub done_bytes: u64,
-    /// Zero where it isn't told.
+    /// Zero if unknown.
     pub total_bytes: u64,
 }
 
-/// A model that is there now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
     pub path: PathBuf,
-    /// It was there before, and right; nothing was fetched.
+    /// The model was already installed; nothing was fetched.
     pub already: bool,
 }
 
-/// A known model, and whether it can be used.
+/// A known model and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub name: &'static str,
     pub license: &'static str,
-    /// What its files take.
     pub bytes: u64,
     pub state: State,
 }
@@ -73,7 +70,7 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Absent,
-    /// An installation that did not end; the next one goes on with so many bytes.
+    /// An incomplete installation; the next one resumes after these bytes.
     Partial {
         bytes: u64,
     },
@@ -95,8 +92,7 @@ impl Store {
         Self { known, folder: folder.into() }
     }
 
-    /// Puts a model into the folder, or says what to do next. What was fetched before the
-    /// connection was cut is kept for the next time.
+    /// Installs a model. After a cut connection the next call resumes.
     pub fn install(
         &self,
         name: &str,
@@ -126,14 +122,16 @@ impl Store {
         self.known.iter().map(listed).collect()
     }
 
-    /// Removes a model and what is left of its installation; `false` if there was nothing.
+    /// Removes a model and its incomplete installation; `false` if there was none.
     pub fn remove(&self, name: &str) -> Result<bool, Error> {
         let model = self.known(name)?;
+        let path = self.folder.join(model.name);
         let partial = files::partial(&self.folder, model);
-        let Some(_lock) = files::lock_existing(&partial, model)? else {
-            return files::remove_folder(&self.folder.join(model.name));
-        };
-        let removed = files::remove_folder(&self.folder.join(model.name))?;
+        if !partial.exists() {
+            return files::remove_folder(&path);
+        }
+        let _lock = files::lock(&partial, model)?;
+        let removed = files::remove_folder(&path)?;
         Ok(files::remove_folder(&partial)? || removed)
     }
 

@@ -31,8 +31,7 @@ fn weights() -> Vec<u8> {
 }
 
 fn file(name: &'static str, content: &[u8]) -> File {
-    let hash: Vec<_> = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
-    let hash: &str = hash.concat().leak();
+    let hash: &str = hash_of(content).leak();
     File { name, bytes: content.len() as u64, sha256: vec!["00", hash].leak() }
 }
 
@@ -153,7 +152,7 @@ fn a_wrong_file_is_named_by_both_hashes_and_removed() {
 }
 
 fn hash_of(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+    hex::encode(Sha256::digest(content))
 }
 
 #[test]
