@@ -19,8 +19,7 @@ use reqlore_embed_static::StaticEmbedder;
 use reqlore_models::known::MODELS;
 use reqlore_search::Index;
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore, create_local};
-use reqlore_storage_sled::SledStore;
-use reqlore_storage_sled::outside::Outside;
+use reqlore_storage_sled::{DatabaseState, SledStore};
 use reqlore_storage_sqlite::{Looked, SqliteStore};
 use reqlore_transport_stdio::{Limits, Stdio};
 
@@ -102,7 +101,7 @@ pub(crate) enum Found {
     /// A change is being made or was cut short; who opens it next puts it in order.
     Unsettled,
     /// It can't be opened without being changed.
-    Closed(Outside),
+    Closed(DatabaseState),
 }
 
 /// Looks at the storage that the configuration names.
@@ -130,7 +129,7 @@ pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
         }
         Storage::Sled(folder) => {
             let config = reqlore_storage_sled::Config { folder: folder.clone() };
-            Found::Closed(reqlore_storage_sled::outside::look(&config).map_err(refused)?)
+            Found::Closed(SledStore::inspect(&config).map_err(refused)?)
         }
     })
 }

@@ -1,27 +1,17 @@
-//! All that a server keeps, in sled `=0.34.7`, acknowledged after transaction, flush and a sync.
+//! A store in sled `=0.34.7`, whose writes are acknowledged after transaction, flush and sync.
 //!
-//! One thread writes, in groups of commits that share one sync. Readers wait for a group that is
-//! being written, so they see only what is durable; what a power cut takes back nobody has seen.
-//! The exception is a failed sync: reads go on after it, and may show what was not acknowledged.
-//! The trap: sled's own guarantees end before the disk (see `disk`), its errors are often panics
-//! (see `error`), and its large pages are files that nobody syncs (see `values`).
+//! One thread writes, in groups of commits that share one sync. Readers wait for the group that is
+//! being written, so they see only durable data. After a failed sync reads go on, and may show
+//! changes that were not acknowledged.
 
-mod answers;
 mod archive;
-mod audit;
-mod base;
-mod disk;
+mod database;
 mod error;
-mod folder;
-mod gate;
-mod heads;
-mod identity;
-mod keys;
+mod files;
 mod open;
-pub mod outside;
-mod overflow;
 mod read;
-mod values;
+mod records;
+mod team;
 mod write;
 
 use std::fs::File;
@@ -38,83 +28,100 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project::ProjectKey;
 use reqlore_group_commit::Writer;
 
-use crate::base::Base;
-use crate::disk::Sync;
+use crate::database::Database;
 use crate::error::{guarded, unavailable};
+pub use crate::files::DatabaseState;
+use crate::records::ProjectRow;
 use crate::write::Group;
 
-/// How long a commit waits while everything is being copied.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// So many documents, or heads that link to something, are read on the calling thread; that is
-/// faster than the hop to another one.
-const FEW: usize = 100;
+/// How long a commit waits for a copy of the database to end.
+const COPY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most documents or rows that are read on the calling thread, which is faster than to pass the
+/// call to another one.
+const INLINE_READS: usize = 100;
 
-/// Where the database lies.
+/// The place of a database.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// A folder of its own; it is made when it is missing.
+    /// A folder of its own, created if it is missing.
     pub folder: PathBuf,
 }
 
-/// Documents, users, tokens and the audit in a sled database.
+/// Documents, users, tokens and the audit log in a sled database.
 #[derive(Debug)]
 pub struct SledStore {
-    open: Mutex<Option<Arc<Open>>>,
+    /// `None` after [`SledStore::close`].
+    open: Mutex<Option<Arc<OpenStore>>>,
     config: Config,
 }
 
-/// The writer ends before the database does.
+/// The writer is dropped before the database.
 #[derive(Debug)]
-struct Open {
+struct OpenStore {
     writer: Writer<Group>,
-    base: Arc<Base>,
+    database: Arc<Database>,
 }
 
 impl SledStore {
-    /// Opens the database, or makes it. Every refusal names the folder as given and what to do.
+    /// Opens or creates the database. Errors name the folder as given and what to do.
     pub fn open(config: &Config) -> StoreResult<Self> {
-        Self::open_with(config, Box::new(File::sync_all), PATIENCE)
+        Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT)
     }
 
-    fn open_with(config: &Config, sync: Sync, patience: Duration) -> StoreResult<Self> {
-        let base = Arc::new(open::open(&config.folder, sync, patience)?);
-        let writer = Writer::start("storage-sled", Group::new(Arc::clone(&base)));
+    fn open_with(config: &Config, sync: files::Sync, copy_timeout: Duration) -> StoreResult<Self> {
+        let database = Arc::new(open::open(&config.folder, sync, copy_timeout)?);
+        let writer = Writer::start("storage-sled", Group::new(Arc::clone(&database)));
         let writer = writer.map_err(|e| error::failed(&config.folder, "start a thread", e))?;
-        let open = Mutex::new(Some(Arc::new(Open { writer, base })));
+        let open = Mutex::new(Some(Arc::new(OpenStore { writer, database })));
         Ok(Self { open, config: config.clone() })
     }
 
-    /// Ends the writer and lets go of the database, so that it can be opened again. Waits for
-    /// calls that still run.
+    /// Inspects a database that exists, without changing it: sled writes to every folder that it
+    /// opens. Fails where [`SledStore::open`] would, as far as that shows.
+    pub fn inspect(config: &Config) -> StoreResult<DatabaseState> {
+        files::inspect(&config.folder)
+    }
+
+    /// Waits for running calls and closes the database, so that it can be opened again.
     pub fn close(&self) -> StoreResult<()> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(open);
-        open::wait_until_free(&self.config.folder)
+        open::wait_until_closed(&self.config.folder)
     }
 
-    fn opened(&self) -> StoreResult<Arc<Open>> {
+    fn opened(&self) -> StoreResult<Arc<OpenStore>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
         open.ok_or_else(|| unavailable("it was closed", None))
     }
 
-    /// Looks on this thread when that is quick and nothing is being written, else on another one.
-    async fn look<T: Send + 'static>(
+    /// Reads on this thread if that is quick and nothing is being written, else on another one.
+    async fn query<T: Send + 'static>(
         &self,
-        quick: bool,
-        read: impl FnOnce(&Base) -> StoreResult<T> + Send + 'static,
+        is_quick: bool,
+        query: impl FnOnce(&Database) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let open = self.opened()?;
-        if let Some(_looking) = quick.then(|| open.base.gate.try_look()).flatten() {
-            return guarded(|| read(&open.base));
+        let database = Arc::clone(&self.opened()?.database);
+        if let Some(_guard) = is_quick.then(|| database.gate.try_read()).flatten() {
+            return guarded(|| query(&database));
         }
         blocking(move || {
-            let _looking = open.base.gate.look();
-            read(&open.base)
+            let _guard = database.gate.read();
+            query(&database)
         })
         .await
     }
 
-    /// Writes on the one thread that does; the answer comes when it is durable.
+    async fn query_project<T: Send + 'static>(
+        &self,
+        project: &ProjectKey,
+        is_quick: bool,
+        query: impl FnOnce(&Database, &ProjectRow) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let project = project.clone();
+        self.query(is_quick, move |database| query(database, &database.project(&project)?)).await
+    }
+
+    /// Runs work on the writer's thread. Returns when its changes are durable.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Group) -> StoreResult<T> + Send + 'static,
@@ -123,11 +130,11 @@ impl SledStore {
     }
 }
 
-/// Runs what may take long on a thread where that harms nobody.
+/// Runs work that may take long on a thread for such work.
 async fn blocking<T: Send + 'static>(
-    act: impl FnOnce() -> StoreResult<T> + Send + 'static,
+    work: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
-    let done = tokio::task::spawn_blocking(|| guarded(act)).await;
+    let done = tokio::task::spawn_blocking(|| guarded(work)).await;
     done.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
 }
 
@@ -138,8 +145,11 @@ impl DocumentRepository for SledStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        let (project, ids) = (project.clone(), ids.to_vec());
-        self.look(ids.len() <= FEW, move |base| base.get(&project, &ids)).await
+        let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
+        self.query_project(project, is_quick, move |database, project| {
+            database.documents(project.id, &ids)
+        })
+        .await
     }
 
     async fn versions(
@@ -147,14 +157,20 @@ impl DocumentRepository for SledStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        let (project, ids) = (project.clone(), ids.to_vec());
-        self.look(ids.len() <= FEW, move |base| base.versions(&project, &ids)).await
+        let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
+        self.query_project(project, is_quick, move |database, project| {
+            database.versions(project.id, &ids)
+        })
+        .await
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
-        let (project, filter) = (project.clone(), filter.clone());
-        let quick = filter.limit.is_some_and(|limit| limit <= FEW);
-        self.look(quick, move |base| base.find(&project, &filter)).await
+        let is_quick = filter.limit.is_some_and(|limit| limit <= INLINE_READS);
+        let filter = filter.clone();
+        self.query_project(project, is_quick, move |database, project| {
+            database.find(project, &filter)
+        })
+        .await
     }
 
     async fn lookup(
@@ -163,25 +179,24 @@ impl DocumentRepository for SledStore {
         kind: Kind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let (project, words) = (project.clone(), words.to_vec());
-        self.look(words.len() <= FEW, move |base| base.lookup(&project, kind, &words)).await
+        let (is_quick, words) = (words.len() <= INLINE_READS, words.to_vec());
+        self.query_project(project, is_quick, move |database, project| {
+            words.iter().map(|word| database.lookup(project.id, kind, word)).collect()
+        })
+        .await
     }
 
+    /// Never on the calling thread: any number of documents may link to a target.
     async fn backlinks(
         &self,
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let (project, links) = (project.clone(), links.clone());
-        if links.targets.len() <= FEW {
-            let (project, links) = (project.clone(), links.clone());
-            let few = self.look(true, move |base| base.backlinks(&project, &links, FEW));
-            if let Some(found) = few.await? {
-                return Ok(found);
-            }
-        }
-        let all = self.look(false, move |base| base.backlinks(&project, &links, usize::MAX));
-        Ok(all.await?.unwrap_or_default())
+        let links = links.clone();
+        self.query_project(project, false, move |database, project| {
+            database.backlinks(project.id, &links)
+        })
+        .await
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
@@ -196,10 +211,12 @@ impl DocumentRepository for SledStore {
         since: Revision,
         _: Refresh,
     ) -> StoreResult<Changes> {
-        let project = project.clone();
-        // The first question is about everything.
-        let quick = since > Revision::default();
-        self.look(quick, move |base| base.changes(&project, kind, since)).await
+        // A first question is answered with all documents.
+        let is_quick = since > Revision::default();
+        self.query_project(project, is_quick, move |database, project| {
+            database.changes(project, kind, since)
+        })
+        .await
     }
 }
 

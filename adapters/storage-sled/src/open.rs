@@ -1,7 +1,7 @@
-//! Opening and making a database: what is refused, and what is durable before the first answer.
+//! Opens or creates a database.
 //!
-//! The trap: sled writes to what it opens, even when it then says that it is damaged. So what can
-//! be seen from outside is looked at first, under a lock of our own.
+//! sled writes to every folder that it opens, even to one that it then reports as damaged. So the
+//! files are checked first, under a lock of our own.
 
 use std::fs::File;
 use std::io;
@@ -10,125 +10,124 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use reqlore_domain::document::DocumentMeta;
+use reqlore_domain::document::{Document, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
 use sled::Tree;
 
-use crate::base::{Base, Batch, COMMITS, EPOCH, FILLING, META, NAMES};
-use crate::disk::{DB, Disk, Sync, sync_folder};
+use crate::database::{
+    Batch, COMMITS, DOCUMENTS, Database, EPOCH, FILLING, Gate, LINKS, META, NAMES, REFERENCES,
+};
 use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
-use crate::folder;
-use crate::gate::Gate;
-use crate::heads::FORMAT;
-use crate::values::{SCHEMA, decode, encode};
+use crate::files::{self, DB, DatabaseFile, FoundFiles, Sync};
+use crate::records::{DocumentRow, SCHEMA, decode, encode};
+use crate::write;
 
-/// Sled's cache of pages. The system caches the file anyway: with 64 MiB nothing is read faster,
-/// and 20 MiB more are taken.
+/// The size of sled's cache of pages. The system caches the file too, so a larger one only takes
+/// memory.
 const CACHE_BYTES: u64 = 16 << 20;
-/// Sled gets so long to open.
-const LIMIT: Duration = Duration::from_secs(60);
-/// The tree that sled makes by itself.
-const DEFAULT: &[u8] = b"__sled__default";
-/// In [`META`]: the version of the schema, as one byte for ever.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The tree that sled creates by itself.
+const DEFAULT_TREE: &[u8] = b"__sled__default";
+/// In [`META`]: the version of the schema, one byte without a checksum in every version.
 pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
+/// In [`META`]: the [`DocumentMeta::FORMAT`] of the stored metadata.
+pub(crate) const META_FORMAT: &[u8] = b"heads";
+/// The format while metadata is rebuilt, which no version of Reqlore has.
+const NO_FORMAT: u32 = 0;
+/// A rebuild writes a transaction when it has this many changes of trees.
+const REBUILD_CHANGES: usize = 2000;
 
-const SERVED: &str = "is already served by another process; stop that one first, or name another \
-     folder";
-
-pub(crate) fn open(folder: &Path, sync: Sync, patience: Duration) -> StoreResult<Base> {
-    let made = make(folder).map_err(|error| failed(folder, "make the folder", error))?;
-    let lock = lock(folder)?;
+pub(crate) fn open(folder: &Path, sync: Sync, copy_timeout: Duration) -> StoreResult<Database> {
+    let created =
+        create_folder(folder).map_err(|error| failed(folder, "make the folder", error))?;
+    let lock = durable_fs::try_lock_dir(folder);
+    let Some(lock) = lock.map_err(|error| failed(folder, "lock the folder", error))? else {
+        let reason = "is already served by another process; stop that one first, or name another \
+                      folder";
+        return Err(not_opened(folder, reason));
+    };
     if durable_fs::is_network_fs(folder).unwrap_or_default() {
         let reason = "lies on a network file system, where locks and syncs can't be trusted; \
                       name a folder on a disk of this machine";
         return Err(not_opened(folder, reason));
     }
-    let found = folder::prepare(folder)?;
+    let found = files::prepare(folder)?;
     let trees = open_trees(folder)?;
-    let disk = |error| failed(folder, "open its files", error);
-    let path = std::path::absolute(folder).map_err(disk)?;
-    let base = Base {
+    let file = DatabaseFile::open(folder, sync);
+    let database = Database {
         trees,
-        disk: Disk::open(&path, sync).map_err(disk)?,
-        gate: Gate::new(patience),
-        incomplete: AtomicBool::new(false),
-        broken: AtomicBool::new(false),
+        file: file.map_err(|error| failed(folder, "open its files", error))?,
+        gate: Gate::new(copy_timeout),
+        is_incomplete: AtomicBool::new(false),
+        is_broken: AtomicBool::new(false),
         commits: AtomicU64::new(0),
         epoch: AtomicU64::new(0),
         _lock: lock,
     };
-    let checked = guarded(|| {
-        if !base.check(folder, found.was_complete)? {
-            base.create()?;
-        }
-        base.bring_heads_up_to_date()?;
-        if found.is_unfinished {
-            base.finish(folder, &made)?;
-        }
-        // Sled makes files at every opening.
-        folder::make_private(folder)
-    });
-    checked.map_err(|error| named(folder, error))?;
-    Ok(base)
+    guarded(|| database.start(folder, found, &created)).map_err(|error| name(folder, error))?;
+    // sled creates files at every start.
+    files::make_private(folder)?;
+    Ok(database)
 }
 
-impl Base {
-    /// Whether it was made before; refused is what can't be used.
-    fn check(&self, folder: &Path, was_complete: bool) -> StoreResult<bool> {
-        let refused = |reason: &str| Err(not_opened(folder, reason));
-        let meta = self.tree(META);
-        match meta.get(SCHEMA_KEY).map_err(of_sled)?.as_deref() {
-            Some([SCHEMA]) => {}
-            Some(_) => {
-                return refused(
-                    "was written by a newer version of Reqlore; start that version, or name \
-                     another folder",
-                );
-            }
-            None if was_complete => return refused(&cut_off()),
-            None => return Ok(false),
-        }
-        let commits = meta.get(COMMITS).map_err(of_sled)?;
-        let commits: u64 = commits.and_then(|value| decode(COMMITS, &value)).unwrap_or_default();
-        if commits < self.disk.acknowledged() {
-            return refused(&cut_off());
-        }
-        self.commits.store(commits, Ordering::Relaxed);
-        let epoch = meta.get(EPOCH).map_err(of_sled)?;
-        let epoch = epoch.and_then(|value| decode(EPOCH, &value)).unwrap_or_default();
-        self.epoch.store(epoch, Ordering::Relaxed);
-        if meta.get(FILLING).map_err(of_sled)?.is_some() {
-            return refused(INCOMPLETE);
-        }
-        Ok(true)
+/// Returns the folders to sync for a new folder to survive a power cut.
+fn create_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let created = durable_fs::create_private_dirs(folder)?;
+    if !created.is_empty() {
+        return Ok(created);
     }
-
-    fn create(&self) -> StoreResult<()> {
-        let mut batch = Batch::default();
-        batch.put(META, SCHEMA_KEY, &[SCHEMA][..]);
-        batch.put(META, FORMAT, encode(FORMAT, &DocumentMeta::FORMAT));
-        self.write(batch)
-    }
-
-    /// Ends the making. A change that was acknowledged needs the folders to last as well.
-    fn finish(&self, folder: &Path, made: &[PathBuf]) -> StoreResult<()> {
-        let unsynced = |error| failed(folder, "sync it", error);
-        self.flush()?;
-        sync_all(folder, made).map_err(unsynced)?;
-        self.settle()?;
-        let commits = self.commits.load(Ordering::Relaxed);
-        self.disk.acknowledge_durably(commits).map_err(unsynced)?;
-        folder::unmark(folder)
-    }
+    // A process that was killed may have created it without syncing its parent.
+    let folder = std::path::absolute(folder)?;
+    Ok(folder.ancestors().take(2).map(Path::to_owned).collect())
 }
 
-fn cut_off() -> String {
-    format!("lacks changes that were acknowledged; its files were cut off or are older. {RESTORE}")
+/// Opens sled on a thread of its own, because it panics on some damage and hangs on other.
+fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
+    let (sender, opened) = channel();
+    let config = sled::Config::new()
+        .path(folder)
+        .cache_capacity(CACHE_BYTES)
+        .mode(sled::Mode::HighThroughput);
+    let open = move || -> sled::Result<Option<Vec<Tree>>> {
+        let db = config.open()?;
+        let is_known = |name: &sled::IVec| {
+            *name == DEFAULT_TREE || NAMES.iter().any(|known| *name == known.as_bytes())
+        };
+        if !db.tree_names().iter().all(is_known) {
+            return Ok(None);
+        }
+        NAMES.iter().map(|name| db.open_tree(name)).collect::<sled::Result<_>>().map(Some)
+    };
+    let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
+    // After a panic the dropped sender disconnects; after a timeout no receiver is left.
+    let spawned = thread.spawn(move || drop(sender.send(open())));
+    spawned.map_err(|error| failed(folder, "start a thread", error))?;
+    let damaged = |what: &str| {
+        let place = folder.display().to_string();
+        StoreError::Unreadable { place, reason: format!("is damaged ({what}). {RESTORE}") }
+    };
+    let trees = match opened.recv_timeout(OPEN_TIMEOUT) {
+        Ok(Ok(Some(trees))) => trees,
+        Ok(Ok(None)) => {
+            let reason = "holds data of another program, or of a newer version of Reqlore; name \
+                          another folder";
+            return Err(not_opened(folder, reason));
+        }
+        Ok(Err(sled::Error::Io(error))) => return Err(failed(folder, "open it", error)),
+        Ok(Err(error)) => return Err(damaged(&error.to_string())),
+        Err(RecvTimeoutError::Disconnected) => return Err(damaged("sled panicked")),
+        Err(RecvTimeoutError::Timeout) => {
+            let seconds = OPEN_TIMEOUT.as_secs();
+            return Err(damaged(&format!("it did not open within {seconds} seconds")));
+        }
+    };
+    trees.try_into().map_err(|_| damaged("a tree is missing"))
 }
 
-/// Messages of an opening name the folder.
-fn named(folder: &Path, error: StoreError) -> StoreError {
+/// Names the folder in an error of the opening.
+fn name(folder: &Path, error: StoreError) -> StoreError {
     let place = folder.display().to_string();
     match error {
         StoreError::Unavailable { reason, source, .. } => {
@@ -139,82 +138,97 @@ fn named(folder: &Path, error: StoreError) -> StoreError {
     }
 }
 
-/// Makes the folder, and tells which folders must be synced for it to last.
-fn make(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let created = durable_fs::create_private_dirs(folder)?;
-    if !created.is_empty() {
-        return Ok(created);
+impl Database {
+    /// Checks the contents and brings them to the present version, or creates them.
+    fn start(&self, folder: &Path, found: FoundFiles, created: &[PathBuf]) -> StoreResult<()> {
+        let refused = |reason: &str| Err(not_opened(folder, reason));
+        let schema = self.get(META, SCHEMA_KEY)?;
+        if schema.as_ref().is_some_and(|schema| **schema != [SCHEMA]) {
+            return refused(
+                "was written by a newer version of Reqlore; start that version, or name another \
+                 folder",
+            );
+        }
+        let commits = self.meta(COMMITS)?.unwrap_or_default();
+        if commits < found.acknowledged {
+            return refused(&format!(
+                "lacks changes that were acknowledged; its files were cut off or are older. \
+                 {RESTORE}"
+            ));
+        }
+        self.commits.store(commits, Ordering::Relaxed);
+        self.epoch.store(self.meta(EPOCH)?.unwrap_or_default(), Ordering::Relaxed);
+        if self.get(META, FILLING)?.is_some() {
+            return refused(INCOMPLETE);
+        }
+        if schema.is_none() {
+            let mut batch = Batch::default();
+            batch.put(META, SCHEMA_KEY, &[SCHEMA][..]);
+            batch.put(META, META_FORMAT, encode(META_FORMAT, &DocumentMeta::FORMAT));
+            self.write(batch)?;
+        }
+        if self.meta(META_FORMAT)? != Some(DocumentMeta::FORMAT) {
+            self.rebuild_metadata()?;
+        }
+        if found.is_unfinished {
+            self.sync()?;
+            let finished = files::finish_creation(folder, created);
+            finished.map_err(|error| failed(folder, "sync it", error))?;
+        }
+        Ok(())
     }
-    // A process that was killed may have created it without syncing its parent.
-    let folder = std::path::absolute(folder)?;
-    Ok(folder.ancestors().take(2).map(Path::to_owned).collect())
-}
 
-fn lock(folder: &Path) -> StoreResult<File> {
-    let lock = durable_fs::try_lock_dir(folder);
-    let lock = lock.map_err(|error| failed(folder, "lock the folder", error))?;
-    lock.ok_or_else(|| not_opened(folder, SERVED))
-}
-
-/// Opens sled where a panic and a hang do no harm.
-fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
-    let (tell, told) = channel();
-    let config = sled::Config::new()
-        .path(folder)
-        .cache_capacity(CACHE_BYTES)
-        .mode(sled::Mode::HighThroughput);
-    let open = move || -> sled::Result<Option<Vec<Tree>>> {
-        let db = config.open()?;
-        let is_known = |name: &sled::IVec| {
-            *name == DEFAULT || NAMES.iter().any(|known| *name == known.as_bytes())
-        };
-        if !db.tree_names().iter().all(is_known) {
-            return Ok(None);
+    /// Makes the metadata, links and references of all documents from their bodies, because another
+    /// version of Reqlore wrote them.
+    fn rebuild_metadata(&self) -> StoreResult<()> {
+        // If this is interrupted, every version starts over: the format is written last.
+        self.write_format(NO_FORMAT)?;
+        // The present links can't be derived from metadata of another format.
+        self.tree(LINKS).clear().map_err(of_sled)?;
+        for (_, project) in self.projects()? {
+            for kind in Kind::ALL {
+                self.rebuild_kind(project.id, kind)?;
+            }
         }
-        NAMES.iter().map(|name| db.open_tree(name)).collect::<sled::Result<_>>().map(Some)
-    };
-    let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
-    // Nobody may be listening any more. A panic drops the sender, and so is told.
-    let spawned = thread.spawn(move || drop(tell.send(open())));
-    spawned.map_err(|error| failed(folder, "start a thread", error))?;
-    let damaged = |what: &str| {
-        let place = folder.display().to_string();
-        StoreError::Unreadable { place, reason: format!("is damaged ({what}). {RESTORE}") }
-    };
-    let trees = match told.recv_timeout(LIMIT) {
-        Ok(Ok(Some(trees))) => trees,
-        Ok(Ok(None)) => {
-            let reason = "holds data of another program, or of a newer version of Reqlore; name \
-                          another folder";
-            return Err(not_opened(folder, reason));
-        }
-        Ok(Err(sled::Error::Io(error))) if error.to_string().contains("acquire lock") => {
-            return Err(not_opened(folder, SERVED));
-        }
-        Ok(Err(sled::Error::Io(error))) => return Err(failed(folder, "open it", error)),
-        Ok(Err(error)) => return Err(damaged(&error.to_string())),
-        Err(RecvTimeoutError::Disconnected) => return Err(damaged("sled panicked")),
-        Err(RecvTimeoutError::Timeout) => {
-            let seconds = LIMIT.as_secs();
-            return Err(damaged(&format!("it did not open within {seconds} seconds")));
-        }
-    };
-    trees.try_into().map_err(|_| damaged("a tree is missing"))
-}
-
-fn sync_all(folder: &Path, made: &[PathBuf]) -> io::Result<()> {
-    for file in [DB, "conf"] {
-        File::open(folder.join(file))?.sync_all()?;
+        self.write_format(DocumentMeta::FORMAT)?;
+        self.sync()
     }
-    sync_folder(&folder.join("blobs"))?;
-    made.iter().try_for_each(|folder| sync_folder(folder))
+
+    fn write_format(&self, format: u32) -> StoreResult<()> {
+        let mut batch = Batch::default();
+        batch.put(META, META_FORMAT, encode(META_FORMAT, &format));
+        self.write(batch)
+    }
+
+    fn rebuild_kind(&self, project: u32, kind: Kind) -> StoreResult<()> {
+        let mut batch = Batch::default();
+        for entry in self.entries(project, kind, None) {
+            let (id, key, value) = entry?;
+            // Damaged documents stay as they are.
+            let Some(mut row) = decode::<DocumentRow>(&key, &value) else { continue };
+            let Ok(body) = self.body(&key, &row, &id) else { continue };
+            if let Some(old) = row.reference_key(project, &id) {
+                batch.remove(REFERENCES, old);
+            }
+            let document = Document { id, body, version: row.version };
+            let meta = DocumentMeta::of(&document, row.modified);
+            row.set_meta(&meta);
+            write::put_references(&mut batch, project, &row, &meta);
+            let value = encode(&key, &row);
+            batch.put(DOCUMENTS, key, value);
+            if batch.len() >= REBUILD_CHANGES {
+                self.write(std::mem::take(&mut batch))?;
+            }
+        }
+        self.write(batch)
+    }
 }
 
-/// Waits until sled has let go of its file, which it does a while after it was dropped.
-pub(crate) fn wait_until_free(folder: &Path) -> StoreResult<()> {
+/// Waits until sled has closed its file, which it does some time after it was dropped.
+pub(crate) fn wait_until_closed(folder: &Path) -> StoreResult<()> {
     let failed = |error| failed(folder, "close it", error);
     let file = File::open(folder.join(DB)).map_err(failed)?;
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + CLOSE_TIMEOUT;
     while file.try_lock().is_err() {
         if Instant::now() > end {
             return Err(failed(io::ErrorKind::TimedOut.into()));

@@ -1,28 +1,30 @@
-//! One damaged value is told, and harms nobody else.
+//! A damaged value is reported, and all others are served.
 
-use reqlore_contract::run;
+use reqlore_contract::{act, run};
+use reqlore_domain::audit::{AuditRow, ChainHead, Hash};
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
+use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{DocumentRepository, Filter, StoreError};
 use reqlore_domain::project::ProjectKey;
 use tempfile::tempdir;
 
-use super::{base, config, get, put};
-use crate::SledStore;
-use crate::base::{BODIES, DOCUMENTS};
+use super::team::event;
+use super::{audited, database, get, open, put, write};
+use crate::database::{AUDIT, BODIES, DOCUMENTS};
 
-/// Two sections, of which `harm` did something to the first.
-fn check(tree: usize, harm: impl Fn(&sled::Tree, &[u8])) {
+/// Puts two sections and damages the first.
+fn check_damage(tree: usize, damage: impl Fn(&sled::Tree, &[u8])) {
     let folder = tempdir().unwrap();
     let project = ProjectKey::default();
     let (bad, good) = (DocumentId::section("bad"), DocumentId::section("good"));
     run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
+        let store = open(&folder);
         put(&store, &bad, "# Bad\n").await.unwrap();
         put(&store, &good, "# Good\n").await.unwrap();
-        let base = base(&store);
-        let (key, _) = base.tree(tree).first().unwrap().unwrap();
-        harm(base.tree(tree), &key);
+        let database = database(&store);
+        let (key, _) = database.tree(tree).first().unwrap().unwrap();
+        damage(database.tree(tree), &key);
 
         let error = get(&store, &bad).await.unwrap_err();
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
@@ -31,9 +33,10 @@ fn check(tree: usize, harm: impl Fn(&sled::Tree, &[u8])) {
         assert!(text.contains("`reqlore restore`"), "{text}");
         let refused = put(&store, &bad, "new").await;
         assert!(matches!(refused, Err(StoreError::Unreadable { .. })), "{refused:?}");
-        let mut source = store.read().await.unwrap();
-        assert!(source.next().await.is_err(), "a copy is whole or none");
-        drop(source);
+        let mut reader = store.read().await.unwrap();
+        assert!(reader.next().await.is_err(), "a copy is complete or fails");
+        assert!(reader.next().await.is_err(), "an error is not the end");
+        drop(reader);
 
         assert_eq!(get(&store, &good).await.unwrap().unwrap().body, "# Good\n");
         put(&store, &good, "# Better\n").await.unwrap();
@@ -48,34 +51,61 @@ fn check(tree: usize, harm: impl Fn(&sled::Tree, &[u8])) {
     });
 }
 
-#[test]
-fn a_damaged_row_is_told_and_the_rest_served() {
-    check(DOCUMENTS, |tree, key| {
-        let mut value = tree.get(key).unwrap().unwrap().to_vec();
-        let last = value.len() - 1;
-        value[last] ^= 1;
-        tree.insert(key, value).unwrap();
-    });
+/// Changes one bit of a value.
+fn flip(tree: &sled::Tree, key: &[u8], at: impl Fn(usize) -> usize) {
+    let mut value = tree.get(key).unwrap().unwrap().to_vec();
+    let at = at(value.len());
+    value[at] ^= 1;
+    tree.insert(key, value).unwrap();
 }
 
 #[test]
-fn a_row_in_the_wrong_place_is_told() {
-    check(DOCUMENTS, |tree, key| {
+fn damaged_document_is_reported_and_the_others_are_served() {
+    check_damage(DOCUMENTS, |tree, key| flip(tree, key, |length| length - 1));
+    // A row in the place of another one.
+    check_damage(DOCUMENTS, |tree, key| {
         let (_, other) = tree.last().unwrap().unwrap();
         tree.insert(key, other).unwrap();
     });
+    check_damage(BODIES, |tree, key| flip(tree, key, |_| 6));
+    check_damage(BODIES, |tree, key| drop(tree.remove(key).unwrap()));
 }
 
 #[test]
-fn a_damaged_body_is_told_and_the_rest_served() {
-    check(BODIES, |tree, key| {
-        let mut value = tree.get(key).unwrap().unwrap().to_vec();
-        value[6] ^= 1;
-        tree.insert(key, value).unwrap();
+fn damaged_audit_row_is_reported_and_nothing_is_chained_to_it() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let store = open(&folder);
+        store.record(vec![event(1, 1), event(2, 1)]).await.unwrap();
+        store.close().unwrap();
+        let store = open(&folder);
+        let database = database(&store);
+        let (_, first) = database.tree(AUDIT).first().unwrap().unwrap();
+        let (last, _) = database.tree(AUDIT).last().unwrap().unwrap();
+        database.tree(AUDIT).insert(&last, first).unwrap();
+        let error = store.rows(1, 10).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
+        assert!(error.to_string().contains("tree audit"), "{error}");
+        assert!(store.record(vec![event(3, 1)]).await.is_err());
+        assert!(write(&store, "a", audited()).await.is_err());
+        assert_eq!(get(&store, &DocumentId::section("a")).await.unwrap(), None);
+        write(&store, "a", act()).await.expect("a write without audit needs no chain");
+        let readable = store.rows(1, 1).await.unwrap()[0].head();
+        assert_eq!(readable, AuditRow::after(ChainHead::default(), event(1, 1)).head());
     });
 }
 
 #[test]
-fn a_lost_body_is_told() {
-    check(BODIES, |tree, key| drop(tree.remove(key).unwrap()));
+fn audit_row_of_unknown_age_stops_the_pruning() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let store = open(&folder);
+        let mut writer = store.fill().await.unwrap();
+        let unknown = AuditRow { number: 1, hash: Hash::FIRST, text: "{}".into() };
+        writer.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
+        writer.finish().await.unwrap();
+        store.record(vec![event(1, 1)]).await.unwrap();
+        assert_eq!(store.prune(act().at, act().at).await.unwrap(), 0);
+        assert_eq!(store.rows(0, 9).await.unwrap().len(), 2);
+    });
 }

@@ -1,203 +1,206 @@
-//! Acknowledged means durable, and only then.
+//! An answer means that the change is durable.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use reqlore_contract::run;
-use reqlore_domain::document::DocumentId;
+use reqlore_contract::{act, run};
+use reqlore_domain::audit::AuditRow;
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, Change, Commit, DocumentRepository, ReadSet, Snapshot, StoreError,
+};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
+use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::project::ProjectKey;
 use tempfile::tempdir;
 
-use super::{config, get, put, told};
-use crate::gate::Gate;
-use crate::{PATIENCE, SledStore};
+use super::team::{change, event, keyed, user};
+use super::{
+    HeldStore, audited, chain, config, database, failing_sync, get, open, open_with, put, write,
+};
+use crate::database::Gate;
+use crate::{COPY_TIMEOUT, SledStore};
 
+// S5: 4.5
 #[test]
-fn a_failed_sync_acknowledges_nothing() {
+fn failed_sync_acknowledges_nothing_until_a_restart() {
     let folder = tempdir().unwrap();
-    let fails = Arc::new(AtomicBool::new(false));
-    let broken = Arc::clone(&fails);
-    let sync = Box::new(move |file: &File| {
-        let broken = broken.load(Ordering::Relaxed);
-        if broken { Err(io::ErrorKind::StorageFull.into()) } else { file.sync_all() }
-    });
-    let (a, b) = (DocumentId::section("a"), DocumentId::section("b"));
+    let (fails, sync) = failing_sync();
     run(async {
-        let store = SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap();
-        put(&store, &a, "kept").await.unwrap();
+        let store = open_with(&folder, sync);
+        write(&store, "a", keyed("k", audited())).await.unwrap();
         fails.store(true, Ordering::Relaxed);
-        let outcome = put(&store, &b, "lost").await;
-        assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
-        fails.store(false, Ordering::Relaxed);
-        let text = told(put(&store, &b, "later").await);
-        assert!(text.contains("until the server is started again"), "{text}");
-        assert_eq!(get(&store, &a).await.unwrap().unwrap().body, "kept");
-        store.close().unwrap();
-        let store = SledStore::open(&config(folder.path())).unwrap();
-        put(&store, &b, "after a restart").await.unwrap();
-    });
-}
-
-/// Transaction, flush, sync, answer; and nobody sees what is not synced.
-#[test]
-fn the_sync_comes_after_the_flush_and_before_the_answer() {
-    let folder = tempdir().unwrap();
-    let (entered, at_sync) = channel();
-    let (go, wait) = channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
-    let db = folder.path().join("sled/db");
-    let holds = Arc::new(AtomicBool::new(false));
-    let held = Arc::clone(&holds);
-    let sync = Box::new(move |file: &File| {
-        if held.load(Ordering::Relaxed) {
-            let text = fs::read(&db).unwrap();
-            entered.send(text.windows(6).any(|bytes| bytes == b"needle")).unwrap();
-            wait.lock().unwrap().recv().unwrap();
+        let outcomes = join_all([
+            write(&store, "b", keyed("l", audited())).boxed_local(),
+            store.record(vec![event(1, 1)]).boxed_local(),
+            change(&store, IdentityChange::User(user("ada")), audited()).boxed_local(),
+            store.save_response("k", "{}".to_owned()).boxed_local(),
+            store.prune(act().at, act().at).map(|pruned| pruned.map(drop)).boxed_local(),
+        ]);
+        for outcome in outcomes.await {
+            assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
         }
-        file.sync_all()
-    });
-    let id = DocumentId::section("a");
-    run(async {
-        let store = SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap();
-        let store = Arc::new(store);
-        holds.store(true, Ordering::Relaxed);
-        let (writer, reader) = (Arc::clone(&store), Arc::clone(&store));
-        let (written, read) = (id.clone(), id.clone());
-        let writing = tokio::spawn(async move { put(&writer, &written, "needle").await });
-        tokio::task::yield_now().await;
-        let flushed = at_sync.recv_timeout(Duration::from_secs(10));
-        let reading = tokio::spawn(async move { get(&reader, &read).await });
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let early = (writing.is_finished(), reading.is_finished());
-        // First this, or a failure would wait for itself.
-        go.send(()).unwrap();
-        assert_eq!(flushed, Ok(true), "synced, and what was written is in the file");
-        assert_eq!(early, (false, false), "answered or seen before the sync");
-        writing.await.unwrap().unwrap();
-        assert!(reading.await.unwrap().unwrap().is_some());
+        fails.store(false, Ordering::Relaxed);
+        let later = write(&store, "c", act()).await.unwrap_err().to_string();
+        assert!(later.contains("until the server is started again"), "{later}");
+        assert!(get(&store, &DocumentId::section("a")).await.unwrap().is_some());
+        store.close().unwrap();
+
+        let store = open(&folder);
+        let before = chain(&store).await;
+        assert_eq!(before[0].entry().unwrap().targets[0].name, "section a");
+        // It is open whether the change was kept. Its row and its key share its fate.
+        let is_kept = get(&store, &DocumentId::section("b")).await.unwrap().is_some();
+        let of_b =
+            |row: &AuditRow| row.entry().unwrap().targets.iter().any(|t| t.name == "section b");
+        assert_eq!(before.iter().any(of_b), is_kept);
+        assert_eq!(store.find_record("l").await.unwrap().is_some(), is_kept);
+        write(&store, "c", audited()).await.unwrap();
+        assert_eq!(chain(&store).await.len(), before.len() + 1);
     });
 }
 
 #[test]
-fn many_commits_share_a_sync() {
+fn sync_comes_after_the_flush_and_before_answers_and_reads() {
     let folder = tempdir().unwrap();
-    let syncs = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&syncs);
-    let sync = Box::new(move |file: &File| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        std::thread::sleep(Duration::from_millis(5));
-        file.sync_all()
-    });
     run(async {
-        let store = SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap();
-        let begin = syncs.load(Ordering::Relaxed);
-        let ten = |writer: usize| {
-            let store = &store;
-            async move {
-                for number in 0..10 {
-                    let id = DocumentId::section(format!("{writer}-{number}"));
-                    put(store, &id, "x").await.unwrap();
-                }
-            }
-        };
-        join_all((0..64).map(ten)).await;
-        let syncs = syncs.load(Ordering::Relaxed) - begin;
-        assert!(syncs * 10 <= 640, "640 commits took {syncs} syncs");
+        let held = HeldStore::open(&folder);
+        held.holds.store(true, Ordering::Relaxed);
+        let id = DocumentId::section("a");
+        let mut writing = Box::pin(put(&held.store, &id, "needle"));
+        assert!(writing.as_mut().now_or_never().is_none());
+        held.at_sync.recv_timeout(Duration::from_secs(10)).unwrap();
+        let db = fs::read(folder.path().join("sled/db")).unwrap();
+        let mut reading = Box::pin(get(&held.store, &id));
+        let early = (writing.as_mut().now_or_never(), reading.as_mut().now_or_never());
+        // Before the assertions, or the store would wait for itself when one fails.
+        held.go.send(()).unwrap();
+        assert!(early.0.is_none() && early.1.is_none(), "answered or read before the sync");
+        assert!(db.windows(6).any(|bytes| bytes == b"needle"), "synced before the flush");
+        writing.await.unwrap();
+        assert!(reading.await.unwrap().is_some());
+    });
+}
+
+/// Creates a requirement with the next number. Returns how many link to the same story.
+async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
+    let (sender, seen) = tokio::sync::oneshot::channel();
+    let mut sender = Some(sender);
+    let decide = move |snapshot: &Snapshot| {
+        let reference = Reference { kind: ItemKind::Requirement, number: snapshot.numbers[0] };
+        let links = snapshot.links.first().map_or(0, Vec::len);
+        sender.take().map(|sender| sender.send(links));
+        let text = "---\ntitle: T\nuser_story: US-001\n---\n";
+        Ok(vec![Change::put(reference.document("aaaaaa"), text)])
+    };
+    let reads = ReadSet { links, numbers: vec![ItemKind::Requirement], ..ReadSet::default() };
+    let commit = Commit { reads, decide: Box::new(decide), act: act() };
+    store.commit(&ProjectKey::default(), commit).await.unwrap();
+    seen.await.unwrap()
+}
+
+#[test]
+fn group_shares_a_sync_and_a_transaction() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let held = HeldStore::open(&folder);
+        let transactions = || database(&held.store).commits.load(Ordering::Relaxed);
+        let before = (held.syncs.load(Ordering::Relaxed), transactions());
+        let creates = (0..50).map(|_| create(&held.store, BacklinkQuery::default()));
+        held.in_one_group(join_all(creates)).await;
+        let after = (held.syncs.load(Ordering::Relaxed), transactions());
+        assert_eq!((after.0 - before.0, after.1 - before.1), (2, 2), "the first one and the group");
+        let kinds = vec![Kind::Item(ItemKind::Requirement)];
+        let links = BacklinkQuery { kinds, targets: vec!["US-001".to_owned()] };
+        let seen = held.in_one_group(join_all((0..5).map(|_| create(&held.store, links.clone()))));
+        assert_eq!(seen.await, [50, 51, 52, 53, 54], "each commit sees the ones before it");
     });
 }
 
 #[test]
-fn a_file_that_is_gone_takes_no_writes() {
+fn database_file_that_is_gone_takes_no_writes() {
     let folder = tempdir().unwrap();
-    let db = folder.path().join("sled/db");
+    let (db, aside) = (folder.path().join("sled/db"), folder.path().join("aside"));
     let id = DocumentId::section("a");
     run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
+        let store = open(&folder);
         put(&store, &id, "one").await.unwrap();
-        let aside = folder.path().join("aside");
+        let refused = async || {
+            let outcome = put(&store, &id, "two").await;
+            assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
+            outcome.unwrap_err().to_string()
+        };
         fs::rename(&db, &aside).unwrap();
-        let text = told(put(&store, &id, "two").await);
-        assert!(text.contains("removed or replaced"), "{text}");
+        assert!(refused().await.contains("removed or replaced"));
         fs::copy(&aside, &db).unwrap();
-        let outcome = put(&store, &id, "two").await;
-        assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
+        refused().await;
         fs::rename(&aside, &db).unwrap();
         put(&store, &id, "three").await.unwrap();
+        fs::write(&db, "").unwrap();
+        refused().await;
     });
 }
 
 #[test]
-fn a_file_that_somebody_emptied_takes_no_writes() {
-    let folder = tempdir().unwrap();
-    run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
-        put(&store, &DocumentId::section("a"), "one").await.unwrap();
-        fs::write(folder.path().join("sled/db"), "").unwrap();
-        let outcome = put(&store, &DocumentId::section("b"), "two").await;
-        assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
-    });
-}
-
-#[test]
-fn a_file_that_goes_while_it_is_written_acknowledges_nothing() {
+fn database_file_that_goes_during_the_sync_acknowledges_nothing() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("sled/db");
-    let goes = Arc::new(AtomicBool::new(false));
-    let gone = Arc::clone(&goes);
-    let sync = Box::new(
-        move |_: &File| {
-            if gone.load(Ordering::Relaxed) { fs::remove_file(&db) } else { Ok(()) }
-        },
-    );
     run(async {
-        let store = SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap();
-        goes.store(true, Ordering::Relaxed);
-        let text = told(put(&store, &DocumentId::section("a"), "x").await);
-        assert!(text.contains("removed or replaced"), "{text}");
+        let held = HeldStore::open(&folder);
+        held.holds.store(true, Ordering::Relaxed);
+        let mut writing = Box::pin(write(&held.store, "a", act()));
+        assert!(writing.as_mut().now_or_never().is_none());
+        held.at_sync.recv_timeout(Duration::from_secs(10)).unwrap();
+        fs::remove_file(&db).unwrap();
+        held.go.send(()).unwrap();
+        let error = writing.await.unwrap_err().to_string();
+        assert!(error.contains("removed or replaced"), "{error}");
     });
 }
 
 #[test]
-fn a_copy_holds_commits_off_and_lets_others_read() {
+fn copy_holds_commits_off_and_admits_reads() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("a");
     run(async {
-        let sync = Box::new(File::sync_all);
-        let patience = Duration::from_millis(30);
-        let store = SledStore::open_with(&config(folder.path()), sync, patience).unwrap();
+        let sync = Box::new(fs::File::sync_all);
+        let timeout = Duration::from_millis(30);
+        assert!(timeout < COPY_TIMEOUT);
+        let store = SledStore::open_with(&config(folder.path()), sync, timeout).unwrap();
         put(&store, &id, "one").await.unwrap();
-        let mut source = store.read().await.unwrap();
+        let mut reader = store.read().await.unwrap();
         let (outcome, seen) = futures_util::join!(put(&store, &id, "two"), get(&store, &id));
         assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
         assert_eq!(seen.unwrap().unwrap().body, "one");
-        assert_eq!(source.next().await.unwrap().len(), 1);
-        drop(source);
+        assert_eq!(reader.next().await.unwrap().len(), 1);
+        drop(reader);
         put(&store, &id, "two").await.unwrap();
     });
 }
 
 #[test]
-fn a_waiting_writer_gets_in_before_new_readers() {
+fn waiting_writer_precedes_new_readers() {
     let gate = Gate::new(Duration::from_secs(60));
-    let look = gate.look();
+    let reading = gate.read();
     let writer = std::thread::spawn({
         let gate = Arc::clone(&gate);
-        move || gate.write()
+        move || gate.begin_write()
     });
     let end = Instant::now() + Duration::from_secs(10);
-    while gate.try_look().is_some() {
-        assert!(Instant::now() < end, "the writer waits and others get in");
+    while gate.try_read().is_some() {
+        assert!(Instant::now() < end, "the writer waits and readers get in");
         std::thread::yield_now();
     }
-    drop(look);
-    assert!(writer.join().unwrap());
-    assert!(gate.try_look().is_none(), "it is being written");
-    gate.written();
-    assert!(gate.try_look().is_some());
+    drop(reading);
+    writer.join().unwrap().unwrap();
+    assert!(gate.try_read().is_none(), "read while it is written");
+    gate.end_write();
+    assert!(gate.try_read().is_some());
 }

@@ -1,21 +1,30 @@
-//! Names, sizes and times that are easily got wrong.
+//! Names, sizes, times, links and histories at their limits.
 
 use std::fs;
 
 use bytes::Bytes;
 use reqlore_contract::archive::read_documents;
 use reqlore_contract::{act, run};
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, MAX_BYTES};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
-use reqlore_domain::ports::documents::{Change, DocumentRepository, Filter, StoreError};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, Change, Changes, DocumentRepository, Filter, Refresh, Revision, StoreError,
+};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use tempfile::tempdir;
+use tempfile::{TempDir, tempdir};
 
-use super::{base, commit, commit_to, config, delete, get, put};
-use crate::base::BODIES;
-use crate::values::PIECE_BYTES;
-use crate::{PATIENCE, SledStore};
+use super::{commit, commit_as, database, delete, get, open, open_with, put};
+use crate::SledStore;
+use crate::database::{BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS};
+use crate::read::MAX_CHANGES;
+use crate::records::{PIECE_BYTES, document_key, link_prefix};
+
+fn assert_no_blobs(folder: &TempDir) {
+    let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
+    assert_eq!(blobs.count(), 0, "a page became a file of its own, which nothing syncs");
+}
 
 #[test]
 fn names_of_any_text_are_kept_apart() {
@@ -23,17 +32,17 @@ fn names_of_any_text_are_kept_apart() {
     let names = ["", "a", "a\0", "a\0\0\0\0", "a\0b", "b", "\u{7f}", "é", "\u{10ffff}"];
     let project = ProjectKey::default();
     run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
+        let store = open(&folder);
         for name in names {
             put(&store, &DocumentId::entity(name), name).await.unwrap();
         }
         let page = store.find(&project, &Filter::all(Kind::Entity)).await.unwrap();
-        let found: Vec<_> = page.heads.iter().map(|head| head.id.name.as_str()).collect();
+        let found: Vec<_> = page.heads.iter().map(|meta| meta.id.name.as_str()).collect();
         assert_eq!(found, names);
         for name in names {
             let words = [name.to_owned()];
-            let heads = store.lookup(&project, Kind::Entity, &words).await.unwrap();
-            assert_eq!(heads[0].len(), 1, "{name:?}");
+            let found = store.lookup(&project, Kind::Entity, &words).await.unwrap();
+            assert_eq!(found[0].len(), 1, "{name:?}");
             let found = get(&store, &DocumentId::entity(name)).await.unwrap().unwrap();
             assert_eq!(found.body, name);
         }
@@ -46,42 +55,36 @@ fn names_of_any_text_are_kept_apart() {
     });
 }
 
-/// Nobody would sync such a file.
 #[test]
 fn no_document_becomes_a_file_of_its_own() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("large");
     run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
+        let store = open(&folder);
         for length in [MAX_BYTES, PIECE_BYTES, PIECE_BYTES + 1, 0, PIECE_BYTES * 3 - 1] {
             let body: Bytes = (0..=250).cycle().take(length).collect::<Vec<u8>>().into();
             commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, body);
         }
-        assert_eq!(base(&store).tree(BODIES).len(), 3, "no piece of a longer body is left");
+        assert_eq!(database(&store).tree(BODIES).len(), 3, "a piece of a longer body is left");
         delete(&store, &id).await;
-        assert_eq!(base(&store).tree(BODIES).len(), 0);
-        // Pages full of the largest values there are.
-        let project = ProjectKey::default();
+        assert_eq!(database(&store).tree(BODIES).len(), 0);
+        // Pages full of the largest values.
         let tags = (0..230).map(|tag| format!("a-tag-{tag:06}, ")).collect::<Vec<_>>().concat();
         let text = format!("---\nid: {}\ntags: [{tags}]\n---\n", "i".repeat(999));
         for number in 0..100 {
             let name = format!("{}{number}", "n".repeat(990));
             put(&store, &DocumentId::entity(&name), &text).await.unwrap();
         }
-        let tags = tags.repeat(3);
+        let tags = tags.repeat(6);
         let id = DocumentId::entity("head");
-        let body = Bytes::from(format!("---\ntags: [{tags}{tags}0]\n---\n"));
+        let body = Bytes::from(format!("---\ntags: [{tags}0]\n---\n"));
         commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
         let filter = Filter { kind: Kind::Entity, after: None, limit: Some(1) };
-        let page = store.find(&project, &filter).await.unwrap();
-        assert_eq!(
-            *page.heads[0],
-            DocumentMeta::of(&Document::new(id, body), act().at),
-            "too large to be kept"
-        );
-        let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
-        assert_eq!(blobs.count(), 0);
+        let page = store.find(&ProjectKey::default(), &filter).await.unwrap();
+        let expected = DocumentMeta::of(&Document::new(id, body), act().at);
+        assert_eq!(*page.heads[0], expected, "metadata too large to be stored");
+        assert_no_blobs(&folder);
     });
 }
 
@@ -90,8 +93,7 @@ fn overwriting_does_not_grow_the_file() {
     let folder = tempdir().unwrap();
     let text = "x".repeat(2000);
     run(async {
-        let sync = Box::new(|_: &fs::File| Ok(()));
-        let store = SledStore::open_with(&config(folder.path()), sync, PATIENCE).unwrap();
+        let store = open_with(&folder, Box::new(|_| Ok(())));
         for round in 0..200 {
             let change = |number| {
                 let id = DocumentId::section(format!("{number}"));
@@ -104,114 +106,198 @@ fn overwriting_does_not_grow_the_file() {
     });
 }
 
+fn record(project: &ProjectKey, name: &str, text: &str, place: &str) -> ArchiveRecord {
+    let document = Document::new(DocumentId::entity(name), Bytes::from(text.to_owned()));
+    let (project, place) = (project.clone(), Some(place.into()));
+    ArchiveRecord::Document(DocumentRecord { project, document, modified: Timestamp(1), place })
+}
+
 #[test]
-fn a_put_keeps_the_place_and_takes_the_time() {
+fn put_keeps_the_place_and_updates_the_time() {
     let folder = tempdir().unwrap();
-    let id = DocumentId::section("a");
+    let id = DocumentId::entity("a");
     run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
-        let mut sink = store.fill().await.unwrap();
-        let record = DocumentRecord {
-            project: ProjectKey::default(),
-            document: Document::new(id.clone(), Bytes::from_static(b"one")),
-            modified: Timestamp(1),
-            place: Some("docs/a.md".into()),
-        };
-        sink.put(vec![ArchiveRecord::Document(record)]).await.unwrap();
-        sink.finish().await.unwrap();
+        let store = open(&folder);
+        let mut writer = store.fill().await.unwrap();
+        let place = ".ixchel/a.md";
+        writer.put(vec![record(&ProjectKey::default(), "a", "one", place)]).await.unwrap();
+        writer.finish().await.unwrap();
         let both = vec![Change::Delete { id: id.clone() }, Change::put(id, "two")];
         commit(&store, both).await.unwrap();
         let records = read_documents(&store).await.unwrap();
         assert_eq!((records.len(), records[0].modified), (1, act().at));
-        assert_eq!(records[0].place.as_deref(), Some("docs/a.md"));
+        assert_eq!(records[0].place.as_deref(), Some(place));
     });
 }
 
 #[test]
-fn two_projects_hold_the_same_names() {
-    let folder = tempdir().unwrap();
-    let id = DocumentId::entity("a");
-    let projects = [ProjectKey::default(), ProjectKey::new("/other"), ProjectKey::new("")];
-    run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
-        for project in &projects {
-            let text = format!("---\nid: dec-1d2c8f\n---\n{project}");
-            let changes = vec![Change::put(id.clone(), text)];
-            commit_to(&store, project, changes).await.unwrap();
-        }
-        commit_to(&store, &projects[1], vec![Change::Delete { id: id.clone() }]).await.unwrap();
-        for (project, count) in projects.iter().zip([1, 0, 1]) {
-            let page = store.find(project, &Filter::all(Kind::Entity)).await.unwrap();
-            assert_eq!((page.heads.len(), page.total), (count, count), "{project}");
-            let words = ["dec-1d2c8f".to_owned()];
-            let named = store.lookup(project, Kind::Entity, &words).await.unwrap();
-            assert_eq!(named[0].len(), count);
-            let found = store.get(project, std::slice::from_ref(&id)).await.unwrap();
-            let text = found[0].as_ref().map(|document| document.text().unwrap());
-            assert!(text.is_none_or(|text| text.ends_with(&format!("\n{project}"))));
-        }
-    });
-}
-
-fn with_place(project: &ProjectKey, name: &str, text: &str, place: usize) -> ArchiveRecord {
-    let document = Document::new(DocumentId::entity(name), Bytes::from(text.to_owned()));
-    let place = Some("p".repeat(place).into());
-    let (project, modified) = (project.clone(), Timestamp(1));
-    ArchiveRecord::Document(DocumentRecord { project, document, modified, place })
-}
-
-#[test]
-fn a_long_place_or_project_is_refused() {
-    let project = ProjectKey::default();
+fn long_places_and_projects_are_refused() {
     let long = |length| ProjectKey::new("p".repeat(length));
-    let records =
-        [with_place(&project, "a", "text", 4097), with_place(&long(1001), "a", "text", 1)];
-    for (record, words) in records.into_iter().zip(["4096", "1000"]) {
+    let records = [
+        (record(&ProjectKey::default(), "a", "text", &"p".repeat(4097)), "4096"),
+        (record(&long(1001), "a", "text", "p"), "1000"),
+    ];
+    for (record, limit) in records {
         let folder = tempdir().unwrap();
         run(async {
-            let store = SledStore::open(&config(folder.path())).unwrap();
-            let mut sink = store.fill().await.unwrap();
-            let refused = sink.put(vec![record]).await.err();
-            assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
-            let text = refused.unwrap().to_string();
-            assert!(text.contains(words), "{text}");
+            let store = open(&folder);
+            let mut writer = store.fill().await.unwrap();
+            let refused = writer.put(vec![record]).await.unwrap_err();
+            assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+            assert!(refused.to_string().contains(limit), "{refused}");
         });
     }
     let folder = tempdir().unwrap();
     run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
+        let store = open(&folder);
         let change = || vec![Change::put(DocumentId::entity("a"), "text")];
-        let refused = commit_to(&store, &long(1001), change()).await;
+        let refused = commit_as(&store, &long(1001), change(), act()).await;
         assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
         for number in 0..100 {
             let key = ProjectKey::new(format!("{}{number:03}", "p".repeat(997)));
-            commit_to(&store, &key, change()).await.unwrap();
+            commit_as(&store, &key, change(), act()).await.unwrap();
         }
-        let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
-        assert_eq!(blobs.count(), 0);
+        assert_no_blobs(&folder);
     });
 }
 
 #[test]
-fn the_longest_places_become_no_files() {
+fn longest_places_do_not_become_files() {
     let folder = tempdir().unwrap();
     let project = ProjectKey::default();
     let tags = (0..65).map(|tag| format!("a-tag-{tag:06}, ")).collect::<Vec<_>>().concat();
     let text = format!("---\nid: {}\ntags: [{tags}]\n---\n", "i".repeat(999));
     run(async {
-        let store = SledStore::open(&config(folder.path())).unwrap();
-        let mut sink = store.fill().await.unwrap();
+        let store = open(&folder);
+        let mut writer = store.fill().await.unwrap();
         let name = |number: i32| format!("{}{number}", "n".repeat(990));
-        let records = (0..16).map(|number| with_place(&project, &name(number), &text, 4096));
-        sink.put(records.collect()).await.unwrap();
-        sink.finish().await.unwrap();
-        // One page holds them all, and sled writes it as a whole now and then.
+        let place = "p".repeat(4096);
+        let records = (0..16).map(|number| record(&project, &name(number), &text, &place));
+        writer.put(records.collect()).await.unwrap();
+        writer.finish().await.unwrap();
+        // One page holds them all, and sled sometimes writes it whole.
         for number in (0..16).cycle().take(100) {
             put(&store, &DocumentId::entity(name(number)), &text).await.unwrap();
         }
-        let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
-        assert_eq!(blobs.count(), 0);
+        assert_no_blobs(&folder);
         let page = store.find(&project, &Filter::all(Kind::Entity)).await.unwrap();
-        assert!(page.heads.iter().all(|head| head.fault.is_none() && head.entity.is_some()));
+        assert!(page.heads.iter().all(|meta| meta.fault.is_none() && meta.entity.is_some()));
+    });
+}
+
+async fn backlinks(store: &SledStore, target: &str) -> Vec<String> {
+    let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec![target.to_owned()] };
+    let found = store.backlinks(&ProjectKey::default(), &links).await.unwrap();
+    found[0].iter().map(|meta| meta.id.name.clone()).collect()
+}
+
+#[test]
+fn backlinks_match_whole_targets() {
+    let folder = tempdir().unwrap();
+    let long = |end: &str| format!("{}{end}", "\u{fc}".repeat(99));
+    let targets = ["dec-1d2c8f", "dec-1d2c8", "a", "a/b", &long("x"), &long("y")];
+    run(async {
+        let store = open(&folder);
+        for (number, target) in targets.iter().enumerate() {
+            // Two relations to one target are one key among the links.
+            let text = format!("---\nof: {target}\nby: [{target}]\n---\n");
+            put(&store, &DocumentId::entity(number.to_string()), &text).await.unwrap();
+        }
+        for (number, target) in targets.iter().enumerate() {
+            assert_eq!(backlinks(&store, target).await, [number.to_string()], "{target}");
+        }
+        assert_eq!(database(&store).tree(LINKS).len(), targets.len());
+        // As if two targets had one hash, or a document was gone.
+        for name in ["0", "gone"] {
+            let key = [link_prefix(1, Kind::Entity, "a"), name.into()].concat();
+            database(&store).tree(LINKS).insert(key, &[][..]).unwrap();
+        }
+        assert_eq!(backlinks(&store, "a").await, ["2"]);
+        for number in 0..targets.len() {
+            delete(&store, &DocumentId::entity(number.to_string())).await;
+        }
+        assert_eq!(database(&store).tree(LINKS).len(), 2, "the keys that the test put");
+    });
+}
+
+#[test]
+fn damaged_document_keeps_its_links() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId { kind: Kind::Item(ItemKind::Requirement), name: "REQ-001".to_owned() };
+    run(async {
+        let store = open(&folder);
+        put(&store, &id, "---\ntitle: T\nuser_story: US-1\n---\n").await.unwrap();
+        database(&store).tree(DOCUMENTS).insert(document_key(1, &id), b"damaged").unwrap();
+        assert_eq!(backlinks(&store, "US-001").await, ["REQ-001"]);
+        assert_eq!(backlinks(&store, "US-002").await, [""; 0]);
+    });
+}
+
+async fn changes(store: &SledStore, revision: u64) -> Changes {
+    let project = ProjectKey::default();
+    store.changes(&project, Kind::Section, Revision(revision), Refresh::Incremental).await.unwrap()
+}
+
+/// The names of changed documents, `None` for a reset.
+async fn names_since(store: &SledStore, revision: u64) -> Option<Vec<String>> {
+    match changes(store, revision).await {
+        Changes::Since { ids, .. } => Some(ids.into_iter().map(|id| id.name).collect()),
+        Changes::Reset { .. } => None,
+    }
+}
+
+#[test]
+fn history_outlives_a_restart() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let store = open(&folder);
+        for name in ["a", "b", "c", "a"] {
+            put(&store, &DocumentId::section(name), "x").await.unwrap();
+        }
+        delete(&store, &DocumentId::section("b")).await;
+        store.close().unwrap();
+        let store = open(&folder);
+        for (revision, names) in [(0, &["a", "b", "c"][..]), (3, &["a", "b"]), (4, &["b"])] {
+            assert_eq!(names_since(&store, revision).await.unwrap(), names);
+        }
+        put(&store, &DocumentId::section("b"), "back").await.unwrap();
+        let expected =
+            Changes::Since { revision: Revision(6), ids: vec![DocumentId::section("b")] };
+        assert_eq!(changes(&store, 4).await, expected, "each document is named once");
+        assert_eq!(names_since(&store, 7).await, None);
+    });
+}
+
+#[test]
+fn long_history_is_a_reset() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let store = open(&folder);
+        for number in 0..=MAX_CHANGES {
+            put(&store, &DocumentId::section(number.to_string()), "x").await.unwrap();
+        }
+        assert_eq!(names_since(&store, 0).await, None);
+        assert_eq!(names_since(&store, 1).await.unwrap().len(), MAX_CHANGES);
+    });
+}
+
+#[test]
+fn forgotten_deletions_are_a_reset() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId::section("a");
+    run(async {
+        let store = open(&folder);
+        for _ in 0..MAX_CHANGES + 10 {
+            put(&store, &id, "x").await.unwrap();
+            delete(&store, &id).await;
+        }
+        let database = database(&store);
+        assert!(database.tree(DELETIONS).len() <= MAX_CHANGES + 1);
+        assert_eq!(database.tree(HISTORY).len(), 0);
+        let row = database.project(&ProjectKey::default()).unwrap();
+        assert_eq!(row.deletions, database.tree(DELETIONS).len() as u64);
+        assert!(row.complete_from > 0);
+        assert_eq!(names_since(&store, row.complete_from - 1).await, None);
+        assert_eq!(names_since(&store, row.complete_from).await.unwrap(), ["a"]);
     });
 }

@@ -16,7 +16,7 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_search::outside::{self, Kept};
 use reqlore_storage_fs::check_writable;
-use reqlore_storage_sled::outside::Outside;
+use reqlore_storage_sled::DatabaseState;
 
 use super::report::{Area, AreaReport, Report};
 use crate::composition::{self, Found};
@@ -83,21 +83,17 @@ fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn
             format!("{storage} was not checked: a change is in progress, or was interrupted"),
             "the next server or command that opens it recovers it",
         ),
-        Ok(Found::Closed(Outside::Served { process })) => {
-            let process =
-                process.map_or("another process".to_owned(), |id| format!("process {id}"));
-            report.note(
-                format!("{storage} is served by {process}; its content was not checked"),
-                "sled is for one process: a second client can't use it meanwhile; `--storage \
-                 sqlite` serves several",
-            );
-        }
-        Ok(Found::Closed(Outside::Free)) => {
+        Ok(Found::Closed(DatabaseState::InUse)) => report.note(
+            format!("{storage} is served by another process; its content was not checked"),
+            "sled is for one process: a second client can't use it meanwhile; `--storage sqlite` \
+             serves several",
+        ),
+        Ok(Found::Closed(DatabaseState::Closed)) => {
             report.ok(format!("{storage} exists, and no process has it open"));
             let message = "its content was not checked, because opening sled changes its files";
             report.note(message, "`reqlore check` checks it");
         }
-        Ok(Found::Closed(Outside::Unfinished)) => report.note(
+        Ok(Found::Closed(DatabaseState::Unfinished)) => report.note(
             format!("the creation of {storage} was not finished"),
             "the server finishes it when it starts; nothing to do",
         ),

@@ -1,0 +1,366 @@
+//! Folders that are refused, left alone, recovered or made private.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use reqlore_contract::run;
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository};
+use reqlore_domain::project::ProjectKey;
+use tempfile::tempdir;
+
+use super::{config, database, failing_sync, get, open, put, refused};
+use crate::database::{DOCUMENTS, LINKS, META, REFERENCES};
+use crate::files::{ACKNOWLEDGED, DatabaseFile, MARKER};
+use crate::open::{META_FORMAT, SCHEMA_KEY, wait_until_closed};
+use crate::records::{DocumentRow, SCHEMA, decode, encode, link_prefix};
+use crate::{COPY_TIMEOUT, DatabaseState, SledStore};
+
+const UNFINISHED_SNAPSHOT: &str = "snap.00000000000000FF.generating";
+
+/// Every entry below the folder, with its bytes or its target.
+fn entries(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        let bytes = if kind.is_symlink() {
+            fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+        } else if kind.is_dir() {
+            found.extend(entries(&path));
+            Vec::new()
+        } else {
+            fs::read(&path).unwrap()
+        };
+        found.push((path, bytes));
+    }
+    found.sort();
+    found
+}
+
+/// Asserts that a folder is refused and left as it was, also by an inspection.
+#[track_caller]
+fn assert_untouched(folder: &Path, message: &str) {
+    let before = entries(folder);
+    let text = refused(folder);
+    assert!(text.contains(message), "{text}");
+    assert_eq!(SledStore::inspect(&config(folder)).unwrap_err().to_string(), text);
+    assert!(entries(folder) == before, "something was changed");
+}
+
+fn create(folder: &Path) -> PathBuf {
+    SledStore::open(&config(folder)).unwrap().close().unwrap();
+    folder.join("sled")
+}
+
+/// A closed database with sections of a kilobyte.
+async fn fill(folder: &Path, sections: usize) {
+    let store = SledStore::open(&config(folder)).unwrap();
+    for number in 0..sections {
+        put(&store, &DocumentId::section(number.to_string()), &text(number)).await.unwrap();
+    }
+    store.close().unwrap();
+}
+
+fn text(number: usize) -> String {
+    format!("{number} ").repeat(500)
+}
+
+/// Makes a sled database of another program.
+fn make_foreign(sled: &Path, tree: &str) {
+    let db = sled::Config::new().path(sled).open().unwrap();
+    db.open_tree(tree).unwrap().insert("their", "own").unwrap();
+    drop(db);
+    wait_until_closed(sled).unwrap();
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir_all(to.join("blobs")).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn foreign_files_are_refused_and_left_alone() {
+    let thesis = "A thesis. ".repeat(20_000);
+    for count in [None, Some(&b""[..]), Some(b"not twelve"), Some(b"twelve bytes")] {
+        let folder = tempdir().unwrap();
+        let sled = folder.path().join("sled");
+        fs::create_dir(&sled).unwrap();
+        fs::write(sled.join("db"), &thesis).unwrap();
+        fs::write(sled.join(UNFINISHED_SNAPSHOT), "theirs").unwrap();
+        if let Some(count) = count {
+            fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
+        }
+        assert_untouched(folder.path(), "is not known to be Reqlore's");
+    }
+    let folder = tempdir().unwrap();
+    let sled = folder.path().join("sled");
+    make_foreign(&sled, "meta");
+    assert_untouched(folder.path(), "is not known to be Reqlore's");
+    fs::remove_file(sled.join("db")).unwrap();
+    assert_untouched(folder.path(), "holds other files");
+    fs::write(sled.join("db"), "").unwrap();
+    assert_untouched(folder.path(), "holds other files");
+    fs::remove_dir_all(&sled).unwrap();
+    fs::write(&sled, "a file").unwrap();
+    assert!(refused(folder.path()).contains("instead of a file"));
+}
+
+#[test]
+fn trees_of_another_program_are_refused() {
+    let folder = tempdir().unwrap();
+    let sled = create(folder.path());
+    make_foreign(&sled, "theirs");
+    assert!(refused(folder.path()).contains("another program"));
+    wait_until_closed(&sled).unwrap();
+    let db = sled::Config::new().path(&sled).open().unwrap();
+    assert!(db.tree_names().contains(&sled::IVec::from("theirs")));
+}
+
+#[test]
+fn interrupted_creation_is_finished() {
+    let inspect = |folder: &Path| SledStore::inspect(&config(folder)).unwrap();
+    // Killed before sled was opened, and while it was.
+    for has_db in [false, true] {
+        let folder = tempdir().unwrap();
+        let sled = folder.path().join("sled");
+        fs::create_dir(&sled).unwrap();
+        if has_db {
+            make_foreign(&sled, "meta");
+            fs::write(sled.join(ACKNOWLEDGED), "").unwrap();
+        }
+        fs::write(sled.join(MARKER), "").unwrap();
+        assert_eq!(inspect(folder.path()), DatabaseState::Unfinished);
+        create(folder.path());
+        assert_eq!(inspect(folder.path()), DatabaseState::Closed);
+    }
+    let folder = tempdir().unwrap();
+    let sled = folder.path().join("sled");
+    let (fails, sync) = failing_sync();
+    fails.store(true, Ordering::Relaxed);
+    SledStore::open_with(&config(folder.path()), sync, COPY_TIMEOUT).unwrap_err();
+    wait_until_closed(&sled).unwrap();
+    assert!(fs::metadata(sled.join("db")).unwrap().len() > 0);
+    assert_eq!(fs::read(sled.join(ACKNOWLEDGED)).unwrap(), b"");
+    create(folder.path());
+    // From here on the count shows whose database it is.
+    let count = fs::read(sled.join(ACKNOWLEDGED)).unwrap();
+    assert_eq!(count.len(), 12);
+    fs::write(sled.join(ACKNOWLEDGED), "").unwrap();
+    assert_untouched(folder.path(), "is not known to be Reqlore's");
+    fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
+    create(folder.path());
+}
+
+#[test]
+fn creation_killed_before_its_marker_went_keeps_the_data() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId::section("a");
+    let sled = create(folder.path());
+    run(async {
+        for torn_count in [None, Some([0; 12])] {
+            let store = open(&folder);
+            put(&store, &id, "kept").await.unwrap();
+            store.close().unwrap();
+            fs::write(sled.join(MARKER), "").unwrap();
+            if let Some(count) = torn_count {
+                fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
+            }
+            let store = open(&folder);
+            assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
+            store.close().unwrap();
+            assert!(!sled.join(MARKER).exists());
+            create(folder.path());
+        }
+    });
+}
+
+#[test]
+fn symbolic_links_are_refused_and_not_followed() {
+    for name in ["db", "conf", ACKNOWLEDGED, "blobs", "snap.0000000000000001", "any"] {
+        for is_created in [false, true] {
+            let folder = tempdir().unwrap();
+            let (sled, target) = (folder.path().join("sled"), folder.path().join("elsewhere"));
+            if is_created {
+                create(folder.path());
+                let _ = fs::rename(sled.join(name), &target);
+            } else {
+                fs::create_dir(&sled).unwrap();
+            }
+            symlink(&target, sled.join(name)).unwrap();
+            assert_untouched(folder.path(), "symbolic link");
+            if !is_created {
+                fs::write(&target, "mine, and long enough").unwrap();
+                assert_untouched(folder.path(), "symbolic link");
+            }
+        }
+    }
+    let folder = tempdir().unwrap();
+    let sled = create(folder.path());
+    let target = folder.path().join("elsewhere");
+    fs::rename(sled.join(ACKNOWLEDGED), &target).unwrap();
+    symlink(&target, sled.join(ACKNOWLEDGED)).unwrap();
+    let opened = DatabaseFile::open(&sled, Box::new(fs::File::sync_all));
+    assert!(opened.is_err(), "a link that came after the check");
+}
+
+#[test]
+fn files_are_private_and_foreign_ones_keep_their_mode() {
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = tempdir().unwrap();
+    let sled = folder.path().join("sled");
+    fs::create_dir(&sled).unwrap();
+    set_mode(&sled, 0o755);
+    let assert_private = || {
+        let names = fs::read_dir(&sled).unwrap().map(|entry| entry.unwrap().path());
+        let names: Vec<PathBuf> = names.collect();
+        for path in &names {
+            assert_eq!(mode(path) & 0o077, 0, "{}", path.display());
+        }
+        names
+    };
+    run(fill(folder.path(), 20));
+    assert_private();
+    create(folder.path());
+    let names = assert_private();
+    let is_snapshot = |path: &PathBuf| path.to_string_lossy().contains("snap.");
+    assert!(names.iter().any(is_snapshot), "{names:?}");
+    for path in &names {
+        set_mode(path, if path.is_dir() { 0o755 } else { 0o644 });
+    }
+    let foreign = sled.join("notes.txt");
+    fs::write(&foreign, "mine").unwrap();
+    set_mode(&foreign, 0o644);
+    create(folder.path());
+    assert_eq!((mode(&foreign), mode(&sled)), (0o644, 0o755));
+    fs::remove_file(&foreign).unwrap();
+    assert_private();
+    let new = crate::Config { folder: folder.path().join("a/b") };
+    SledStore::open(&new).unwrap();
+    assert_eq!(mode(&new.folder), 0o700);
+}
+
+#[test]
+fn second_open_is_refused_and_unfinished_snapshots_are_removed() {
+    let folder = tempdir().unwrap();
+    let first = open(&folder);
+    // The process that has it open may be writing a snapshot.
+    let snapshot = folder.path().join("sled").join(UNFINISHED_SNAPSHOT);
+    fs::write(&snapshot, "half").unwrap();
+    let text = refused(folder.path());
+    assert!(text.contains("already served by another process"), "{text}");
+    assert_eq!(SledStore::inspect(&config(folder.path())).unwrap(), DatabaseState::InUse);
+    assert!(snapshot.exists());
+    run(put(&first, &DocumentId::section("a"), "kept")).unwrap();
+    first.close().unwrap();
+    assert!(first.opened().unwrap_err().to_string().contains("closed"));
+    let store = open(&folder);
+    assert!(!snapshot.exists());
+    assert!(run(get(&store, &DocumentId::section("a"))).unwrap().is_some());
+}
+
+#[test]
+fn newer_schema_is_refused() {
+    let folder = tempdir().unwrap();
+    let store = open(&folder);
+    database(&store).tree(META).insert(SCHEMA_KEY, &[SCHEMA + 1]).unwrap();
+    store.close().unwrap();
+    assert!(refused(folder.path()).contains("newer version"));
+}
+
+#[test]
+fn truncated_database_is_refused_and_kept() {
+    let folder = tempdir().unwrap();
+    run(fill(folder.path(), 400));
+    let whole = folder.path().join("sled");
+    let length = fs::metadata(whole.join("db")).unwrap().len();
+    for part in 0..8 {
+        let cut = tempdir().unwrap();
+        let sled = cut.path().join("sled");
+        copy_files(&whole, &sled);
+        let db = fs::File::options().write(true).open(sled.join("db")).unwrap();
+        db.set_len(length * part / 8).unwrap();
+        let text = refused(cut.path());
+        assert!(text.contains("`reqlore restore`"), "{part}: {text}");
+        assert!(sled.join("db").exists());
+    }
+    fs::remove_file(whole.join("db")).unwrap();
+    assert!(refused(folder.path()).contains("lacks its file db"));
+    assert!(!whole.join("db").exists(), "an empty file must not take its place");
+}
+
+/// Changed bytes anywhere in the file are refused, reported or harmless.
+#[test]
+fn changed_bytes_are_never_served() {
+    let folder = tempdir().unwrap();
+    run(fill(folder.path(), 200));
+    let whole = folder.path().join("sled");
+    let length = fs::metadata(whole.join("db")).unwrap().len();
+    let mut refusals = 0;
+    for part in 0..24 {
+        let damaged = tempdir().unwrap();
+        let sled = damaged.path().join("sled");
+        copy_files(&whole, &sled);
+        let mut bytes = fs::read(sled.join("db")).unwrap();
+        let at = usize::try_from(length * part / 24).unwrap() + 77;
+        bytes[at..at + 64].fill(0xa5);
+        fs::write(sled.join("db"), bytes).unwrap();
+        let Ok(store) = SledStore::open(&config(damaged.path())) else {
+            assert!(refused(damaged.path()).contains("`reqlore restore`"));
+            refusals += 1;
+            continue;
+        };
+        run(async {
+            for number in 0..200 {
+                match get(&store, &DocumentId::section(number.to_string())).await {
+                    Ok(Some(document)) => assert_eq!(document.body, text(number)),
+                    Ok(None) => panic!("{part}: {number} is lost without an error"),
+                    Err(error) => assert!(error.to_string().contains("reqlore restore")),
+                }
+            }
+        });
+    }
+    assert!(refusals > 0);
+}
+
+#[test]
+fn metadata_of_another_format_is_rebuilt() {
+    let folder = tempdir().unwrap();
+    let id = DocumentId::entity("decisions/first");
+    run(async {
+        let store = open(&folder);
+        put(&store, &id, "---\nid: dec-1d2c8f\ntitle: T\nof: EP-1\n---\n").await.unwrap();
+        let old = database(&store);
+        let (key, value) = old.tree(DOCUMENTS).first().unwrap().unwrap();
+        let mut row: DocumentRow = decode(&key, &value).unwrap();
+        row.meta = b"of another format".to_vec();
+        row.reference = None;
+        old.tree(DOCUMENTS).insert(&key, encode(&key, &row)).unwrap();
+        old.tree(REFERENCES).clear().unwrap();
+        old.tree(LINKS).clear().unwrap();
+        let stale = [link_prefix(1, Kind::Entity, "EP-002"), id.name.clone().into()].concat();
+        old.tree(LINKS).insert(stale, &[][..]).unwrap();
+        let format = encode(META_FORMAT, &(DocumentMeta::FORMAT + 1));
+        old.tree(META).insert(META_FORMAT, format).unwrap();
+        drop(old);
+        store.close().unwrap();
+        let store = open(&folder);
+        let words = ["dec-1d2c8f".to_owned()];
+        let found = store.lookup(&ProjectKey::default(), Kind::Entity, &words).await.unwrap();
+        assert_eq!(found[0][0].entity.as_ref().map(|entity| entity.title.as_str()), Some("T"));
+        let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
+        let linking = store.backlinks(&ProjectKey::default(), &links).await.unwrap();
+        assert_eq!(linking[0][0].id, id);
+        assert_eq!(database(&store).tree(LINKS).len(), 1);
+    });
+}

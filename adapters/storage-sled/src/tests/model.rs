@@ -1,0 +1,144 @@
+//! Groups of commits with keys and audit rows have the effects that they have one by one in memory.
+//! The contract's model test covers everything else.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use proptest::collection;
+use proptest::prelude::*;
+use reqlore_contract::archive::read_records;
+use reqlore_contract::{act, run};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, Change, Commit, Committed, DocumentRepository, ReadSet, Snapshot, StoreError,
+    StoreResult,
+};
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
+use reqlore_domain::project::ProjectKey;
+use reqlore_storage_memory::MemoryStore;
+use tempfile::tempdir;
+
+use super::open_with;
+
+const NAMES: [&str; 5] = ["a", "a\0", "b/c", "dec-000001", "REQ-003-x"];
+const TARGETS: [&str; 4] = ["dec-000001", "REQ-001", "REQ-002", ""];
+const PROJECTS: [&str; 2] = ["default", "/other"];
+
+/// The number of a document, and of its text; no text deletes it.
+type Edit = (usize, Option<u32>);
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Commits of one group: the project, the edits and the idempotency key.
+    Group(Vec<(usize, Vec<Edit>, Option<usize>)>),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let edit = (0..NAMES.len() * Kind::ALL.len(), proptest::option::weighted(0.7, 0..4u32));
+    let edits = collection::vec(edit, 0..4);
+    let key = proptest::option::weighted(0.3, 0..5usize);
+    prop_oneof![
+        9 => collection::vec((0..PROJECTS.len(), edits, key), 1..6).prop_map(Step::Group),
+        1 => Just(Step::Restart),
+    ]
+}
+
+fn id(number: usize) -> DocumentId {
+    let name = NAMES[number % NAMES.len()].to_owned();
+    DocumentId { kind: Kind::ALL[number / NAMES.len()], name }
+}
+
+fn change((number, text): &Edit) -> Change {
+    let Some(text) = text else { return Change::Delete { id: id(*number) } };
+    // Some metadata is so large that it is made from the body.
+    let tags = if *text == 3 { "t".repeat(5000) } else { String::new() };
+    let links = format!("of: [dec-000001, REQ-{text}]\ndepends_on: REQ-{text}");
+    let front_matter = format!("id: dec-{text:06}\n{links}\ntags: [{tags}]");
+    Change::put(id(*number), format!("---\n{front_matter}\n---\n{}", "x".repeat(9000)))
+}
+
+/// Each body holds a hash of the snapshot on which its commit was decided.
+fn commit(edits: &[Edit], key: Option<usize>) -> Commit {
+    let changes: Vec<Change> = edits.iter().map(change).collect();
+    let request = format!("{changes:?}");
+    let targets = if edits.len() == 2 { &TARGETS[..] } else { &[] };
+    let reads = ReadSet {
+        documents: changes.iter().map(|change| change.id().clone()).collect(),
+        heads: (edits.len() % 2 == 1).then_some(Kind::Entity),
+        links: links(targets),
+        numbers: ItemKind::ALL.to_vec(),
+    };
+    let decide = Box::new(move |snapshot: &Snapshot| {
+        let Snapshot { documents, heads, links, numbers } = snapshot;
+        let stored = documents.iter().flatten().count();
+        let seen = Version::of(format!("{stored} {heads:?} {links:?} {numbers:?}").as_bytes());
+        let decided = changes.iter().map(|change| match change {
+            Change::Put { document } => {
+                let body = [&document.body[..], seen.to_string().as_bytes()].concat();
+                Change::put(document.id.clone(), body)
+            }
+            Change::Delete { .. } => change.clone(),
+        });
+        Ok(decided.collect())
+    });
+    let once = key.map(|key| IdempotencyKey { key: key.to_string(), request });
+    let audited = Some(AuditScope::begin(Arc::new(act().at)));
+    Commit { reads, decide, act: WriteContext { once, audited, ..act() } }
+}
+
+fn links(targets: &[&str]) -> BacklinkQuery {
+    let targets = targets.iter().map(|target| (*target).to_owned()).collect();
+    BacklinkQuery { kinds: Kind::ALL.to_vec(), targets }
+}
+
+fn outcome(committed: StoreResult<Committed>) -> Result<Committed, IdempotencyRecord> {
+    committed.map_err(|error| match error {
+        StoreError::Repeated(record) => *record,
+        other => panic!("{other:?}"),
+    })
+}
+
+async fn contents(store: &impl Store) -> Vec<String> {
+    let mut contents = vec![format!("{:?}", read_records(store).await.unwrap())];
+    for project in PROJECTS.map(ProjectKey::new) {
+        let links = store.backlinks(&project, &links(&TARGETS)).await.unwrap();
+        contents.push(format!("{links:?}"));
+    }
+    for key in 0..5 {
+        contents.push(format!("{:?}", store.find_record(&key.to_string()).await.unwrap()));
+    }
+    contents
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..<_>::default() })]
+    #[test]
+    fn groups_give_the_same_answers_as_memory(steps in collection::vec(step(), 1..12)) {
+        let folder = tempdir().unwrap();
+        let open = || open_with(&folder, Box::new(|_| Ok(())));
+        let projects = PROJECTS.map(ProjectKey::new);
+        let (memory, mut store) = (MemoryStore::default(), open());
+        run(async {
+            for step in steps {
+                let Step::Group(commits) = step else {
+                    store.close().unwrap();
+                    store = open();
+                    continue;
+                };
+                let (mut expected, mut group) = (Vec::new(), Vec::new());
+                for (project, edits, key) in &commits {
+                    let project = &projects[*project];
+                    expected.push(outcome(memory.commit(project, commit(edits, *key)).await));
+                    group.push(store.commit(project, commit(edits, *key)));
+                }
+                let outcomes = join_all(group).await.into_iter().map(outcome);
+                assert_eq!(outcomes.collect::<Vec<_>>(), expected);
+            }
+            assert_eq!(contents(&store).await, contents(&memory).await);
+        });
+    }
+}
