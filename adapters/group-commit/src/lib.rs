@@ -1,26 +1,25 @@
-//! One writer behind a queue: all that came while the last group was synced are the next
-//! group, and share one sync.
+//! One writer behind a queue: the jobs that arrive during a sync are the next group and share one
+//! sync.
 //!
-//! For databases, which all have one writer at a time and a sync that costs more than everything
-//! else. Nobody waits for a group to fill: a lone job is a group of one.
+//! For databases, which have one writer at a time and a sync that costs more than everything else.
+//! No job waits for a group to fill: a lone job is a group of one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use reqlore_domain::ports::documents::{Commit, Decision, Snapshot, StoreError, StoreResult};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use tokio::sync::oneshot;
 
-/// At most so many jobs share one sync.
-pub const MOST: usize = 64;
+/// The most jobs of a group.
+const MAX_JOBS: usize = 64;
 
-/// A database as its one writer sees it. Whatever fails must leave it fit for the next group.
+/// A database as its one writer sees it. After every error it must be ready for the next group.
 pub trait Engine: Send + 'static {
     /// Begins a group.
     fn begin(&mut self) -> StoreResult<()>;
 
-    /// Makes the group durable. After an error nothing of it was acknowledged; an engine that can't
+    /// Makes the group durable. After an error none of it was acknowledged; an engine that can't
     /// undo it takes no more writes.
     fn end(&mut self) -> StoreResult<()>;
 
@@ -28,71 +27,48 @@ pub trait Engine: Send + 'static {
     fn abort(&mut self);
 }
 
-/// The queue's front. The thread behind it ends, with everything written, when this is dropped.
+/// Runs an engine on a thread, which ends with everything written when this is dropped.
 #[derive(Debug)]
 pub struct Writer<E> {
-    queue: Option<Sender<Box<dyn Job<E>>>>,
+    queue: Option<Sender<Job<E>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Something to do in a group, and somebody who waits for it.
-trait Job<E>: Send {
-    /// Does it. What comes back tells who waits, as soon as it is known how the group ended.
-    fn run(self: Box<Self>, engine: &mut E) -> Answer;
+/// Works on the engine of a group, or gets the error if no group could begin.
+type Job<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> Answer + Send>;
 
-    /// There is no group.
-    fn refuse(self: Box<Self>, error: &StoreError);
-}
-
+/// Answers the caller of a job once it is known how the group ended.
 type Answer = Box<dyn FnOnce(&StoreResult<()>)>;
 
-struct Waiting<F, T> {
-    work: F,
-    answer: oneshot::Sender<StoreResult<T>>,
-}
-
-impl<E, T, F> Job<E> for Waiting<F, T>
-where
-    T: Send + 'static,
-    F: FnOnce(&mut E) -> StoreResult<T> + Send,
-{
-    fn run(self: Box<Self>, engine: &mut E) -> Answer {
-        let Self { work, answer } = *self;
-        let outcome = work(engine);
-        Box::new(move |ended| {
-            let outcome = match ended {
-                Ok(()) => outcome,
-                // Also who was refused: it was refused in view of what is not there.
-                Err(error) => Err(error.clone_for_group()),
-            };
-            tell(answer, outcome);
-        })
-    }
-
-    fn refuse(self: Box<Self>, error: &StoreError) {
-        tell(self.answer, Err(error.clone_for_group()));
-    }
-}
-
 impl<E: Engine> Writer<E> {
-    /// Starts the thread on which the engine works.
     pub fn start(name: &str, mut engine: E) -> std::io::Result<Self> {
         let (queue, jobs) = channel();
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || work(&mut engine, &jobs))?;
+        let thread = thread.spawn(move || run(&mut engine, &jobs))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Does some work in a group; the answer comes when it is durable. What fails must undo itself,
-    /// and the rest of the group stands. Whoever stops waiting has it done all the same.
+    /// Does some work in a group and returns when it is durable. Work that fails must undo itself,
+    /// and the rest of the group takes effect. Work is done even if its caller stops waiting.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut E) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let (answer, answered) = oneshot::channel();
-        let job = Box::new(Waiting { work, answer });
+        let (sender, answered) = oneshot::channel();
+        let job = move |engine: StoreResult<&mut E>| -> Answer {
+            let outcome = engine.and_then(work);
+            Box::new(move |ended| {
+                // Refusals fail too: they may rest on changes of the group.
+                let outcome = match ended {
+                    Ok(()) => outcome,
+                    Err(error) => Err(error.clone_for_group()),
+                };
+                // The caller may be gone.
+                let _ = sender.send(outcome);
+            })
+        };
         let ended = || StoreError::Internal("the writer has ended; nothing was written".to_owned());
-        self.queue.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())?;
+        self.queue.as_ref().ok_or_else(ended)?.send(Box::new(job)).map_err(|_| ended())?;
         let unknown = "the writer broke off; whether this was written is not known: read it again";
         answered.await.map_err(|_| StoreError::Internal(unknown.to_owned()))?
     }
@@ -102,56 +78,46 @@ impl<E> Drop for Writer<E> {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there was told to those who waited.
+            // The callers of a group that panicked have got their errors.
             let _ = thread.join();
         }
     }
 }
 
-/// The decision of a commit. A panic in it is a fault of this commit alone.
-pub fn decide(
-    commit: &mut Commit,
-    project: &ProjectKey,
-    snapshot: &Snapshot,
-) -> StoreResult<Decision> {
-    catch_panic(|| commit.decide(project, snapshot))
-}
-
-/// Turns a panic into an error, so that the writer goes on.
+/// Turns a panic of a decision into an error of its commit, so that the writer goes on.
 pub fn catch_panic<T, E: From<StoreError>>(act: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let done = catch_unwind(AssertUnwindSafe(act));
     done.unwrap_or_else(|_| Err(StoreError::Internal("the decision panicked".to_owned()).into()))
 }
 
-fn work<E: Engine>(engine: &mut E, jobs: &Receiver<Box<dyn Job<E>>>) {
+fn run<E: Engine>(engine: &mut E, jobs: &Receiver<Job<E>>) {
     while let Ok(first) = jobs.recv() {
-        let group: Vec<_> = std::iter::once(first).chain(jobs.try_iter()).take(MOST).collect();
-        if catch_unwind(AssertUnwindSafe(|| run(engine, group))).is_err() {
+        let group: Vec<_> = std::iter::once(first).chain(jobs.try_iter()).take(MAX_JOBS).collect();
+        if catch_unwind(AssertUnwindSafe(|| run_group(engine, group))).is_err() {
             tracing::error!("the writer panicked; the commits that it was working on are undone");
-            // Another panic here leaves the thread to end, and everybody is told so.
+            // Another panic ends the thread, and all callers get an error.
             engine.abort();
         }
     }
 }
 
-/// Those that wait are answered when all is durable; a panic drops their senders, which tells them.
-fn run<E: Engine>(engine: &mut E, group: Vec<Box<dyn Job<E>>>) {
+/// Answers all callers when the group is durable. A panic drops the answers, which is an error for
+/// their callers.
+fn run_group<E: Engine>(engine: &mut E, group: Vec<Job<E>>) {
     if let Err(error) = engine.begin() {
         for job in group {
-            job.refuse(&error);
+            job(Err(error.clone_for_group()))(&Ok(()));
         }
         return;
     }
-    let answers: Vec<Answer> = group.into_iter().map(|job| job.run(engine)).collect();
+    let mut answers = Vec::new();
+    for job in group {
+        answers.push(job(Ok(&mut *engine)));
+    }
     let ended = engine.end();
     for answer in answers {
         answer(&ended);
     }
-}
-
-fn tell<T>(answer: oneshot::Sender<StoreResult<T>>, outcome: StoreResult<T>) {
-    // Nobody may be waiting any more.
-    let _ = answer.send(outcome);
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::ReadSet;
+use reqlore_domain::ports::documents::{Commit, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
 use super::*;
@@ -38,7 +39,7 @@ impl Engine for Counting {
 
 impl Counting {
     fn apply(&mut self, mut commit: Commit) -> StoreResult<()> {
-        decide(&mut commit, &ProjectKey::default(), &Snapshot::default())?;
+        catch_panic(|| commit.decide(&ProjectKey::default(), &Snapshot::default()))?;
         self.log.lock().unwrap().push("apply");
         Ok(())
     }

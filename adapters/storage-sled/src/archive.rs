@@ -13,8 +13,9 @@ use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use tokio::sync::OwnedRwLockReadGuard;
 
-use crate::database::{AUDIT, Batch, DOCUMENTS, Database, FILLING, META, ReadGuard, TOKENS, USERS};
+use crate::database::{AUDIT, Batch, DOCUMENTS, Database, FILLING, META, TOKENS, USERS};
 use crate::error::{INCOMPLETE, damaged_document, of_sled, refused};
 use crate::records::{DocumentRow, decode, seal};
 use crate::team::put_row;
@@ -30,8 +31,8 @@ const IMPORT_CHANGES: usize = 1000;
 impl Archive for SledStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let database = Arc::clone(&self.opened()?.database);
+        let guard = Arc::clone(&database.gate).read_owned().await;
         let reader = blocking(move || {
-            let guard = database.gate.copy();
             database.check_complete()?;
             let mut total = 0;
             for (_, project) in database.projects()? {
@@ -45,8 +46,8 @@ impl Archive for SledStore {
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let database = Arc::clone(&self.opened()?.database);
+        let guard = Arc::clone(&database.gate).read_owned().await;
         let writer = blocking(move || {
-            let guard = database.gate.copy();
             database.check_complete()?;
             database.check_writable()?;
             let is_empty = |tree: &usize| database.tree(*tree).is_empty();
@@ -72,7 +73,7 @@ struct SledReader {
     /// `None` after an error.
     records: Option<Records>,
     total: Option<usize>,
-    _guard: ReadGuard,
+    _guard: OwnedRwLockReadGuard<()>,
 }
 
 #[async_trait]
@@ -161,20 +162,22 @@ impl Database {
         self.write(batch)
     }
 
+    fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
+        let mut row = self.project(&mark.project)?;
+        self.begin_revision(&mark.project, &mut row)?;
+        row.raise_mark(mark.kind, mark.number);
+        let mut batch = Batch::default();
+        write::put_project(&mut batch, &mark.project, &row);
+        self.write(batch)
+    }
+
     fn import(&self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         self.check_writable()?;
         let mut batch = Batch::default();
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => self.import_document(record)?,
-                ArchiveRecord::HighWaterMark(mark) => {
-                    let mut row = self.project(&mark.project)?;
-                    self.begin_revision(&mark.project, &mut row)?;
-                    row.raise_mark(mark.kind, mark.number);
-                    let mut batch = Batch::default();
-                    write::put_project(&mut batch, &mark.project, &row);
-                    self.write(batch)?;
-                }
+                ArchiveRecord::HighWaterMark(mark) => self.import_mark(&mark)?,
                 ArchiveRecord::User(user) => self.put_user(&mut batch, &user)?,
                 ArchiveRecord::Token(token) => self.put_token(&mut batch, &token)?,
                 // The writer reads the newest row from the tree, because it has not appended any.
@@ -192,7 +195,7 @@ impl Database {
 /// Commits wait while this lives, and no other process can open the database.
 struct SledWriter {
     database: Arc<Database>,
-    _guard: ReadGuard,
+    _guard: OwnedRwLockReadGuard<()>,
 }
 
 #[async_trait]

@@ -1,18 +1,18 @@
-//! The open database: its trees, its transactions, and the lock between readers and the writer.
+//! The open database: its trees and its transactions.
 //!
 //! [`Database::write`] is only a transaction. Nothing is durable, and no caller gets an answer,
 //! before [`Database::sync`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use serde::de::DeserializeOwned;
 use sled::transaction::{TransactionError, Transactional, TransactionalTree};
 use sled::{IVec, Tree};
+use tokio::sync::RwLock;
 
 use crate::error::{INCOMPLETE, guarded, of_sled, refused, unavailable};
 use crate::files::DatabaseFile;
@@ -59,7 +59,8 @@ pub(crate) const FILLING: &[u8] = b"filling";
 pub(crate) struct Database {
     pub(crate) trees: [Tree; NAMES.len()],
     pub(crate) file: DatabaseFile,
-    pub(crate) gate: Arc<Gate>,
+    /// Shared by readers; exclusive from the first change of a group until it is durable.
+    pub(crate) gate: Arc<RwLock<()>>,
     /// An import has begun and not finished.
     pub(crate) is_incomplete: AtomicBool,
     /// A transaction or a sync failed, so nothing more is written.
@@ -186,107 +187,4 @@ fn replaced() -> StoreError {
     let reason = "its file was removed or replaced while it was open, so nothing is written. Put \
                   it back, or stop the server and restore a backup with `reqlore restore`";
     unavailable(reason, None)
-}
-
-/// Many readers or one writer, with guards that may move between threads.
-///
-/// A waiting writer holds back new readers, or it would never get its turn. It does not while a
-/// copy of the whole database runs: that may take minutes, and reads must go on.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-    /// The longest time that the writer waits.
-    timeout: Duration,
-}
-
-#[derive(Debug, Default)]
-struct GateState {
-    readers: usize,
-    copies: usize,
-    is_writing: bool,
-    writer_waits: bool,
-}
-
-impl GateState {
-    fn admits_reader(&self) -> bool {
-        !self.is_writing && (self.copies > 0 || !self.writer_waits)
-    }
-}
-
-/// Nothing is written while this lives.
-#[derive(Debug)]
-pub(crate) struct ReadGuard {
-    gate: Arc<Gate>,
-    is_copy: bool,
-}
-
-impl Gate {
-    pub(crate) fn new(timeout: Duration) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), timeout })
-    }
-
-    /// `None` if the reader would have to wait.
-    pub(crate) fn try_read(self: &Arc<Self>) -> Option<ReadGuard> {
-        let mut state = self.state();
-        state.admits_reader().then(|| {
-            state.readers += 1;
-            ReadGuard { gate: Arc::clone(self), is_copy: false }
-        })
-    }
-
-    pub(crate) fn read(self: &Arc<Self>) -> ReadGuard {
-        let state = self.state();
-        let wait = self.changed.wait_while(state, |state| !state.admits_reader());
-        wait.unwrap_or_else(PoisonError::into_inner).readers += 1;
-        ReadGuard { gate: Arc::clone(self), is_copy: false }
-    }
-
-    pub(crate) fn copy(self: &Arc<Self>) -> ReadGuard {
-        let state = self.state();
-        let wait = self.changed.wait_while(state, |state| state.is_writing);
-        wait.unwrap_or_else(PoisonError::into_inner).copies += 1;
-        ReadGuard { gate: Arc::clone(self), is_copy: true }
-    }
-
-    pub(crate) fn begin_write(&self) -> StoreResult<()> {
-        let mut state = self.state();
-        state.writer_waits = true;
-        let is_busy = |state: &mut GateState| state.readers + state.copies > 0;
-        let wait = self.changed.wait_timeout_while(state, self.timeout, is_busy);
-        let (mut state, waited) = wait.unwrap_or_else(PoisonError::into_inner);
-        state.writer_waits = false;
-        if waited.timed_out() {
-            self.changed.notify_all();
-            let reason = "the database is being copied; nothing was written, try again later";
-            return Err(StoreError::Busy { reason: reason.to_owned() });
-        }
-        state.is_writing = true;
-        Ok(())
-    }
-
-    pub(crate) fn end_write(&self) {
-        self.state().is_writing = false;
-        self.changed.notify_all();
-    }
-
-    fn state(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for ReadGuard {
-    fn drop(&mut self) {
-        let mut state = self.gate.state();
-        if self.is_copy {
-            state.copies -= 1;
-        } else {
-            state.readers -= 1;
-        }
-        let wake = state.writer_waits;
-        drop(state);
-        if wake {
-            self.gate.changed.notify_all();
-        }
-    }
 }

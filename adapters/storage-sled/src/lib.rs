@@ -69,8 +69,9 @@ impl SledStore {
     }
 
     fn open_with(config: &Config, sync: files::Sync, copy_timeout: Duration) -> StoreResult<Self> {
-        let database = Arc::new(open::open(&config.folder, sync, copy_timeout)?);
-        let writer = Writer::start("storage-sled", Group::new(Arc::clone(&database)));
+        let database = Arc::new(open::open(&config.folder, sync)?);
+        let group = Group::new(Arc::clone(&database), copy_timeout);
+        let writer = group.and_then(|group| Writer::start("storage-sled", group));
         let writer = writer.map_err(|e| error::failed(&config.folder, "start a thread", e))?;
         let open = Mutex::new(Some(Arc::new(OpenStore { writer, database })));
         Ok(Self { open, config: config.clone() })
@@ -94,18 +95,19 @@ impl SledStore {
         open.ok_or_else(|| unavailable("it was closed", None))
     }
 
-    /// Reads on this thread if that is quick and nothing is being written, else on another one.
+    /// Reads on this thread if that is quick, else on a thread for long work.
     async fn query<T: Send + 'static>(
         &self,
         is_quick: bool,
         query: impl FnOnce(&Database) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let database = Arc::clone(&self.opened()?.database);
-        if let Some(_guard) = is_quick.then(|| database.gate.try_read()).flatten() {
+        let guard = Arc::clone(&database.gate).read_owned().await;
+        if is_quick {
             return guarded(|| query(&database));
         }
         blocking(move || {
-            let _guard = database.gate.read();
+            let _guard = guard;
             query(&database)
         })
         .await

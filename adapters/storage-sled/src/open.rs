@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use reqlore_durable_fs as durable_fs;
 use sled::Tree;
 
 use crate::database::{
-    Batch, COMMITS, DOCUMENTS, Database, EPOCH, FILLING, Gate, LINKS, META, NAMES, REFERENCES,
+    Batch, COMMITS, DOCUMENTS, Database, EPOCH, FILLING, LINKS, META, NAMES, REFERENCES,
 };
 use crate::error::{INCOMPLETE, RESTORE, failed, guarded, not_opened, of_sled};
 use crate::files::{self, DB, DatabaseFile, FoundFiles, Sync};
@@ -39,7 +40,7 @@ const NO_FORMAT: u32 = 0;
 /// A rebuild writes a transaction when it has this many changes of trees.
 const REBUILD_CHANGES: usize = 2000;
 
-pub(crate) fn open(folder: &Path, sync: Sync, copy_timeout: Duration) -> StoreResult<Database> {
+pub(crate) fn open(folder: &Path, sync: Sync) -> StoreResult<Database> {
     let created =
         create_folder(folder).map_err(|error| failed(folder, "make the folder", error))?;
     let lock = durable_fs::try_lock_dir(folder);
@@ -59,7 +60,7 @@ pub(crate) fn open(folder: &Path, sync: Sync, copy_timeout: Duration) -> StoreRe
     let database = Database {
         trees,
         file: file.map_err(|error| failed(folder, "open its files", error))?,
-        gate: Gate::new(copy_timeout),
+        gate: Arc::default(),
         is_incomplete: AtomicBool::new(false),
         is_broken: AtomicBool::new(false),
         commits: AtomicU64::new(0),

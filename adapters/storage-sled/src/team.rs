@@ -269,7 +269,7 @@ impl Group {
         Ok(())
     }
 
-    pub(crate) fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+    fn prune(&mut self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
         // The oldest rows may be pending.
         self.write()?;
         let mut batch = Batch::default();
@@ -278,7 +278,11 @@ impl Group {
         for row in database.audit_rows(0).take(MAX_PRUNED) {
             let row = row?;
             let Some(event) = row.entry() else {
-                self.log_stuck_pruning(row.number);
+                tracing::warn!(
+                    row = row.number,
+                    "an audit row can't be read, so its age is unknown; it stays, and so do all \
+                     rows after it. `reqlore audit verify` says more"
+                );
                 break;
             };
             if event.at >= older_than {
@@ -292,17 +296,6 @@ impl Group {
             self.take(batch, newest);
         }
         Ok(pruned)
-    }
-
-    /// Logs once that pruning can't pass this row.
-    fn log_stuck_pruning(&mut self, number: u64) {
-        if !std::mem::replace(&mut self.is_stuck_logged, true) {
-            tracing::warn!(
-                row = number,
-                "an audit row can't be read, so its age is unknown; it stays, and so do all rows \
-                 after it. `reqlore audit verify` says more"
-            );
-        }
     }
 
     pub(crate) fn check_idempotency(&mut self, act: &WriteContext) -> StoreResult<()> {

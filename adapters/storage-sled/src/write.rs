@@ -5,8 +5,10 @@
 //! acknowledged and may still be stored, so nothing is written after it until a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use reqlore_domain::audit::ChainHead;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
@@ -16,6 +18,9 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_group_commit::{Engine, catch_panic};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::OwnedRwLockWriteGuard;
+use tokio::time::timeout;
 
 use crate::database::{
     BODIES, Batch, DELETIONS, DOCUMENTS, Database, HISTORY, LINKS, PROJECTS, REFERENCES,
@@ -41,14 +46,25 @@ pub(crate) struct Group {
     is_dirty: bool,
     /// The newest audit row, also a pending one; `None` to read it from the tree.
     pub(crate) newest: Option<ChainHead>,
-    /// It was logged that pruning is stuck.
-    pub(crate) is_stuck_logged: bool,
+    /// Keeps readers out while a group is written.
+    gate: Option<OwnedRwLockWriteGuard<()>>,
+    /// How long a group waits for a copy of the database to end.
+    copy_timeout: Duration,
+    /// Waits for the gate.
+    runtime: Runtime,
 }
 
 impl Group {
-    pub(crate) fn new(database: Arc<Database>) -> Self {
-        let pending = Batch::default();
-        Self { database, pending, is_dirty: false, newest: None, is_stuck_logged: false }
+    pub(crate) fn new(database: Arc<Database>, copy_timeout: Duration) -> io::Result<Self> {
+        Ok(Self {
+            database,
+            pending: Batch::default(),
+            is_dirty: false,
+            newest: None,
+            gate: None,
+            copy_timeout,
+            runtime: Builder::new_current_thread().enable_time().build()?,
+        })
     }
 
     pub(crate) fn commit(
@@ -140,8 +156,15 @@ impl Group {
 impl Engine for Group {
     fn begin(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
-        self.database.gate.begin_write()?;
-        self.database.check_complete().inspect_err(|_| self.database.gate.end_write())
+        let gate = Arc::clone(&self.database.gate).write_owned();
+        let entered = self.runtime.block_on(async { timeout(self.copy_timeout, gate).await });
+        let Ok(guard) = entered else {
+            let reason = "the database is being copied; nothing was written, try again later";
+            return Err(StoreError::Busy { reason: reason.to_owned() });
+        };
+        self.database.check_complete()?;
+        self.gate = Some(guard);
+        Ok(())
     }
 
     fn end(&mut self) -> StoreResult<()> {
@@ -150,7 +173,7 @@ impl Engine for Group {
             ended = self.database.sync();
         }
         self.is_dirty = false;
-        self.database.gate.end_write();
+        self.gate = None;
         ended
     }
 
@@ -160,7 +183,7 @@ impl Engine for Group {
         if std::mem::take(&mut self.is_dirty) {
             self.database.is_broken.store(true, Ordering::Relaxed);
         }
-        self.database.gate.end_write();
+        self.gate = None;
     }
 }
 

@@ -1,9 +1,8 @@
 //! An answer means that the change is durable.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -25,7 +24,6 @@ use super::team::{change, event, keyed, user};
 use super::{
     HeldStore, audited, chain, config, database, failing_sync, get, open, open_with, put, write,
 };
-use crate::database::Gate;
 use crate::{COPY_TIMEOUT, SledStore};
 
 // S5: 4.5
@@ -183,24 +181,4 @@ fn copy_holds_commits_off_and_admits_reads() {
         drop(reader);
         put(&store, &id, "two").await.unwrap();
     });
-}
-
-#[test]
-fn waiting_writer_precedes_new_readers() {
-    let gate = Gate::new(Duration::from_secs(60));
-    let reading = gate.read();
-    let writer = std::thread::spawn({
-        let gate = Arc::clone(&gate);
-        move || gate.begin_write()
-    });
-    let end = Instant::now() + Duration::from_secs(10);
-    while gate.try_read().is_some() {
-        assert!(Instant::now() < end, "the writer waits and readers get in");
-        std::thread::yield_now();
-    }
-    drop(reading);
-    writer.join().unwrap().unwrap();
-    assert!(gate.try_read().is_none(), "read while it is written");
-    gate.end_write();
-    assert!(gate.try_read().is_some());
 }

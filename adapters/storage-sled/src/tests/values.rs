@@ -15,7 +15,7 @@ use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use tempfile::{TempDir, tempdir};
 
-use super::{commit, commit_as, database, delete, get, open, open_with, put};
+use super::{commit, commit_as, database, delete, get, open, put};
 use crate::SledStore;
 use crate::database::{BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS};
 use crate::read::MAX_CHANGES;
@@ -85,24 +85,6 @@ fn no_document_becomes_a_file_of_its_own() {
         let expected = DocumentMeta::of(&Document::new(id, body), act().at);
         assert_eq!(*page.heads[0], expected, "metadata too large to be stored");
         assert_no_blobs(&folder);
-    });
-}
-
-#[test]
-fn overwriting_does_not_grow_the_file() {
-    let folder = tempdir().unwrap();
-    let text = "x".repeat(2000);
-    run(async {
-        let store = open_with(&folder, Box::new(|_| Ok(())));
-        for round in 0..200 {
-            let change = |number| {
-                let id = DocumentId::section(format!("{number}"));
-                Change::put(id, Bytes::from(format!("{round}{text}")))
-            };
-            commit(&store, (0..20).map(change).collect()).await.unwrap();
-        }
-        let length = fs::metadata(folder.path().join("sled/db")).unwrap().len();
-        assert!(length < 8 << 20, "8 MB were written over 40 kB: {length}");
     });
 }
 
