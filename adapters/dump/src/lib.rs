@@ -4,8 +4,6 @@
 //! and the SHA-256 of all bytes before it (`head -n -1 FILE | sha256sum` prints the same).
 //! [`Dump::read`] verifies the whole file before it returns anything, so a damaged file changes
 //! nothing. Each line is checked again when it is returned, because the file may change meanwhile.
-//!
-//! [`ArchiveRecord`]: reqlore_domain::ports::archive::ArchiveRecord
 
 mod lines;
 mod order_check;
@@ -15,8 +13,11 @@ mod write;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use reqlore_domain::ports::archive::{Archive, RecordReader, RecordWriter};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, RecordReader, RecordWriter};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+
+use crate::read::Reader;
+use crate::write::Writer;
 
 /// The path of a dump, existing or to be written.
 #[derive(Debug, Clone)]
@@ -34,13 +35,60 @@ impl Dump {
 impl Archive for Dump {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let path = self.path.clone();
-        Ok(Box::new(blocking(move || read::DumpReader::open(&path)).await?))
+        Ok(Box::new(BlockingState(Some(blocking(move || Reader::open(&path)).await?))))
     }
 
     /// The file appears once it is complete, and never replaces another one.
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let path = self.path.clone();
-        Ok(Box::new(blocking(move || write::DumpWriter::begin(path)).await?))
+        Ok(Box::new(BlockingState(Some(blocking(move || Writer::begin(path)).await?))))
+    }
+}
+
+/// A reader or writer that works where blocking is allowed. `None` after an error or a panic.
+struct BlockingState<T>(Option<T>);
+
+impl<T: Send + 'static> BlockingState<T> {
+    fn take(&mut self) -> StoreResult<T> {
+        let gone = || StoreError::Internal("a dump is used after an error".to_owned());
+        self.0.take().ok_or_else(gone)
+    }
+
+    async fn run<R: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut T) -> StoreResult<R> + Send + 'static,
+    ) -> StoreResult<R> {
+        let mut state = self.take()?;
+        let (state, result) = blocking(move || {
+            let result = work(&mut state)?;
+            Ok((state, result))
+        })
+        .await?;
+        self.0 = Some(state);
+        Ok(result)
+    }
+}
+
+#[async_trait]
+impl RecordReader for BlockingState<Reader> {
+    fn total(&self) -> Option<usize> {
+        self.0.as_ref().map(|reader| reader.total)
+    }
+
+    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        self.run(Reader::batch).await
+    }
+}
+
+#[async_trait]
+impl RecordWriter for BlockingState<Writer> {
+    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
+        self.run(move |writer| records.iter().try_for_each(|record| writer.add(record))).await
+    }
+
+    async fn finish(mut self: Box<Self>) -> StoreResult<()> {
+        let writer = self.take()?;
+        blocking(move || writer.finish()).await
     }
 }
 

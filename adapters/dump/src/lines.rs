@@ -3,6 +3,7 @@
 //! Dumps outlive programs: a change to what these types read or write needs a new [`VERSION`].
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,8 +18,6 @@ use reqlore_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 const FORMAT: &str = "reqlore-dump";
 const VERSION: u64 = 1;
@@ -73,50 +72,24 @@ impl Header<'_> {
 }
 
 /// The last line. Dumps without users, tokens and audit rows may lack these counts.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct End {
+    /// The number of documents.
     pub(crate) records: u64,
     #[serde(default)]
-    pub(crate) users: u64,
+    users: u64,
     #[serde(default)]
-    pub(crate) tokens: u64,
-    /// Rows of the audit.
+    tokens: u64,
+    /// The number of audit rows.
     #[serde(default)]
-    pub(crate) audit: u64,
+    audit: u64,
+    /// Of all lines before it; empty while lines are counted.
     pub(crate) sha256: String,
 }
 
 impl End {
-    pub(crate) fn new(counts: Counts, hash: Sha256) -> Self {
-        let Counts { records, users, tokens, audit } = counts;
-        Self { records, users, tokens, audit, sha256: hex::encode(hash.finalize()) }
-    }
-
-    /// Describes the first count that differs from the lines.
-    pub(crate) fn miscount(&self, found: Counts) -> Option<String> {
-        let counts = [
-            ("records", self.records, found.records),
-            ("users", self.users, found.users),
-            ("tokens", self.tokens, found.tokens),
-            ("rows of the audit", self.audit, found.audit),
-        ];
-        let differs = counts.into_iter().find(|(_, told, found)| told != found);
-        differs.map(|(what, told, found)| format!("there are {found} {what}, not {told}"))
-    }
-}
-
-/// Number of lines by kind.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
-    pub(crate) records: u64,
-    pub(crate) users: u64,
-    pub(crate) tokens: u64,
-    pub(crate) audit: u64,
-}
-
-impl Counts {
-    pub(crate) fn add(&mut self, record: &ArchiveRecord) {
+    pub(crate) fn count(&mut self, record: &ArchiveRecord) {
         match record {
             ArchiveRecord::Document(_) => self.records += 1,
             ArchiveRecord::HighWaterMark(_) => {}
@@ -125,39 +98,42 @@ impl Counts {
             ArchiveRecord::AuditRow(_) => self.audit += 1,
         }
     }
+
+    pub(crate) fn with_hash(&self, hash: Sha256) -> Self {
+        Self { sha256: hex::encode(hash.finalize()), ..self.clone() }
+    }
+
+    /// Describes the first count that differs from the lines.
+    pub(crate) fn miscount(&self, found: &Self) -> Option<String> {
+        let counts = [
+            ("records", self.records, found.records),
+            ("users", self.users, found.users),
+            ("tokens", self.tokens, found.tokens),
+            ("rows of the audit", self.audit, found.audit),
+        ];
+        let differs = counts.into_iter().find(|(_, stated, found)| stated != found);
+        differs.map(|(what, stated, found)| format!("there are {found} {what}, not {stated}"))
+    }
 }
 
 /// The first key of a line tells its type; a document has none of these.
 pub(crate) fn decode(line: &[u8]) -> Result<ArchiveRecord, String> {
-    if line.starts_with(b"{\"mark\":") {
-        MarkLine::decode(line).map(ArchiveRecord::HighWaterMark)
+    let mut reader = serde_json::Deserializer::from_slice(line);
+    let json = &mut reader;
+    let record = if line.starts_with(b"{\"mark\":") {
+        MarkLine::deserialize(json).map(ArchiveRecord::HighWaterMark)
     } else if line.starts_with(b"{\"user\":") {
-        UserLine::decode(line).map(ArchiveRecord::User)
+        UserLine::deserialize(json).map(ArchiveRecord::User)
     } else if line.starts_with(b"{\"token\":") {
-        TokenLine::decode(line).map(ArchiveRecord::Token)
+        TokenLine::deserialize(json).map(ArchiveRecord::Token)
     } else if line.starts_with(b"{\"audit\":") {
-        RowLine::decode(line).map(ArchiveRecord::AuditRow)
+        RowLine::deserialize(json).map(ArchiveRecord::AuditRow)
     } else {
-        DocumentLine::decode(line).map(ArchiveRecord::Document)
-    }
-}
-
-pub(crate) fn encode(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<(), String> {
-    match record {
-        ArchiveRecord::Document(record) => write_line(&DocumentLine::new(record), line),
-        ArchiveRecord::HighWaterMark(mark) => write_line(&MarkLine::new(mark), line),
-        ArchiveRecord::User(user) => write_line(&UserLine::new(user), line),
-        ArchiveRecord::Token(token) => write_line(&TokenLine::new(token), line),
-        ArchiveRecord::AuditRow(row) => write_line(&RowLine::new(row), line),
-    }
-}
-
-pub(crate) fn write_line(written: &impl Serialize, line: &mut Vec<u8>) -> Result<(), String> {
-    serde_json::to_writer(line, written).map_err(|error| error.to_string())
-}
-
-fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(line).map_err(|error| {
+        DocumentLine::deserialize(json)
+            .and_then(|document| document.decode().map_err(serde::de::Error::custom))
+            .map(ArchiveRecord::Document)
+    };
+    record.and_then(|record| reader.end().map(|()| record)).map_err(|error| {
         let line = serde_json::from_slice::<Value>(line);
         if line.is_ok_and(|line| line.get("sha256").is_some()) {
             return "the file continues after its end line".to_owned();
@@ -167,48 +143,29 @@ fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     })
 }
 
-/// A point in time in its one spelling: other spellings could hold more than a [`Timestamp`] can.
-#[derive(Clone, Copy)]
-struct LineTime(Timestamp);
-
-impl Serialize for LineTime {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text().map_err(serde::ser::Error::custom)?)
-    }
-}
-
-impl<'de> Deserialize<'de> for LineTime {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        let time = OffsetDateTime::parse(&text, &Rfc3339).ok();
-        let nanos = time.and_then(|time| i64::try_from(time.unix_timestamp_nanos()).ok());
-        let time = nanos.map(|nanos| Self(Timestamp(nanos)));
-        time.filter(|time| time.text().is_ok_and(|same| same == text)).ok_or_else(|| {
-            serde::de::Error::custom(format!(
-                "{text:?} is not a time like 2026-01-31T23:59:59.123456789Z in 1677 to 2262"
-            ))
-        })
-    }
-}
-
-impl LineTime {
-    fn text(self) -> Result<String, String> {
-        let time = OffsetDateTime::from_unix_timestamp_nanos(self.0.0.into());
-        let time = time.map_err(|error| error.to_string())?;
-        time.format(&Rfc3339).map_err(|error| error.to_string())
-    }
+pub(crate) fn encode(record: &ArchiveRecord, line: &mut Vec<u8>) -> Result<(), String> {
+    let json = &mut serde_json::Serializer::new(line);
+    let written = match record {
+        ArchiveRecord::Document(record) => DocumentLine::new(record).serialize(json),
+        ArchiveRecord::HighWaterMark(mark) => MarkLine::serialize(mark, json),
+        ArchiveRecord::User(user) => UserLine::serialize(user, json),
+        ArchiveRecord::Token(token) => TokenLine::serialize(token, json),
+        ArchiveRecord::AuditRow(row) => RowLine::serialize(row, json),
+    };
+    written.map_err(|error| error.to_string())
 }
 
 /// A document. Its bytes are in `text`, or in `base64` if they are not UTF-8.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct DocumentLine<'a> {
-    project: Cow<'a, str>,
+    project: ProjectKey,
     kind: Cow<'a, str>,
     name: Cow<'a, str>,
-    modified: LineTime,
+    #[serde(with = "time_text")]
+    modified: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<Cow<'a, str>>,
+    place: Option<Arc<str>>,
     version: Version,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
@@ -221,168 +178,136 @@ impl<'a> DocumentLine<'a> {
         let DocumentRecord { project, document, modified, place } = record;
         let text = std::str::from_utf8(&document.body).ok();
         Self {
-            project: project.as_str().into(),
+            project: project.clone(),
             kind: document.id.kind.name().into(),
             name: document.id.name.as_str().into(),
-            modified: LineTime(*modified),
-            place: place.as_deref().map(Cow::Borrowed),
+            modified: *modified,
+            place: place.clone(),
             version: document.version,
             text: text.map(Cow::Borrowed),
             base64: text.is_none().then(|| STANDARD.encode(&document.body)),
         }
     }
 
-    fn decode(line: &[u8]) -> Result<DocumentRecord, String> {
-        let line: DocumentLine = parse(line)?;
-        let kind =
-            Kind::named(&line.kind).ok_or_else(|| format!("unknown kind {:?}", line.kind))?;
-        let body = match (line.text, line.base64) {
+    fn decode(self) -> Result<DocumentRecord, String> {
+        let kind = Kind::named(&self.kind);
+        let kind = kind.ok_or_else(|| format!("unknown kind {:?}", self.kind))?;
+        let body = match (self.text, self.base64) {
             (Some(text), None) => text.into_owned().into_bytes(),
             (None, Some(base64)) => STANDARD.decode(base64).map_err(|error| error.to_string())?,
             _ => return Err("a record has either `text` or `base64`".to_owned()),
         };
-        let id = DocumentId { kind, name: line.name.into_owned() };
+        let id = DocumentId { kind, name: self.name.into_owned() };
         Ok(DocumentRecord {
-            project: ProjectKey::new(&*line.project),
-            document: Document { id, body: Bytes::from(body), version: line.version },
-            modified: line.modified.0,
-            place: line.place.map(Into::into),
+            project: self.project,
+            document: Document { id, body: Bytes::from(body), version: self.version },
+            modified: self.modified,
+            place: self.place,
         })
     }
 }
 
-/// A high-water mark; `mark` is the kind of its items.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MarkLine<'a> {
-    mark: Cow<'a, str>,
-    project: Cow<'a, str>,
+#[serde(remote = "HighWaterMark", deny_unknown_fields)]
+struct MarkLine {
+    #[serde(rename = "mark", with = "ItemKindName")]
+    kind: ItemKind,
+    project: ProjectKey,
     number: u32,
 }
 
-impl<'a> MarkLine<'a> {
-    fn new(mark: &'a HighWaterMark) -> Self {
-        let HighWaterMark { project, kind, number } = mark;
-        Self { mark: kind.name().into(), project: project.as_str().into(), number: *number }
-    }
-
-    fn decode(line: &[u8]) -> Result<HighWaterMark, String> {
-        let MarkLine { mark, project, number } = parse(line)?;
-        let kind = ItemKind::ALL.into_iter().find(|kind| kind.name() == mark);
-        let kind = kind.ok_or_else(|| format!("unknown kind of items {mark:?}"))?;
-        Ok(HighWaterMark { project: ProjectKey::new(&*project), kind, number })
-    }
+/// [`ItemKind::name`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ItemKind", rename_all = "snake_case")]
+enum ItemKindName {
+    Epic,
+    UserStory,
+    Requirement,
+    AcceptanceCriteria,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UserLine<'a> {
-    user: Cow<'a, str>,
-    role: Cow<'a, str>,
-    created_at: LineTime,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    disabled_at: Option<LineTime>,
-}
-
-impl<'a> UserLine<'a> {
-    fn new(user: &'a User) -> Self {
-        Self {
-            user: user.name.as_str().into(),
-            role: user.role.name().into(),
-            created_at: LineTime(user.created_at),
-            disabled_at: user.disabled_at.map(LineTime),
-        }
-    }
-
-    fn decode(line: &[u8]) -> Result<User, String> {
-        let UserLine { user, role, created_at, disabled_at } = parse(line)?;
-        let known = Role::ALL.into_iter().find(|known| known.name() == role);
-        Ok(User {
-            name: UserName::parse(&user)?,
-            role: known.ok_or_else(|| format!("unknown role {role:?}"))?,
-            created_at: created_at.0,
-            disabled_at: disabled_at.map(|time| time.0),
-        })
-    }
+#[serde(remote = "User", deny_unknown_fields)]
+struct UserLine {
+    #[serde(rename = "user")]
+    name: UserName,
+    role: Role,
+    #[serde(with = "time_text")]
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "time_text")]
+    disabled_at: Option<Timestamp>,
 }
 
 /// A token with the digest of its secret; the secret itself is never stored.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TokenLine<'a> {
-    token: Cow<'a, str>,
-    user: Cow<'a, str>,
-    digest: Cow<'a, str>,
-    scope: Cow<'a, str>,
+#[serde(remote = "Token", deny_unknown_fields)]
+struct TokenLine {
+    #[serde(rename = "token")]
+    id: TokenId,
+    user: UserName,
+    digest: Digest,
+    scope: Access,
     /// Empty means all projects.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    projects: Vec<Cow<'a, str>>,
-    created_at: LineTime,
-    expires_at: LineTime,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    projects: Vec<ProjectKey>,
+    #[serde(with = "time_text")]
+    created_at: Timestamp,
+    #[serde(with = "time_text")]
+    expires_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "time_text")]
+    revoked_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    revoked_at: Option<LineTime>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    successor: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_used_at: Option<LineTime>,
-}
-
-impl<'a> TokenLine<'a> {
-    fn new(token: &'a Token) -> Self {
-        Self {
-            token: token.id.as_str().into(),
-            user: token.user.as_str().into(),
-            digest: String::from(token.digest).into(),
-            scope: token.scope.name().into(),
-            projects: token.projects.iter().map(|project| project.as_str().into()).collect(),
-            created_at: LineTime(token.created_at),
-            expires_at: LineTime(token.expires_at),
-            revoked_at: token.revoked_at.map(LineTime),
-            successor: token.successor.as_ref().map(|successor| successor.as_str().into()),
-            last_used_at: token.last_used_at.map(LineTime),
-        }
-    }
-
-    fn decode(line: &[u8]) -> Result<Token, String> {
-        let line: TokenLine = parse(line)?;
-        let scope = Access::ALL.into_iter().find(|known| known.name() == line.scope);
-        Ok(Token {
-            id: token_id(&line.token)?,
-            user: UserName::parse(&line.user)?,
-            digest: Digest::try_from(line.digest.into_owned())?,
-            scope: scope.ok_or_else(|| format!("unknown scope {:?}", line.scope))?,
-            projects: line.projects.iter().map(|project| ProjectKey::new(&**project)).collect(),
-            created_at: line.created_at.0,
-            expires_at: line.expires_at.0,
-            revoked_at: line.revoked_at.map(|time| time.0),
-            successor: line.successor.as_deref().map(token_id).transpose()?,
-            last_used_at: line.last_used_at.map(|time| time.0),
-        })
-    }
-}
-
-fn token_id(text: &str) -> Result<TokenId, String> {
-    TokenId::try_from(text.to_owned()).map_err(str::to_owned)
+    successor: Option<TokenId>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "time_text")]
+    last_used_at: Option<Timestamp>,
 }
 
 /// An audit row. `text` is the sealed JSON, unchanged.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RowLine<'a> {
-    audit: u64,
-    hash: Cow<'a, str>,
-    text: Cow<'a, str>,
+#[serde(remote = "AuditRow", deny_unknown_fields)]
+struct RowLine {
+    #[serde(rename = "audit")]
+    number: u64,
+    hash: Hash,
+    text: Arc<str>,
 }
 
-impl<'a> RowLine<'a> {
-    fn new(row: &'a AuditRow) -> Self {
-        let AuditRow { number, hash, text } = row;
-        Self { audit: *number, hash: hash.to_string().into(), text: (&**text).into() }
+/// A point in time, or an optional one that is present, in its one spelling: other spellings could
+/// hold more than a [`Timestamp`] can.
+mod time_text {
+    use std::borrow::Cow;
+
+    use reqlore_domain::time::Timestamp;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use time::OffsetDateTime;
+    use time::format_description::well_known::Rfc3339;
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &(impl Copy + Into<Option<Timestamp>>),
+        json: S,
+    ) -> Result<S::Ok, S::Error> {
+        let text = (*time).into().map(to_text).transpose();
+        text.map_err(serde::ser::Error::custom)?.serialize(json)
     }
 
-    fn decode(line: &[u8]) -> Result<AuditRow, String> {
-        let RowLine { audit: number, hash, text } = parse(line)?;
-        let hash = Hash::try_from(hash.into_owned())?;
-        Ok(AuditRow { number, hash, text: text.into() })
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, T: From<Timestamp>>(
+        json: D,
+    ) -> Result<T, D::Error> {
+        let text = Cow::<str>::deserialize(json)?;
+        let time = OffsetDateTime::parse(&text, &Rfc3339).ok();
+        let nanos = time.and_then(|time| i64::try_from(time.unix_timestamp_nanos()).ok());
+        let time = nanos.map(Timestamp);
+        let time = time.filter(|time| to_text(*time).is_ok_and(|same| same == text));
+        time.map(T::from).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "{text:?} is not a time like 2026-01-31T23:59:59.123456789Z in 1677 to 2262"
+            ))
+        })
+    }
+
+    fn to_text(time: Timestamp) -> Result<String, String> {
+        let time = OffsetDateTime::from_unix_timestamp_nanos(time.0.into());
+        let time = time.map_err(|error| error.to_string())?;
+        time.format(&Rfc3339).map_err(|error| error.to_string())
     }
 }

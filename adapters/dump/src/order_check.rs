@@ -11,7 +11,7 @@ use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, RecordKey};
 use reqlore_domain::project::ProjectKey;
 
-use crate::lines::Counts;
+use crate::lines::End;
 
 /// The longest path, in bytes (`PATH_MAX` on Linux).
 const MAX_PLACE_BYTES: usize = 4_096;
@@ -22,7 +22,7 @@ const MAX_IN_MEMORY: usize = 1_000_000;
 /// The state after the records so far.
 #[derive(Default)]
 pub(crate) struct OrderCheck {
-    pub(crate) counts: Counts,
+    pub(crate) end: End,
     last: Option<RecordKey>,
     marks: usize,
     identities: usize,
@@ -66,7 +66,7 @@ impl OrderCheck {
                 "there are more than {MAX_IN_MEMORY} users, tokens and projects of tokens"
             ));
         }
-        self.counts.add(record);
+        self.end.count(record);
         self.last = Some(key);
         Ok(())
     }

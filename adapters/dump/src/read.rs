@@ -6,12 +6,10 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::Path;
 
-use async_trait::async_trait;
-use reqlore_domain::ports::archive::{ArchiveRecord, RecordReader};
+use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use sha2::{Digest, Sha256};
 
-use crate::blocking;
 use crate::lines::{End, Header, HeaderError, LINE_BYTES, decode};
 use crate::order_check::OrderCheck;
 
@@ -21,52 +19,10 @@ const BATCH_BYTES: usize = 2 << 20;
 /// The longest reason in an error message, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
-/// A reader of a dump whose lines were all verified.
-pub(crate) struct DumpReader {
-    total: usize,
-    /// `None` after an error.
-    reader: Option<Reader>,
-}
-
-impl DumpReader {
-    pub(crate) fn open(path: &Path) -> StoreResult<Self> {
-        let place = path.display().to_string();
-        let unavailable = |error| unavailable(&place, error);
-        // Anything but a regular file could block, and cannot be read twice.
-        if !fs::metadata(path).map_err(unavailable)?.is_file() {
-            let reason = "it is not a file; name a dump that `reqlore backup` wrote".to_owned();
-            return Err(StoreError::Refused { place, reason });
-        }
-        let file = File::open(path).map_err(unavailable)?;
-        let again = file.try_clone().map_err(unavailable)?;
-        let total = Reader::new(place.clone(), file).and_then(Reader::drain);
-        let total = total.map_err(nothing_changed)?;
-        (&again).rewind().map_err(unavailable)?;
-        Ok(Self { total, reader: Some(Reader::new(place, again)?) })
-    }
-}
-
-#[async_trait]
-impl RecordReader for DumpReader {
-    fn total(&self) -> Option<usize> {
-        Some(self.total)
-    }
-
-    async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        let Some(mut reader) = self.reader.take() else {
-            return Err(StoreError::Internal("a dump is read on after an error".to_owned()));
-        };
-        let (reader, records) = blocking(move || {
-            let records = reader.batch()?;
-            Ok((reader, records))
-        })
-        .await?;
-        self.reader = Some(reader);
-        Ok(records)
-    }
-}
-
-struct Reader {
+/// A dump whose lines were all verified.
+pub(crate) struct Reader {
+    /// The number of documents.
+    pub(crate) total: usize,
     place: String,
     file: BufReader<File>,
     line: Vec<u8>,
@@ -78,8 +34,25 @@ struct Reader {
 }
 
 impl Reader {
+    pub(crate) fn open(path: &Path) -> StoreResult<Self> {
+        let place = path.display().to_string();
+        let unavailable = |error| unavailable(&place, error);
+        // Anything but a regular file could block, and cannot be read twice.
+        if !fs::metadata(path).map_err(unavailable)?.is_file() {
+            let reason = "it is not a file; name a dump that `reqlore backup` wrote".to_owned();
+            return Err(StoreError::Refused { place, reason });
+        }
+        let file = File::open(path).map_err(unavailable)?;
+        let again = file.try_clone().map_err(unavailable)?;
+        let total = Self::new(place.clone(), file).and_then(Self::drain);
+        let total = total.map_err(nothing_changed)?;
+        (&again).rewind().map_err(unavailable)?;
+        Ok(Self { total, ..Self::new(place, again)? })
+    }
+
     fn new(place: String, file: File) -> StoreResult<Self> {
         let mut new = Self {
+            total: 0,
             place,
             file: BufReader::new(file),
             line: Vec::new(),
@@ -105,12 +78,12 @@ impl Reader {
     /// Verifies all lines and returns the number of documents.
     fn drain(mut self) -> StoreResult<usize> {
         while self.next()?.is_some() {}
-        usize::try_from(self.order.counts.records)
+        usize::try_from(self.order.end.records)
             .map_err(|error| StoreError::Internal(error.to_string()))
     }
 
-    /// Empty at the end.
-    fn batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+    /// The next records; empty at the end.
+    pub(crate) fn batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut records = Vec::new();
         let mut bytes = 0;
         while bytes < BATCH_BYTES {
@@ -142,10 +115,10 @@ impl Reader {
         let Ok(end) = serde_json::from_slice::<End>(&self.line) else {
             return Err(self.damaged("this is not an end line; the file was cut off"));
         };
-        if let Some(why) = end.miscount(self.order.counts) {
+        let found = self.order.end.with_hash(self.hash.clone());
+        if let Some(why) = end.miscount(&found) {
             return Err(self.damaged(&why));
         }
-        let found = End::new(self.order.counts, self.hash.clone());
         if end.sha256 != found.sha256 {
             return Err(self.damaged("the checksum does not match; a line above was changed"));
         }

@@ -8,72 +8,20 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use async_trait::async_trait;
-use reqlore_domain::ports::archive::{ArchiveRecord, RecordWriter};
+use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use crate::blocking;
-use crate::lines::{End, Header, LINE_BYTES, encode, write_line};
+use crate::lines::{Header, LINE_BYTES, encode};
 use crate::order_check::OrderCheck;
 
 /// Prefix and suffix of a temporary file, different from those of the storages.
 const TEMPORARY: (&str, &str) = (".reqlore-backup-", ".tmp");
 
-pub(crate) struct DumpWriter {
-    /// `None` after an error.
-    writer: Option<Writer>,
-}
-
-impl DumpWriter {
-    pub(crate) fn begin(path: PathBuf) -> StoreResult<Self> {
-        match fs::symlink_metadata(&path) {
-            Ok(_) => return Err(taken(&path)),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(unavailable(&path, error)),
-        }
-        let file =
-            temporary(durable_fs::parent(&path)).map_err(|error| unavailable(&path, error))?;
-        clear_up(durable_fs::parent(&path), file.as_file());
-        let mut writer = Writer {
-            path,
-            file: BufWriter::new(file),
-            line: Vec::new(),
-            hash: Sha256::new(),
-            order: OrderCheck::default(),
-        };
-        writer.line(&Header::OURS)?;
-        Ok(Self { writer: Some(writer) })
-    }
-
-    fn writer(&mut self) -> StoreResult<Writer> {
-        let gone = || StoreError::Internal("a dump is written on after an error".to_owned());
-        self.writer.take().ok_or_else(gone)
-    }
-}
-
-#[async_trait]
-impl RecordWriter for DumpWriter {
-    async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
-        let mut writer = self.writer()?;
-        let written = blocking(move || {
-            records.iter().try_for_each(|record| writer.add(record))?;
-            Ok(writer)
-        });
-        self.writer = Some(written.await?);
-        Ok(())
-    }
-
-    async fn finish(mut self: Box<Self>) -> StoreResult<()> {
-        let writer = self.writer()?;
-        blocking(move || writer.finish()).await
-    }
-}
-
-struct Writer {
+pub(crate) struct Writer {
     path: PathBuf,
     file: BufWriter<NamedTempFile>,
     line: Vec<u8>,
@@ -82,7 +30,27 @@ struct Writer {
 }
 
 impl Writer {
-    fn add(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
+    pub(crate) fn begin(path: PathBuf) -> StoreResult<Self> {
+        match fs::symlink_metadata(&path) {
+            Ok(_) => return Err(taken(&path)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(unavailable(&path, error)),
+        }
+        let folder = durable_fs::parent(&path);
+        let file = temporary(folder).map_err(|error| unavailable(&path, error))?;
+        clear_up(folder, file.as_file());
+        let mut writer = Self {
+            path,
+            file: BufWriter::new(file),
+            line: Vec::new(),
+            hash: Sha256::new(),
+            order: OrderCheck::default(),
+        };
+        writer.line(&Header::OURS)?;
+        Ok(writer)
+    }
+
+    pub(crate) fn add(&mut self, record: &ArchiveRecord) -> StoreResult<()> {
         self.line.clear();
         let added = self.order.add(record).and_then(|()| encode(record, &mut self.line));
         added.map_err(StoreError::Internal)?;
@@ -91,7 +59,8 @@ impl Writer {
 
     fn line(&mut self, line: &impl Serialize) -> StoreResult<()> {
         self.line.clear();
-        write_line(line, &mut self.line).map_err(StoreError::Internal)?;
+        let written = serde_json::to_writer(&mut self.line, line);
+        written.map_err(|error| StoreError::Internal(error.to_string()))?;
         self.write()
     }
 
@@ -104,8 +73,8 @@ impl Writer {
         self.file.write_all(&self.line).map_err(|error| unavailable(&self.path, error))
     }
 
-    fn finish(mut self) -> StoreResult<()> {
-        self.line(&End::new(self.order.counts, self.hash.clone()))?;
+    pub(crate) fn finish(mut self) -> StoreResult<()> {
+        self.line(&self.order.end.with_hash(self.hash.clone()))?;
         let Self { path, file, .. } = self;
         let failed = |error| unavailable(&path, error);
         let file = file.into_inner().map_err(|error| failed(error.into_error()))?;

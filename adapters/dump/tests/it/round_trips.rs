@@ -1,125 +1,103 @@
-//! Every document comes back as it was; a file appears whole or not at all.
+//! Records come back as they were, and a file appears complete or not at all.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use reqlore_application::transfer::{copy, verify};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, MAX_BYTES, Version};
-use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
+use reqlore_domain::identity::PresentedToken;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use reqlore_storage_memory::MemoryStore;
-use reqlore_storage_sled::SledStore;
-use reqlore_storage_sqlite::SqliteStore;
+use reqlore_dump::Dump;
 use serde_json::Value;
 
-use crate::support::{Place, all, document, dumped, fill, marks, read, record, records};
+use crate::support::{
+    Place, SECRET, all, all_with, document, dumped, fill, identities, mark, marks, read, record,
+    records, rows, token, user,
+};
 
 #[tokio::test]
 async fn records_come_back_as_they_were_put() {
-    let place = dumped().await;
-    assert_eq!(read(&place.dump()).await.unwrap(), all());
-}
-
-#[tokio::test]
-async fn wrong_marks_are_refused() {
-    let mark = |project, kind, number| {
-        let project = ProjectKey::new(project);
-        ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
-    };
-    let epic = |number| mark("default", ItemKind::Epic, number);
-    let wrong = [
-        vec![epic(1_000_000_001)],
-        vec![epic(1), epic(2)],
-        vec![marks()[2].clone(), epic(1)],
-        vec![mark("/root", ItemKind::Epic, 1)],
-    ];
-    for wrong in wrong {
+    let mut broken_chain = rows(5);
+    broken_chain.remove(2);
+    let ArchiveRecord::AuditRow(first) = &mut broken_chain[0] else { unreachable!() };
+    first.text = "{}".into();
+    // `audit verify` must find the same in a restored storage.
+    for records in [all(), all_with(broken_chain), Vec::new()] {
         let place = Place::new();
-        let error = fill(&place.dump(), wrong).await.err().unwrap();
-        assert!(matches!(error, StoreError::Internal(_)), "{error}");
-        assert_eq!(place.files().len(), 0);
+        fill(&place.dump(), records.clone()).await.unwrap();
+        assert_eq!(read(&place.dump()).await.unwrap(), records);
     }
 }
 
-/// Through every storage and back.
+/// The end line of such a dump counts documents only.
 #[tokio::test]
-async fn all_storages_keep_the_same() {
-    let folder = tempfile::tempdir().unwrap();
-    let first = MemoryStore::default();
-    fill(&first, all()).await.unwrap();
-    let file = folder.path().join("all.db");
-    let sqlite = SqliteStore::open(&reqlore_storage_sqlite::Config { file }).unwrap();
-    let sled = reqlore_storage_sled::Config { folder: folder.path().join("sled") };
-    let sled = SledStore::open(&sled).unwrap();
-    let (place, last) = (Place::new(), MemoryStore::default());
-    let dump = place.dump();
-    let archives: [&dyn Archive; 5] = [&first, &sqlite, &sled, &dump, &last];
-    for pair in archives.windows(2) {
-        copy(pair[0].read().await.unwrap(), pair[1], &|_, _| {}).await.unwrap();
-        let verified = verify(&first, pair[1], &|_, _| {}).await.unwrap();
-        assert_eq!((verified.same, verified.different), (11, 0), "{:?}", verified.differences);
-    }
-    let mut kept = all();
-    // The tombstone has a higher number than any mark of its kind.
-    let (project, kind) = (ProjectKey::default(), ItemKind::Requirement);
-    let mark = ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number: 48 });
-    kept.insert(records().len() + 2, mark);
-    assert_eq!(read(&last).await.unwrap(), kept);
-}
-
-#[tokio::test]
-async fn nothing_is_a_dump_too() {
+async fn dump_from_before_there_were_users_is_read() {
     let place = Place::new();
-    fill(&place.dump(), Vec::new()).await.unwrap();
-    assert_eq!(place.bytes().split(|byte| *byte == b'\n').count(), 3);
-    assert!(read(&place.dump()).await.unwrap().is_empty());
+    let old = [records(), marks()].concat();
+    fill(&place.dump(), old.clone()).await.unwrap();
+    let text = String::from_utf8(place.bytes()).unwrap();
+    let text = text.replacen(",\"users\":0,\"tokens\":0,\"audit\":0,", ",", 1);
+    assert!(text.lines().last().unwrap().starts_with("{\"records\":11,\"sha256\":"), "{text}");
+    std::fs::write(&place.path, text).unwrap();
+    assert_eq!(read(&place.dump()).await.unwrap(), old);
 }
 
 #[tokio::test]
-async fn the_largest_documents_come_back() {
+async fn largest_documents_come_one_at_a_time() {
     let records: Vec<_> = [(0, "a"), (0xff, "b")]
         .into_iter()
         .map(|(byte, name)| record(DocumentId::section(name), vec![byte; MAX_BYTES], 0))
         .collect();
     let place = Place::new();
     fill(&place.dump(), records.clone()).await.unwrap();
-    let mut source = place.dump().read().await.unwrap();
+    let mut reader = place.dump().read().await.unwrap();
     for record in records {
-        assert_eq!(source.next().await.unwrap(), [record], "one large document at a time");
+        assert_eq!(reader.next().await.unwrap(), [record]);
     }
-    assert!(source.next().await.unwrap().is_empty());
-    assert!(source.next().await.unwrap().is_empty(), "the end stays the end");
+    assert!(reader.next().await.unwrap().is_empty());
+    assert!(reader.next().await.unwrap().is_empty(), "the end stays the end");
 }
 
 #[tokio::test]
 async fn many_records_come_in_batches() {
     let body = Bytes::from("x".repeat(1000));
     let names = (0..10_000).map(|number| DocumentId::section(format!("{number:05}")));
-    let records: Vec<_> = names.map(|id| record(id, body.clone(), 0)).collect();
-    let place = Place::new();
-    fill(&place.dump(), records.clone()).await.unwrap();
-    let mut source = place.dump().read().await.unwrap();
-    assert!(source.next().await.unwrap().len() < 3000);
-    assert_eq!(read(&place.dump()).await.unwrap(), records);
+    let documents = names.map(|id| record(id, body.clone(), 0)).collect();
+    for (records, limit) in [(documents, 3_000), (rows(8_000), 8_000)] {
+        let place = Place::new();
+        fill(&place.dump(), records.clone()).await.unwrap();
+        assert!(place.dump().read().await.unwrap().next().await.unwrap().len() < limit);
+        assert_eq!(read(&place.dump()).await.unwrap(), records);
+    }
 }
 
 #[tokio::test]
-async fn other_programs_can_read_it() {
+async fn other_programs_can_read_a_dump_without_secrets() {
     let place = dumped().await;
     let bytes = place.bytes();
-    let lines: Vec<Value> = bytes
-        .split_inclusive(|byte| *byte == b'\n')
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect();
+    let text = str::from_utf8(&bytes).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0]["format"], "reqlore-dump");
     assert_eq!(lines[2]["modified"], "2020-09-13T12:26:40.123456789Z");
     assert_eq!(lines[2]["text"], "\u{feff}# A\r\n\r\nno end");
+    assert_eq!(lines[14]["mark"], "acceptance_criteria");
+    assert_eq!((&lines[15]["user"], &lines[15]["role"]), (&"ada".into(), &"administrator".into()));
+    let presented = PresentedToken::new("ZZZZZZZZZZZZ", SECRET).unwrap();
+    assert_eq!(lines[17]["token"], "ZZZZZZZZZZZZ");
+    assert_eq!(lines[17]["digest"], String::from(presented.digest()));
+    assert_eq!(lines[17]["scope"], "read");
+    assert_eq!(lines[17]["created_at"], "1970-01-01T00:00:00.000000005Z");
+    assert_eq!(lines[17]["projects"], serde_json::json!(["an-Other_1", "default"]));
+    assert_eq!(lines[18].get("projects"), None, "none means all");
+    assert!(!text.contains(SECRET) && !text.contains("reqlore_pat_"));
+    let sealed: Value = serde_json::from_str(lines[19]["text"].as_str().unwrap()).unwrap();
+    assert_eq!((&lines[19]["audit"], &sealed["user"]), (&7.into(), &"ada".into()));
     let mode = std::fs::metadata(&place.path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "it is for its owner alone");
+    assert_eq!(mode & 0o777, 0o600, "only its owner may read it");
     let end = &lines[lines.len() - 1];
     assert_eq!(end["records"], records().len());
     let before = bytes.len() - 1 - end.to_string().len();
@@ -129,52 +107,51 @@ async fn other_programs_can_read_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_there_is_not_replaced() {
+async fn existing_file_is_not_replaced() {
     let place = Place::new();
     std::fs::write(&place.path, "precious").unwrap();
     let refused = place.dump().fill().await.err().unwrap();
     assert!(refused.to_string().ends_with("name another file or remove it"), "{refused}");
     std::fs::remove_file(&place.path).unwrap();
-    std::os::unix::fs::symlink("nowhere", &place.path).unwrap();
-    assert!(place.dump().fill().await.is_err(), "nor is a link to nowhere");
+    symlink("nowhere", &place.path).unwrap();
+    assert!(place.dump().fill().await.is_err(), "a link to nowhere");
     std::fs::remove_file(&place.path).unwrap();
 
-    let sink = place.dump().fill().await.unwrap();
+    let writer = place.dump().fill().await.unwrap();
     std::fs::write(&place.path, "came meanwhile").unwrap();
-    let refused = sink.finish().await.err().unwrap();
+    let refused = writer.finish().await.err().unwrap();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
     assert_eq!((place.bytes(), place.files().len()), (b"came meanwhile".to_vec(), 1));
 }
 
 #[tokio::test]
-async fn what_was_not_finished_leaves_nothing() {
+async fn unfinished_dump_leaves_no_file() {
     let place = Place::new();
-    let mut sink = place.dump().fill().await.unwrap();
-    sink.put(records()).await.unwrap();
-    assert!(std::fs::symlink_metadata(&place.path).is_err(), "not before it is whole");
+    let mut writer = place.dump().fill().await.unwrap();
+    writer.put(records()).await.unwrap();
+    assert!(std::fs::symlink_metadata(&place.path).is_err(), "named before it is complete");
     assert_eq!(place.files().len(), 1);
-    drop(sink);
+    drop(writer);
     assert_eq!(place.files().len(), 0);
     let missing = place.dump().read().await.err().unwrap();
     assert!(matches!(missing, StoreError::Unavailable { .. }), "{missing}");
-    let nowhere = reqlore_dump::Dump::new(place.folder.path().join("no/all.jsonl"));
+    let nowhere = Dump::new(place.folder.path().join("no/all.jsonl"));
     assert!(matches!(nowhere.fill().await.err().unwrap(), StoreError::Unavailable { .. }));
-    let folder = reqlore_dump::Dump::new(place.folder.path());
+    let folder = Dump::new(place.folder.path());
     assert!(matches!(folder.read().await.err().unwrap(), StoreError::Refused { .. }));
 }
 
 #[tokio::test]
-async fn what_a_killed_writer_left_is_removed_by_the_next_one() {
+async fn temporary_files_of_killed_writers_are_removed() {
     let place = Place::new();
     let file = |name: &str| place.folder.path().join(name);
     let others = [".reqlore-0123456789abcdef.tmp", ".reqlore-backup-x", "x.tmp"];
-    for name in [".reqlore-backup-dead.tmp", others[0], others[1], others[2]] {
+    for name in others.iter().chain(&[".reqlore-backup-dead.tmp"]) {
         std::fs::write(file(name), "half").unwrap();
     }
-    std::os::unix::fs::symlink("x.tmp", file(".reqlore-backup-link.tmp")).unwrap();
-    let living = reqlore_dump::Dump::new(file("living.jsonl")).fill().await.unwrap();
-    let left = place.files().len();
-    assert_eq!(left, others.len() + 2, "the living one and the link are there, the dead one not");
+    symlink("x.tmp", file(".reqlore-backup-link.tmp")).unwrap();
+    let living = Dump::new(file("living.jsonl")).fill().await.unwrap();
+    assert_eq!(place.files().len(), others.len() + 2, "the living one and the link");
     fill(&place.dump(), records()).await.unwrap();
     living.finish().await.unwrap();
     for name in others.iter().chain(&["living.jsonl", ".reqlore-backup-link.tmp"]) {
@@ -184,21 +161,42 @@ async fn what_a_killed_writer_left_is_removed_by_the_next_one() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_read_is_not_written() {
-    let place = Place::new();
+async fn records_that_could_not_be_read_are_not_written() {
     let mut changed = document(DocumentId::section("a"), "x", 0);
     changed.document.body = Bytes::from_static(b"y");
     let large = record(DocumentId::section("a"), vec![b'x'; MAX_BYTES + 1], 0);
-    let twice = vec![records()[0].clone(), records()[0].clone()];
-    let mut swapped = records();
+    let [mut swapped, mut swapped_rows] = [records(), rows(2)];
     swapped.swap(3, 4);
-    let outside = record(DocumentId::entity("../../evil"), "", 0);
-    for records in
-        [vec![ArchiveRecord::Document(changed)], vec![large], twice, swapped, vec![outside]]
-    {
-        let fault = fill(&place.dump(), records).await.err().unwrap();
-        assert!(matches!(fault, StoreError::Internal(_)), "{fault}");
-        assert_eq!(place.files().len(), 0);
+    swapped_rows.swap(0, 1);
+    let epic = |number| mark("default", ItemKind::Epic, number);
+    let users = |names: [&str; 2]| names.map(|name| ArchiveRecord::User(user(name))).to_vec();
+    let token_of = |id, created_at| ArchiveRecord::Token(token(id, "a", created_at));
+    let mut foreign = token("aaaaaaaaaaaa", "a", 1);
+    foreign.projects = vec![ProjectKey::new("/root")];
+    let wrong: [(&str, Vec<ArchiveRecord>); 17] = [
+        ("changed bytes", vec![ArchiveRecord::Document(changed)]),
+        ("too large", vec![large]),
+        ("twice", vec![records()[0].clone(), records()[0].clone()]),
+        ("out of order", swapped),
+        ("a name outside", vec![record(DocumentId::entity("../../evil"), "", 0)]),
+        ("a mark too high", vec![epic(1_000_000_001)]),
+        ("two marks of a kind", vec![epic(1), epic(2)]),
+        ("marks out of order", vec![marks()[2].clone(), epic(1)]),
+        ("a mark of a foreign project", vec![mark("/root", ItemKind::Epic, 1)]),
+        ("a late document", [marks(), vec![record(DocumentId::section("a"), "", 0)]].concat()),
+        ("users out of order", users(["Bob", "ada"])),
+        ("a user twice", users(["Ada", "ada"])),
+        ("tokens out of order", vec![token_of("aaaaaaaaaaaa", 2), token_of("bbbbbbbbbbbb", 1)]),
+        ("a token twice", vec![token_of("aaaaaaaaaaaa", 1), token_of("aaaaaaaaaaaa", 2)]),
+        ("a token of a foreign project", vec![ArchiveRecord::Token(foreign)]),
+        ("rows out of order", swapped_rows),
+        ("late users", rows(1).into_iter().chain(identities().into_records()).collect()),
+    ];
+    for (name, records) in wrong {
+        let place = Place::new();
+        let error = fill(&place.dump(), records).await.err();
+        assert!(matches!(error, Some(StoreError::Internal(_))), "{name}: {error:?}");
+        assert_eq!(place.files().len(), 0, "{name}");
     }
 }
 
@@ -223,17 +221,4 @@ proptest! {
             assert_eq!(read(&place.dump()).await.unwrap(), [put]);
         });
     }
-}
-
-/// Its end told the number of records alone.
-#[tokio::test]
-async fn a_dump_from_before_there_were_users_is_read() {
-    let place = Place::new();
-    let old = [records(), marks()].concat();
-    fill(&place.dump(), old.clone()).await.unwrap();
-    let text = String::from_utf8(place.bytes()).unwrap();
-    let end = text.replacen(",\"users\":0,\"tokens\":0,\"audit\":0,", ",", 1);
-    assert!(end.lines().last().unwrap().starts_with("{\"records\":11,\"sha256\":"), "{end}");
-    std::fs::write(&place.path, end).unwrap();
-    assert_eq!(read(&place.dump()).await.unwrap(), old);
 }

@@ -83,12 +83,13 @@ fn item(kind: Kind, name: &str) -> DocumentId {
     DocumentId { kind, name: name.to_owned() }
 }
 
-/// In order; one of a project that has nothing else, and the highest number.
+pub(crate) fn mark(project: &str, kind: ItemKind, number: u32) -> ArchiveRecord {
+    let project = ProjectKey::new(project);
+    ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
+}
+
+/// In order; one of a project without documents, and the highest number.
 pub(crate) fn marks() -> Vec<ArchiveRecord> {
-    let mark = |project, kind, number| {
-        let project = ProjectKey::new(project);
-        ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number })
-    };
     vec![
         mark("Empty", ItemKind::UserStory, 0),
         mark("default", ItemKind::Epic, 7),
