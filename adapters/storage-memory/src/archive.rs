@@ -9,7 +9,7 @@ use reqlore_domain::ports::archive::{
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
-use crate::{MemoryStore, Origin, State};
+use crate::{MemoryStore, State, StoredDocument};
 
 impl MemoryStore {
     fn check_complete(&self) -> StoreResult<()> {
@@ -29,22 +29,23 @@ impl Archive for MemoryStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         self.check_complete()?;
         let State { projects, team } = &*self.state();
-        let documents = projects.iter().flat_map(|(key, project)| {
-            project.documents.values().map(|document| {
-                let Origin { modified, place } =
-                    project.origins.get(&document.id).cloned().unwrap_or_default();
-                let (project, document) = (key.clone(), document.clone());
-                ArchiveRecord::Document(DocumentRecord { project, document, modified, place })
-            })
-        });
-        let mut records: Vec<ArchiveRecord> = documents.collect();
-        let total = records.len();
+        let (mut records, mut marks) = (Vec::new(), Vec::new());
         for (key, project) in projects {
+            for StoredDocument { document, modified, place } in project.documents.values() {
+                records.push(ArchiveRecord::Document(DocumentRecord {
+                    project: key.clone(),
+                    document: document.clone(),
+                    modified: *modified,
+                    place: place.clone(),
+                }));
+            }
             for (kind, number) in &project.marks {
                 let (project, kind, number) = (key.clone(), *kind, *number);
-                records.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
+                marks.push(ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }));
             }
         }
+        let total = records.len();
+        records.append(&mut marks);
         let users = team.users.values().cloned().collect();
         records.extend(Identities { users, tokens: team.by_age() }.into_records());
         records.extend(team.rows.iter().cloned().map(ArchiveRecord::AuditRow));
@@ -105,15 +106,13 @@ impl RecordWriter for MemoryWriter {
                     let project = projects.entry(project).or_default();
                     project.revision.0 += 1;
                     let (id, revision) = (document.id.clone(), project.revision);
-                    project.mark(&id);
+                    project.count_number(&id);
                     project.changed.insert(id.clone(), revision);
-                    project.origins.insert(id.clone(), Origin { modified, place });
-                    project.documents.insert(id, document);
+                    let stored = StoredDocument { document, modified, place };
+                    project.documents.insert(id, stored);
                 }
                 ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
-                    let marks = &mut projects.entry(project).or_default().marks;
-                    let mark = marks.entry(kind).or_default();
-                    *mark = (*mark).max(number);
+                    projects.entry(project).or_default().raise_mark(kind, number);
                 }
                 ArchiveRecord::User(user) => {
                     team.users.insert(user.name.key(), user);

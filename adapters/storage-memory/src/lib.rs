@@ -1,7 +1,6 @@
 //! The simplest correct store: documents in a map behind one lock.
 //!
-//! It is the fake that tools are tested on and the oracle that other stores are compared with; the
-//! contract suite keeps it honest.
+//! Tools are tested on it and other stores are compared with it. It passes the contract suite too.
 
 mod archive;
 mod index;
@@ -31,7 +30,7 @@ use team::Team;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,
-    /// It is being filled, and not finished.
+    /// An import has begun and not finished.
     incomplete: Arc<AtomicBool>,
 }
 
@@ -43,18 +42,17 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Project {
-    documents: BTreeMap<DocumentId, Document>,
-    /// When each was changed, and which file it was.
-    origins: BTreeMap<DocumentId, Origin>,
+    documents: BTreeMap<DocumentId, StoredDocument>,
     revision: Revision,
-    /// When each document that ever was last changed.
+    /// The last change of every document, also of deleted ones.
     changed: BTreeMap<DocumentId, Revision>,
-    /// The highest number that items of a kind ever had.
+    /// High-water marks.
     marks: BTreeMap<ItemKind, u32>,
 }
 
-#[derive(Debug, Default, Clone)]
-struct Origin {
+#[derive(Debug)]
+struct StoredDocument {
+    document: Document,
     modified: Timestamp,
     place: Option<Arc<str>>,
 }
@@ -85,7 +83,7 @@ impl DocumentRepository for MemoryStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
         Ok(self.with(project, |project| {
-            let version = |id| project.documents.get(id).map(|document| document.version);
+            let version = |id| project.documents.get(id).map(|stored| stored.document.version);
             ids.iter().map(version).collect()
         }))
     }
@@ -139,33 +137,37 @@ impl DocumentRepository for MemoryStore {
 
 impl Project {
     fn get(&self, ids: &[DocumentId]) -> Vec<Option<Document>> {
-        ids.iter().map(|id| self.documents.get(id).cloned()).collect()
+        let document = |id| self.documents.get(id).map(|stored| stored.document.clone());
+        ids.iter().map(document).collect()
     }
 
     /// By name.
     fn heads(&self, kind: Kind) -> Vec<Arc<DocumentMeta>> {
-        let documents = self.documents.values().filter(|d| d.id.kind == kind);
-        let modified = |document: &Document| {
-            self.origins.get(&document.id).map(|origin| origin.modified).unwrap_or_default()
-        };
-        documents.map(|document| Arc::new(DocumentMeta::of(document, modified(document)))).collect()
+        let of_kind = self.documents.values().filter(|stored| stored.document.id.kind == kind);
+        let meta =
+            |stored: &StoredDocument| Arc::new(DocumentMeta::of(&stored.document, stored.modified));
+        of_kind.map(meta).collect()
     }
 
     fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
-        let heads = Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
-        let heads: Vec<Arc<DocumentMeta>> = heads.flat_map(|kind| self.heads(kind)).collect();
-        let leads_to =
-            |head: &DocumentMeta, target: &str| head.links().iter().any(|link| link.1 == target);
-        let to =
-            |target: &String| heads.iter().filter(|head| leads_to(head, target)).cloned().collect();
-        links.targets.iter().map(to).collect()
+        let kinds = Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
+        let all: Vec<Arc<DocumentMeta>> = kinds.flat_map(|kind| self.heads(kind)).collect();
+        let links_to = |target: &String| {
+            let linking = all.iter().filter(|meta| meta.links().iter().any(|l| l.1 == *target));
+            linking.cloned().collect()
+        };
+        links.targets.iter().map(links_to).collect()
     }
 
-    /// Counts a document's number, if it has one.
-    fn mark(&mut self, id: &DocumentId) {
+    fn raise_mark(&mut self, kind: ItemKind, number: u32) {
+        let mark = self.marks.entry(kind).or_default();
+        *mark = number.max(*mark);
+    }
+
+    /// Raises the mark to a document's number, if it has one.
+    fn count_number(&mut self, id: &DocumentId) {
         if let Some(Reference { kind, number }) = Reference::of(id) {
-            let mark = self.marks.entry(kind).or_default();
-            *mark = (*mark).max(number);
+            self.raise_mark(kind, number);
         }
     }
 
@@ -196,17 +198,15 @@ impl Project {
 
     fn apply(&mut self, change: Change, at: Timestamp) -> Option<Version> {
         self.changed.insert(change.id().clone(), self.revision);
-        self.mark(change.id());
+        self.count_number(change.id());
         let version = change.version();
         match change {
             Change::Put { document } => {
-                self.origins.entry(document.id.clone()).or_default().modified = at;
-                self.documents.insert(document.id.clone(), document);
+                let id = document.id.clone();
+                let place = self.documents.remove(&id).and_then(|stored| stored.place);
+                self.documents.insert(id, StoredDocument { document, modified: at, place });
             }
-            Change::Delete { id } => {
-                self.origins.remove(&id);
-                self.documents.remove(&id);
-            }
+            Change::Delete { id } => drop(self.documents.remove(&id)),
         }
         version
     }
@@ -225,11 +225,11 @@ impl Project {
     }
 }
 
-/// The default project's folder, which is nowhere.
+/// The default project's folder, which does not exist.
 const ROOT: &str = "/project";
 
-/// Projects by key: any name that is not blank, and `/project` is the default one.
-/// Those that callers who reach not everywhere can use are given.
+/// Projects whose absolute path is their key. Callers with a limited project scope may use those
+/// that are listed here.
 #[derive(Debug, Default)]
 pub struct NamedProjects(pub Vec<ProjectKey>);
 
