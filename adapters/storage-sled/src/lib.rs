@@ -148,10 +148,7 @@ impl DocumentRepository for SledStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
         let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
-        self.query_project(project, is_quick, move |database, project| {
-            database.documents(project.id, &ids)
-        })
-        .await
+        self.query_project(project, is_quick, move |db, row| db.documents(row.id, &ids)).await
     }
 
     async fn versions(
@@ -160,19 +157,13 @@ impl DocumentRepository for SledStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
         let (is_quick, ids) = (ids.len() <= INLINE_READS, ids.to_vec());
-        self.query_project(project, is_quick, move |database, project| {
-            database.versions(project.id, &ids)
-        })
-        .await
+        self.query_project(project, is_quick, move |db, row| db.versions(row.id, &ids)).await
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
         let is_quick = filter.limit.is_some_and(|limit| limit <= INLINE_READS);
         let filter = filter.clone();
-        self.query_project(project, is_quick, move |database, project| {
-            database.find(project, &filter)
-        })
-        .await
+        self.query_project(project, is_quick, move |db, row| db.find(row, &filter)).await
     }
 
     async fn lookup(
@@ -182,8 +173,8 @@ impl DocumentRepository for SledStore {
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (is_quick, words) = (words.len() <= INLINE_READS, words.to_vec());
-        self.query_project(project, is_quick, move |database, project| {
-            words.iter().map(|word| database.lookup(project.id, kind, word)).collect()
+        self.query_project(project, is_quick, move |db, row| {
+            words.iter().map(|word| db.lookup(row.id, kind, word)).collect()
         })
         .await
     }
@@ -195,10 +186,7 @@ impl DocumentRepository for SledStore {
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let links = links.clone();
-        self.query_project(project, false, move |database, project| {
-            database.backlinks(project.id, &links)
-        })
-        .await
+        self.query_project(project, false, move |db, row| db.backlinks(row.id, &links)).await
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
@@ -215,10 +203,7 @@ impl DocumentRepository for SledStore {
     ) -> StoreResult<Changes> {
         // A first question is answered with all documents.
         let is_quick = since > Revision::default();
-        self.query_project(project, is_quick, move |database, project| {
-            database.changes(project, kind, since)
-        })
-        .await
+        self.query_project(project, is_quick, move |db, row| db.changes(row, kind, since)).await
     }
 }
 
