@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use reqlore_domain::error::ErrorKind;
+use reqlore_mcp::convert::code;
 use reqlore_mcp::server::Server;
 use reqlore_mcp::shutdown::Shutdown;
 use reqlore_mcp::wire;
@@ -24,14 +26,12 @@ use tokio::time::Instant;
 
 use crate::Limits;
 use crate::lines::{Lines, Read};
-use crate::order::{Flight, Next, Queue, Run};
+use crate::order::{InFlight, Next, Queue, RunMode};
 
 /// Bytes of unread responses above which no further request runs.
 const UNSENT: usize = 4 * 1024 * 1024;
 /// How long closing waits for a response that is being written.
 const CLOSE: Duration = Duration::from_secs(1);
-/// The error code of "busy".
-const BUSY: i32 = -32015;
 
 type Writing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
@@ -57,7 +57,7 @@ struct Output<W> {
     gone: AtomicBool,
     /// Bytes of responses not read yet.
     unsent: AtomicUsize,
-    flight: Flight,
+    in_flight: InFlight,
 }
 
 impl<W: AsyncWrite + Unpin> Output<W> {
@@ -70,7 +70,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         self.unsent.fetch_add(line.len(), Ordering::Relaxed);
         let written = self.write_now(line).await;
         self.unsent.fetch_sub(line.len(), Ordering::Relaxed);
-        self.flight.changed.notify_one();
+        self.in_flight.changed.notify_one();
         written
     }
 
@@ -95,8 +95,12 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         shutdown: Shutdown,
         server: Server,
     ) -> Self {
-        let (gone, unsent) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let output = Output { write: Mutex::new(write), gone, unsent, flight: Flight::default() };
+        let output = Output {
+            write: Mutex::new(write),
+            gone: AtomicBool::new(false),
+            unsent: AtomicUsize::new(0),
+            in_flight: InFlight::default(),
+        };
         Self {
             lines: Lines::new(read, limits.line),
             output: Arc::new(output),
@@ -120,7 +124,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
                 self.finish_writing().await.ok()?;
                 continue;
             }
-            let held_until = match self.queue.next(&self.output.flight, self.output.is_full()) {
+            let held_until = match self.queue.next(&self.output.in_flight, self.output.is_full()) {
                 Next::Deliver(message) => return Some(*message),
                 Next::Duplicate(id) => {
                     let error =
@@ -142,7 +146,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
 
     /// True if no client or, after the end of input, no request is left.
     fn is_over(&self) -> bool {
-        let idle = self.queue.is_empty() && self.output.flight.is_empty();
+        let idle = self.queue.is_empty() && self.output.in_flight.is_empty();
         (self.ends.is_some() && idle) || self.output.gone.load(Ordering::Relaxed)
     }
 
@@ -161,7 +165,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
     /// running ones two more seconds.
     async fn give_up(&mut self) {
         let error = ErrorData::new(
-            ErrorCode(BUSY),
+            ErrorCode(code(ErrorKind::Busy)),
             "The server is ending. This request was not run; nothing was changed.",
             None,
         );
@@ -196,7 +200,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         let timer = until(held_until.into_iter().chain(self.ends).min());
         let reading = self.ends.is_none() && self.queue.has_room();
         let read = tokio::select! {
-            () = self.output.flight.changed.notified() => return None,
+            () = self.output.in_flight.changed.notified() => return None,
             () = self.shutdown.finish.cancelled(), if self.ends.is_none() => Ok(Read::End),
             () = timer => return None,
             read = self.lines.read(), if reading => read,
@@ -249,16 +253,14 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Connec
         let ClientNotification::CancelledNotification(cancelled) = notification else {
             return true;
         };
-        let Some(id) = &cancelled.params.request_id else {
-            return true;
-        };
+        let Some(id) = &cancelled.params.request_id else { return true };
         if self.queue.cancel(id) {
             return false;
         }
-        match self.output.flight.run(id) {
-            Some(Run::Alone) => false,
-            Some(Run::Beside | Run::Standing) => {
-                self.output.flight.landed(id);
+        match self.output.in_flight.mode(id) {
+            Some(RunMode::Exclusive) => false,
+            Some(RunMode::Shared | RunMode::Subscription) => {
+                self.output.in_flight.completed(id);
                 true
             }
             None => true,
@@ -325,15 +327,15 @@ where
             line.push(b'\n');
             let written = output.write(&line).await;
             match &message {
-                JsonRpcMessage::Response(response) => output.flight.landed(&response.id),
+                JsonRpcMessage::Response(response) => output.in_flight.completed(&response.id),
                 JsonRpcMessage::Error(error) => {
                     if let Some(id) = &error.id {
-                        output.flight.landed(id);
+                        output.in_flight.completed(id);
                     }
                 }
                 JsonRpcMessage::Notification(notification) => {
                     if let Some(id) = acknowledged(&notification.notification) {
-                        output.flight.stands(&id);
+                        output.in_flight.subscribed(&id);
                     }
                 }
                 JsonRpcMessage::Request(_) => {}

@@ -1,12 +1,12 @@
-//! Bounded lines from a stream. What is too long is skipped to its end without being kept.
+//! Bounded lines from a stream. A line beyond the limit is skipped without being kept.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// How much is read from the stream at once.
+/// Bytes read from the stream at once.
 const BUFFER: usize = 64 * 1024;
-/// A line's memory is given back when it grew beyond this.
+/// A larger line's memory is released after it.
 const KEPT: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -15,16 +15,16 @@ pub(crate) struct Lines<R> {
     line: Vec<u8>,
     max: usize,
     too_long: bool,
-    /// The line in `line` was handed out and makes room for the next one.
+    /// The line was returned; the next read replaces it.
     taken: bool,
 }
 
 /// One step of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// A part of a line came.
+    /// A part of a line arrived.
     Part,
-    /// A whole line stands in [`Lines::line`], without its end.
+    /// [`Lines::line`] has a whole line, without its end.
     Line,
     /// A line beyond the limit was skipped.
     TooLong,
@@ -38,13 +38,13 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { read, line: Vec::new(), max, too_long: false, taken: false }
     }
 
-    /// The line that [`Read::Line`] spoke of, without white space and BOM around it.
+    /// The line of [`Read::Line`] without surrounding white space and BOM.
     pub(crate) fn line(&self) -> &[u8] {
         let line = self.line.trim_ascii();
         line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii_start()
     }
 
-    /// Takes what the stream has. Cancel safe: what was taken is kept in `self`.
+    /// Reads available input. Cancel safe: it is kept in `self`.
     pub(crate) async fn read(&mut self) -> io::Result<Read> {
         if std::mem::take(&mut self.taken) {
             self.line.clear();
@@ -94,7 +94,7 @@ mod tests {
 
     // Catalogue 58; reliability 6: limit - 1, limit, limit + 1
     #[tokio::test]
-    async fn lines_are_bounded_and_the_next_one_is_read() {
+    async fn line_beyond_the_limit_is_skipped_and_the_next_one_read() {
         for (length, fits) in [(9, true), (10, true), (11, false), (1_000_000, false)] {
             let mut input = vec![b'x'; length];
             input.extend_from_slice(b"\n\xEF\xBB\xBF ok \r\n\n last");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_never_ends_is_no_line_and_takes_no_memory() {
+    async fn line_without_end_takes_no_memory() {
         let mut lines = Lines::new(tokio::io::repeat(b'x'), 10);
         for _ in 0..100 {
             assert_eq!(lines.read().await.unwrap(), Read::Part);

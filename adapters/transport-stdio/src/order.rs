@@ -1,10 +1,10 @@
-//! Which request may run now. Legal JSON-RPC needs no order, but people and scripts do: a `get`
-//! piped behind a `set` must see what was set.
+//! The order of requests. JSON-RPC needs none, but users and scripts do: a `get` piped after a `set`
+//! must see its effect.
 //!
-//! An exclusive request (the handshake, every writing tool) waits for all before it and holds all
-//! behind it. A read waits a little for earlier ones, so that answers come in order where they
-//! are fast, and then runs beside them. A subscription is a read until it is acknowledged; then it
-//! stands, and nobody waits for it. Everything that waits is bounded.
+//! An exclusive request (the handshake, every writing tool) waits for all requests before it and
+//! delays all after it. A read waits a little for earlier ones, so that fast responses come in
+//! order, and then runs in parallel. A subscription is a read until it is acknowledged; from then on
+//! no request waits for it. The queue is bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -15,40 +15,39 @@ use tokio::time::Instant;
 
 use crate::Limits;
 
-/// Requests that run and are not answered yet; shared with whoever writes answers.
+/// Requests that run and are not answered yet; shared with the writer of responses.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
-    running: Mutex<HashMap<RequestId, Run>>,
+pub(crate) struct InFlight {
+    running: Mutex<HashMap<RequestId, RunMode>>,
     pub(crate) changed: Notify,
 }
 
-/// How a request runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Run {
-    Alone,
-    Beside,
+pub(crate) enum RunMode {
+    Exclusive,
+    Shared,
     /// Until the client or the connection ends it.
-    Standing,
+    Subscription,
 }
 
-impl Flight {
-    pub(crate) fn landed(&self, id: &RequestId) {
+impl InFlight {
+    pub(crate) fn completed(&self, id: &RequestId) {
         self.with(|running| running.remove(id));
         self.changed.notify_one();
     }
 
-    /// The request goes on for as long as it likes, and is not waited for.
-    pub(crate) fn stands(&self, id: &RequestId) {
+    /// The request is an acknowledged subscription from now on.
+    pub(crate) fn subscribed(&self, id: &RequestId) {
         self.with(|running| {
-            if let Some(run) = running.get_mut(id) {
-                *run = Run::Standing;
+            if let Some(mode) = running.get_mut(id) {
+                *mode = RunMode::Subscription;
             }
         });
         self.changed.notify_one();
     }
 
-    /// How a request runs; `None` when it does not.
-    pub(crate) fn run(&self, id: &RequestId) -> Option<Run> {
+    /// `None` for a request that does not run.
+    pub(crate) fn mode(&self, id: &RequestId) -> Option<RunMode> {
         self.with(|running| running.get(id).copied())
     }
 
@@ -56,7 +55,7 @@ impl Flight {
         self.with(|running| running.is_empty())
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut HashMap<RequestId, Run>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut HashMap<RequestId, RunMode>) -> T) -> T {
         act(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -64,30 +63,30 @@ impl Flight {
 /// Accepted messages that wait for their turn.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingMessage>,
     bytes: usize,
     limits: Limits,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingMessage {
     message: ClientJsonRpcMessage,
     bytes: usize,
     exclusive: bool,
     since: Instant,
 }
 
-/// What is to be done with the first message that waits.
+/// The next step for the first waiting message.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
     Deliver(Box<ClientJsonRpcMessage>),
-    /// A request with this id runs already.
+    /// A request with this id is running.
     Duplicate(RequestId),
-    /// Until a running request lands.
+    /// Until a running request completes.
     Wait,
-    /// Until then, or until a running request lands.
+    /// Until then, or until a running request completes.
     WaitUntil(Instant),
 }
 
@@ -100,30 +99,27 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// May another message be read?
+    /// True if another message may be read.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.len() < self.limits.queue && self.bytes < self.limits.queue_bytes
     }
 
     pub(crate) fn push(&mut self, message: ClientJsonRpcMessage, bytes: usize, exclusive: bool) {
         self.bytes += bytes;
-        self.waiting.push_back(Waiting { message, bytes, exclusive, since: Instant::now() });
+        self.waiting.push_back(WaitingMessage { message, bytes, exclusive, since: Instant::now() });
     }
 
-    /// Takes a request out that was cancelled before it ran.
+    /// Removes a waiting request. False if it does not wait.
     pub(crate) fn cancel(&mut self, id: &RequestId) -> bool {
-        let is_meant =
-            |w: &Waiting| matches!(&w.message, JsonRpcMessage::Request(r) if r.id == *id);
-        let Some(at) = self.waiting.iter().position(is_meant) else {
-            return false;
-        };
-        if let Some(cancelled) = self.waiting.remove(at) {
-            self.bytes -= cancelled.bytes;
-        }
-        true
+        let position = self.waiting.iter().position(|waiting| {
+            matches!(&waiting.message, JsonRpcMessage::Request(request) if request.id == *id)
+        });
+        let cancelled = position.and_then(|position| self.waiting.remove(position));
+        self.bytes -= cancelled.as_ref().map_or(0, |cancelled| cancelled.bytes);
+        cancelled.is_some()
     }
 
-    /// Takes out the first request that waits, and forgets what is none before it.
+    /// Removes the first waiting request and any other messages before it.
     pub(crate) fn take_request(&mut self) -> Option<RequestId> {
         loop {
             if let JsonRpcMessage::Request(request) = self.take()? {
@@ -132,44 +128,49 @@ impl Queue {
         }
     }
 
-    /// The first message, if it may run beside what runs. `full` says that the peer should read
-    /// answers first.
-    pub(crate) fn next(&mut self, flight: &Flight, full: bool) -> Next {
-        let Some(first) = self.waiting.front() else {
-            return Next::Empty;
-        };
+    /// The first message, if it may run now. With `full` the peer must read responses first.
+    pub(crate) fn next(&mut self, in_flight: &InFlight, full: bool) -> Next {
+        let Some(first) = self.waiting.front() else { return Next::Empty };
         if let JsonRpcMessage::Request(request) = &first.message {
-            let held = flight.with(|running| {
-                if running.contains_key(&request.id) {
-                    return Some(Next::Duplicate(request.id.clone()));
+            let held = in_flight.with(|running| {
+                let held = self.held(first, request.id.clone(), running, full);
+                if held.is_none() {
+                    let mode = if first.exclusive { RunMode::Exclusive } else { RunMode::Shared };
+                    running.insert(request.id.clone(), mode);
                 }
-                let count = running.values().filter(|run| **run != Run::Standing).count();
-                if count == 0 {
-                    return None;
-                }
-                let alone = first.exclusive || running.values().any(|run| *run == Run::Alone);
-                if alone || full || count >= self.limits.in_flight {
-                    return Some(Next::Wait);
-                }
-                let due = first.since + self.limits.grace;
-                (Instant::now() < due).then_some(Next::WaitUntil(due))
+                held
             });
-            match held {
-                Some(Next::Duplicate(id)) => {
+            if let Some(held) = held {
+                if matches!(held, Next::Duplicate(_)) {
                     self.take();
-                    return Next::Duplicate(id);
                 }
-                Some(held) => return held,
-                None => {
-                    let run = if first.exclusive { Run::Alone } else { Run::Beside };
-                    flight.with(|running| running.insert(request.id.clone(), run));
-                }
+                return held;
             }
         }
-        match self.take() {
-            Some(message) => Next::Deliver(Box::new(message)),
-            None => Next::Empty,
+        self.take().map_or(Next::Empty, |message| Next::Deliver(Box::new(message)))
+    }
+
+    /// The reason why a request may not run now.
+    fn held(
+        &self,
+        first: &WaitingMessage,
+        id: RequestId,
+        running: &HashMap<RequestId, RunMode>,
+        full: bool,
+    ) -> Option<Next> {
+        if running.contains_key(&id) {
+            return Some(Next::Duplicate(id));
         }
+        let count = running.values().filter(|mode| **mode != RunMode::Subscription).count();
+        if count == 0 {
+            return None;
+        }
+        let alone = first.exclusive || running.values().any(|mode| *mode == RunMode::Exclusive);
+        if alone || full || count >= self.limits.in_flight {
+            return Some(Next::Wait);
+        }
+        let due = first.since + self.limits.grace;
+        (Instant::now() < due).then_some(Next::WaitUntil(due))
     }
 
     fn take(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -201,54 +202,54 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_waits_for_all_before_it_and_holds_all_behind_it() {
-        let flight = Flight::default();
+    async fn write_waits_for_all_before_it_and_delays_all_after_it() {
+        let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (3, false)]);
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight, false), Next::Wait));
-        flight.landed(&id(1));
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Wait));
+        in_flight.completed(&id(1));
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
         tokio::time::advance(Limits::default().grace).await;
-        assert!(matches!(queue.next(&flight, false), Next::Wait));
-        flight.landed(&id(2));
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight, false), Next::Empty));
+        assert!(matches!(queue.next(&in_flight, false), Next::Wait));
+        in_flight.completed(&id(2));
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Empty));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_waits_a_little_and_then_runs_beside_within_the_bound() {
-        let flight = Flight::default();
+    async fn read_waits_for_the_grace_and_then_runs_within_the_limit() {
+        let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, false), (3, false)]);
         assert!(!queue.has_room());
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
         assert!(queue.has_room());
-        assert!(matches!(queue.next(&flight, false), Next::WaitUntil(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::WaitUntil(_)));
         tokio::time::advance(Limits::default().grace).await;
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight, false), Next::Wait), "two run already");
-        flight.landed(&id(1));
-        assert!(matches!(queue.next(&flight, true), Next::Wait), "answers wait to be read");
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Wait), "two run already");
+        in_flight.completed(&id(1));
+        assert!(matches!(queue.next(&in_flight, true), Next::Wait), "answers wait to be read");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_stands_holds_nobody_and_keeps_its_id() {
-        let flight = Flight::default();
+    async fn acknowledged_subscription_delays_no_request_and_keeps_its_id() {
+        let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (2, true), (1, false)]);
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight, false), Next::Wait), "it is not acknowledged yet");
-        flight.stands(&id(1));
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
-        flight.landed(&id(2));
-        assert!(matches!(queue.next(&flight, false), Next::Duplicate(twice) if twice == id(1)));
-        assert!(!flight.is_empty(), "it still waits for its last answer");
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Wait), "it is not acknowledged yet");
+        in_flight.subscribed(&id(1));
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        in_flight.completed(&id(2));
+        assert!(matches!(queue.next(&in_flight, false), Next::Duplicate(twice) if twice == id(1)));
+        assert!(!in_flight.is_empty(), "it still waits for its last answer");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_id_that_runs_is_refused_and_a_waiting_one_can_be_cancelled() {
-        let flight = Flight::default();
+    async fn running_id_is_refused_and_waiting_request_can_be_cancelled() {
+        let in_flight = InFlight::default();
         let mut queue = queue(&[(1, false), (1, false), (2, false)]);
-        assert!(matches!(queue.next(&flight, false), Next::Deliver(_)));
-        assert!(matches!(queue.next(&flight, false), Next::Duplicate(twice) if twice == id(1)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Deliver(_)));
+        assert!(matches!(queue.next(&in_flight, false), Next::Duplicate(twice) if twice == id(1)));
         assert!(queue.cancel(&id(2)) && !queue.cancel(&id(2)));
         assert!(queue.is_empty() && queue.bytes == 0);
     }
