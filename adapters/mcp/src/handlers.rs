@@ -37,9 +37,9 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: Context,
     ) -> Result<InitializeResult, ErrorData> {
-        self.admit(&context, "initialize").await?;
+        let lists = self.admit(&context, "initialize").await?;
         let mut result = self.negotiate_initialize(&request)?;
-        result.instructions.clone_from(&self.lists(&context)?.config.instructions);
+        result.instructions.clone_from(&lists.config.instructions);
         if let Some(resources) = result.capabilities.resources.as_mut()
             && !self.is_connected()
         {
@@ -53,9 +53,9 @@ impl ServerHandler for Server {
     }
 
     async fn discover(&self, context: Context) -> Result<DiscoverResult, ErrorData> {
-        self.admit(&context, "server/discover").await?;
+        let lists = self.admit(&context, "server/discover").await?;
         let versions = ServerHandler::supported_protocol_versions(self).into_owned();
-        Ok(DiscoverResult::from_server_info(versions, self.lists(&context)?.config.clone()))
+        Ok(DiscoverResult::from_server_info(versions, lists.config.clone()))
     }
 
     async fn list_tools(
@@ -63,9 +63,9 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.admit(&context, "tools/list").await?;
+        let lists = self.admit(&context, "tools/list").await?;
         only_page(request, "tools")?;
-        let mut result = ListToolsResult::with_all_items(self.lists(&context)?.tools.clone());
+        let mut result = ListToolsResult::with_all_items(lists.tools.clone());
         sign(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -84,8 +84,12 @@ impl ServerHandler for Server {
         // On a connection a response cannot get lost without the connection.
         let key = if self.is_connected() { None } else { idempotency_key(&context.meta)? };
         let (reporter, mut forwarder) = progress(&context);
-        let call = self.call(request, &guarded, era, key, Arc::new(reporter));
-        let mut result = forwarder.run_until(call).await?;
+        let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
+        let call = guarded.call(name, arguments, key, Arc::new(reporter));
+        let mut result = match forwarder.run_until(call).await {
+            Ok(reply) => convert::reply(reply),
+            Err(error) => convert::error(error, &guarded.context, era)?,
+        };
         sign(&mut result.meta, &context);
         Ok(result.into())
     }
@@ -96,7 +100,7 @@ impl ServerHandler for Server {
         context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
         let guarded = self.guarded(&context)?;
-        if self.lists(&context)?.has_resources() && self.is_connected() && !is_modern(&context) {
+        if self.lists(&guarded).has_resources() && self.is_connected() && !is_modern(&context) {
             self.0.subscriptions.watch_list(&guarded, &context.peer).await;
         }
         let cursor = request.and_then(|request| request.cursor);
@@ -113,10 +117,9 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.admit(&context, "resources/templates/list").await?;
+        let lists = self.admit(&context, "resources/templates/list").await?;
         only_page(request, "templates")?;
-        let templates = self.lists(&context)?.templates.clone();
-        let mut result = ListResourceTemplatesResult::with_all_items(templates);
+        let mut result = ListResourceTemplatesResult::with_all_items(lists.templates.clone());
         sign(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -156,7 +159,7 @@ impl ServerHandler for Server {
             return Err(unknown_method("resources/unsubscribe", false, false));
         }
         self.admit(&context, "resources/unsubscribe").await?;
-        self.0.subscriptions.unsubscribe(&request.uri);
+        self.0.subscriptions.unsubscribe(request.uri);
         Ok(())
     }
 
@@ -170,12 +173,14 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let request = context.request_context();
-        self.admit(request, "subscriptions/listen").await?;
+        let lists = self.admit(request, "subscriptions/listen").await?;
         let mut stream = request.extensions.get::<Arc<Stream>>().cloned();
-        if stream.is_none() && self.lists(request)?.has_resources() {
+        if stream.is_none() && lists.has_resources() {
             // Over HTTP rmcp has acknowledged this request already.
             let guarded = self.guarded(request)?;
-            stream = Some(Arc::new(self.0.subscriptions.catch_up(guarded, &context).await?));
+            let late = self.0.subscriptions.prepare(guarded, context.accepted()).await?;
+            late.notify_all();
+            stream = Some(Arc::new(late));
         }
         self.0.subscriptions.listen(stream.as_deref(), &context).await;
         Ok(())
@@ -186,9 +191,9 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.admit(&context, "prompts/list").await?;
+        let lists = self.admit(&context, "prompts/list").await?;
         only_page(request, "prompts")?;
-        let mut result = ListPromptsResult::with_all_items(self.lists(&context)?.prompts.clone());
+        let mut result = ListPromptsResult::with_all_items(lists.prompts.clone());
         sign(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }

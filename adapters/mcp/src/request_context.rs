@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -40,7 +40,7 @@ pub enum ClientDialect {
 
 /// Over HTTP, the status that a response asks for; unused elsewhere. Clones share one slot.
 #[derive(Debug, Clone, Default)]
-pub struct ResponseStatus(Option<Arc<AtomicU32>>);
+pub struct ResponseStatus(Option<Arc<AtomicU16>>);
 
 impl ResponseStatus {
     /// A slot for a response over HTTP.
@@ -54,19 +54,19 @@ impl ResponseStatus {
 
     pub(crate) fn set(&self, status: u16) {
         if let Some(slot) = &self.0 {
-            slot.store(status.into(), Ordering::Relaxed);
+            slot.store(status, Ordering::Relaxed);
         }
     }
 
     /// The status to answer with instead of 200.
     pub fn get(&self) -> Option<u16> {
         let status = self.0.as_ref()?.load(Ordering::Relaxed);
-        u16::try_from(status).ok().filter(|status| *status != 0)
+        (status != 0).then_some(status)
     }
 
     /// Seconds until a retry may succeed; `None` where a retry is pointless.
     pub fn retry_after(&self) -> Option<u32> {
-        self.get().filter(|status| *status == 503).map(|_| 1)
+        (self.get() == Some(503)).then_some(1)
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, NoProgress, ProgressSink};
+use reqlore_domain::ports::service::{ApplicationService, NoProgress};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientNotification, ClientRequest, ErrorCode, ErrorData,
-    MetaObject, ProtocolVersion, ServerConfig, ServerJsonRpcMessage, ServerResult,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, MetaObject, ProtocolVersion,
+    ServerConfig, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::service::{NotificationContext, RequestContext as RmcpContext, Service};
 use rmcp::{RoleServer, ServerHandler};
@@ -95,10 +95,12 @@ impl Server {
     /// would start tasks and channels for it that cost more than a small call.
     pub async fn call_directly(&self, call: ToolCall, context: RequestContext) -> Vec<u8> {
         let ToolCall { id, name, arguments, meta } = call;
-        let request = CallToolRequestParams::new(name).with_arguments(arguments);
         let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
         let result = match idempotency_key(&MetaObject(meta)) {
-            Ok(key) => self.call(request, &guarded, Era::Legacy, key, Arc::new(NoProgress)).await,
+            Ok(key) => match guarded.call(name, arguments, key, Arc::new(NoProgress)).await {
+                Ok(reply) => Ok(convert::reply(reply)),
+                Err(error) => convert::error(error, &guarded.context, Era::Legacy),
+            },
             Err(error) => Err(error),
         };
         let message = match result {
@@ -125,12 +127,8 @@ impl Server {
     }
 
     /// The lists that the caller of this request may see.
-    pub(crate) fn lists(&self, context: &Context) -> Result<&StaticLists, ErrorData> {
-        let access = match &self.0.local {
-            Some(caller) => caller.access,
-            None => self.guarded(context)?.context.caller.access,
-        };
-        Ok(self.lists_for(access))
+    pub(crate) fn lists(&self, guarded: &GuardedService) -> &StaticLists {
+        self.lists_for(guarded.context.caller.access)
     }
 
     /// The lists of the connection's caller, or of a caller with full access.
@@ -150,29 +148,16 @@ impl Server {
         self.0.local.is_some()
     }
 
-    /// Authorizes and records a request that is answered here.
+    /// Authorizes and records a request that is answered here. Returns the caller's lists.
     pub(crate) async fn admit(
         &self,
         context: &Context,
         method: &'static str,
-    ) -> Result<(), ErrorData> {
+    ) -> Result<&StaticLists, ErrorData> {
         let guarded = self.guarded(context)?;
-        let admitted = guarded.admit(method).await;
-        admitted.map_err(|error| convert::failure(error, &guarded.context, None))
-    }
-
-    pub(crate) async fn call(
-        &self,
-        request: CallToolRequestParams,
-        guarded: &GuardedService,
-        era: Era,
-        key: Option<String>,
-        observer: Arc<dyn ProgressSink>,
-    ) -> Result<CallToolResult, ErrorData> {
-        let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
-        match guarded.call(name, arguments, key, observer).await {
-            Ok(reply) => Ok(convert::reply(reply)),
-            Err(error) => convert::error(error, &guarded.context, era),
+        match guarded.admit(method).await {
+            Ok(()) => Ok(self.lists(&guarded)),
+            Err(error) => Err(convert::failure(error, &guarded.context, None)),
         }
     }
 }
@@ -230,7 +215,7 @@ impl Service<RoleServer> for ConnectionService {
             _ => {}
         }
         if let ClientRequest::SubscriptionsListenRequest(listen) = &request
-            && server.lists(&context)?.has_resources()
+            && server.widest_lists().has_resources()
         {
             let (guarded, wanted) = (server.guarded(&context)?, &listen.params.notifications);
             let stream = server.0.subscriptions.prepare(guarded, wanted).await;

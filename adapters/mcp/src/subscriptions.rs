@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::convert;
 use crate::request_context::GuardedService;
-use poller::{Notifier, ResourcePoller};
+use poller::{Notifier, ResourcePoller, Target};
 
 /// Maximum URIs that one connection may subscribe to.
 const MAX_URIS: usize = 1000;
@@ -42,7 +42,15 @@ pub(crate) struct Subscriptions {
 /// A stream of the modern era and its permits.
 pub(crate) struct Stream {
     poller: ResourcePoller,
-    _places: [OwnedSemaphorePermit; 2],
+    _permits: [OwnedSemaphorePermit; 2],
+}
+
+impl Stream {
+    /// For a stream acknowledged before its resources were read: changes in between are unknown, so
+    /// everything is notified once.
+    pub(crate) fn notify_all(&self) {
+        self.poller.forget();
+    }
 }
 
 impl Subscriptions {
@@ -71,20 +79,20 @@ impl Subscriptions {
         peer: &Peer<RoleServer>,
     ) -> Result<(), ErrorData> {
         let failure = |error| convert::failure(error, &guarded.context, Some(&uri));
-        let poller = self.poller(&guarded);
-        let seen = poller.inspect(&uri).await.map_err(failure)?;
-        if !poller.has(&uri) {
-            let place = places(&self.uris, 1).ok_or_else(|| failure(too_many_uris()))?;
-            poller.add(uri, seen, Some(place));
+        let (poller, target) = (self.poller(&guarded), Target::Resource(uri.clone()));
+        let seen = poller.inspect(&target).await.map_err(failure)?;
+        if !poller.has(&target) {
+            let permit = permits(&self.uris, 1).ok_or_else(|| failure(too_many_uris()))?;
+            poller.add(target, seen, Some(permit));
         }
         self.start(poller, peer);
         Ok(())
     }
 
     /// Legacy era: stops notifications of this URI, if there are any.
-    pub(crate) fn unsubscribe(&self, uri: &str) {
+    pub(crate) fn unsubscribe(&self, uri: String) {
         if let Some(poller) = self.poller.get() {
-            poller.remove(uri);
+            poller.remove(&Target::Resource(uri));
         }
     }
 
@@ -92,11 +100,10 @@ impl Subscriptions {
     /// cannot be read, the response reports it.
     pub(crate) async fn watch_list(&self, guarded: &GuardedService, peer: &Peer<RoleServer>) {
         let poller = self.poller(guarded);
-        if poller.has_list() {
-            return;
-        }
-        if let Ok(seen) = poller.inspect_list().await {
-            poller.add_list(seen);
+        if !poller.has(&Target::List)
+            && let Ok(seen) = poller.inspect(&Target::List).await
+        {
+            poller.add(Target::List, seen, None);
             self.start(poller, peer);
         }
     }
@@ -122,40 +129,29 @@ impl Subscriptions {
         let context = guarded.context.clone();
         let failure = |error, uri| convert::failure(error, &context, uri);
         let uris: BTreeSet<&String> = wanted.resource_subscriptions.iter().flatten().collect();
-        let place = places(&self.streams, 1).ok_or_else(|| failure(too_many_streams(), None))?;
+        let stream = permits(&self.streams, 1).ok_or_else(|| failure(too_many_streams(), None))?;
         let fits = uris.len() <= MAX_URIS;
-        let room = fits.then(|| places(&self.uris, uris.len())).flatten();
-        let room = room.ok_or_else(|| failure(too_many_uris(), None))?;
+        let each = fits.then(|| permits(&self.uris, uris.len())).flatten();
+        let each = each.ok_or_else(|| failure(too_many_uris(), None))?;
         let poller = ResourcePoller::new(guarded);
         for uri in uris {
-            let seen =
-                poller.inspect(uri).await.map_err(|error| failure(error, Some(uri.as_str())))?;
-            poller.add(uri.clone(), seen, None);
+            let target = Target::Resource(uri.clone());
+            let failed = |error| failure(error, Some(uri.as_str()));
+            let seen = poller.inspect(&target).await.map_err(failed)?;
+            poller.add(target, seen, None);
         }
         if wanted.resources_list_changed == Some(true) {
-            let seen = poller.inspect_list().await.map_err(|error| failure(error, None))?;
-            poller.add_list(seen);
+            let seen = poller.inspect(&Target::List).await.map_err(|error| failure(error, None))?;
+            poller.add(Target::List, seen, None);
         }
-        Ok(Stream { poller, _places: [place, room] })
-    }
-
-    /// Modern era, for a stream acknowledged before its resources were read: changes in between are
-    /// unknown, so everything is notified once.
-    pub(crate) async fn catch_up(
-        &self,
-        guarded: GuardedService,
-        context: &SubscriptionContext,
-    ) -> Result<Stream, ErrorData> {
-        let stream = self.prepare(guarded, context.accepted()).await?;
-        stream.poller.forget();
-        Ok(stream)
+        Ok(Stream { poller, _permits: [stream, each] })
     }
 
     /// Modern era: notifies until the client or the connection ends it. Without a stream there is
     /// nothing to poll.
     pub(crate) async fn listen(&self, stream: Option<&Stream>, context: &SubscriptionContext) {
         let notifier = Notifier::Stream(context.sink().clone());
-        let telling = async {
+        let notifying = async {
             if let Some(stream) = stream
                 && stream.poller.try_start()
             {
@@ -166,12 +162,12 @@ impl Subscriptions {
         tokio::select! {
             () = self.closing.cancelled() => {}
             () = context.cancelled() => {}
-            () = telling => {}
+            () = notifying => {}
         }
     }
 }
 
-fn places(of: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
+fn permits(of: &Arc<Semaphore>, count: usize) -> Option<OwnedSemaphorePermit> {
     let count = u32::try_from(count).ok()?;
     Arc::clone(of).try_acquire_many_owned(count).ok()
 }

@@ -2,7 +2,6 @@
 //!
 //! rmcp alone would not answer invalid JSON and would take the last of two equal keys.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use reqlore_domain::identity::redact;
@@ -11,16 +10,16 @@ use rmcp::model::{
     JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
 };
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
 
 use crate::server::is_plain_meta;
 
 /// How deep arrays and objects may nest.
-pub const MAX_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// How many values one message may hold.
-pub const MAX_VALUES: usize = 50_000;
+const MAX_VALUES: usize = 50_000;
 
 /// The JSON-RPC error for a malformed message, as one line; `None` for a malformed notification.
 #[derive(Debug)]
@@ -44,11 +43,11 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
 
 /// Reads one message.
 pub fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Malformed> {
-    check(line)?;
-    if let Some(call) = tool_call(line) {
+    let mut message = parse(line)?;
+    if let Some(call) = tool_call(&mut message) {
         return Ok(call.into_message());
     }
-    serde_json::from_slice(line).map_err(|_| classify(line))
+    ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify(&message))
 }
 
 /// A `tools/call` request.
@@ -76,44 +75,43 @@ impl ToolCall {
     }
 }
 
-/// Parses a checked `tools/call` with the usual members; `None` for any other message. rmcp's own
+/// Takes a `tools/call` with the usual members apart; `None` for any other message. rmcp's own
 /// parser tries one request type after the other, which costs more than a small call.
-pub fn tool_call(line: &[u8]) -> Option<ToolCall> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Message<'a> {
-        jsonrpc: &'a str,
-        id: RequestId,
-        method: &'a str,
-        params: Params,
+pub fn tool_call(message: &mut Value) -> Option<ToolCall> {
+    let is_usual = |object: &Value, members: &[&str]| {
+        object.as_object().is_some_and(|object| object.keys().all(|key| members.contains(&&**key)))
+    };
+    if message["jsonrpc"] != "2.0"
+        || message["method"] != "tools/call"
+        || !is_usual(message, &["jsonrpc", "id", "method", "params"])
+        || !is_usual(&message["params"], &["name", "arguments", "_meta"])
+    {
+        return None;
     }
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Params {
-        name: String,
-        #[serde(default)]
-        arguments: Map<String, Value>,
-        #[serde(default, rename = "_meta")]
-        meta: Map<String, Value>,
+    let id = RequestId::deserialize(&message["id"]).ok()?;
+    let params = &mut message["params"];
+    let name = params["name"].as_str()?.to_owned();
+    if ["arguments", "_meta"].iter().any(|key| params.get(key).is_some_and(|it| !it.is_object())) {
+        return None;
     }
-    let message: Message<'_> = serde_json::from_slice(line).ok()?;
-    let Message { jsonrpc: "2.0", id, method: "tools/call", params } = message else { return None };
-    let Params { name, arguments, meta } = params;
-    Some(ToolCall { id, name, arguments, meta })
+    let mut take = |key| match params.get_mut(key).map(Value::take) {
+        Some(Value::Object(object)) => object,
+        _ => Map::new(),
+    };
+    Some(ToolCall { id, name, arguments: take("arguments"), meta: take("_meta") })
 }
 
 /// The error for valid JSON that is not a message.
-fn classify(line: &[u8]) -> Malformed {
-    let Ok(Value::Object(message)) = serde_json::from_slice::<Value>(line) else {
-        let is_batch = line.first() == Some(&b'[');
-        let reason = if is_batch {
+pub fn classify(message: &Value) -> Malformed {
+    let Value::Object(message) = message else {
+        let reason = if message.is_array() {
             "batches are not supported; send one message a line"
         } else {
             "a message must be a JSON object"
         };
         return Malformed::new(&Value::Null, &ErrorData::invalid_request(reason, None));
     };
-    let id = readable_id(&message);
+    let id = request_id(message.get("id"));
     let invalid = |reason| Malformed::new(&id, &ErrorData::invalid_request(reason, None));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return invalid("\"jsonrpc\" must be \"2.0\"");
@@ -135,23 +133,23 @@ fn classify(line: &[u8]) -> Malformed {
     }
 }
 
-fn readable_id(message: &Map<String, Value>) -> Value {
-    match message.get("id") {
-        Some(Value::String(id)) => Value::String(id.clone()),
-        Some(Value::Number(id)) if id.is_i64() => Value::Number(id.clone()),
-        _ => Value::Null,
-    }
+/// The id to answer with: null unless it is a string or an integer.
+pub fn request_id(id: Option<&Value>) -> Value {
+    id.filter(|id| id.is_string() || id.is_i64()).cloned().unwrap_or_default()
 }
 
-/// Checks syntax, limits and duplicate keys.
-pub fn check(line: &[u8]) -> Result<(), Malformed> {
-    let mut judge = Judge::default();
+/// Parses JSON within the limits on depth and values and without duplicate keys.
+pub fn parse(line: &[u8]) -> Result<Value, Malformed> {
+    let mut state = ParseState::default();
     let mut json = serde_json::Deserializer::from_slice(line);
-    let outcome =
-        Node { judge: &mut judge, depth: 0 }.deserialize(&mut json).and_then(|()| json.end());
-    let Err(error) = outcome else { return Ok(()) };
+    let root = StrictValue { state: &mut state, depth: 0 };
+    let parsed = root.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let error = match parsed {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
     let refused = |error| Err(Malformed::new(&id_alone(line), &error));
-    match judge.fault {
+    match state.fault {
         Some(Fault::Duplicate(key)) => {
             let key = redact(&key);
             let message = format!("the key {key:?} stands twice in one object; name it once");
@@ -184,8 +182,7 @@ fn id_alone(line: &[u8]) -> Value {
         id: Option<Value>,
     }
     let envelope = serde_json::from_slice::<Envelope>(line).ok();
-    let id = envelope.and_then(|envelope| envelope.id).unwrap_or_default();
-    readable_id(&Map::from_iter([("id".to_owned(), id)]))
+    request_id(envelope.and_then(|envelope| envelope.id).as_ref())
 }
 
 enum Fault {
@@ -195,91 +192,93 @@ enum Fault {
 }
 
 #[derive(Default)]
-struct Judge {
+struct ParseState {
     values: usize,
     fault: Option<Fault>,
 }
 
-/// Visits one value and its children; keeps only the keys of open objects.
-struct Node<'a> {
-    judge: &'a mut Judge,
+/// Reads one value and its children.
+struct StrictValue<'a> {
+    state: &'a mut ParseState,
     depth: usize,
 }
 
-impl Node<'_> {
-    fn fail<E: serde::de::Error>(self, fault: Fault) -> Result<(), E> {
-        self.judge.fault = Some(fault);
+impl StrictValue<'_> {
+    fn fail<E: serde::de::Error>(self, fault: Fault) -> Result<Value, E> {
+        self.state.fault = Some(fault);
         Err(E::custom("refused"))
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
-    type Value = ();
+impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
+    type Value = Value;
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.judge.values += 1;
-        if self.judge.values > MAX_VALUES {
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.state.values += 1;
+        if self.state.values > MAX_VALUES {
             return self.fail(Fault::TooMany);
         }
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
-    type Value = ();
+impl<'de> Visitor<'de> for StrictValue<'_> {
+    type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
     }
 
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         if self.depth >= MAX_DEPTH {
             return self.fail(Fault::TooDeep);
         }
         let depth = self.depth + 1;
-        while items.next_element_seed(Node { judge: self.judge, depth })?.is_some() {}
-        Ok(())
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(StrictValue { state: self.state, depth })? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         if self.depth >= MAX_DEPTH {
             return self.fail(Fault::TooDeep);
         }
         let depth = self.depth + 1;
-        let mut seen = HashSet::new();
-        while let Some(key) = entries.next_key::<std::borrow::Cow<'de, str>>()? {
-            if seen.contains(&key) {
-                self.judge.fault = Some(Fault::Duplicate(key.into_owned()));
-                return Err(A::Error::custom("refused"));
+        let mut object = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if object.contains_key(&key) {
+                return self.fail(Fault::Duplicate(key));
             }
-            entries.next_value_seed(Node { judge: self.judge, depth })?;
-            seen.insert(key);
+            let value = entries.next_value_seed(StrictValue { state: self.state, depth })?;
+            object.insert(key, value);
         }
-        Ok(())
+        Ok(Value::Object(object))
     }
 }
 
@@ -348,7 +347,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t","arguments":{"a":[1,null]}}}"#,
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":3},"name":"t","arguments":{}}}"#,
         ] {
-            assert!(tool_call(line.as_bytes()).is_some(), "{line}");
+            assert!(tool_call(&mut parse(line.as_bytes()).unwrap()).is_some(), "{line}");
             let theirs: ClientJsonRpcMessage = serde_json::from_str(line).unwrap();
             let ours = read(line.as_bytes()).unwrap();
             let shown = |message| serde_json::to_value(message).unwrap();

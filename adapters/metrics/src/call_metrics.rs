@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
@@ -21,33 +19,26 @@ use reqlore_domain::ports::service::{
     PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec,
 };
 
+use crate::{Durations, durations};
+
 const OK: &str = "ok";
 /// The label of all unknown tools: clients could invent any number of names.
 const UNKNOWN: &str = "unknown";
 
+type CallCounts = Family<[(&'static str, &'static str); 2], Counter>;
+
 /// Labelled by tool, or by method for any other request.
 #[derive(Debug, Clone)]
 pub(crate) struct CallMetrics {
-    total: Family<CallOutcome, Counter>,
-    seconds: Family<CalledTool, Histogram, fn() -> Histogram>,
+    total: CallCounts,
+    seconds: Durations,
     in_flight: Gauge,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CalledTool {
-    tool: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallOutcome {
-    tool: &'static str,
-    result: &'static str,
 }
 
 impl CallMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let seconds = Family::new_with_constructor(crate::histogram as fn() -> Histogram);
-        let calls = Self { total: Family::default(), seconds, in_flight: Gauge::default() };
+        let calls =
+            Self { total: Family::default(), seconds: durations(), in_flight: Gauge::default() };
         registry.register(
             "reqlore_calls",
             "Calls that ended, by tool or method, and by result: ok, or the kind of error",
@@ -92,14 +83,14 @@ impl Drop for RunningCall<'_> {
         let (calls, tool) = (self.calls, self.tool);
         let result = self.result.unwrap_or(unanswered.name());
         calls.in_flight.dec();
-        calls.total.get_or_create(&CallOutcome { tool, result }).inc();
+        calls.total.get_or_create(&[("tool", tool), ("result", result)]).inc();
         let seconds = self.started.elapsed().as_secs_f64();
-        calls.seconds.get_or_create(&CalledTool { tool }).observe(seconds);
+        calls.seconds.get_or_create(&[("tool", tool)]).observe(seconds);
     }
 }
 
-/// See [`crate::Metrics::service`].
-pub struct MeasuredService {
+/// The service behind [`crate::Metrics::service`].
+pub(crate) struct MeasuredService {
     inner: Arc<dyn ApplicationService>,
     calls: CallMetrics,
     tools: HashSet<&'static str>,
@@ -111,15 +102,9 @@ impl MeasuredService {
         let tools: HashSet<&'static str> = specs.into_iter().map(|spec| spec.name).collect();
         for tool in &tools {
             // A rate over a series that begins with its first call would miss that call.
-            let _ = calls.total.get_or_create(&CallOutcome { tool, result: OK });
+            let _ = calls.total.get_or_create(&[("tool", tool), ("result", OK)]);
         }
         Self { inner, calls, tools }
-    }
-}
-
-impl std::fmt::Debug for MeasuredService {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MeasuredService").finish_non_exhaustive()
     }
 }
 

@@ -9,18 +9,18 @@ mod store_metrics;
 use std::sync::Arc;
 
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use reqlore_domain::ports::service::ApplicationService;
+use reqlore_domain::ports::transport::TrafficCounters;
 use reqlore_domain::time::Timestamp;
 
-pub use call_metrics::MeasuredService;
-pub use http_metrics::HttpTraffic;
 pub use store_metrics::MeasuredStore;
 
-use call_metrics::CallMetrics;
+use call_metrics::{CallMetrics, MeasuredService};
 use http_metrics::HttpCollector;
 use store_metrics::StoreMetrics;
 
@@ -54,11 +54,7 @@ impl Metrics {
     }
 
     /// Adds the counters of the HTTP transport, which also counts requests that never become calls.
-    pub fn with_http(
-        version: &str,
-        started: Timestamp,
-        traffic: Arc<dyn Fn() -> HttpTraffic + Send + Sync>,
-    ) -> Self {
+    pub fn with_http(version: &str, started: Timestamp, traffic: Arc<TrafficCounters>) -> Self {
         let mut metrics = Self::new(version, started);
         metrics.registry.register_collector(Box::new(HttpCollector(traffic)));
         metrics
@@ -73,8 +69,8 @@ impl Metrics {
     }
 
     /// The same service with its requests counted and timed.
-    pub fn service(&self, inner: Arc<dyn ApplicationService>) -> MeasuredService {
-        MeasuredService::new(inner, self.calls.clone())
+    pub fn service(&self, inner: Arc<dyn ApplicationService>) -> Arc<dyn ApplicationService> {
+        Arc::new(MeasuredService::new(inner, self.calls.clone()))
     }
 
     /// The same port of a storage with its operations timed.
@@ -83,34 +79,59 @@ impl Metrics {
     }
 }
 
-fn histogram() -> Histogram {
-    Histogram::new(BUCKETS)
+/// Durations in seconds by one label.
+type Durations = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
+
+fn durations() -> Durations {
+    Family::new_with_constructor(|| Histogram::new(BUCKETS))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a metric says, by the beginning of its line.
+    /// The value of a metric, by its name and labels.
     pub(crate) fn value(text: &str, name: &str) -> Option<f64> {
         let mut values = text.lines().filter_map(|line| line.rsplit_once(' '));
         values.find(|(found, _)| *found == name)?.1.parse().ok()
     }
 
     #[test]
-    fn what_runs_and_since_when_is_told() {
+    fn rendered_text_names_version_and_start_and_explains_every_metric() {
         let text = Metrics::new("1.2.3", Timestamp::new(1_700_000_000, 5)).render();
         assert_eq!(value(&text, "reqlore_build_info{version=\"1.2.3\"}"), Some(1.0));
         assert_eq!(value(&text, "process_start_time_seconds"), Some(1_700_000_000.0));
-    }
-
-    #[test]
-    fn every_metric_explains_itself_and_the_text_has_an_end() {
-        let text = Metrics::new("1", Timestamp::default()).render();
         assert!(text.ends_with("# EOF\n"), "{text}");
         for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
             let name = line.split(' ').nth(2).unwrap();
             assert!(text.contains(&format!("# HELP {name} ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn http_counters_are_read_when_metrics_are_rendered() {
+        let traffic = Arc::new(TrafficCounters {
+            responses: [7, 0, 3, 1].map(Into::into),
+            rate_limited: 2.into(),
+            failed_logins: 4.into(),
+            refused_connections: 5.into(),
+            connections: 6.into(),
+            in_flight: 8.into(),
+        });
+        let text = Metrics::with_http("1", Timestamp::default(), traffic).render();
+        for (name, expected) in [
+            ("requests_total{status=\"2xx\"}", 7.0),
+            ("requests_total{status=\"3xx\"}", 0.0),
+            ("requests_total{status=\"4xx\"}", 3.0),
+            ("requests_total{status=\"5xx\"}", 1.0),
+            ("rate_limited_total", 2.0),
+            ("failed_logins_total", 4.0),
+            ("refused_connections_total", 5.0),
+            ("connections", 6.0),
+            ("requests_in_flight", 8.0),
+        ] {
+            let found = value(&text, &format!("reqlore_http_{name}"));
+            assert_eq!(found, Some(expected), "{name} in {text}");
         }
     }
 }

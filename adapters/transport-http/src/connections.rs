@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use crate::rate_limit::network;
-use crate::timeout_stream::{RequestInProgress, TimeoutStream};
-use crate::{GaugeGuard, Peer, Shared};
+use crate::timeout_stream::TimeoutStream;
+use crate::{GaugeGuard, Shared};
 
 /// The period in which unused limits are removed.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -40,8 +40,8 @@ pub(crate) async fn run(listener: TcpListener, router: Router, shared: &Arc<Shar
     let listening = Listener {
         router,
         shared: shared.clone(),
-        permits: Arc::new(Semaphore::new(shared.limits.connections)),
-        addresses: Arc::new(AddressCounts::new(shared.limits.connections_per_address)),
+        permits: Arc::new(Semaphore::new(shared.config.limits.connections)),
+        addresses: Mutex::default(),
         connections: TaskTracker::new(),
         closed: CancellationToken::new(),
     };
@@ -57,7 +57,8 @@ struct Listener {
     router: Router,
     shared: Arc<Shared>,
     permits: Arc<Semaphore>,
-    addresses: Arc<AddressCounts>,
+    /// One reference for each open connection of an address, besides the map's own.
+    addresses: Mutex<HashMap<IpAddr, Arc<()>>>,
     /// The connections opened before the end began.
     connections: TaskTracker,
     closed: CancellationToken,
@@ -74,14 +75,14 @@ impl Listener {
                 accepted = listener.accept() => self.accept(accepted).await,
                 _ = sweep.tick() => {
                     self.shared.tokens.sweep();
-                    self.shared.authentication.sweep();
+                    self.shared.logins.sweep();
                 }
             }
         }
         self.shared.protocol.finish();
         self.connections.close();
         self.shared.work.close();
-        let until = Instant::now() + self.shared.limits.drain;
+        let until = Instant::now() + self.shared.config.limits.drain;
         let drained = async {
             self.connections.wait().await;
             self.shared.work.wait().await;
@@ -111,7 +112,7 @@ impl Listener {
         };
         let address = peer.ip().to_canonical();
         let Some(permit) = self.permit(address) else {
-            self.shared.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
+            self.shared.config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "too many connections; closed");
             return;
         };
@@ -133,78 +134,48 @@ impl Listener {
     }
 
     fn permit(&self, address: IpAddr) -> Option<ConnectionPermit> {
+        let config = &self.shared.config;
         let of_all = self.permits.clone().try_acquire_owned().ok()?;
-        let by_proxy = self.shared.behind_proxy.as_ref().is_some_and(|proxy| proxy.trusts(address));
-        let of_address = if by_proxy { None } else { Some(self.addresses.acquire(address)?) };
-        let counted = GaugeGuard::new(&self.shared.counters, |counters| &counters.connections);
+        let by_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.trusts(address));
+        let of_address = if by_proxy { None } else { Some(self.address_permit(address)?) };
+        let counted = GaugeGuard::new(&config.counters, |counters| &counters.connections);
         Some(ConnectionPermit { _of_all: of_all, _of_address: of_address, _counted: counted })
+    }
+
+    fn address_permit(&self, address: IpAddr) -> Option<Arc<()>> {
+        let limits = &self.shared.config.limits;
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.len() > limits.connections {
+            addresses.retain(|_, open| Arc::strong_count(open) > 1);
+        }
+        let open = addresses.entry(network(address)).or_default();
+        (Arc::strong_count(open) <= limits.connections_per_address).then(|| open.clone())
     }
 }
 
 struct ConnectionPermit {
     _of_all: OwnedSemaphorePermit,
-    _of_address: Option<AddressPermit>,
+    _of_address: Option<Arc<()>>,
     _counted: GaugeGuard,
-}
-
-/// Open connections by address.
-struct AddressCounts {
-    counts: Mutex<HashMap<IpAddr, usize>>,
-    max: usize,
-}
-
-impl AddressCounts {
-    fn new(max: usize) -> Self {
-        Self { counts: Mutex::default(), max }
-    }
-
-    fn acquire(self: &Arc<Self>, address: IpAddr) -> Option<AddressPermit> {
-        let address = network(address);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(address).or_default();
-        if *count >= self.max {
-            return None;
-        }
-        *count += 1;
-        drop(counts);
-        Some(AddressPermit { all: self.clone(), address })
-    }
-}
-
-struct AddressPermit {
-    all: Arc<AddressCounts>,
-    address: IpAddr,
-}
-
-impl Drop for AddressPermit {
-    fn drop(&mut self) {
-        let mut counts = self.all.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
-            }
-        }
-    }
 }
 
 /// Answers one connection's requests, one after the other.
 async fn serve_connection(stream: TcpStream, peer: SocketAddr, router: Router, shared: &Shared) {
-    let limits = &shared.limits;
-    let serving = RequestInProgress::default();
+    let limits = &shared.config.limits;
+    let in_request = Arc::new(AtomicBool::new(false));
     let answer = service_fn(|request: Request<Incoming>| {
-        serving.set(true);
+        in_request.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(peer);
         let answered = router.clone().call(request);
-        let serving = serving.clone();
+        let in_request = in_request.clone();
         async move {
             let response = answered.await;
-            serving.set(false);
+            in_request.store(false, Ordering::Relaxed);
             response
         }
     });
-    let stream = TimeoutStream::new(stream, serving.clone(), limits.header_time, limits.unread);
+    let stream = TimeoutStream::new(stream, in_request.clone(), limits);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.idle)

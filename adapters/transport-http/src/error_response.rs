@@ -88,15 +88,9 @@ impl ErrorResponse {
         self
     }
 
-    /// Takes the id of the request from its body.
-    pub(crate) fn answering(mut self, body: &[u8]) -> Self {
-        #[derive(serde::Deserialize)]
-        struct Envelope {
-            id: Value,
-        }
-        let envelope = serde_json::from_slice::<Envelope>(body).ok();
-        let is_id = |id: &Value| id.is_string() || id.is_i64();
-        self.id = envelope.map(|envelope| envelope.id).filter(is_id).map(Box::new);
+    /// Answers the request with this id.
+    pub(crate) fn answering(mut self, id: &Value) -> Self {
+        self.id = Some(Box::new(id.clone()));
         self
     }
 

@@ -5,14 +5,13 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -22,28 +21,32 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use bytes::Bytes;
-use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, Stream, StreamExt};
+use http_body::Frame;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use reqlore_domain::identity::{Caller, redact};
 use reqlore_domain::ports::service::ApplicationService;
+use reqlore_domain::ports::transport::TrafficCounters;
 use reqlore_mcp::request_context::{ClientDialect, RequestContext, ResponseStatus, correlation_id};
 use reqlore_mcp::server::Server;
 use reqlore_mcp::wire::{self, ToolCall};
 use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::authentication::{Admitted, SubscriptionOwner};
+use crate::authentication::Admitted;
 use crate::error_response::{ErrorResponse, JSON, json};
 use crate::limits::Limits;
 use crate::rate_limit::TokenPermit;
-use crate::request_body::{BodyPermit, PermitBody, discard, text};
-use crate::{GaugeGuard, Peer, Shared};
+use crate::request_body::{BodyPermit, discard};
+use crate::{GaugeGuard, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID: usize = 64;
@@ -60,26 +63,17 @@ const LEGACY_VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// The protocol behind the endpoint.
 pub(crate) struct Protocol {
-    service: Box<dyn Service>,
+    rmcp: RmcpService,
     /// Answers tool calls without rmcp; `None` for a handler of the conformance tests.
     server: Option<Server>,
     cancelled: CancellationToken,
 }
 
 /// rmcp's service with any handler.
-#[async_trait]
-trait Service: Send + Sync {
-    async fn handle(&self, request: Request<Full<Bytes>>) -> ProtocolResponse;
-}
+type RmcpService =
+    Box<dyn Fn(Request<Full<Bytes>>) -> BoxFuture<'static, ProtocolResponse> + Send + Sync>;
 
 type ProtocolResponse = Response<BoxBody<Bytes, Infallible>>;
-
-#[async_trait]
-impl<H: ServerHandler> Service for StreamableHttpService<H, NeverSessionManager> {
-    async fn handle(&self, request: Request<Full<Bytes>>) -> ProtocolResponse {
-        StreamableHttpService::handle(self, request).await
-    }
-}
 
 impl Protocol {
     pub(crate) fn new(service: Arc<dyn ApplicationService>, limits: &Limits) -> Self {
@@ -99,7 +93,12 @@ impl Protocol {
             .with_cancellation_token(cancelled.clone());
         let sessions = Arc::new(NeverSessionManager::default());
         let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
-        Self { service: Box::new(service), server: None, cancelled }
+        let service = Arc::new(service);
+        let rmcp = Box::new(move |request| {
+            let service = Arc::clone(&service);
+            async move { service.handle(request).await }.boxed()
+        });
+        Self { rmcp, server: None, cancelled }
     }
 
     /// Gives subscriptions their last responses.
@@ -114,42 +113,45 @@ impl Protocol {
         self.cancelled.cancel();
     }
 
-    async fn handle(&self, parts: Parts, body: Bytes, context: RequestContext) -> ProtocolResponse {
-        if let Some(server) = &self.server
-            && let Some(call) = direct_call(&parts.headers, &body)
-        {
-            let called = self.cancelled.run_until_cancelled(server.call_directly(call, context));
-            let (status, body) = match called.await {
-                Some(body) => (StatusCode::OK, Bytes::from(body)),
-                None => (StatusCode::INTERNAL_SERVER_ERROR, Bytes::new()),
-            };
-            let mut response = Response::new(Full::new(body).boxed());
-            *response.status_mut() = status;
-            if status == StatusCode::OK {
+    /// Handles a request; a direct call without rmcp.
+    async fn handle(
+        &self,
+        mut parts: Parts,
+        body: Bytes,
+        call: Option<ToolCall>,
+        context: RequestContext,
+    ) -> ProtocolResponse {
+        let (Some(server), Some(call)) = (&self.server, call) else {
+            parts.extensions.insert(context);
+            return (self.rmcp)(Request::from_parts(parts, Full::new(body))).await;
+        };
+        let called = self.cancelled.run_until_cancelled(server.call_directly(call, context));
+        let mut response = Response::new(BoxBody::default());
+        match called.await {
+            Some(body) => {
+                *response.body_mut() = Full::from(body).boxed();
                 response.headers_mut().insert(CONTENT_TYPE, JSON);
             }
-            return response;
+            None => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
         }
-        let mut parts = parts;
-        parts.extensions.insert(context);
-        self.service.handle(Request::from_parts(parts, Full::new(body))).await
+        response
     }
 }
 
 /// A tool call that needs nothing of rmcp's service.
-fn direct_call(headers: &HeaderMap, body: &Bytes) -> Option<ToolCall> {
+fn direct_call(headers: &HeaderMap, message: &mut Value) -> Option<ToolCall> {
     let needs_rmcp = headers.iter().any(|(name, value)| match name.as_str() {
         VERSION => !LEGACY_VERSIONS.iter().any(|version| value == version),
         SESSION => false,
         name => name.starts_with("mcp-"),
     });
-    if needs_rmcp { None } else { wire::tool_call(body).filter(ToolCall::is_plain) }
+    if needs_rmcp { None } else { wire::tool_call(message).filter(ToolCall::is_plain) }
 }
 
 /// Answers a request to the endpoint.
 pub(crate) async fn answer(
     State(shared): State<Arc<Shared>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(peer): Extension<SocketAddr>,
     request: Request,
 ) -> Response<Body> {
     let started = Instant::now();
@@ -187,9 +189,18 @@ pub(crate) fn complete(
     if let Ok(value) = HeaderValue::from_str(request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    shared.counters.count_response(response.status().as_u16());
+    count_response(&shared.config.counters, response.status().as_u16());
     log(request_id, caller, response.status(), started);
     response
+}
+
+fn count_response(counters: &TrafficCounters, status: u16) {
+    if let Some(count) = counters.responses.get(usize::from(status / 100).wrapping_sub(2)) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+    if status == 429 {
+        counters.rate_limited.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Refused and failed requests are logged by default, others at debug level. The authenticator logs
@@ -233,50 +244,49 @@ async fn respond(
         let message = "The server is ending. Nothing was done; try again.";
         return Err(ErrorResponse::busy(message).closing());
     }
-    let Admitted { caller, limit } = login(shared, &parts.headers, peer, request_id).await?;
+    let Admitted { caller, limit } = shared.login(&parts.headers, peer, request_id).await?;
     *logged_caller = Some(caller.clone());
     check_target(&parts)?;
     check_content(&parts.headers)?;
     let is_listen = parts.headers.get(METHOD).is_some_and(|method| method == LISTEN);
     let subscription = if is_listen {
-        let client = client(shared, &parts.headers, peer);
-        let owner = SubscriptionOwner::new(&parts.headers, client, &caller, request_id);
-        Some((limit.subscribe()?, owner))
+        let revoked = shared.until_revoked(&parts.headers, peer, &caller, request_id);
+        Some((limit.subscribe()?, revoked.boxed()))
     } else {
         None
     };
     let (body, body_permit) =
         shared.bodies.read(body.take().unwrap_or_default(), &limit.body_budget).await?;
-    if let Err(malformed) = wire::check(&body) {
-        return Ok(malformed_response(malformed.answer));
-    }
-    let due = Instant::now() + shared.limits.request_time;
-    let permit = shared.tokens.run(&limit, due).await.map_err(|error| error.answering(&body))?;
+    let mut message = match wire::parse(&body) {
+        Ok(message) => message,
+        Err(malformed) => return Ok(malformed_response(malformed.answer)),
+    };
+    let id = wire::request_id(message.get("id"));
+    let call = direct_call(&parts.headers, &mut message);
+    drop(message);
+    let due = Instant::now() + shared.config.limits.request_time;
+    let permit = shared.tokens.run(&limit, due).await.map_err(|error| error.answering(&id))?;
     let status = ResponseStatus::over_http();
     let dialect = prepare_headers(&mut parts.headers);
     let context =
         RequestContext { caller, request_id: request_id.clone(), dialect, status: status.clone() };
-    let running = Running {
-        permit,
-        subscription,
-        body: body_permit,
-        in_flight: GaugeGuard::new(&shared.counters, |counters| &counters.in_flight),
-    };
-    let (protocol, request_body) = (shared.clone(), body.clone());
+    let in_flight = GaugeGuard::new(&shared.config.counters, |counters| &counters.in_flight);
+    let running = Running { permit, subscription, body: body_permit, in_flight };
+    let (state, sent) = (shared.clone(), body.clone());
     let handling =
-        async move { (protocol.protocol.handle(parts, request_body, context).await, running) };
-    let handling = DetachOnDrop { handling: Some(Box::pin(handling)), work: shared.work.clone() };
+        async move { (state.protocol.handle(parts, sent, call, context).await, running) };
+    let handling = DetachOnDrop { handling: Some(handling.boxed()), work: shared.work.clone() };
     let Ok((response, running)) = timeout_at(due, handling).await else {
         let message = "This took too long. If it writes, what was begun is finished; look before \
                        you send it again.";
-        return Err(ErrorResponse::busy(message).correlated(request_id).answering(&body));
+        return Err(ErrorResponse::busy(message).correlated(request_id).answering(&id));
     };
     finish_response(shared, request_id, response, running, &status, &body).await
 }
 
 /// A running request. When its client stops waiting, it continues in a task of its own.
 struct DetachOnDrop<T: Send + 'static> {
-    handling: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    handling: Option<BoxFuture<'static, T>>,
     work: TaskTracker,
 }
 
@@ -308,29 +318,10 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
 /// Held until a request is answered, or until its stream ends.
 struct Running {
     permit: TokenPermit,
-    subscription: Option<(TokenPermit, Option<SubscriptionOwner>)>,
+    /// With the end of its credentials.
+    subscription: Option<(TokenPermit, BoxFuture<'static, ()>)>,
     body: Option<BodyPermit>,
     in_flight: GaugeGuard,
-}
-
-/// Authenticates a request to any path.
-pub(crate) async fn login(
-    shared: &Shared,
-    headers: &HeaderMap,
-    peer: SocketAddr,
-    request_id: &str,
-) -> Result<Admitted, ErrorResponse> {
-    let client = client(shared, headers, peer);
-    let admitted = shared.authentication.admit(&shared.tokens, headers, client, request_id).await;
-    if admitted.as_ref().is_err_and(|error| error.status == StatusCode::UNAUTHORIZED) {
-        shared.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
-    }
-    admitted
-}
-
-fn client(shared: &Shared, headers: &HeaderMap, peer: SocketAddr) -> IpAddr {
-    let proxy = shared.behind_proxy.as_ref();
-    proxy.map_or(peer.ip(), |proxy| proxy.client(peer.ip(), headers))
 }
 
 /// The client's own request id, if it is a plain word and no secret; else a random one.
@@ -412,7 +403,7 @@ async fn finish_response(
 ) -> Result<Response<Body>, ErrorResponse> {
     let kind = response.headers().get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS)) {
-        return Ok(response.map(|body| stream(shared, body, running)));
+        return Ok(response.map(|body| stream(body, running)));
     }
     drop(running);
     if response.status() == StatusCode::ACCEPTED || kind.is_some_and(|kind| kind == JSON) {
@@ -436,18 +427,30 @@ async fn finish_response(
             Err(ErrorResponse::busy("The server is ending. Look before you send it again."))
         }
         status if status.is_server_error() => Err(ErrorResponse::internal(request_id)),
-        status => Err(ErrorResponse::invalid(status, text(response.into_body()).await)),
+        status => {
+            let text = response.into_body().collect().await.unwrap_or_else(|never| match never {});
+            let text = String::from_utf8_lossy(&text.to_bytes()).into_owned();
+            Err(ErrorResponse::invalid(status, text))
+        }
     }
 }
 
-/// A stream keeps all permits of its request; a subscription only its own.
-fn stream(shared: &Arc<Shared>, stream: BoxBody<Bytes, Infallible>, running: Running) -> Body {
-    let Running { permit, subscription, body, in_flight } = running;
-    let Some((subscription, owner)) = subscription else {
-        let permits = (permit, body, in_flight);
-        return Body::new(PermitBody::new(stream, permits, None::<std::future::Ready<()>>));
-    };
-    let authenticator = shared.authentication.authenticator.clone();
-    let ended = owner.map(|owner| owner.until_changed(authenticator));
-    Body::new(PermitBody::new(stream, subscription, ended))
+/// A stream keeps all permits of its request; a subscription only its own, and its end.
+fn stream(body: BoxBody<Bytes, Infallible>, running: Running) -> Body {
+    let Running { permit, subscription, body: body_permit, in_flight } = running;
+    let frames = BodyStream::new(body);
+    match subscription {
+        None => holding((permit, body_permit, in_flight), frames),
+        Some((permit, revoked)) => holding(permit, frames.take_until(revoked)),
+    }
+}
+
+/// A body that holds these permits until it is dropped.
+fn holding<P: Send + 'static>(
+    permits: P,
+    frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static,
+) -> Body {
+    Body::new(StreamBody::new(frames.inspect(move |_| {
+        let _held = &permits;
+    })))
 }

@@ -26,7 +26,7 @@ use axum::Router;
 use axum::routing::{any, get};
 use reqlore_domain::ports::authenticator::Authenticator;
 use reqlore_domain::ports::service::ApplicationService;
-use reqlore_domain::ports::transport::Transport;
+use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::ServerHandler;
 use tokio_util::task::TaskTracker;
@@ -34,10 +34,9 @@ use tokio_util::task::TaskTracker;
 pub use limits::{Limits, Rate};
 pub use proxy::{ForwardedBy, Network, ProxyTrust};
 
-use authentication::Authentication;
 use handler::Protocol;
 use origin_check::OriginCheck;
-use rate_limit::TokenLimits;
+use rate_limit::{LoginLimits, TokenLimits};
 use request_body::BodyReader;
 
 /// The one path that calls are sent to.
@@ -60,53 +59,20 @@ pub struct Config {
     pub ready: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The text of `/metrics`, for administrators only.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    pub counters: Arc<Counters>,
+    pub counters: Arc<TrafficCounters>,
 }
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("listen", &self.listen)
-            .field("behind_proxy", &self.behind_proxy)
-            .field("hosts", &self.hosts)
-            .field("origins", &self.origins)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Counts since the start, except for the two gauges at the end.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Responses by the first digit of their status, from 2xx to 5xx.
-    pub responses: [AtomicU64; 4],
-    /// Requests answered with 429.
-    pub rate_limited: AtomicU64,
-    pub failed_logins: AtomicU64,
-    /// Connections closed because there were too many.
-    pub refused_connections: AtomicU64,
-    /// Connections that are open now.
-    pub connections: AtomicU64,
-    /// Requests that run now.
-    pub in_flight: AtomicU64,
-}
-
-impl Counters {
-    fn count_response(&self, status: u16) {
-        if let Some(count) = self.responses.get(usize::from(status / 100).wrapping_sub(2)) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-        if status == 429 {
-            self.rate_limited.fetch_add(1, Ordering::Relaxed);
-        }
+        f.debug_struct("Config").field("listen", &self.listen).finish_non_exhaustive()
     }
 }
 
 /// Adds one to a gauge until it is dropped.
-struct GaugeGuard(Arc<Counters>, fn(&Counters) -> &AtomicU64);
+struct GaugeGuard(Arc<TrafficCounters>, fn(&TrafficCounters) -> &AtomicU64);
 
 impl GaugeGuard {
-    fn new(counters: &Arc<Counters>, gauge: fn(&Counters) -> &AtomicU64) -> Self {
+    fn new(counters: &Arc<TrafficCounters>, gauge: fn(&TrafficCounters) -> &AtomicU64) -> Self {
         gauge(counters).fetch_add(1, Ordering::Relaxed);
         Self(counters.clone(), gauge)
     }
@@ -125,7 +91,7 @@ pub struct Http {
     config: Config,
     origin_check: OriginCheck,
     /// Set by [`Transport::start`].
-    shutdown: Shutdown,
+    pub shutdown: Shutdown,
 }
 
 impl Http {
@@ -152,41 +118,23 @@ impl Http {
         self.listener.local_addr()
     }
 
-    /// Serves until the shutdown.
-    pub async fn serve_until(
-        self,
-        service: Arc<dyn ApplicationService>,
-        shutdown: Shutdown,
-    ) -> io::Result<()> {
-        let protocol = Protocol::new(service, &self.config.limits);
-        self.serve_protocol(protocol, shutdown).await
-    }
-
     /// Serves another handler, for the conformance tests, whose fixtures are not an application's.
-    pub async fn serve_handler(
-        self,
-        handler: impl ServerHandler + Clone,
-        shutdown: Shutdown,
-    ) -> io::Result<()> {
+    pub async fn serve_handler(self, handler: impl ServerHandler + Clone) -> io::Result<()> {
         let protocol = Protocol::of(handler, &self.config.limits);
-        self.serve_protocol(protocol, shutdown).await
+        self.serve_protocol(protocol).await
     }
 
-    async fn serve_protocol(self, protocol: Protocol, shutdown: Shutdown) -> io::Result<()> {
+    async fn serve_protocol(self, protocol: Protocol) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let config = self.config;
+        let limits = &self.config.limits;
         let shared = Arc::new(Shared {
             protocol,
-            authentication: Authentication::new(config.authenticator, &config.limits),
-            tokens: TokenLimits::new(&config.limits),
-            bodies: BodyReader::new(&config.limits),
-            limits: config.limits,
-            behind_proxy: config.behind_proxy,
-            ready: config.ready,
-            metrics: config.metrics,
-            counters: config.counters,
+            logins: LoginLimits::new(limits),
+            tokens: TokenLimits::new(limits),
+            bodies: BodyReader::new(limits),
+            config: self.config,
             origin_check: self.origin_check,
-            shutdown,
+            shutdown: self.shutdown,
             work: TaskTracker::new(),
         });
         let router = Router::new()
@@ -209,24 +157,16 @@ impl Transport for Http {
     }
 
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
-        let shutdown = self.shutdown.clone();
-        self.serve_until(service, shutdown).await
+        let protocol = Protocol::new(service, &self.config.limits);
+        self.serve_protocol(protocol).await
     }
 }
 
-/// The address at the other end of a connection.
-#[derive(Debug, Clone, Copy)]
-struct Peer(SocketAddr);
-
 /// The state of all requests.
 struct Shared {
-    limits: Limits,
-    behind_proxy: Option<ProxyTrust>,
-    ready: Arc<dyn Fn() -> bool + Send + Sync>,
-    metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    counters: Arc<Counters>,
+    config: Config,
     origin_check: OriginCheck,
-    authentication: Authentication,
+    logins: LoginLimits,
     tokens: TokenLimits,
     bodies: BodyReader,
     protocol: Protocol,

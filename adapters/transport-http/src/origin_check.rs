@@ -7,12 +7,16 @@ use axum::http::{HeaderMap, StatusCode};
 use crate::error_response::ErrorResponse;
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// The schemes of origins and their default ports.
+const SCHEMES: [(&str, u16); 2] = [("http", HTTP_PORT), ("https", 443)];
+const HTTP_PORT: u16 = 80;
 
 /// The allowed hosts and origins, parsed.
 #[derive(Debug)]
 pub(crate) struct OriginCheck {
     hosts: Vec<Authority>,
-    origins: Vec<Origin>,
+    /// Each with the default port of its scheme, which stands for the scheme.
+    origins: Vec<(u16, Authority)>,
 }
 
 /// A host and its required port; `None` allows any.
@@ -23,41 +27,26 @@ struct Authority {
     port: Option<u16>,
 }
 
-#[derive(Debug)]
-struct Origin {
-    scheme: Scheme,
-    authority: Authority,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scheme {
-    Http,
-    Https,
-}
-
 impl OriginCheck {
     /// Parses the lists; an invalid entry is an error message for the operator.
     pub(crate) fn new(hosts: &[String], origins: &[String]) -> Result<Self, String> {
-        let own_hosts = LOOPBACK.map(str::to_owned);
-        let own_origins = LOOPBACK.map(|name| format!("http://{name}:*"));
-        let hosts = own_hosts.iter().chain(hosts).map(|entry| {
+        let mut allowed = Self { hosts: Vec::new(), origins: Vec::new() };
+        for entry in LOOPBACK.into_iter().chain(hosts.iter().map(String::as_str)) {
             let (name, port) = split(entry).ok_or_else(|| {
                 format!("hosts: {entry:?} is not a host; write `name` or `name:port`")
             })?;
-            Ok(Authority { name: name.to_owned(), port })
-        });
-        let origins = own_origins.iter().chain(origins).map(|entry| {
-            Origin::parse(entry).ok_or_else(|| {
+            allowed.hosts.push(Authority { name: name.to_owned(), port });
+        }
+        let own_origins = LOOPBACK.map(|name| format!("http://{name}:*"));
+        for entry in own_origins.iter().chain(origins) {
+            allowed.origins.push(parse_origin(entry).ok_or_else(|| {
                 format!(
                     "origins: {entry:?} is not an origin; write `https://name` or \
                      `https://name:port`"
                 )
-            })
-        });
-        Ok(Self {
-            hosts: hosts.collect::<Result<_, String>>()?,
-            origins: origins.collect::<Result<_, String>>()?,
-        })
+            })?);
+        }
+        Ok(allowed)
     }
 
     /// Refuses a request for another host or from an unknown page.
@@ -66,7 +55,7 @@ impl OriginCheck {
         if let Some(target) = parts.uri.authority() {
             let target = target.as_str();
             let target = target.rsplit_once('@').map_or(target, |(_, host)| host);
-            if split(target).is_none_or(|target| !same(target, host)) {
+            if split(target).is_none_or(|target| !is_same_host(target, host)) {
                 let message = "the target and the Host header name different hosts";
                 return Err(ErrorResponse::invalid(StatusCode::BAD_REQUEST, message));
             }
@@ -77,8 +66,8 @@ impl OriginCheck {
         }
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(()) };
-        let known = origin.to_str().is_ok_and(|origin| self.knows(origin));
-        if known && origins.next().is_none() {
+        let is_known = origin.to_str().is_ok_and(|origin| self.is_known(origin));
+        if is_known && origins.next().is_none() {
             return Ok(());
         }
         let message =
@@ -86,12 +75,13 @@ impl OriginCheck {
         Err(ErrorResponse::invalid(StatusCode::FORBIDDEN, message))
     }
 
-    fn knows(&self, origin: &str) -> bool {
-        let Some((scheme, rest)) = Scheme::of(origin) else { return false };
+    fn is_known(&self, origin: &str) -> bool {
+        let Some((scheme, rest)) = split_scheme(origin) else { return false };
         let Some((name, port)) = split(rest) else { return false };
-        let port = Some(port.unwrap_or(scheme.port()));
-        let admits = |known: &&Origin| known.authority.admits((name, port));
-        self.origins.iter().filter(|known| known.scheme == scheme).any(|known| admits(&known))
+        let origin = (name, port.or(Some(scheme)));
+        self.origins
+            .iter()
+            .any(|(allowed, authority)| *allowed == scheme && authority.admits(origin))
     }
 }
 
@@ -101,32 +91,20 @@ impl Authority {
     }
 }
 
-impl Origin {
-    fn parse(text: &str) -> Option<Self> {
-        let (scheme, rest) = Scheme::of(text)?;
-        let (name, port) = match rest.strip_suffix(":*") {
-            Some(name) => split(name).filter(|(_, port)| port.is_none())?,
-            None => split(rest).map(|(name, port)| (name, Some(port.unwrap_or(scheme.port()))))?,
-        };
-        Some(Self { scheme, authority: Authority { name: name.to_owned(), port } })
-    }
+fn parse_origin(text: &str) -> Option<(u16, Authority)> {
+    let (scheme, rest) = split_scheme(text)?;
+    let (name, port) = match rest.strip_suffix(":*") {
+        Some(name) => split(name).filter(|(_, port)| port.is_none())?,
+        None => split(rest).map(|(name, port)| (name, port.or(Some(scheme))))?,
+    };
+    Some((scheme, Authority { name: name.to_owned(), port }))
 }
 
-impl Scheme {
-    fn of(origin: &str) -> Option<(Self, &str)> {
-        let (scheme, rest) = origin.split_once("://")?;
-        [(Self::Http, "http"), (Self::Https, "https")]
-            .into_iter()
-            .find(|(_, name)| scheme.eq_ignore_ascii_case(name))
-            .map(|(scheme, _)| (scheme, rest))
-    }
-
-    fn port(self) -> u16 {
-        match self {
-            Self::Http => 80,
-            Self::Https => 443,
-        }
-    }
+/// The default port of an origin's scheme, and the rest.
+fn split_scheme(origin: &str) -> Option<(u16, &str)> {
+    let (scheme, rest) = origin.split_once("://")?;
+    let known = SCHEMES.into_iter().find(|(name, _)| scheme.eq_ignore_ascii_case(name));
+    known.map(|(_, port)| (port, rest))
 }
 
 fn one_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), ErrorResponse> {
@@ -135,15 +113,14 @@ fn one_host(headers: &HeaderMap) -> Result<(&str, Option<u16>), ErrorResponse> {
         (Some(host), None) => host.to_str().ok().and_then(split),
         _ => None,
     };
-    let invalid = || {
+    host.ok_or_else(|| {
         let message = "a request must have exactly one Host header, a name with or without a port";
         ErrorResponse::invalid(StatusCode::BAD_REQUEST, message)
-    };
-    host.ok_or_else(invalid)
+    })
 }
 
-fn same(one: (&str, Option<u16>), other: (&str, Option<u16>)) -> bool {
-    let port = |port: Option<u16>| port.unwrap_or(Scheme::Http.port());
+fn is_same_host(one: (&str, Option<u16>), other: (&str, Option<u16>)) -> bool {
+    let port = |port: Option<u16>| port.unwrap_or(HTTP_PORT);
     one.0.eq_ignore_ascii_case(other.0) && port(one.1) == port(other.1)
 }
 
@@ -154,8 +131,8 @@ fn split(text: &str) -> Option<(&str, Option<u16>)> {
         Some(_) => return None,
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-    if name.is_empty() || name == "[]" || !name.bytes().all(fits) {
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    if name.is_empty() || name == "[]" || !name.bytes().all(is_name_byte) {
         return None;
     }
     match rest.strip_prefix(':') {

@@ -1,16 +1,12 @@
-//! Request bodies, with limits on size, time and the memory of all together; response bodies that
-//! hold a permit.
+//! Request bodies, with limits on size, time and the memory of all together.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -43,7 +39,7 @@ pub(crate) fn token_budget(limits: &Limits) -> Arc<Semaphore> {
 }
 
 pub(crate) struct BodyReader {
-    most: usize,
+    max_bytes: usize,
     time: Duration,
     budget: Arc<Semaphore>,
 }
@@ -51,7 +47,7 @@ pub(crate) struct BodyReader {
 impl BodyReader {
     pub(crate) fn new(limits: &Limits) -> Self {
         let budget = budget(limits.bodies.max(limits.body));
-        Self { most: limits.body, time: limits.body_time, budget }
+        Self { max_bytes: limits.body, time: limits.body_time, budget }
     }
 
     /// Reads a whole body and takes its part of the token's budget.
@@ -60,15 +56,14 @@ impl BodyReader {
         body: Body,
         share: &Arc<Semaphore>,
     ) -> Result<(Bytes, Option<BodyPermit>), ErrorResponse> {
-        let most = self.most as u64;
-        let size = body.size_hint().upper().unwrap_or(most);
-        if size > most {
+        let size = body.size_hint().upper().unwrap_or(self.max_bytes as u64);
+        if size > self.max_bytes as u64 {
             return Err(self.too_large());
         }
-        let room = if size > SMALL { Some(self.room(size, share).await?) } else { None };
-        let reading = Limited::new(body, self.most).collect();
+        let permit = if size > SMALL { Some(self.permit(size, share).await?) } else { None };
+        let reading = Limited::new(body, self.max_bytes).collect();
         match timeout(self.time, reading).await {
-            Ok(Ok(read)) => Ok((read.to_bytes(), room)),
+            Ok(Ok(read)) => Ok((read.to_bytes(), permit)),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(self.too_large()),
             Ok(Err(_)) => {
                 let message = "The body can't be read: its length or its chunks are wrong.";
@@ -81,7 +76,7 @@ impl BodyReader {
         }
     }
 
-    async fn room(&self, size: u64, share: &Arc<Semaphore>) -> Result<BodyPermit, ErrorResponse> {
+    async fn permit(&self, size: u64, share: &Arc<Semaphore>) -> Result<BodyPermit, ErrorResponse> {
         let steps = u32::try_from(size.div_ceil(STEP as u64)).unwrap_or(u32::MAX);
         let both = async {
             // The token's own first, so that a token at its limit does not delay others.
@@ -96,7 +91,7 @@ impl BodyReader {
     }
 
     fn too_large(&self) -> ErrorResponse {
-        let message = format!("A body may have at most {} bytes.", self.most);
+        let message = format!("A body may have at most {} bytes.", self.max_bytes);
         ErrorResponse::invalid(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
     }
 }
@@ -106,63 +101,4 @@ impl BodyReader {
 pub(crate) async fn discard(body: Body) -> bool {
     let is_small = body.size_hint().upper().is_some_and(|size| size <= SMALL);
     is_small && matches!(timeout(DISCARD_TIME, body.collect()).await, Ok(Ok(_)))
-}
-
-pub(crate) async fn text<B>(body: B) -> String
-where
-    B: http_body::Body<Data = Bytes, Error = Infallible>,
-{
-    match body.collect().await {
-        Ok(body) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
-        Err(never) => match never {},
-    }
-}
-
-/// A response body that keeps a permit until it is sent, and ends early when its subscription does.
-pub(crate) struct PermitBody<B, P> {
-    body: B,
-    _permit: P,
-    ended: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl<B, P> PermitBody<B, P> {
-    pub(crate) fn new(
-        body: B,
-        permit: P,
-        ended: Option<impl Future<Output = ()> + Send + 'static>,
-    ) -> Self {
-        let ended = ended.map(|ended| Box::pin(ended) as _);
-        Self { body, _permit: permit, ended }
-    }
-}
-
-impl<B, P> http_body::Body for PermitBody<B, P>
-where
-    B: http_body::Body<Data = Bytes, Error = Infallible> + Unpin,
-    P: Unpin,
-{
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let this = self.get_mut();
-        if let Some(ended) = &mut this.ended
-            && ended.as_mut().poll(context).is_ready()
-        {
-            this.ended = None;
-            return Poll::Ready(None);
-        }
-        Pin::new(&mut this.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }

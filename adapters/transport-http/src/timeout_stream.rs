@@ -13,23 +13,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// True between the headers of a request and its response. Shared with the handler.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RequestInProgress(Arc<AtomicBool>);
-
-impl RequestInProgress {
-    pub(crate) fn set(&self, serving: bool) {
-        self.0.store(serving, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::limits::Limits;
 
 pub(crate) struct TimeoutStream<S> {
     stream: S,
-    request: RequestInProgress,
+    /// True between the headers of a request and its response. Set by the handler.
+    in_request: Arc<AtomicBool>,
     header_time: Duration,
     unread: Duration,
     /// When headers in progress must be complete.
@@ -41,23 +30,16 @@ pub(crate) struct TimeoutStream<S> {
 }
 
 impl<S> TimeoutStream<S> {
-    pub(crate) fn new(
-        stream: S,
-        request: RequestInProgress,
-        header_time: Duration,
-        unread: Duration,
-    ) -> Self {
-        let headers_due = Some(Instant::now() + header_time);
-        let (reading, writing) = (Timer::default(), Timer::default());
+    pub(crate) fn new(stream: S, in_request: Arc<AtomicBool>, limits: &Limits) -> Self {
         Self {
             stream,
-            request,
-            header_time,
-            unread,
-            headers_due,
-            reading,
+            in_request,
+            header_time: limits.header_time,
+            unread: limits.unread,
+            headers_due: Some(Instant::now() + limits.header_time),
+            reading: Timer::default(),
             taken_due: None,
-            writing,
+            writing: Timer::default(),
         }
     }
 
@@ -86,7 +68,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        if this.request.get() {
+        if this.in_request.load(Ordering::Relaxed) {
             this.headers_due = None;
             return read;
         }

@@ -3,16 +3,15 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqlore_application::Application;
 use reqlore_application::identity::authenticate::TokenAuthenticator;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::ports::transport::Transport;
-use reqlore_metrics::{HttpTraffic, Metrics};
-use reqlore_transport_http::{Counters, Http};
+use reqlore_domain::ports::transport::{TrafficCounters, Transport};
+use reqlore_metrics::Metrics;
+use reqlore_transport_http::Http;
 use tokio::sync::watch;
 
 use crate::background::BackgroundTasks;
@@ -65,11 +64,9 @@ fn over_stdio(config: &Config) -> Result<u8, CommandError> {
 fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let is_audited = config.audit != Some(false);
     let store = composition::http_store(config)?;
-    let counters = Arc::<Counters>::default();
-    let counted = Arc::clone(&counters);
-    let traffic = Arc::new(move || traffic(&counted));
-    let version = env!("CARGO_PKG_VERSION");
-    let metrics = Arc::new(Metrics::with_http(version, SystemClock.now(), traffic));
+    let counters = Arc::<TrafficCounters>::default();
+    let (version, now) = (env!("CARGO_PKG_VERSION"), SystemClock.now());
+    let metrics = Arc::new(Metrics::with_http(version, now, Arc::clone(&counters)));
     let mut ports = composition::ports_over(config, &store, is_audited)?;
     ports.documents = Arc::new(metrics.store(ports.documents));
     ports.answers = Arc::new(metrics.store(ports.answers));
@@ -91,8 +88,7 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
             welcome(config, http, address, &*store).await?;
         }
         let background = BackgroundTasks::start(upkeep, Some((store, is_ready)));
-        let service = Arc::new(metrics.service(Arc::new(application)));
-        let served = transport.serve(service).await;
+        let served = transport.serve(metrics.service(Arc::new(application))).await;
         background.finish().await;
         served.map_err(failed)
     });
@@ -105,7 +101,7 @@ fn bind(
     authenticator: Arc<TokenAuthenticator>,
     is_ready: watch::Receiver<bool>,
     metrics: &Arc<Metrics>,
-    counters: Arc<Counters>,
+    counters: Arc<TrafficCounters>,
 ) -> Result<Box<dyn Transport>, CommandError> {
     let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::Config {
@@ -122,18 +118,6 @@ fn bind(
     let bound = Http::bind(config);
     let http = bound.map_err(|error| CommandError::refused(format!("http: {error}")))?;
     Ok(Box::new(http))
-}
-
-fn traffic(counters: &Counters) -> HttpTraffic {
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    HttpTraffic {
-        responses: counters.responses.each_ref().map(load),
-        rate_limited: load(&counters.rate_limited),
-        failed_logins: load(&counters.failed_logins),
-        refused_connections: load(&counters.refused_connections),
-        connections: load(&counters.connections),
-        in_flight: load(&counters.in_flight),
-    }
 }
 
 /// Explains to a user at a terminal how to use the server.

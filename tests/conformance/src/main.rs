@@ -16,7 +16,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::identity::{Access, Caller, PresentedToken};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
-use reqlore_mcp::shutdown::Shutdown;
 use reqlore_transport_http::{Config, Http, Limits, PATH};
 
 use handler::Handler;
@@ -49,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let token = PresentedToken::new("Conformance1", &"x".repeat(32))
             .ok_or(io::ErrorKind::InvalidData)?;
         eprintln!("http://{}{PATH} {}", http.address()?, token.reveal());
-        http.serve_handler(handler, Shutdown::default()).await
+        http.serve_handler(handler).await
     })?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! The change count is always read before the content, so the next round sees a change in between.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,15 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// A pause is at least this many times the round before it, so that calls keep 90 % of the CPU.
 const REST: u32 = 9;
 
+/// Something to subscribe to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    /// A resource by its URI.
+    Resource(String),
+    /// The list of all resources.
+    List,
+}
+
 pub(super) struct ResourcePoller {
     guarded: GuardedService,
     hasher: RandomState,
@@ -31,15 +40,14 @@ pub(super) struct ResourcePoller {
 
 #[derive(Default)]
 struct State {
-    items: BTreeMap<String, Item>,
-    list: Option<Seen>,
+    items: BTreeMap<Target, Item>,
     /// True while [`ResourcePoller::run`] is active.
     runs: bool,
 }
 
 struct Item {
     seen: Seen,
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// A digest of the content, and the change count before it was read.
@@ -47,11 +55,6 @@ struct Item {
 pub(super) struct Seen {
     count: u64,
     digest: u64,
-}
-
-enum Change {
-    Item(String),
-    List,
 }
 
 /// The client's side. One message at a time: while the client does not read, further changes are
@@ -66,49 +69,33 @@ struct PeerClosed;
 
 impl ResourcePoller {
     pub(super) fn new(guarded: GuardedService) -> Self {
-        let (hasher, state) = (RandomState::new(), Mutex::default());
-        Self { guarded, hasher, state }
+        Self { guarded, hasher: RandomState::new(), state: Mutex::default() }
     }
 
-    /// The current state of a URI; an error if it cannot be read.
-    pub(super) async fn inspect(&self, uri: &str) -> Result<Seen> {
+    /// The current state of a target; an error if it cannot be read.
+    pub(super) async fn inspect(&self, target: &Target) -> Result<Seen> {
         let count = self.guarded.resources_changed().await?;
-        let said = self.guarded.read(uri.to_owned(), true).await?;
-        Ok(Seen { count, digest: self.digest_of(said) })
+        Ok(Seen { count, digest: self.digest(target).await? })
     }
 
-    pub(super) async fn inspect_list(&self) -> Result<Seen> {
-        let count = self.guarded.resources_changed().await?;
-        Ok(Seen { count, digest: self.digest_list().await? })
+    pub(super) fn has(&self, target: &Target) -> bool {
+        self.with(|state| state.items.contains_key(target))
     }
 
-    pub(super) fn has(&self, uri: &str) -> bool {
-        self.with(|state| state.items.contains_key(uri))
-    }
-
-    pub(super) fn has_list(&self) -> bool {
-        self.with(|state| state.list.is_some())
-    }
-
-    pub(super) fn add(&self, uri: String, seen: Seen, place: Option<OwnedSemaphorePermit>) {
+    pub(super) fn add(&self, target: Target, seen: Seen, permit: Option<OwnedSemaphorePermit>) {
         self.with(|state| {
-            state.items.entry(uri).or_insert(Item { seen, _place: place });
+            state.items.entry(target).or_insert(Item { seen, _permit: permit });
         });
     }
 
-    pub(super) fn add_list(&self, seen: Seen) {
-        self.with(|state| *state.list.get_or_insert(seen));
-    }
-
-    pub(super) fn remove(&self, uri: &str) {
-        self.with(|state| state.items.remove(uri));
+    pub(super) fn remove(&self, target: &Target) {
+        self.with(|state| state.items.remove(target));
     }
 
     /// Marks everything as changed.
     pub(super) fn forget(&self) {
         self.with(|state| {
-            let seen = state.items.values_mut().map(|item| &mut item.seen);
-            for seen in seen.chain(state.list.as_mut()) {
+            for Item { seen, .. } in state.items.values_mut() {
                 *seen = Seen { count: seen.count.wrapping_sub(1), digest: !seen.digest };
             }
         });
@@ -116,7 +103,7 @@ impl ResourcePoller {
 
     /// True if the caller must call [`Self::run`]: there are subscriptions and it is not running.
     pub(super) fn try_start(&self) -> bool {
-        self.with(|state| state.wants_anything() && !std::mem::replace(&mut state.runs, true))
+        self.with(|state| !state.items.is_empty() && !std::mem::replace(&mut state.runs, true))
     }
 
     /// Notifies changes until there is no subscription or no client left.
@@ -128,14 +115,14 @@ impl ResourcePoller {
                 return;
             }
             let began = Instant::now();
-            let changes = self.changes().await.unwrap_or_else(|error| {
+            let changed = self.changed().await.unwrap_or_else(|error| {
                 let id = &*self.guarded.context.request_id;
                 tracing::debug!(id, %error, "changes cannot be read now");
                 Vec::new()
             });
             rest = INTERVAL.max(began.elapsed() * REST);
-            for change in changes {
-                if self.wants(&change) && notifier.notify(change).await.is_err() {
+            for target in changed {
+                if self.has(&target) && notifier.notify(target).await.is_err() {
                     return;
                 }
             }
@@ -143,81 +130,67 @@ impl ResourcePoller {
     }
 
     /// Everything with a new digest. Content that cannot be read now is tried in the next round.
-    async fn changes(&self) -> Result<Vec<Change>> {
+    async fn changed(&self) -> Result<Vec<Target>> {
         let count = self.guarded.resources_changed().await?;
-        let (items, list) = self.with(|state| state.older_than(count));
-        let mut changes = Vec::new();
-        for (uri, before) in items {
+        let mut changed = Vec::new();
+        for target in self.with(|state| state.older_than(count)) {
             // Many small reads must not delay other tasks.
             tokio::task::yield_now().await;
-            let Ok(digest) = self.digest(&uri).await else { continue };
-            let wanted = self.with(|state| {
-                let item = state.items.get_mut(&uri);
-                item.map(|item| item.seen = Seen { count, digest }).is_some()
+            let Ok(digest) = self.digest_or_error(&target).await else { continue };
+            let before = self.with(|state| {
+                let item = state.items.get_mut(&target)?;
+                Some(std::mem::replace(&mut item.seen, Seen { count, digest }))
             });
-            if wanted && digest != before.digest {
-                changes.push(Change::Item(uri));
+            if before.is_some_and(|before| before.digest != digest) {
+                changed.push(target);
             }
         }
-        if let Some(before) = list
-            && let Ok(digest) = self.digest_list().await
-        {
-            self.with(|state| state.list = Some(Seen { count, digest }));
-            if digest != before.digest {
-                changes.push(Change::List);
-            }
-        }
-        Ok(changes)
+        Ok(changed)
     }
 
-    /// The digest of a URI's content, or of its permanent error; a temporary error is returned.
-    async fn digest(&self, uri: &str) -> Result<u64> {
-        match self.guarded.read(uri.to_owned(), true).await {
-            Ok(said) => Ok(self.digest_of(said)),
+    /// The digest of a target, or of a resource's permanent error; a temporary error is returned.
+    async fn digest_or_error(&self, target: &Target) -> Result<u64> {
+        let digest = self.digest(target).await;
+        match &digest {
+            Ok(_) => digest,
             Err(error) => match error.kind {
                 ErrorKind::Busy
                 | ErrorKind::Unavailable
                 | ErrorKind::Cancelled
-                | ErrorKind::Internal => Err(error),
+                | ErrorKind::Internal => digest,
+                _ if *target == Target::List => digest,
                 kind => Ok(self.hasher.hash_one(std::mem::discriminant(&kind))),
             },
         }
     }
 
-    fn digest_of(&self, said: Content) -> u64 {
-        let Content { uri, name, description, mime_type, text } = said;
-        self.hasher.hash_one((uri, name, description, mime_type, text))
-    }
-
-    /// The digest of all pages of the resource list.
-    async fn digest_list(&self) -> Result<u64> {
-        use std::hash::Hash;
-        let (mut hasher, mut cursor) = (self.hasher.build_hasher(), None);
-        loop {
-            let page = self.guarded.resources(cursor, true).await?;
-            for resource in &page.resources {
-                (&resource.uri, &resource.title).hash(&mut hasher);
+    async fn digest(&self, target: &Target) -> Result<u64> {
+        let mut hasher = self.hasher.build_hasher();
+        let Target::Resource(uri) = target else {
+            let mut cursor = None;
+            loop {
+                let page = self.guarded.resources(cursor, true).await?;
+                for resource in &page.resources {
+                    (&resource.uri, &resource.title).hash(&mut hasher);
+                }
+                cursor = page.next_cursor;
+                if cursor.is_none() {
+                    return Ok(hasher.finish());
+                }
+                tokio::task::yield_now().await;
             }
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                return Ok(hasher.finish());
-            }
-            tokio::task::yield_now().await;
-        }
+        };
+        let Content { uri, name, description, mime_type, text } =
+            self.guarded.read(uri.clone(), true).await?;
+        (uri, name, description, mime_type, text).hash(&mut hasher);
+        Ok(hasher.finish())
     }
 
     fn should_continue(&self) -> bool {
         self.with(|state| {
-            state.runs = state.wants_anything();
+            state.runs = !state.items.is_empty();
             state.runs
         })
-    }
-
-    fn wants(&self, change: &Change) -> bool {
-        match change {
-            Change::Item(uri) => self.has(uri),
-            Change::List => self.has_list(),
-        }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
@@ -226,32 +199,27 @@ impl ResourcePoller {
 }
 
 impl State {
-    fn wants_anything(&self) -> bool {
-        self.list.is_some() || !self.items.is_empty()
-    }
-
     /// Everything last read at another change count.
-    fn older_than(&self, count: u64) -> (Vec<(String, Seen)>, Option<Seen>) {
-        let items = self.items.iter().filter(|(_, item)| item.seen.count != count);
-        let items = items.map(|(uri, item)| (uri.clone(), item.seen)).collect();
-        (items, self.list.filter(|seen| seen.count != count))
+    fn older_than(&self, count: u64) -> Vec<Target> {
+        let older = self.items.iter().filter(|(_, item)| item.seen.count != count);
+        older.map(|(target, _)| target.clone()).collect()
     }
 }
 
 impl Notifier {
-    async fn notify(&self, change: Change) -> Result<(), PeerClosed> {
-        match (self, change) {
-            (Self::Peer(peer), Change::Item(uri)) => {
+    async fn notify(&self, changed: Target) -> Result<(), PeerClosed> {
+        match (self, changed) {
+            (Self::Peer(peer), Target::Resource(uri)) => {
                 let updated = ResourceUpdatedNotificationParam::new(uri);
                 peer.notify_resource_updated(updated).await.map_err(|_| PeerClosed)
             }
-            (Self::Peer(peer), Change::List) => {
+            (Self::Peer(peer), Target::List) => {
                 peer.notify_resource_list_changed().await.map_err(|_| PeerClosed)
             }
-            (Self::Stream(sink), Change::Item(uri)) => {
+            (Self::Stream(sink), Target::Resource(uri)) => {
                 sink.notify_resource_updated(uri).await.map_err(|_| PeerClosed)
             }
-            (Self::Stream(sink), Change::List) => {
+            (Self::Stream(sink), Target::List) => {
                 sink.notify_resource_list_changed().await.map_err(|_| PeerClosed)
             }
         }

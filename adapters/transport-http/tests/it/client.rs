@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes that it is told to, and understands the answers.
+//! A client that sends exact bytes and parses the responses.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A request to be.
+/// A request to send.
 #[derive(Clone)]
 pub(crate) struct Ask {
     line: String,
@@ -15,13 +15,10 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// A call as anybody would send it, without a token.
+    /// A usual call without a token.
     pub(crate) fn post(body: impl Into<Vec<u8>>) -> Self {
-        let ask = Self {
-            line: "POST /api/v1/mcp HTTP/1.1".to_owned(),
-            headers: Vec::new(),
-            body: body.into(),
-        };
+        let line = "POST /api/v1/mcp HTTP/1.1".to_owned();
+        let ask = Self { line, headers: Vec::new(), body: body.into() };
         ask.header("Host", "127.0.0.1").header("Content-Type", "application/json")
     }
 
@@ -55,7 +52,6 @@ impl Ask {
         self.without(name).header(name, value)
     }
 
-    /// Replaces the body.
     pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
@@ -83,7 +79,6 @@ impl Ask {
     }
 }
 
-/// What came back.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -101,18 +96,30 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// The code of the JSON-RPC error; everything that is refused has one.
-    pub(crate) fn code(&self) -> i64 {
+    /// The data of a tool's result.
+    pub(crate) fn data(&self) -> Value {
+        self.json()["result"]["structuredContent"].take()
+    }
+
+    /// The status and the code of the JSON-RPC error, which every refused request has.
+    pub(crate) fn refusal(&self) -> (u16, i64) {
         let json = self.json();
         assert_eq!(json["jsonrpc"], "2.0", "{json}");
-        json["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {json}"))
+        let code = json["error"]["code"].as_i64();
+        (self.status, code.unwrap_or_else(|| panic!("no error: {json}")))
+    }
+
+    /// The correlation id of an internal error, which is the request's id.
+    pub(crate) fn correlation_id(&self) -> &str {
+        let id = self.header("x-request-id").unwrap();
+        assert_eq!(self.json()["error"]["data"]["correlation_id"], *id, "{self:?}");
+        id
     }
 }
 
-/// One connection.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Read and not yet understood.
+    /// Read and not yet parsed.
     rest: Vec<u8>,
 }
 
@@ -121,7 +128,7 @@ impl Connection {
         Self { stream: TcpStream::connect(address).await.unwrap(), rest: Vec::new() }
     }
 
-    /// What can't be written, because the other side went away, is not.
+    /// Ignores the error of a closed connection.
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
     }
@@ -170,7 +177,7 @@ impl Connection {
         (size > 0).then(|| String::from_utf8(chunk).unwrap())
     }
 
-    /// Did the other side not close it yet?
+    /// True until the server has closed it.
     pub(crate) async fn is_open(&mut self) -> bool {
         let mut byte = [0];
         tokio::select! {
@@ -180,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the other side closes; how many bytes came until then.
+    /// Waits until the server closes it. Returns the bytes received until then.
     pub(crate) async fn closed(&mut self) -> usize {
         let mut count = self.rest.len();
         self.rest.clear();
@@ -202,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// Reads on; `None` when nothing comes any more.
+    /// Reads on; `None` at the end.
     async fn more(&mut self) -> Option<()> {
         let read = self.stream.read_buf(&mut self.rest).await;
         read.ok().filter(|count| *count > 0).map(|_| ())

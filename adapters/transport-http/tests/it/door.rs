@@ -5,7 +5,7 @@ use crate::server::{Server, ada, call, good};
 
 // S5: 1.1
 #[tokio::test]
-async fn calls_are_taken_by_post_at_exactly_one_path() {
+async fn only_post_at_one_path_is_served() {
     let server = Server::start();
     server.lives().await;
     for method in ["GET", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE", "PATCH", "FOO"] {
@@ -20,14 +20,17 @@ async fn calls_are_taken_by_post_at_exactly_one_path() {
     for path in
         ["/", "/api/v1/mcp/", "/api/v1/mcp/x", "/API/v1/mcp", "/api/v1//mcp", "/%61pi/v1/mcp"]
     {
-        let answer = server.ask(&good().line(&format!("POST {path} HTTP/1.1"))).await;
-        assert_eq!((answer.status, answer.code()), (404, -32600), "{path}");
+        assert_eq!(
+            server.refusal(&good().line(&format!("POST {path} HTTP/1.1"))).await,
+            (404, -32600),
+            "{path}"
+        );
     }
 }
 
 // Catalogue 73
 #[tokio::test]
-async fn a_preflight_from_elsewhere_is_told_nothing_that_would_let_it_in() {
+async fn preflight_gets_no_access_control_headers() {
     let server = Server::start();
     let preflight = Ask::post("")
         .line("OPTIONS /api/v1/mcp HTTP/1.1")
@@ -44,7 +47,7 @@ async fn a_preflight_from_elsewhere_is_told_nothing_that_would_let_it_in() {
 
 // Catalogue 70
 #[tokio::test]
-async fn only_names_of_this_server_are_its_host() {
+async fn host_must_be_a_name_of_this_server() {
     let server = Server::configured(reqlore_transport_http::Limits::default(), |config| {
         config.hosts = vec!["reqlore.example".to_owned(), "other.example:8443".to_owned()];
     });
@@ -60,7 +63,7 @@ async fn only_names_of_this_server_are_its_host() {
         "Reqlore.Example:443",
         "other.example:8443",
     ] {
-        assert_eq!(server.ask(&good().with("Host", host)).await.status, 200, "{host}");
+        assert_eq!(server.status(&good().with("Host", host)).await, 200, "{host}");
     }
     let any = format!("0.0.0.0:{port}");
     for host in [
@@ -74,26 +77,24 @@ async fn only_names_of_this_server_are_its_host() {
         "other.example:443",
         "[::]",
     ] {
-        let answer = server.ask(&good().with("Host", host)).await;
-        assert_eq!((answer.status, answer.code()), (403, -32600), "{host}");
+        assert_eq!(server.refusal(&good().with("Host", host)).await, (403, -32600), "{host}");
     }
     for host in
         ["", "local host", "user@localhost", "localhost:x", "localhost:99999", "[::1", "a/b"]
     {
-        let answer = server.ask(&good().with("Host", host)).await;
-        assert_eq!((answer.status, answer.code()), (400, -32600), "{host}");
+        assert_eq!(server.refusal(&good().with("Host", host)).await, (400, -32600), "{host}");
     }
-    assert_eq!(server.ask(&good().without("Host")).await.status, 400);
+    assert_eq!(server.status(&good().without("Host")).await, 400);
     let twice = good().header("Host", "127.0.0.1");
-    assert_eq!(server.ask(&twice).await.status, 400);
+    assert_eq!(server.status(&twice).await, 400);
     let old = good().without("Host").line("POST /api/v1/mcp HTTP/1.0");
-    assert_eq!(server.ask(&old).await.status, 400);
+    assert_eq!(server.status(&old).await, 400);
     server.lives().await;
 }
 
 // Catalogue 71
 #[tokio::test]
-async fn only_known_pages_may_call() {
+async fn origin_must_be_an_allowed_page() {
     let server = Server::configured(reqlore_transport_http::Limits::default(), |config| {
         let origins = ["https://app.example", "https://dev.example:8443", "http://any.example:*"];
         config.origins = origins.map(str::to_owned).to_vec();
@@ -107,7 +108,7 @@ async fn only_known_pages_may_call() {
         "https://dev.example:8443",
         "http://any.example:7",
     ] {
-        assert_eq!(server.ask(&good().header("Origin", origin)).await.status, 200, "{origin}");
+        assert_eq!(server.status(&good().header("Origin", origin)).await, 200, "{origin}");
     }
     for origin in [
         "https://evil.example",
@@ -123,33 +124,36 @@ async fn only_known_pages_may_call() {
         "file://",
         "localhost",
     ] {
-        let answer = server.ask(&good().header("Origin", origin)).await;
-        assert_eq!((answer.status, answer.code()), (403, -32600), "{origin}");
+        assert_eq!(
+            server.refusal(&good().header("Origin", origin)).await,
+            (403, -32600),
+            "{origin}"
+        );
     }
     let local = "http://localhost";
     let twice = good().header("Origin", local).header("Origin", local);
-    assert_eq!(server.ask(&twice).await.status, 403);
+    assert_eq!(server.status(&twice).await, 403);
 }
 
 // Catalogue 70, 86
 #[tokio::test]
-async fn a_whole_url_as_target_must_name_the_same_host() {
+async fn absolute_target_must_name_the_host_of_the_header() {
     let server = Server::start();
     let target = |url: &str| good().line(&format!("POST {url} HTTP/1.1"));
     for url in ["http://127.0.0.1/api/v1/mcp", "http://127.0.0.1:80/api/v1/mcp"] {
-        assert_eq!(server.ask(&target(url)).await.status, 200, "{url}");
+        assert_eq!(server.status(&target(url)).await, 200, "{url}");
     }
     for url in ["http://evil.example/api/v1/mcp", "http://127.0.0.1:81/api/v1/mcp"] {
-        assert_eq!(server.ask(&target(url)).await.status, 400, "{url}");
+        assert_eq!(server.status(&target(url)).await, 400, "{url}");
     }
     let url = format!("http://{}@127.0.0.1/api/v1/mcp", ada());
-    assert_eq!(server.ask(&target(&url)).await.status, 400);
-    assert_eq!(server.ask(&target(&url).without("Authorization")).await.status, 401);
+    assert_eq!(server.status(&target(&url)).await, 400);
+    assert_eq!(server.status(&target(&url).without("Authorization")).await, 401);
 }
 
 // Catalogue 76
 #[tokio::test]
-async fn other_protocols_on_the_port_are_refused() {
+async fn other_protocols_are_refused() {
     let server = Server::start();
     let long = format!("POST /{} HTTP/1.1\r\n\r\n", "x".repeat(1024 * 1024));
     for (bytes, status) in [
@@ -169,26 +173,26 @@ async fn other_protocols_on_the_port_are_refused() {
 }
 
 #[tokio::test]
-async fn headers_have_a_limit() {
+async fn headers_beyond_the_limit_are_refused() {
     let server = Server::start();
     let mut ask = good();
     for n in 0..58 {
         ask = ask.header(&format!("x-{n}"), "y");
     }
-    assert_eq!(server.ask(&ask).await.status, 200);
+    assert_eq!(server.status(&ask).await, 200);
     for n in 58..70 {
         ask = ask.header(&format!("x-{n}"), "y");
     }
-    assert_eq!(server.ask(&ask).await.status, 431);
-    assert_eq!(server.ask(&good().header("x", &"y".repeat(15_000))).await.status, 200);
+    assert_eq!(server.status(&ask).await, 431);
+    assert_eq!(server.status(&good().header("x", &"y".repeat(15_000))).await, 200);
     let answer = send(server.address, &good().header("x", &"y".repeat(100_000)).bytes()).await;
     assert!(answer.is_none_or(|answer| answer.status == 431));
     server.lives().await;
 }
 
-/// Two lengths, or a length and chunks, could be two requests to somebody in between.
+// A proxy may see two requests in two lengths, or in a length and chunks.
 #[tokio::test]
-async fn no_second_request_hides_in_the_first_ones_body() {
+async fn ambiguous_body_length_hides_no_second_request() {
     let server = Server::start();
     let body = call("who");
     let hidden = String::from_utf8(good().bytes()).unwrap();
@@ -220,7 +224,7 @@ async fn no_second_request_hides_in_the_first_ones_body() {
 }
 
 #[test]
-fn an_address_that_others_reach_needs_a_proxy() {
+fn bind_rejects_public_address_without_proxy_and_invalid_names() {
     use reqlore_transport_http::{Http, Limits, ProxyTrust};
     let tokens = std::sync::Arc::default();
     let mut config = crate::server::config(&tokens, Limits::default());

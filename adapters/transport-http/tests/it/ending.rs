@@ -1,6 +1,5 @@
-//! The end: what was accepted is answered, and nothing more is.
+//! The end: accepted requests are answered, later ones are refused.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use reqlore_transport_http::Limits;
@@ -10,7 +9,7 @@ use crate::server::{Server, ada, call, good};
 
 // Catalogue 112
 #[tokio::test]
-async fn what_runs_is_answered_and_what_comes_later_is_not_run() {
+async fn running_requests_are_answered_and_later_ones_refused() {
     let server = Server::with(Limits { in_flight_per_token: 20, ..Limits::default() });
     let mut idle = server.connect().await;
     assert_eq!(idle.ask(&good()).await.status, 200);
@@ -19,17 +18,17 @@ async fn what_runs_is_answered_and_what_comes_later_is_not_run() {
         waiting.push(server.begin(&Ask::post(call("wait")).token(&ada())).await);
     }
     server.begun(20).await;
-    assert_eq!(server.ask(&Ask::get("/readyz")).await.status, 200);
+    assert_eq!(server.status(&Ask::get("/readyz")).await, 200);
     server.ending.finish.cancel();
-    assert!(idle.answer().await.is_none(), "who asks nothing is let go");
-    let called = server.stub.called.load(Ordering::SeqCst);
+    assert!(idle.answer().await.is_none(), "an idle connection is closed");
+    let called = server.called();
     let ready = server.ask(&Ask::get("/readyz")).await;
     assert_eq!((ready.status, ready.body.as_str()), (503, "ending\n"));
-    assert_eq!(server.ask(&Ask::get("/livez")).await.status, 200);
+    assert_eq!(server.status(&Ask::get("/livez")).await, 200);
     let late = server.ask(&good()).await;
-    assert_eq!((late.status, late.code()), (503, -32015));
+    assert_eq!(late.refusal(), (503, -32015));
     assert!(late.header("retry-after").is_some());
-    assert_eq!(server.stub.called.load(Ordering::SeqCst), called);
+    assert_eq!(server.called(), called);
     assert!(!server.running.is_finished());
     server.stub.gate.add_permits(20);
     for mut connection in waiting {
@@ -40,10 +39,9 @@ async fn what_runs_is_answered_and_what_comes_later_is_not_run() {
 
 // Catalogue 112
 #[tokio::test]
-async fn nobody_waits_longer_than_the_drain_and_a_second_signal_waits_for_nobody() {
-    let drain = Duration::from_millis(50);
+async fn drain_time_and_second_signal_end_waiting_requests() {
     for aborted in [false, true] {
-        let drain = if aborted { Duration::from_secs(600) } else { drain };
+        let drain = if aborted { Duration::from_secs(600) } else { Duration::from_millis(50) };
         let server = Server::with(Limits { drain, ..Limits::default() });
         let mut waiting = server.begin(&Ask::post(call("wait")).token(&ada())).await;
         server.begun(1).await;
@@ -58,7 +56,7 @@ async fn nobody_waits_longer_than_the_drain_and_a_second_signal_waits_for_nobody
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_uses_ends_at_once() {
+async fn unused_server_ends_at_once() {
     let server = Server::start();
     let _silent = server.connect().await;
     server.lives().await;

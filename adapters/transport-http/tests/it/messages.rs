@@ -1,4 +1,4 @@
-//! Bodies: what is taken, and what all others are told.
+//! Bodies: accepted ones, and the responses to all others.
 
 use std::sync::atomic::Ordering;
 
@@ -8,29 +8,23 @@ use serde_json::{Value, json};
 use crate::client::Ask;
 use crate::server::{Log, Server, ada, call, good};
 
-// S5: 1.11, 3.1, 3.7, 3.9, 5.8; catalogue 50, 51, 53, 58
+fn post(body: impl Into<Vec<u8>>) -> Ask {
+    Ask::post(body).token(&ada())
+}
+
+// S5: 1.11, 3.1, 3.2, 3.7, 3.9, 5.8; catalogue 50, 51, 53, 58
 #[tokio::test]
-async fn what_is_no_message_is_told_so_and_harms_nobody() {
+async fn malformed_message_gets_its_code_its_id_and_status_400() {
     let server = Server::start();
-    let nested = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}{}}}"#,
-        "[".repeat(100_000),
-        "]".repeat(100_000)
-    );
+    let nested = format!(r#"{{"id":1,"params":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     let twice =
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"who","name":"busy"}}"#;
     for (body, code, id) in [
         ("", -32700, json!(null)),
-        ("nonsense", -32700, json!(null)),
         (r#"{"jsonrpc":"2.0","#, -32700, json!(null)),
-        ("{} {}", -32700, json!(null)),
         (nested.as_str(), -32700, json!(null)),
-        ("{}", -32600, json!(null)),
-        ("[]", -32600, json!(null)),
-        ("null", -32600, json!(null)),
         ("42", -32600, json!(null)),
         (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, json!(null)),
-        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600, json!(1)),
         (r#"{"id":"a","method":"ping"}"#, -32600, json!("a")),
         (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600, json!(1)),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}"#, -32602, json!(1)),
@@ -38,128 +32,129 @@ async fn what_is_no_message_is_told_so_and_harms_nobody() {
         (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, -32600, json!(null)),
         (twice, -32602, json!(1)),
     ] {
-        let answer = server.ask(&Ask::post(body).token(&ada())).await;
+        let answer = server.ask(&post(body)).await;
         let shown = &body[..body.len().min(60)];
-        assert_eq!((answer.status, answer.code()), (400, code), "{shown}: {answer:?}");
-        // rmcp leaves out what it does not know.
+        assert_eq!(answer.refusal(), (400, code), "{shown}: {answer:?}");
+        // rmcp leaves out an unknown id.
         assert_eq!(answer.json().get("id").cloned().unwrap_or_default(), id, "{shown}");
         assert_eq!(answer.header("content-type"), Some("application/json"), "{shown}");
     }
-    let mut bytes = good().head();
-    bytes.extend(b"\xff");
-    let answer = server.ask(&Ask::post(b"{\"a\":\"\xff\"}".to_vec()).token(&ada())).await;
-    assert_eq!((answer.status, answer.code()), (400, -32700));
-    assert_eq!(server.stub.called.load(Ordering::SeqCst), 0);
+    assert_eq!(server.refusal(&post(b"{\"a\":\"\xff\"}".to_vec())).await, (400, -32700));
+    assert_eq!(server.called(), 0);
+    let no_params = r#"{"jsonrpc":"2.0","id":"x","method":"tools/list"}"#;
+    assert_eq!(server.ask(&post(no_params)).await.json()["id"], "x");
+    let no_params = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
+    assert_eq!(server.refusal(&post(no_params)).await, (200, -32602));
     server.lives().await;
 }
 
-// S5: 1.6, 1.8, 2.2, 2.4, 3.4, 3.5
+// S5: 1.6, 1.8, 2.2, 2.4, 2.9, 3.4, 3.5
 #[tokio::test]
-async fn one_body_and_a_token_are_enough() {
+async fn body_and_token_alone_make_a_request() {
     let server = Server::start();
     let answer = server.ask(&good()).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
     let json = answer.json();
     assert_eq!((&json["jsonrpc"], &json["id"]), (&json!("2.0"), &json!(7)));
-    assert_eq!(json["result"]["structuredContent"]["user"], "ada");
+    assert_eq!(answer.data()["user"], "ada");
     assert!(answer.header("mcp-session-id").is_none());
     for id in [json!("a"), json!(0), json!(-5), json!("")] {
         let body = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }).to_string();
-        assert_eq!(server.ask(&Ask::post(body).token(&ada())).await.json()["id"], id);
+        assert_eq!(server.ask(&post(body)).await.json()["id"], id);
     }
+    let unknown = json!({ "jsonrpc": "2.0", "id": 1, "method": "no/such" }).to_string();
+    assert_eq!(server.refusal(&post(unknown)).await, (200, -32601));
 }
 
 // S5: 3.3
 #[tokio::test]
-async fn a_notification_gets_no_answer() {
+async fn notification_gets_no_answer() {
     let server = Server::start();
     for method in ["notifications/initialized", "notifications/unknown", "tools/call"] {
         let params = json!({ "name": "who" });
         let body = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();
-        let answer = server.ask(&Ask::post(body).token(&ada())).await;
+        let answer = server.ask(&post(body)).await;
         assert_eq!((answer.status, answer.body.as_str()), (202, ""), "{method}");
     }
-    assert_eq!(server.stub.called.load(Ordering::SeqCst), 0);
+    assert_eq!(server.called(), 0);
 }
 
 // Catalogue 65, 107
 #[tokio::test]
-async fn bodies_are_json_in_utf_8_as_they_are() {
+async fn body_must_be_plain_json_in_utf_8() {
     let server = Server::start();
-    for kind in [
-        "application/json",
-        "APPLICATION/JSON",
-        "application/json; charset=utf-8",
-        "application/json;charset=\"UTF-8\"",
+    for (header, good, bad) in [
+        (
+            "Content-Type",
+            [
+                "application/json",
+                "APPLICATION/JSON",
+                "application/json; charset=utf-8",
+                "application/json;charset=\"UTF-8\"",
+            ],
+            &[
+                "text/plain; charset=utf-8",
+                "application/json; charset=utf-16",
+                "application/x-www-form-urlencoded",
+                "multipart/form-data; boundary=x",
+                "application/jsonx",
+                "",
+            ][..],
+        ),
+        (
+            "Accept",
+            ["*/*", "application/json", "text/html", "application/json, text/event-stream"],
+            &[][..],
+        ),
+        ("Content-Encoding", ["identity"; 4], &["gzip", "br", "deflate, gzip"][..]),
     ] {
-        assert_eq!(server.ask(&good().with("Content-Type", kind)).await.status, 200, "{kind}");
+        for value in good {
+            let ask = crate::server::good().with(header, value);
+            assert_eq!(server.status(&ask).await, 200, "{header}: {value}");
+        }
+        for value in bad {
+            let ask = crate::server::good().with(header, value);
+            assert_eq!(server.refusal(&ask).await, (415, -32600), "{header}: {value}");
+        }
     }
-    assert_eq!(server.ask(&good().without("Content-Type")).await.status, 200);
-    for accept in ["*/*", "application/json", "text/html", "application/json, text/event-stream"] {
-        assert_eq!(server.ask(&good().header("Accept", accept)).await.status, 200, "{accept}");
-    }
-    for kind in [
-        "text/plain",
-        "text/plain; charset=utf-8",
-        "application/json; charset=utf-16",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=x",
-        "application/jsonx",
-        "",
-    ] {
-        let answer = server.ask(&good().with("Content-Type", kind)).await;
-        assert_eq!((answer.status, answer.code()), (415, -32600), "{kind}");
-    }
-    for coding in ["gzip", "br", "deflate, gzip"] {
-        let answer = server.ask(&good().header("Content-Encoding", coding)).await;
-        assert_eq!((answer.status, answer.code()), (415, -32600), "{coding}");
-    }
+    assert_eq!(server.status(&good().without("Content-Type")).await, 200);
 }
 
 // Catalogue 79
 #[tokio::test]
-async fn an_unknown_revision_is_refused_and_a_session_means_nothing() {
+async fn unknown_revision_is_refused_and_a_session_is_ignored() {
     let server = Server::start();
+    let revision = |version: &str| good().header("MCP-Protocol-Version", version);
     for version in ["9999-01-01", "x", "2025-06-18, 2025-06-18"] {
-        let answer = server.ask(&good().header("MCP-Protocol-Version", version)).await;
-        assert_eq!((answer.status, answer.code()), (400, -32600), "{version}");
+        assert_eq!(server.refusal(&revision(version)).await, (400, -32600), "{version}");
     }
     for version in ["2025-06-18", "2025-11-25"] {
-        let answer = server.ask(&good().header("MCP-Protocol-Version", version)).await;
-        assert_eq!(answer.status, 200, "{version}");
+        assert_eq!(server.status(&revision(version)).await, 200, "{version}");
     }
-    let stolen = good().header("Mcp-Session-Id", "1868a90c").without("Authorization");
-    assert_eq!(server.ask(&stolen).await.status, 401);
-    assert_eq!(server.ask(&good().header("Mcp-Session-Id", "1868a90c")).await.status, 200);
+    let session = good().header("Mcp-Session-Id", "1868a90c");
+    assert_eq!(server.status(&session.clone().without("Authorization")).await, 401);
+    assert_eq!(server.status(&session).await, 200);
 }
 
-// S5: 1.10, 3.6, 4.4
+// S5: 1.10, 3.6, 3.8, 4.4
 #[tokio::test]
-async fn what_fails_has_the_status_that_it_deserves() {
+async fn failed_call_has_the_status_and_form_of_its_error_and_client() {
     let server = Server::start();
+    let ask = |tool| post(call(tool));
     for accept in ["application/json", "application/json, text/event-stream"] {
-        let ask = |tool| Ask::post(call(tool)).token(&ada()).header("Accept", accept);
-        let forbidden = server.ask(&ask("forbidden")).await;
-        assert_eq!((forbidden.status, forbidden.code()), (403, -32011), "{forbidden:?}");
+        let forbidden = server.ask(&ask("forbidden").header("Accept", accept)).await;
+        assert_eq!(forbidden.refusal(), (403, -32011), "{forbidden:?}");
         assert_eq!(forbidden.json()["id"], 7);
     }
-    let busy = server.ask(&Ask::post(call("busy")).token(&ada())).await;
-    assert_eq!((busy.status, busy.code()), (503, -32015), "{busy:?}");
+    let busy = server.ask(&ask("busy")).await;
+    assert_eq!(busy.refusal(), (503, -32015), "{busy:?}");
     assert!(busy.header("retry-after").is_some());
-}
-
-// S5: 1.10, 3.6, 3.8
-#[tokio::test]
-async fn who_speaks_json_rpc_alone_gets_its_errors_and_clients_of_mcp_get_results() {
-    let server = Server::start();
-    let ask = Ask::post(call("conflict")).token(&ada());
-    for plain in [ask.clone(), ask.clone().header("Accept", "application/json")] {
-        let answer = server.ask(&plain).await;
-        assert_eq!((answer.status, answer.code()), (200, -32012), "{answer:?}");
+    for plain in [ask("conflict"), ask("conflict").header("Accept", "application/json")] {
+        assert_eq!(server.refusal(&plain).await, (200, -32012));
     }
     for mcp in [
-        ask.clone().header("Accept", "application/json, Text/Event-Stream"),
-        ask.header("MCP-Protocol-Version", "2025-06-18"),
+        ask("conflict").header("Accept", "application/json, Text/Event-Stream"),
+        ask("conflict").header("MCP-Protocol-Version", "2025-06-18"),
         modern("tools/call", json!({ "name": "conflict", "arguments": {} })),
     ] {
         let answer = server.ask(&mcp).await;
@@ -167,28 +162,18 @@ async fn who_speaks_json_rpc_alone_gets_its_errors_and_clients_of_mcp_get_result
     }
 }
 
-// S5: 2.9
-#[tokio::test]
-async fn an_unknown_method_is_told_so() {
-    let server = Server::start();
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "no/such" }).to_string();
-    let answer = server.ask(&Ask::post(body).token(&ada())).await;
-    assert_eq!((answer.status, answer.code()), (200, -32601));
-}
-
 // S5: 2.10; catalogue 108
 #[tokio::test]
-async fn one_call_that_breaks_breaks_no_other() {
+async fn panic_of_one_call_affects_no_other() {
     let server = Server::with(Limits { in_flight_per_token: 64, ..Limits::default() });
     let mut others = Vec::new();
     for _ in 0..50 {
-        others.push(server.begin(&Ask::post(call("wait")).token(&ada())).await);
+        others.push(server.begin(&post(call("wait"))).await);
     }
     server.begun(50).await;
-    let broken = server.ask(&Ask::post(call("panic")).token(&ada())).await;
-    assert_eq!(broken.code(), -32603, "{broken:?}");
-    let id = broken.header("x-request-id").unwrap();
-    assert_eq!(broken.json()["error"]["data"]["correlation_id"], *id);
+    let broken = server.ask(&post(call("panic"))).await;
+    assert_eq!(broken.refusal(), (200, -32603), "{broken:?}");
+    broken.correlation_id();
     assert!(!broken.body.contains("of the tool"), "{}", broken.body);
     server.stub.gate.add_permits(50);
     for mut other in others {
@@ -199,44 +184,41 @@ async fn one_call_that_breaks_breaks_no_other() {
 
 // S5: 2.10; catalogue 108
 #[tokio::test]
-async fn what_breaks_outside_of_a_tool_is_answered_too() {
+async fn panic_outside_of_a_tool_is_a_logged_500() {
     let server = Server::configured(Limits::default(), |config| {
         config.metrics = std::sync::Arc::new(|| panic!("of the figures"));
         config.ready = std::sync::Arc::new(|| panic!("of the probe"));
     });
     let figures = Ask::get("/metrics").token(&ada());
-    let (log, _guard) = Log::keep();
+    let log = Log::keep();
     for (ask, breaks_login) in [(&figures, false), (&good(), true), (&figures, true)] {
         server.tokens.panics.store(breaks_login, Ordering::SeqCst);
         let answer = server.ask(ask).await;
-        assert_eq!((answer.status, answer.code()), (500, -32603), "{answer:?}");
-        let id = answer.header("x-request-id").unwrap();
-        assert_eq!(answer.json()["error"]["data"]["correlation_id"], *id);
+        assert_eq!(answer.refusal(), (500, -32603), "{answer:?}");
+        log.assert_line(&["ERROR", answer.correlation_id()]);
         assert!(!answer.body.contains("of the"), "{}", answer.body);
-        let text = log.text();
-        assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(id)), "{text}");
     }
-    assert_eq!(server.ask(&Ask::get("/readyz")).await.status, 500);
+    assert_eq!(server.status(&Ask::get("/readyz")).await, 500);
     server.tokens.panics.store(false, Ordering::SeqCst);
     server.lives().await;
 }
 
 // S5: 5.2; catalogue 101
 #[tokio::test]
-async fn a_requests_name_is_the_clients_if_it_is_a_plain_word() {
+async fn request_id_is_the_clients_if_it_is_a_plain_word() {
     let server = Server::start();
     let longest = "x".repeat(64);
     for name in ["a", "01J-x.y_z", &longest] {
         let answer = server.ask(&good().header("X-Request-Id", name)).await;
         assert_eq!(answer.header("x-request-id"), Some(name));
-        assert_eq!(answer.json()["result"]["structuredContent"]["request"], name);
+        assert_eq!(answer.data()["request"], name);
     }
     let mut seen = std::collections::BTreeSet::new();
     let too_long = "x".repeat(65);
     for name in ["", "a b", "a\tb", "a;Set-Cookie: x", "ä", &too_long] {
         let answer = server.ask(&good().header("X-Request-Id", name)).await;
         let given = answer.header("x-request-id").unwrap();
-        assert_eq!(answer.json()["result"]["structuredContent"]["request"], *given);
+        assert_eq!(answer.data()["request"], *given);
         assert!(given.len() == 16 && seen.insert(given.to_owned()), "{name}: {given}");
     }
     let refused = server.ask(&Ask::post("").header("X-Request-Id", "mine")).await;
@@ -244,7 +226,7 @@ async fn a_requests_name_is_the_clients_if_it_is_a_plain_word() {
 }
 
 #[tokio::test]
-async fn the_handshake_of_either_era_works() {
+async fn handshakes_of_both_eras_and_calls_with_progress_work() {
     let server = Server::start();
     let old = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -253,12 +235,15 @@ async fn the_handshake_of_either_era_works() {
             "clientInfo": { "name": "c", "version": "1" },
         },
     });
-    let answer = server.ask(&Ask::post(old.to_string()).token(&ada())).await;
+    let answer = server.ask(&post(old.to_string())).await;
     assert_eq!(answer.json()["result"]["protocolVersion"], "2025-06-18", "{answer:?}");
-    let answer = server.ask(&modern("server/discover", json!({}))).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(server.status(&modern("server/discover", json!({}))).await, 200);
     let answer = server.ask(&modern("tools/call", json!({ "name": "who", "arguments": {} }))).await;
-    assert_eq!(answer.json()["result"]["structuredContent"]["user"], "ada", "{answer:?}");
+    assert_eq!(answer.data()["user"], "ada", "{answer:?}");
+    let params = json!({ "name": "who", "arguments": {}, "_meta": { "progressToken": 1 } });
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+    let answer = server.ask(&good().body(body.to_string())).await;
+    assert_eq!(answer.data()["user"], "ada", "{answer:?}");
 }
 
 /// A request as clients of 2026-07-28 send it.
@@ -269,8 +254,7 @@ pub(crate) fn modern(method: &str, mut params: Value) -> Ask {
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    let ask = Ask::post(body.to_string())
-        .token(&ada())
+    let ask = post(body.to_string())
         .header("Accept", "application/json, text/event-stream")
         .header("MCP-Protocol-Version", "2026-07-28")
         .header("Mcp-Method", method);

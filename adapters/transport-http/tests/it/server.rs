@@ -1,7 +1,6 @@
 //! A running server over a stub of the application and a list of tokens.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,17 +10,18 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, PresentedToken, ProjectScope, Role, TokenError, TokenId};
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
 use reqlore_domain::ports::service::{Call, Reply};
+use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::test_support::StubService;
 use reqlore_mcp::shutdown::Shutdown;
-use reqlore_transport_http::{Config, Counters, Http, Limits};
+use reqlore_transport_http::{Config, Http, Limits};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::client::{Answer, Ask, Connection};
 
-/// Ada's token, an administrator's; Bob's is a user's.
+/// The token of Ada, an administrator; Bob is a user.
 pub(crate) fn ada() -> String {
     token("AdaAdaAdaAda")
 }
@@ -37,7 +37,6 @@ pub(crate) fn token(id: &str) -> String {
 
 pub(crate) const SECRET: &str = "S3cretS3cretS3cretS3cretS3cret12";
 
-/// `tools/call` of a tool of the stub.
 pub(crate) fn call(tool: &str) -> String {
     call_with(tool, &json!({}))
 }
@@ -47,24 +46,33 @@ pub(crate) fn call_with(tool: &str, arguments: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params }).to_string()
 }
 
+/// A call of `who` without a token.
+pub(crate) fn who() -> Ask {
+    Ask::post(call("who"))
+}
+
 /// A call that Ada may make.
 pub(crate) fn good() -> Ask {
-    Ask::post(call("who")).token(&ada())
+    who().token(&ada())
 }
 
 pub(crate) struct Stub {
-    /// `wait` takes one of these.
+    /// The tool `wait` takes one permit.
     pub(crate) gate: Semaphore,
-    /// How often `wait` began and ended.
+    /// Calls of `wait` that began, and that ended.
     pub(crate) begun: Semaphore,
     pub(crate) ended: AtomicUsize,
-    pub(crate) called: AtomicUsize,
+    called: AtomicUsize,
 }
 
 impl Stub {
     fn new() -> Self {
-        let (ended, called) = Default::default();
-        Self { gate: Semaphore::new(0), begun: Semaphore::new(0), ended, called }
+        Self {
+            gate: Semaphore::new(0),
+            begun: Semaphore::new(0),
+            ended: AtomicUsize::new(0),
+            called: AtomicUsize::new(0),
+        }
     }
 
     fn service(self: &Arc<Self>) -> StubService {
@@ -103,14 +111,13 @@ impl Stub {
     }
 }
 
-/// A list of tokens.
 #[derive(Default)]
 pub(crate) struct Tokens {
     known: Mutex<HashMap<String, std::result::Result<Arc<Caller>, TokenError>>>,
-    pub(crate) look_ups: AtomicUsize,
+    look_ups: AtomicUsize,
     pub(crate) broken: AtomicBool,
     pub(crate) panics: AtomicBool,
-    /// Where the last one came from.
+    /// The client's address of the last look-up.
     pub(crate) address: Mutex<String>,
 }
 
@@ -160,12 +167,11 @@ impl Authenticator for Tokens {
     }
 }
 
-/// A server that runs.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) stub: Arc<Stub>,
     pub(crate) tokens: Arc<Tokens>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<TrafficCounters>,
     pub(crate) is_ready: Arc<AtomicBool>,
     pub(crate) ending: Shutdown,
     pub(crate) running: JoinHandle<std::io::Result<()>>,
@@ -205,15 +211,15 @@ impl Server {
         config.ready = Arc::new(move || ready.load(Ordering::SeqCst));
         change(&mut config);
         let counters = config.counters.clone();
-        let http = Http::bind(config).unwrap();
+        let mut http = Http::bind(config).unwrap();
         let address = http.address().unwrap();
         let (stub, ending) = (Arc::new(Stub::new()), Shutdown::default());
-        let service = Arc::new(stub.service());
-        let running = tokio::spawn(http.serve_until(service, ending.clone()));
+        http.shutdown = ending.clone();
+        let running = tokio::spawn(Box::new(http).serve(Arc::new(stub.service())));
         Self { address, stub, tokens, counters, is_ready, ending, running }
     }
 
-    pub(crate) fn count(&self, counter: fn(&Counters) -> &AtomicU64) -> u64 {
+    pub(crate) fn count(&self, counter: fn(&TrafficCounters) -> &AtomicU64) -> u64 {
         counter(&self.counters).load(Ordering::Relaxed)
     }
 
@@ -225,23 +231,50 @@ impl Server {
         self.count(|counters| &counters.connections)
     }
 
+    /// Calls of tools so far.
+    pub(crate) fn called(&self) -> usize {
+        self.stub.called.load(Ordering::SeqCst)
+    }
+
+    /// Look-ups of tokens so far.
+    pub(crate) fn look_ups(&self) -> usize {
+        self.tokens.look_ups.load(Ordering::SeqCst)
+    }
+
+    /// Lets waiting calls run, and waits until no request is in flight.
+    pub(crate) async fn finish_calls(&self, count: usize) {
+        self.stub.gate.add_permits(count);
+        while self.in_flight() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Asks on a connection of its own.
     pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
         self.connect().await.ask(ask).await
+    }
+
+    /// The status and the error code of a refused request.
+    pub(crate) async fn refusal(&self, ask: &Ask) -> (u16, i64) {
+        self.ask(ask).await.refusal()
+    }
+
+    pub(crate) async fn status(&self, ask: &Ask) -> u16 {
+        self.ask(ask).await.status
     }
 
     pub(crate) async fn connect(&self) -> Connection {
         Connection::open(self.address).await
     }
 
-    /// Asks, and lets the answer come later.
+    /// Asks without waiting for the answer.
     pub(crate) async fn begin(&self, ask: &Ask) -> Connection {
         let mut connection = self.connect().await;
         connection.write(&ask.bytes()).await;
         connection
     }
 
-    /// Waits until `wait` runs so many times more.
+    /// Waits until `wait` runs this many times more.
     pub(crate) async fn begun(&self, times: u32) {
         self.stub.begun.acquire_many(times).await.unwrap().forget();
     }
@@ -257,28 +290,41 @@ impl Server {
     }
 }
 
-/// All that is logged on this thread from now on, at every level.
+/// Everything logged on this thread from now on, at every level.
+pub(crate) struct Log {
+    text: SharedText,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+struct SharedText(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    pub(crate) fn keep() -> (Self, tracing::subscriber::DefaultGuard) {
-        let log = Self::default();
-        let writer = log.clone();
+    pub(crate) fn keep() -> Self {
+        let text = SharedText::default();
+        let writer = text.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
             .with_ansi(false)
             .with_writer(move || writer.clone())
             .finish();
-        (log, tracing::subscriber::set_default(subscriber))
+        Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
     pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.text.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// Asserts that one line has all these words.
+    #[track_caller]
+    pub(crate) fn assert_line(&self, words: &[&str]) {
+        let text = self.text();
+        let line = text.lines().find(|line| words.iter().all(|word| line.contains(word)));
+        assert!(line.is_some(), "{words:?}: {text}");
     }
 }
 
-impl Write for Log {
+impl std::io::Write for SharedText {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }

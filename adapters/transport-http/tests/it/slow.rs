@@ -1,4 +1,4 @@
-//! Peers that take their time: they are closed, and nobody else notices.
+//! Slow peers: they are closed, and no other client waits.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn patient() -> Limits {
 
 // Catalogue 105
 #[tokio::test]
-async fn headers_that_do_not_come_or_do_not_end_close_the_connection() {
+async fn late_headers_close_the_connection() {
     let server = Server::with(Limits { header_time: SHORT, ..patient() });
     let part = b"POST /api/v1/mcp HTTP/1.1\r\nHost: 127";
     for begun in [b"".as_slice(), b"P", part] {
@@ -43,7 +43,7 @@ async fn headers_that_do_not_come_or_do_not_end_close_the_connection() {
 }
 
 #[tokio::test]
-async fn a_call_may_take_longer_than_headers_may() {
+async fn call_may_take_longer_than_headers() {
     let server = Server::with(Limits { header_time: SHORT, idle: SHORT, ..patient() });
     let mut waiting = server.begin(&Ask::post(crate::server::call("wait")).token(&ada())).await;
     server.begun(1).await;
@@ -54,7 +54,7 @@ async fn a_call_may_take_longer_than_headers_may() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_later_than_slow_headers() {
+async fn idle_connections_have_a_time_limit_of_their_own() {
     let server = Server::with(Limits { idle: SHORT, ..patient() });
     let mut connection = server.connect().await;
     assert_eq!(connection.ask(&good()).await.status, 200);
@@ -69,25 +69,24 @@ async fn an_idle_connection_is_closed_later_than_slow_headers() {
 
 // Catalogue 105
 #[tokio::test]
-async fn a_body_that_does_not_come_closes_the_connection() {
+async fn late_body_closes_the_connection() {
     let server = Server::with(Limits { body_time: SHORT, ..patient() });
     let ask = Ask::post("").token(&ada()).header("Content-Length", "1000");
     let mut connection = server.begin(&ask).await;
     connection.write(b"{\"jsonrpc\"").await;
-    let answer = connection.answer().await.unwrap();
-    assert_eq!((answer.status, answer.code()), (408, -32600));
+    assert_eq!(connection.answer().await.unwrap().refusal(), (408, -32600));
     assert!(connection.answer().await.is_none());
     server.lives().await;
 }
 
 // Catalogue 105
 #[tokio::test]
-async fn an_answer_that_is_not_read_closes_the_connection() {
+async fn unread_response_closes_the_connection() {
     const BYTES: usize = 12 * 1024 * 1024;
     let server = Server::with(Limits { unread: SHORT, connections: 1, ..patient() });
     let big = Ask::post(call_with("big", &json!({ "bytes": BYTES }))).token(&ada());
     let mut never = server.begin(&big).await;
-    // There is one place, and nobody else gets it until the server gives up.
+    // There is one permit, which is free when the server gives up.
     loop {
         let mut other = server.begin(&good()).await;
         if other.answer().await.is_some() {
@@ -99,7 +98,7 @@ async fn an_answer_that_is_not_read_closes_the_connection() {
 
 // Catalogue 105
 #[tokio::test]
-async fn two_hundred_slow_peers_keep_no_good_one_waiting() {
+async fn two_hundred_slow_peers_delay_no_other_client() {
     let server = Server::with(Limits { connections_per_address: 256, ..patient() });
     let mut slow = Vec::new();
     for n in 0..200 {
