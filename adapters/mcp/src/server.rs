@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, NoProgress};
+use reqlore_domain::ports::service::{ApplicationService, NoProgress, Reply};
 use rmcp::model::{
-    ClientNotification, ClientRequest, ErrorCode, ErrorData, MetaObject, ProtocolVersion,
-    ServerConfig, ServerJsonRpcMessage, ServerResult,
+    ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData, JsonRpcResponse,
+    JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig, ServerJsonRpcMessage,
+    ServerResult,
 };
 use rmcp::service::{NotificationContext, RequestContext as RmcpContext, Service};
 use rmcp::{RoleServer, ServerHandler};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::convert::{self, Era};
@@ -98,16 +100,15 @@ impl Server {
         let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
         let result = match idempotency_key(&MetaObject(meta)) {
             Ok(key) => match guarded.call(name, arguments, key, Arc::new(NoProgress)).await {
-                Ok(reply) => Ok(convert::reply(reply)),
+                Ok(reply) => return direct_response(id, reply),
                 Err(error) => convert::error(error, &guarded.context, Era::Legacy),
             },
             Err(error) => Err(error),
         };
         let message = match result {
-            Ok(result) => {
-                let mut result = ServerResult::CallToolResult(result);
-                result.strip_result_type_for_legacy_peer();
-                ServerJsonRpcMessage::response(result, id)
+            Ok(mut result) => {
+                result.result_type = None;
+                ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), id)
             }
             Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
         };
@@ -160,6 +161,22 @@ impl Server {
             Err(error) => Err(convert::failure(error, &guarded.context, None)),
         }
     }
+}
+
+/// A successful response in the form before 2026-07-28. It shares the data of the reply, which
+/// rmcp's type would copy.
+fn direct_response(id: RequestId, reply: Reply) -> Vec<u8> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct DirectResult {
+        content: Vec<ContentBlock>,
+        structured_content: Arc<Value>,
+        is_error: bool,
+    }
+    let content = reply.text.into_iter().map(ContentBlock::text).collect();
+    let result = DirectResult { content, structured_content: reply.data, is_error: false };
+    let response = JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result };
+    serde_json::to_vec(&response).unwrap_or_default()
 }
 
 /// Adds the server's name to a result, which every result since 2026-07-28 must have.

@@ -44,8 +44,8 @@ use tokio_util::task::TaskTracker;
 use crate::authentication::Admitted;
 use crate::error_response::{ErrorResponse, JSON, json};
 use crate::limits::Limits;
-use crate::rate_limit::TokenPermit;
-use crate::request_body::{BodyPermit, discard};
+use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit};
+use crate::request_body::discard;
 use crate::{GaugeGuard, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -317,10 +317,10 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
 
 /// Held until a request is answered, or until its stream ends.
 struct Running {
-    permit: TokenPermit,
+    permit: RunPermit,
     /// With the end of its credentials.
-    subscription: Option<(TokenPermit, BoxFuture<'static, ()>)>,
-    body: Option<BodyPermit>,
+    subscription: Option<(SubscriptionPermit, BoxFuture<'static, ()>)>,
+    body: Option<PermitPair>,
     in_flight: GaugeGuard,
 }
 

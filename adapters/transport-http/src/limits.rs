@@ -1,16 +1,15 @@
-//! How much of everything one server gives (reliability, 6).
+//! The limits of a server over HTTP.
 
 use std::time::Duration;
 
-/// The limits of a server. Each has a default that suits a team.
+/// Each limit has a default that suits a team.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections in all. One more is closed at once.
+    /// Connections in total. One more is closed at once.
     pub connections: usize,
     /// Connections from one address; not counted for trusted proxies.
     pub connections_per_address: usize,
-    /// From the first byte of a request (on a new connection: from its beginning) to the end of
-    /// its headers.
+    /// From the first byte of a request, or from the start of a connection, to the end of headers.
     pub header_time: Duration,
     /// A request line with its headers, in bytes.
     pub header_bytes: usize,
@@ -21,27 +20,27 @@ pub struct Limits {
     pub body: usize,
     /// From the end of the headers to the end of the body.
     pub body_time: Duration,
-    /// All bodies that are held at once, in bytes. At least as much as one may have.
+    /// All bodies in memory, in bytes. At least as many as of one body.
     pub bodies: usize,
-    /// How long a peer may take none of an answer that is being sent.
+    /// How long a peer may read nothing of a response.
     pub unread: Duration,
-    /// How long a request may wait and run until its answer begins.
+    /// From the end of the body to the start of the response.
     pub request_time: Duration,
-    /// Requests that run at once.
+    /// Requests that run in parallel.
     pub in_flight: usize,
-    /// Of them with one token.
+    /// Those of one token.
     pub in_flight_per_token: usize,
     /// Requests that wait to run. One more is refused.
     pub queue: usize,
-    /// Standing subscriptions with one token.
+    /// Open subscriptions of one token.
     pub listens_per_token: usize,
-    /// Requests with one token.
+    /// Requests of one token.
     pub requests: Option<Rate>,
     /// Failed logins from one address.
     pub failed_logins: Option<Rate>,
-    /// Look-ups of tokens that were not seen before, from all addresses together.
+    /// Look-ups of unknown tokens, from all addresses together.
     pub look_ups: Option<Rate>,
-    /// How long accepted requests may take after the end was asked for. A second is left to close.
+    /// How long accepted requests may run after the shutdown began. Closing takes one more second.
     pub drain: Duration,
 }
 
@@ -71,11 +70,9 @@ impl Default for Limits {
     }
 }
 
-/// So many at once, and then one more every so often.
+/// A burst, and then one more in each period. Both are not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Not zero.
     pub every: Duration,
-    /// Not zero.
     pub burst: u32,
 }

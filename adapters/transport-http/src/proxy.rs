@@ -1,24 +1,23 @@
-//! Where a request really comes from, when a proxy stands in between.
+//! The client's address behind trusted proxies.
 //!
-//! Anybody can write the header that names the client. Only what a trusted proxy wrote counts, and
-//! proxies append: so it is read from its end, up to the first address that is none of theirs.
+//! Any client can send the header, and proxies append to it. So it is read from its end, up to the
+//! first address that does not belong to a trusted proxy.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use axum::http::HeaderMap;
-use axum::http::header::FORWARDED;
 use ipnet::{IpNet, Ipv4Net};
 
-/// Which proxies are believed, and where they write the client's address.
+/// Trusted proxies, and the header in which they write the client's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyTrust {
     pub proxies: Vec<Network>,
     pub header: ForwardedBy,
 }
 
-/// The header that the proxy sets. The other one is not looked at: proxies pass on what they do not
-/// know, so clients could write it.
+/// The header that the proxy sets. The other one is ignored: proxies forward unknown headers, so
+/// clients could write it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ForwardedBy {
     #[default]
@@ -57,28 +56,22 @@ impl ProxyTrust {
         self.proxies.iter().any(|network| network.0.contains(&peer))
     }
 
-    /// The last address on the way that is no proxy of ours.
+    /// The last address that is not a trusted proxy.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer;
-        let written: Vec<&str> = match self.header {
-            ForwardedBy::XForwardedFor => headers.get_all("x-forwarded-for"),
-            ForwardedBy::Forwarded => headers.get_all(FORWARDED),
-        }
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .collect();
-        for hop in written.into_iter().rev() {
-            if !self.trusts(client) {
-                break;
+        let (name, is_standard) = match self.header {
+            ForwardedBy::XForwardedFor => ("x-forwarded-for", false),
+            ForwardedBy::Forwarded => ("forwarded", true),
+        };
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let hops: Vec<&str> = values.flat_map(|value| value.split(',')).collect();
+        for hop in hops.into_iter().rev() {
+            let address = if is_standard { forwarded_for(hop) } else { hop };
+            // A trusted proxy writes a valid address.
+            match address_of(address) {
+                Some(address) if self.trusts(client) => client = address,
+                _ => break,
             }
-            let address = match self.header {
-                ForwardedBy::XForwardedFor => hop,
-                ForwardedBy::Forwarded => forwarded_for(hop),
-            };
-            // What is no address was not written by a proxy of ours.
-            let Some(address) = address_of(address) else { break };
-            client = address;
         }
         client
     }

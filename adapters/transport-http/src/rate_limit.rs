@@ -52,12 +52,29 @@ pub(crate) struct TokenLimit {
     used: AtomicBool,
 }
 
-/// A permit to run, or to keep a subscription open, until it is dropped.
-pub(crate) struct TokenPermit {
-    _of_token: OwnedSemaphorePermit,
-    _of_all: Option<OwnedSemaphorePermit>,
-    /// Keeps a sweep from removing the limit, and its counts with it.
-    _limit: Arc<TokenLimit>,
+/// Permits of a token's own limit and of the limit of all tokens.
+pub(crate) type PermitPair = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+/// Permits to run until they are dropped. The limit is held too, or a sweep could remove it and its
+/// counts.
+pub(crate) type RunPermit = (PermitPair, Arc<TokenLimit>);
+
+/// The permit of an open subscription.
+pub(crate) type SubscriptionPermit = (OwnedSemaphorePermit, Arc<TokenLimit>);
+
+/// Waits for permits of both until then.
+pub(crate) async fn acquire_both(
+    own: &Arc<Semaphore>,
+    all: &Arc<Semaphore>,
+    count: u32,
+    due: Instant,
+) -> Option<PermitPair> {
+    let both = async {
+        // The token's own first, so that a token at its limit does not delay others.
+        let own = own.clone().acquire_many_owned(count).await.ok()?;
+        Some((own, all.clone().acquire_many_owned(count).await.ok()?))
+    };
+    timeout_at(due, both).await.ok().flatten()
 }
 
 impl TokenLimits {
@@ -119,36 +136,26 @@ impl TokenLimits {
         });
     }
 
-    /// Waits for a permit to run.
+    /// Waits for permits to run.
     pub(crate) async fn run(
         &self,
         limit: &Arc<TokenLimit>,
         due: Instant,
-    ) -> Result<TokenPermit, ErrorResponse> {
-        let permit = |of_token, of_all| TokenPermit {
-            _of_token: of_token,
-            _of_all: Some(of_all),
-            _limit: limit.clone(),
-        };
+    ) -> Result<RunPermit, ErrorResponse> {
         if let Ok(of_token) = limit.running.clone().try_acquire_owned()
             && let Ok(of_all) = self.running.clone().try_acquire_owned()
         {
-            return Ok(permit(of_token, of_all));
+            return Ok(((of_token, of_all), limit.clone()));
         }
         let Ok(_waiting) = self.waiting.try_acquire() else {
             let message = "Too many requests wait already. Nothing was done; try again.";
             return Err(ErrorResponse::busy(message));
         };
-        let both = async {
-            // The token's own first, so that a token at its limit does not delay others.
-            let of_token = limit.running.clone().acquire_owned().await.ok()?;
-            let of_all = self.running.clone().acquire_owned().await.ok()?;
-            Some(permit(of_token, of_all))
-        };
-        timeout_at(due, both).await.ok().flatten().ok_or_else(|| {
+        let Some(permits) = acquire_both(&limit.running, &self.running, 1, due).await else {
             let message = "The server was busy for too long. Nothing was done; try again.";
-            ErrorResponse::busy(message)
-        })
+            return Err(ErrorResponse::busy(message));
+        };
+        Ok((permits, limit.clone()))
     }
 
     fn tokens(&self) -> MutexGuard<'_, HashMap<u64, Arc<TokenLimit>>> {
@@ -167,12 +174,12 @@ impl TokenLimit {
         }
     }
 
-    pub(crate) fn subscribe(self: &Arc<Self>) -> Result<TokenPermit, ErrorResponse> {
-        let of_token = self.subscriptions.clone().try_acquire_owned().map_err(|_| {
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Result<SubscriptionPermit, ErrorResponse> {
+        let Ok(permit) = self.subscriptions.clone().try_acquire_owned() else {
             let message = "Too many subscriptions are open with this token. End one first.";
-            ErrorResponse::rate_limited(message, 60)
-        })?;
-        Ok(TokenPermit { _of_token: of_token, _of_all: None, _limit: self.clone() })
+            return Err(ErrorResponse::rate_limited(message, 60));
+        };
+        Ok((permit, self.clone()))
     }
 }
 

@@ -8,11 +8,12 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
 
 use crate::error_response::ErrorResponse;
 use crate::limits::Limits;
+use crate::rate_limit::{PermitPair, acquire_both};
 
 /// Bodies up to this size, in bytes, need no budget: the number of connections limits them.
 const SMALL: u64 = 16 * 1024;
@@ -25,12 +26,6 @@ const TOKEN_SHARE: usize = 4;
 
 fn budget(bytes: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(bytes.div_ceil(STEP).min(Semaphore::MAX_PERMITS)))
-}
-
-/// A body's part of its token's budget and of the whole.
-pub(crate) struct BodyPermit {
-    _of_token: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
 }
 
 /// The budget of one token, so that its slow bodies do not delay other tokens.
@@ -55,7 +50,7 @@ impl BodyReader {
         &self,
         body: Body,
         share: &Arc<Semaphore>,
-    ) -> Result<(Bytes, Option<BodyPermit>), ErrorResponse> {
+    ) -> Result<(Bytes, Option<PermitPair>), ErrorResponse> {
         let size = body.size_hint().upper().unwrap_or(self.max_bytes as u64);
         if size > self.max_bytes as u64 {
             return Err(self.too_large());
@@ -76,15 +71,10 @@ impl BodyReader {
         }
     }
 
-    async fn permit(&self, size: u64, share: &Arc<Semaphore>) -> Result<BodyPermit, ErrorResponse> {
+    async fn permit(&self, size: u64, share: &Arc<Semaphore>) -> Result<PermitPair, ErrorResponse> {
         let steps = u32::try_from(size.div_ceil(STEP as u64)).unwrap_or(u32::MAX);
-        let both = async {
-            // The token's own first, so that a token at its limit does not delay others.
-            let of_token = share.clone().acquire_many_owned(steps).await.ok()?;
-            let of_all = self.budget.clone().acquire_many_owned(steps).await.ok()?;
-            Some(BodyPermit { _of_token: of_token, _of_all: of_all })
-        };
-        timeout(self.time, both).await.ok().flatten().ok_or_else(|| {
+        let due = Instant::now() + self.time;
+        acquire_both(share, &self.budget, steps, due).await.ok_or_else(|| {
             let message = "Too many large bodies are being read. Nothing was done; try again.";
             ErrorResponse::busy(message).closing()
         })

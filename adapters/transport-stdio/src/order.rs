@@ -1,10 +1,10 @@
-//! The order of requests. JSON-RPC needs none, but users and scripts do: a `get` piped after a `set`
-//! must see its effect.
+//! The order of requests. JSON-RPC needs none, but scripts do: a `get` after a `set` must see its
+//! effect.
 //!
 //! An exclusive request (the handshake, every writing tool) waits for all requests before it and
 //! delays all after it. A read waits a little for earlier ones, so that fast responses come in
-//! order, and then runs in parallel. A subscription is a read until it is acknowledged; from then on
-//! no request waits for it. The queue is bounded.
+//! order, and then runs in parallel. A subscription is a read until it is acknowledged. Then no
+//! request waits for it. The queue is bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

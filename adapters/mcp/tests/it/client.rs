@@ -63,7 +63,6 @@ impl Client {
         self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next line, whatever it is.
     pub(crate) async fn line(&mut self) -> Value {
         let mut line = String::new();
         self.read.read_line(&mut line).await.unwrap();
@@ -90,9 +89,9 @@ impl Client {
         answer["error"].take()
     }
 
-    /// Was nothing said until now? Any request would show it.
-    pub(crate) async fn heard_nothing(&mut self) {
-        // Longer than several rounds of every watch.
+    /// Asserts that no notification came until now: the next line answers this request.
+    pub(crate) async fn assert_silent(&mut self) {
+        // Longer than several rounds of the poller.
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         self.result("tools/list", json!({})).await;
     }
