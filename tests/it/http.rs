@@ -1,5 +1,4 @@
-//! The real server at the other end of a real socket: its project and team, made by the commands,
-//! and a client of HTTP/1.1 that sends what it is told to.
+//! The real server behind a real socket, its project and team, and a client of HTTP/1.1.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,13 +13,12 @@ use tempfile::TempDir;
 use crate::client::reqlore;
 
 pub(crate) const STORAGES: [&str; 3] = ["fs", "sqlite", "sled"];
-/// A test that waits for an answer for so long waits for nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// So that tests ask as often as they want.
+/// Time limit for one answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
 const UNLIMITED: &str = "[http.limits]\nrequests_per_second = 0\nfailed_logins_per_minute = 0\n\
                          look_ups_per_second = 0\n";
 
-/// A project on a storage, with the project `shop` beside it, and a team.
+/// A project on a storage, the project `shop` next to it, and a team.
 pub(crate) struct Place {
     scratch: TempDir,
     pub(crate) storage: &'static str,
@@ -41,7 +39,7 @@ impl Place {
         self.scratch.path().join("root")
     }
 
-    /// The project, its neighbour, and everything that is kept of them.
+    /// The folder of both projects and all their data.
     pub(crate) fn folder(&self) -> &Path {
         self.scratch.path()
     }
@@ -49,14 +47,14 @@ impl Place {
     pub(crate) fn command(&self) -> Command {
         let mut command = reqlore();
         command.arg("--root").arg(self.root()).args(["--storage", self.storage]);
-        // What `ixchel_sync` counts from lies with the index, also after a restart.
+        // `ixchel_sync` needs the cache after a restart.
         command.env("REQLORE_CACHE", self.folder().join("cache"));
-        // Over HTTP no file counts that nobody named.
+        // Over HTTP only a file named by the operator is read.
         command.arg("--config").arg(self.root().join("reqlore.toml"));
         command
     }
 
-    /// What a command printed; it must succeed.
+    /// The output of a command that must succeed.
     pub(crate) fn run(&self, line: &str) -> String {
         let output = self.command().args(line.split(' ')).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
@@ -100,7 +98,6 @@ pub(crate) fn id(token: &str) -> &str {
     token.split('_').nth(2).unwrap()
 }
 
-/// A server that says where it listens.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -109,13 +106,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts what this command serves, over HTTP at a free port.
+    /// Starts this command as a server at a free port.
     pub(crate) fn start(mut command: Command) -> Self {
         command.args(["--listen", "127.0.0.1:0"]);
         Self::start_at(command)
     }
 
-    /// The same where the command says.
+    /// The same at the address of the command.
     pub(crate) fn start_at(mut command: Command) -> Self {
         command.args(["--transport", "http"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -155,7 +152,7 @@ impl Server {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end; what it said on either side.
+    /// Waits for its end. Returns everything it printed.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let mut all = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut all).unwrap();
@@ -165,7 +162,7 @@ impl Server {
         (status, all)
     }
 
-    /// Asks it to end; it must end well. What it said.
+    /// Asks it to end, which must succeed. Returns everything it printed.
     pub(crate) fn end(self) -> String {
         self.signal(rustix::process::Signal::TERM);
         let (status, said) = self.wait();
@@ -187,11 +184,10 @@ impl Drop for Server {
     }
 }
 
-/// What came back.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// As they came.
+    /// The status line and the headers.
     pub(crate) head: String,
     pub(crate) body: String,
 }
@@ -207,10 +203,10 @@ impl Answer {
     }
 }
 
-/// A client with a token, on a connection that it keeps while it is kept.
+/// A client with a token, which reuses its connection.
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
-    /// Whatever is sent with each request.
+    /// Sent with each request.
     pub(crate) headers: Vec<(String, String)>,
     stream: Option<BufReader<TcpStream>>,
 }
@@ -226,7 +222,7 @@ impl Client {
         self
     }
 
-    /// As MCP clients ask: what a model can mend comes as a result.
+    /// As MCP clients ask: errors that a model can correct are results.
     pub(crate) fn of_mcp(self) -> Self {
         self.with("Accept", "application/json, text/event-stream")
     }
@@ -243,10 +239,8 @@ impl Client {
         body: &str,
     ) -> std::io::Result<()> {
         let mut request = format!("{line} HTTP/1.1\r\nHost: localhost\r\n");
-        for (name, value) in &self.headers {
-            request.extend([name, ": ", value, "\r\n"]);
-        }
-        for (name, value) in further {
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value));
+        for (name, value) in own.chain(further.iter().map(|(name, value)| (*name, value))) {
             request.extend([name, ": ", value, "\r\n"]);
         }
         if !body.is_empty() {
@@ -254,21 +248,19 @@ impl Client {
             request.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
         }
         request.extend(["\r\n", body]);
-        let stream = match &mut self.stream {
-            Some(stream) => stream,
-            none => {
-                let stream = TcpStream::connect(self.address)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_nodelay(true)?;
-                none.insert(BufReader::new(stream))
-            }
-        };
-        stream.get_mut().write_all(request.as_bytes())
+        if self.stream.is_none() {
+            let stream = TcpStream::connect(self.address)?;
+            stream.set_read_timeout(Some(ANSWER_TIME))?;
+            stream.set_nodelay(true)?;
+            self.stream = Some(BufReader::new(stream));
+        }
+        self.stream.as_mut().unwrap().get_mut().write_all(request.as_bytes())
     }
 
-    /// The next answer. Whoever was not answered has no connection any more.
+    /// The next answer. After an error the connection is gone.
     pub(crate) fn receive(&mut self) -> std::io::Result<Answer> {
-        let answer = self.stream.as_mut().map_or_else(|| Err(gone()), answer);
+        let not_connected = || Err(std::io::ErrorKind::NotConnected.into());
+        let answer = self.stream.as_mut().map_or_else(not_connected, answer);
         let closes = |answer: &Answer| answer.head.contains("connection: close");
         if answer.as_ref().map_or(true, closes) {
             self.stream = None;
@@ -277,7 +269,7 @@ impl Client {
     }
 
     pub(crate) fn ask(&mut self, line: &str, body: &str) -> Answer {
-        // A server closes what nobody used for a while, as any client must expect.
+        // A server closes idle connections.
         let again = self.stream.is_some();
         let answered = self.send(line, body).and_then(|()| self.receive());
         match answered {
@@ -294,7 +286,6 @@ impl Client {
         self.ask(&format!("GET {path}"), "")
     }
 
-    /// A call of the endpoint with this message.
     pub(crate) fn post(&mut self, message: &Value) -> Answer {
         self.ask(POST, &message.to_string())
     }
@@ -322,10 +313,6 @@ impl Client {
 
 pub(crate) const POST: &str = "POST /api/v1/mcp";
 
-fn gone() -> std::io::Error {
-    std::io::ErrorKind::NotConnected.into()
-}
-
 fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -342,7 +329,7 @@ fn answer(stream: &mut BufReader<TcpStream>) -> std::io::Result<Answer> {
     Ok(Answer { status, head, body })
 }
 
-/// Asks until it is so, for a second and what a busy machine needs besides.
+/// Asks until it is true, for a few seconds.
 pub(crate) fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
     while !is_so() {

@@ -1,8 +1,6 @@
-//! The transcripts again, over HTTP: a client of MCP gets the same answers as over pipes, on each
-//! storage.
+//! The transcripts over HTTP: a client of MCP gets the same answers as over pipes, on each storage.
 //!
-//! Where a ruling wants another answer, a line `{"http": …}` behind the expected one holds it; it is
-//! written by hand. Both eras are played with the headers that their clients send.
+//! An intended difference is a line `{"http": …}`, written by hand, after the expected answer.
 
 use std::fmt::Write as _;
 

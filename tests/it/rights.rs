@@ -1,7 +1,6 @@
-//! Who may do what, asked of every tool there is: role, scope, project and a server that only reads.
+//! Rights of each role, scope and project for every tool, also on a read-only server.
 //!
-//! The tools are those that an administrator is listed, so a new one is judged here before anybody
-//! uses it; it must be told what to be called with.
+//! The tools are those that an administrator sees, so a new tool fails until [`arguments`] knows it.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +8,11 @@ use serde_json::{Value, json};
 
 use crate::http::{Answer, Client, Place, STORAGES, Server, id};
 
-/// A word that stands in every document of the default project.
+/// A word of every document of the default project.
 const WORD: &str = "zebra";
-/// Everybody may use it; for who may write it takes files over into a database.
+/// For every caller; with write access it imports files into a database.
 const SYNC: &str = "ixchel_sync";
 
-/// One of the team, and may they write?
 struct Member {
     name: String,
     token: String,
@@ -48,7 +46,7 @@ fn furnish(client: &mut Client, root: &str) {
     client.data("reqlix_set_requirements", arguments("reqlix_set_requirements", root));
 }
 
-/// With what a tool does its work on what [`furnish`] made, in the project of this name.
+/// Arguments for each tool on the items of [`furnish`], in the project of this name.
 fn arguments(tool: &str, project: &str) -> Value {
     let sections = |further: Value| {
         let mut all = json!({ "project_root": project, "operation_description": "testing" });
@@ -104,7 +102,7 @@ fn listed(client: &mut Client) -> (BTreeSet<String>, BTreeSet<String>) {
     (tools.iter().map(name).collect(), writes.map(name).collect())
 }
 
-/// All that the storage keeps of documents, as lines. Nobody may serve it meanwhile.
+/// All stored documents, as lines. No server may run meanwhile.
 fn documents(place: &Place) -> Vec<String> {
     let file = place.folder().join("before.dump");
     let _ = std::fs::remove_file(&file);
@@ -137,7 +135,7 @@ fn is_forbidden(answer: &Answer) -> bool {
     is
 }
 
-/// Everybody tries what they may not do, in both styles.
+/// Each member tries each forbidden tool, in both dialects.
 fn trespass(server: &Server, place: &Place, trespassers: &[&Member], writing: &BTreeSet<String>) {
     let root = place.root();
     for member in trespassers {
@@ -155,7 +153,7 @@ fn trespass(server: &Server, place: &Place, trespassers: &[&Member], writing: &B
     }
 }
 
-/// Each attempt is a row of whoever made it.
+/// Each attempt is an audit row of its member.
 fn assert_on_record(place: &Place, trespassers: &[&Member], writing: &BTreeSet<String>) {
     let rows = place.rows();
     for Member { name, token, .. } in trespassers {
@@ -165,66 +163,61 @@ fn assert_on_record(place: &Place, trespassers: &[&Member], writing: &BTreeSet<S
             };
             let results: Vec<&Value> =
                 rows.iter().filter(is_it).map(|row| &row["result"]).collect();
-            // Before them may stand what they did where they might.
+            // Earlier rows may be of a server where they may write.
             assert!(results.ends_with(&[&json!("forbidden"); 2]), "{name} {tool}: {results:?}");
         }
     }
 }
 
-// S5: 4.3, 4.4, 4.5, 7.9
-#[test]
-fn each_role_and_scope_may_use_what_it_is_listed_and_nothing_else() {
-    for storage in STORAGES {
-        let (place, members, [reading, writing]) = furnished(storage);
-        let trespassers: Vec<&Member> = members.iter().filter(|member| !member.writes).collect();
-        assert_eq!(trespassers.len(), 4);
-        let before = documents(&place);
-        let server = place.serve();
-        trespass(&server, &place, &trespassers, &writing);
-        server.end();
-        assert_eq!(documents(&place), before, "{storage}");
-        assert_on_record(&place, &trespassers, &writing);
-        let server = place.serve();
-        for Member { name, token, writes } in &members {
-            let mut client = server.client(token);
-            let all: BTreeSet<String> = reading.union(&writing).cloned().collect();
-            let may = if *writes { &all } else { &reading };
-            assert_eq!(listed(&mut client).0, *may, "{name}");
-            for tool in may {
-                let answer = client.call(tool, arguments(tool, place.root().to_str().unwrap()));
-                assert!(!is_forbidden(&answer), "{name} {tool}: {answer:?}");
-            }
-        }
-        server.end();
-        assert_ne!(documents(&place), before, "those who may write did");
-    }
-}
-
-// S5: 4.4, 7.9
-#[test]
-fn a_server_that_only_reads_lets_nobody_write() {
-    let (place, members, [reading, writing]) = furnished("sqlite");
+/// Members who may not write change nothing, and all others use what they see.
+fn check_rights(storage: &'static str, is_read_only: bool) {
+    let (place, members, [reading, writing]) = furnished(storage);
+    let serve = || {
+        let mut command = place.command();
+        command.args(is_read_only.then_some("--read-only"));
+        Server::start(command)
+    };
+    let trespassers: Vec<&Member> =
+        members.iter().filter(|member| is_read_only || !member.writes).collect();
+    assert_eq!(trespassers.len(), if is_read_only { 6 } else { 4 });
     let before = documents(&place);
-    let mut command = place.command();
-    command.arg("--read-only");
-    let server = Server::start(command);
-    let everybody: Vec<&Member> = members.iter().collect();
-    trespass(&server, &place, &everybody, &writing);
-    for Member { name, token, .. } in &members {
+    let server = serve();
+    trespass(&server, &place, &trespassers, &writing);
+    server.end();
+    assert_eq!(documents(&place), before, "{storage}");
+    assert_on_record(&place, &trespassers, &writing);
+    let server = serve();
+    let all: BTreeSet<String> = reading.union(&writing).cloned().collect();
+    for Member { name, token, writes } in &members {
         let mut client = server.client(token);
-        for tool in &reading {
+        let may = if *writes && !is_read_only { &all } else { &reading };
+        assert_eq!(listed(&mut client).0, *may, "{name}");
+        for tool in may {
             let answer = client.call(tool, arguments(tool, place.root().to_str().unwrap()));
             assert!(!is_forbidden(&answer), "{name} {tool}: {answer:?}");
         }
     }
     server.end();
-    assert_eq!(documents(&place), before);
-    assert_on_record(&place, &everybody, &writing);
+    assert_eq!(documents(&place) == before, is_read_only, "members who may write did");
+}
+
+// S5: 4.3, 4.4, 4.5, 7.9
+#[test]
+fn each_role_and_scope_may_use_the_tools_it_sees_and_no_other() {
+    for storage in STORAGES {
+        check_rights(storage, false);
+    }
+}
+
+// S5: 4.4, 7.9
+#[test]
+fn read_only_server_lets_no_member_write() {
+    check_rights("sqlite", true);
 }
 
 // S5: 1.7, 1.9, 2.1, 2.2, 2.3, 4.3
 #[test]
-fn a_token_for_one_project_reads_nothing_of_another() {
+fn token_for_one_project_reads_nothing_of_another() {
     for storage in STORAGES {
         let (place, members, [reading, _]) = furnished(storage);
         place.user("shopkeeper", "administrator");
@@ -255,29 +248,26 @@ fn a_token_for_one_project_reads_nothing_of_another() {
             let hidden = ours.request(method, params);
             assert!(hidden.code().is_some() && !hidden.body.contains(WORD), "{hidden:?}");
         }
-        let mut answers = Vec::new();
-        for project in ["default", "nobody"] {
+        let refusals = ["default", "nobody"].map(|project| {
             let mut client = server.client(&token).with("Reqlore-Project", project);
-            let answer = client.call("get_item", json!({ "reference": "EP-001" }));
-            assert_eq!((answer.status, answer.code()), (404, Some(-32002)));
-            answers.push(answer.body.replace(project, "…"));
+            let named = client.call("get_item", json!({ "reference": "EP-001" }));
+            assert_eq!((named.status, named.code()), (404, Some(-32002)));
             let sections = "reqlix_get_requirements";
             let section = ours.call(sections, arguments(sections, project));
-            answers.push(section.body.replace(project, "…"));
-        }
-        let told = |body: &String| -> Value {
-            let mut json: Value = serde_json::from_str(body).unwrap();
-            json["error"]["data"].as_object_mut().map(|data| data.remove("correlation_id"));
-            json
-        };
-        let told: Vec<Value> = answers.iter().map(told).collect();
-        assert_eq!(told[..2], told[2..], "another's project and none are told alike");
+            [named, section].map(|answer| {
+                let mut json: Value =
+                    serde_json::from_str(&answer.body.replace(project, "…")).unwrap();
+                json["error"]["data"].as_object_mut().map(|data| data.remove("correlation_id"));
+                json
+            })
+        });
+        assert_eq!(refusals[0], refusals[1], "another's project and an unknown one look alike");
     }
 }
 
 // S5: 4.3, 6.8, 8.8
 #[test]
-fn whose_projects_are_gone_is_forbidden_to_read_anything() {
+fn token_without_existing_projects_reads_nothing() {
     let place = Place::new("sqlite");
     place.user("shopkeeper", "administrator");
     let token = place.token("shopkeeper", "--projects shop");

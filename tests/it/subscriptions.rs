@@ -1,7 +1,7 @@
-//! Who subscribed hears of an edit by hand, over the real pipe, in both eras.
+//! Subscribers are notified of edits by hand, over the real pipe, in both eras.
 //!
-//! EP-001 is subscribed and edited, EP-002 edited alone, EP-003 subscribed alone. That nothing is
-//! told of the latter two is proved by order: what is heard until the end speaks of the first.
+//! EP-001 is subscribed and edited, EP-002 edited alone, EP-003 subscribed alone. All notifications
+//! until the end are of the first.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::backlog::epic;
 use crate::client::{Server, project};
 
-/// An epic as a person writes it.
+/// Writes an epic as an editor does.
 fn write(root: &Path, number: u32, title: &str) {
     let folder = root.join(".reqlore/backlog/epics");
     std::fs::create_dir_all(&folder).unwrap();
@@ -20,25 +20,22 @@ fn write(root: &Path, number: u32, title: &str) {
 
 const UPDATED: &str = "notifications/resources/updated";
 
-/// Edits two, twice, and hears of the first alone.
-fn check_told(server: Server, root: &Path, stream: &Value) {
-    let mut server = server;
+/// Edits two epics, twice, and is notified of the first alone.
+fn check_notified(mut server: Server, root: &Path, stream: &Value) {
     for title in ["once", "twice"] {
         write(root, 2, title);
         write(root, 1, title);
-        let told = server.answer();
+        let notified = server.answer();
         assert_eq!(
-            (&told["method"], &told["params"]["uri"]),
+            (&notified["method"], &notified["params"]["uri"]),
             (&json!(UPDATED), &json!("epic://EP-001"))
         );
-        let of = &told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-        assert_eq!(of, stream, "{told}");
+        let of = &notified["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+        assert_eq!(of, stream, "{notified}");
     }
-    let read = json!({
-        "jsonrpc": "2.0", "id": 9, "method": "tools/call",
-        "params": { "name": "get_item", "arguments": { "reference": "EP-001" }, "_meta": meta() }
-    });
-    let answer = server.ask(&read);
+    let read =
+        json!({ "name": "get_item", "arguments": { "reference": "EP-001" }, "_meta": meta() });
+    let answer = server.ask(&request(9, "tools/call", &read));
     assert_eq!(answer["result"]["structuredContent"]["item"]["title"], "twice", "{answer}");
     let (rest, status) = server.end();
     assert!(status.success());
@@ -54,61 +51,62 @@ fn meta() -> Value {
     })
 }
 
+/// A server over three epics.
+fn start(root: &Path) -> Server {
+    for (number, title) in [(1, "one"), (2, "two"), (3, "three")] {
+        write(root, number, title);
+    }
+    Server::start(root)
+}
+
+/// Opens the stream 5 for these URIs.
+fn listen(server: &mut Server, uris: &[&str]) {
+    let params = json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": meta() });
+    let answer = server.ask(&request(5, "subscriptions/listen", &params));
+    assert_eq!(answer["method"], "notifications/subscriptions/acknowledged", "{answer}");
+}
+
+fn request(id: u32, method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
 #[test]
-fn an_edit_by_hand_is_told_to_who_subscribed_in_the_old_era() {
+fn edit_by_hand_notifies_subscriber_of_the_old_era() {
     let project = project();
-    write(project.path(), 1, "one");
-    write(project.path(), 2, "two");
-    write(project.path(), 3, "three");
-    let mut server = Server::start(project.path());
+    let mut server = start(project.path());
     let hello = json!({
-        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": { "name": "c", "version": "1" }
-        }
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "c", "version": "1" }
     });
-    assert_eq!(server.ask(&hello)["result"]["capabilities"]["resources"]["subscribe"], true);
+    let hello = server.ask(&request(1, "initialize", &hello));
+    assert_eq!(hello["result"]["capabilities"]["resources"]["subscribe"], true);
     server.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
-    let subscribe = |method: &str, uri: &str| json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": { "uri": uri } });
-    for uri in ["epic://EP-001", "epic://EP-002", "epic://EP-003"] {
-        let answer = server.ask(&subscribe("resources/subscribe", uri));
+    for (method, uri) in [
+        ("resources/subscribe", "epic://EP-001"),
+        ("resources/subscribe", "epic://EP-002"),
+        ("resources/subscribe", "epic://EP-003"),
+        ("resources/unsubscribe", "epic://EP-002"),
+    ] {
+        let answer = server.ask(&request(2, method, &json!({ "uri": uri })));
         assert!(answer["result"].is_object(), "{answer}");
     }
-    let answer = server.ask(&subscribe("resources/unsubscribe", "epic://EP-002"));
-    assert!(answer["result"].is_object(), "{answer}");
-    check_told(server, project.path(), &Value::Null);
+    check_notified(server, project.path(), &Value::Null);
 }
 
 #[test]
-fn an_edit_by_hand_is_told_to_who_listens_in_the_new_era() {
+fn edit_by_hand_notifies_listener_of_the_new_era() {
     let project = project();
-    write(project.path(), 1, "one");
-    write(project.path(), 2, "two");
-    write(project.path(), 3, "three");
-    let mut server = Server::start(project.path());
-    let listen = json!({
-        "jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": {
-            "notifications": { "resourceSubscriptions": ["epic://EP-001", "epic://EP-003"] }, "_meta": meta()
-        }
-    });
-    let answer = server.ask(&listen);
-    assert_eq!(answer["method"], "notifications/subscriptions/acknowledged", "{answer}");
-    check_told(server, project.path(), &json!(5));
+    let mut server = start(project.path());
+    listen(&mut server, &["epic://EP-001", "epic://EP-003"]);
+    check_notified(server, project.path(), &json!(5));
 }
 
-// A change by another process is one like that of an editor
 #[test]
-fn what_another_process_makes_is_told_too() {
+fn change_by_another_process_is_notified() {
     let project = project();
-    write(project.path(), 1, "one");
-    let mut server = Server::start(project.path());
-    let listen = json!({
-        "jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": {
-            "notifications": { "resourceSubscriptions": ["requirements://epics"] }, "_meta": meta()
-        }
-    });
-    server.ask(&listen);
+    let mut server = start(project.path());
+    listen(&mut server, &["requirements://epics"]);
     let mut other = Server::start(project.path());
-    assert_eq!(epic(&mut other, "of another"), "EP-002");
+    assert_eq!(epic(&mut other, "of another"), "EP-004");
     assert_eq!(server.answer()["params"]["uri"], "requirements://epics");
 }

@@ -1,5 +1,4 @@
-//! A team at work: tokens that end while the server runs, two servers over one database, and
-//! servers that are killed and asked to end between calls and during them.
+//! A team over HTTP: tokens that end, two servers over one database, killed and ending servers.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -16,20 +15,20 @@ fn status(client: &mut Client) -> u16 {
 
 // S5: 1.4, 4.2, 4.6; catalogue 82
 #[test]
-fn what_a_command_takes_away_is_gone_at_the_next_request() {
+fn revoked_rights_are_gone_at_the_next_request() {
     // A sled store belongs to its server.
     for storage in ["fs", "sqlite"] {
         let place = Place::new(storage);
-        for name in ["ann", "bob", "cay"] {
+        let tokens = ["ann", "bob", "cay"].map(|name| {
             place.user(name, "user");
-        }
-        let [ann, bob, cay] = ["ann", "bob", "cay"].map(|name| place.token(name, ""));
+            place.token(name, "")
+        });
         let server = place.serve();
-        let [mut anns, mut bobs, mut cays] = [&ann, &bob, &cay].map(|token| server.client(token));
+        let [mut anns, mut bobs, mut cays] = tokens.each_ref().map(|token| server.client(token));
         for client in [&mut anns, &mut bobs, &mut cays] {
             assert_eq!((status(client), status(client)), (200, 200));
         }
-        place.run(&format!("token revoke {}", id(&ann)));
+        place.run(&format!("token revoke {}", id(&tokens[0])));
         let refused = anns.call("list_epics", json!({}));
         assert_eq!((refused.status, refused.code()), (401, Some(-32010)), "{storage}");
         assert!(refused.head.contains("www-authenticate: Bearer"), "{refused:?}");
@@ -47,7 +46,7 @@ fn what_a_command_takes_away_is_gone_at_the_next_request() {
 
 // S5: 4.6; catalogue 82
 #[test]
-fn a_token_ends_with_its_time_and_a_rotated_one_after_its_overlap() {
+fn token_ends_with_its_time_and_a_rotated_one_after_its_overlap() {
     for storage in STORAGES {
         let place = Place::new(storage);
         place.user("ann", "user");
@@ -71,7 +70,7 @@ fn a_token_ends_with_its_time_and_a_rotated_one_after_its_overlap() {
 
 // Issue 6, 7: several servers, one store
 #[test]
-fn two_servers_over_one_database_are_one_to_a_client_that_asks_them_in_turn() {
+fn two_servers_over_one_database_answer_as_one() {
     let place = Place::new("sqlite");
     let token = place.administrator();
     let revoked = place.token("ada", "");
@@ -115,16 +114,9 @@ fn two_servers_over_one_database_are_one_to_a_client_that_asks_them_in_turn() {
     assert_eq!((of("create_epic"), of("update_epic")), (40, 80));
 }
 
-/// A server for this place at a port that was used before.
-fn again(place: &Place, port: u16) -> Server {
-    let mut command = place.command();
-    command.env("REQLORE_LISTEN", format!("127.0.0.1:{port}"));
-    Server::start_at(command)
-}
-
 // Reliability P1
 #[test]
-fn a_client_does_not_notice_that_its_server_was_killed_and_started_between_two_calls() {
+fn server_killed_and_restarted_between_two_calls_loses_nothing() {
     for storage in STORAGES {
         let place = Place::new(storage);
         let token = place.administrator();
@@ -133,7 +125,9 @@ fn a_client_does_not_notice_that_its_server_was_killed_and_started_between_two_c
         let mut client = server.client(&token);
         let first = client.data("create_epic", epic("before"));
         server.kill();
-        let server = again(&place, port);
+        let mut command = place.command();
+        command.env("REQLORE_LISTEN", format!("127.0.0.1:{port}"));
+        let server = Server::start_at(command);
         let second = client.data("create_epic", epic("after"));
         assert_eq!(
             (&first["reference_id"], &second["reference_id"]),
@@ -148,7 +142,7 @@ fn a_client_does_not_notice_that_its_server_was_killed_and_started_between_two_c
 
 // Catalogue 112
 #[test]
-fn a_server_that_is_asked_to_end_answers_what_it_accepted() {
+fn ending_server_answers_accepted_requests() {
     for storage in STORAGES {
         let place = Place::new(storage);
         let token = place.administrator();
@@ -156,7 +150,7 @@ fn a_server_that_is_asked_to_end_answers_what_it_accepted() {
         let mut probe = server.client(&token);
         assert_eq!(probe.get("/readyz").status, 200);
         let mut clients: Vec<Client> = (0..8).map(|_| server.client(&token)).collect();
-        // Each is connected, so that no request waits where nobody accepts any more.
+        // Each is connected, so that no request waits to be accepted.
         for client in &mut clients {
             assert_eq!(status(client), 200);
         }
