@@ -18,7 +18,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::json;
 
 use crate::convert::{self, Era};
-use crate::request_context::{GuardedService, progress};
+use crate::request_context::{GuardedService, with_progress};
 use crate::server::{Server, idempotency_key, sign};
 use crate::subscriptions::Stream;
 
@@ -83,10 +83,9 @@ impl ServerHandler for Server {
         let era = if is_modern(&context) { Era::Modern } else { Era::Legacy };
         // On a connection a response cannot get lost without the connection.
         let key = if self.is_connected() { None } else { idempotency_key(&context.meta)? };
-        let (reporter, mut forwarder) = progress(&context);
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
-        let call = guarded.call(name, arguments, key, Arc::new(reporter));
-        let mut result = match forwarder.run_until(call).await {
+        let call = |observer| guarded.call(name, arguments, key, observer);
+        let mut result = match with_progress(&context, call).await {
             Ok(reply) => convert::reply(reply),
             Err(error) => convert::error(error, &guarded.context, era)?,
         };

@@ -13,9 +13,9 @@ use reqlore_domain::ports::service::{
 };
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
-use rmcp::service::{Peer, RequestContext as RmcpContext};
+use rmcp::service::RequestContext as RmcpContext;
 use serde_json::{Map, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 /// The origin of one request. A transport for many callers puts it into the extensions of each HTTP
@@ -170,30 +170,45 @@ async fn guard<T>(request: impl Future<Output = Result<T>>) -> Result<T> {
     })
 }
 
+/// Runs a call and forwards its progress. Everything reported before the end is sent before the
+/// response.
+pub(crate) async fn with_progress<T, Call: Future<Output = T>>(
+    context: &RmcpContext<RoleServer>,
+    call: impl FnOnce(Arc<dyn ProgressSink>) -> Call,
+) -> T {
+    let (sender, mut progress) = unbounded_channel();
+    let token = context.meta.get_progress_token();
+    let reporter = ProgressReporter {
+        cancelled: context.ct.clone(),
+        progress: token.map(|token| (token, sender)),
+    };
+    let send = async |notification| {
+        if !context.ct.is_cancelled() {
+            // A peer that is gone gets no response either.
+            let _ = context.peer.notify_progress(notification).await;
+        }
+    };
+    let mut call = std::pin::pin!(call(Arc::new(reporter)));
+    loop {
+        tokio::select! {
+            biased;
+            Some(notification) = progress.recv() => send(notification).await,
+            outcome = &mut call => {
+                while let Ok(notification) = progress.try_recv() {
+                    send(notification).await;
+                }
+                return outcome;
+            }
+        }
+    }
+}
+
 /// The application's end of a call's progress and cancellation.
 #[derive(Debug)]
-pub(crate) struct ProgressReporter {
+struct ProgressReporter {
     cancelled: CancellationToken,
     /// `None` when the client wants no progress.
     progress: Option<(ProgressToken, UnboundedSender<ProgressNotificationParam>)>,
-}
-
-/// The client's end: sends the notifications before the response.
-pub(crate) struct ProgressForwarder {
-    peer: Peer<RoleServer>,
-    cancelled: CancellationToken,
-    progress: UnboundedReceiver<ProgressNotificationParam>,
-}
-
-pub(crate) fn progress(context: &RmcpContext<RoleServer>) -> (ProgressReporter, ProgressForwarder) {
-    let (sender, progress) = unbounded_channel();
-    let token = context.meta.get_progress_token();
-    let (peer, cancelled) = (context.peer.clone(), context.ct.clone());
-    let reporter = ProgressReporter {
-        cancelled: cancelled.clone(),
-        progress: token.map(|token| (token, sender)),
-    };
-    (reporter, ProgressForwarder { peer, cancelled, progress })
 }
 
 impl ProgressSink for ProgressReporter {
@@ -209,33 +224,6 @@ impl ProgressSink for ProgressReporter {
                 .with_message(message);
             // A closed receiver means that the response is not awaited any more.
             let _ = sender.send(notification);
-        }
-    }
-}
-
-impl ProgressForwarder {
-    /// Forwards notifications until the call is done.
-    pub(crate) async fn run_until<T>(&mut self, call: impl Future<Output = T>) -> T {
-        let mut call = std::pin::pin!(call);
-        loop {
-            tokio::select! {
-                biased;
-                Some(notification) = self.progress.recv() => self.send(notification).await,
-                outcome = &mut call => {
-                    // Everything reported before the end is sent before the response.
-                    while let Ok(notification) = self.progress.try_recv() {
-                        self.send(notification).await;
-                    }
-                    return outcome;
-                }
-            }
-        }
-    }
-
-    async fn send(&self, notification: ProgressNotificationParam) {
-        if !self.cancelled.is_cancelled() {
-            // A peer that is gone gets no response either.
-            let _ = self.peer.notify_progress(notification).await;
         }
     }
 }

@@ -69,11 +69,6 @@ impl Server {
         }))
     }
 
-    /// The service that rmcp runs on a connection.
-    pub fn connection_service(&self) -> ConnectionService {
-        ConnectionService(self.clone())
-    }
-
     /// Stops all polling; every open stream gets its last response.
     pub fn finish(&self) {
         self.0.subscriptions.finish();
@@ -208,10 +203,10 @@ pub(crate) fn is_plain_meta(meta: &serde_json::Map<String, Value>) -> bool {
     meta.keys().all(|key| key == IDEMPOTENCY_KEY)
 }
 
-/// A [`Server`] on one connection. It refuses methods of the other era, and inspects subscribed
+/// The service that rmcp runs on a connection. It refuses methods of the other era, and inspects subscribed
 /// resources before rmcp acknowledges the subscription, so that no change is missed.
 #[derive(Debug, Clone)]
-pub struct ConnectionService(Server);
+pub struct ConnectionService(pub Server);
 
 impl Service<RoleServer> for ConnectionService {
     async fn handle_request(

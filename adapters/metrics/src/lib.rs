@@ -3,12 +3,16 @@
 //! Labels are constants of the program, never a client's names, of which there could be any number.
 
 mod call_metrics;
-mod http_metrics;
 mod store_metrics;
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -21,12 +25,13 @@ use reqlore_domain::time::Timestamp;
 pub use store_metrics::MeasuredStore;
 
 use call_metrics::{CallMetrics, MeasuredService};
-use http_metrics::HttpCollector;
 use store_metrics::StoreMetrics;
 
 /// From well below the fastest read to the time limit of a request, in seconds.
 const BUCKETS: [f64; 15] =
     [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+const STATUS_CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 /// All metrics of a process.
 #[derive(Debug)]
@@ -84,6 +89,55 @@ type Durations = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Hi
 
 fn durations() -> Durations {
     Family::new_with_constructor(|| Histogram::new(BUCKETS))
+}
+
+/// Reads the counters of the HTTP transport when the metrics are rendered.
+#[derive(Debug)]
+struct HttpCollector(Arc<TrafficCounters>);
+
+impl Collector for HttpCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let mut family = encoder.encode_descriptor(
+            "reqlore_http_requests",
+            "HTTP requests that were answered, by class of status",
+            None,
+            ConstCounter::new(0_u64).metric_type(),
+        )?;
+        for (class, count) in STATUS_CLASSES.into_iter().zip(&self.0.responses) {
+            let labels = [("status", class)];
+            ConstCounter::new(load(count)).encode(family.encode_family(&labels)?)?;
+        }
+        for (name, help, count) in [
+            (
+                "reqlore_http_rate_limited",
+                "HTTP requests that were refused because there were too many",
+                &self.0.rate_limited,
+            ),
+            (
+                "reqlore_http_failed_logins",
+                "HTTP requests without a valid token",
+                &self.0.failed_logins,
+            ),
+            (
+                "reqlore_http_refused_connections",
+                "HTTP connections that were closed because there were too many",
+                &self.0.refused_connections,
+            ),
+        ] {
+            let counter = ConstCounter::new(load(count));
+            let kind = counter.metric_type();
+            counter.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
+        }
+        for (name, help, count) in [
+            ("reqlore_http_connections", "HTTP connections that are open", &self.0.connections),
+            ("reqlore_http_requests_in_flight", "HTTP requests that run", &self.0.in_flight),
+        ] {
+            let gauge = ConstGauge::new(load(count));
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl Listener {
             }
         }
         tracing::warn!("some requests did not finish within the drain time");
-        self.shared.protocol.cancel();
+        self.shared.protocol.cancelled.cancel();
         let _ = timeout(STREAM_END, drained).await;
     }
 

@@ -66,7 +66,8 @@ pub(crate) struct Protocol {
     rmcp: RmcpService,
     /// Answers tool calls without rmcp; `None` for a handler of the conformance tests.
     server: Option<Server>,
-    cancelled: CancellationToken,
+    /// Ends all streams and calls.
+    pub(crate) cancelled: CancellationToken,
 }
 
 /// rmcp's service with any handler.
@@ -106,11 +107,6 @@ impl Protocol {
         if let Some(server) = &self.server {
             server.finish();
         }
-    }
-
-    /// Ends all streams and calls.
-    pub(crate) fn cancel(&self) {
-        self.cancelled.cancel();
     }
 
     /// Handles a request; a direct call without rmcp.

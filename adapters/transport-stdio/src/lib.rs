@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::Transport;
-use reqlore_mcp::server::Server;
+use reqlore_mcp::server::{ConnectionService, Server};
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
@@ -87,7 +87,7 @@ impl Stdio {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let server = Server::new(service, self.caller);
-        let handler = server.connection_service();
+        let handler = ConnectionService(server.clone());
         let abort = self.shutdown.abort.clone();
         let connection = Connection::new(read, write, self.limits, self.shutdown, server);
         let running = serve_directly_with_ct(handler, connection, Some(default_peer()), abort);

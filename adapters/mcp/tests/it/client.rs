@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::test_support::StubService;
-use reqlore_mcp::server::Server;
+use reqlore_mcp::server::{ConnectionService, Server};
 use rmcp::RoleServer;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::{RunningService, serve_directly};
@@ -24,7 +24,7 @@ pub(crate) struct Client {
     read: BufReader<ReadHalf<DuplexStream>>,
     write: WriteHalf<DuplexStream>,
     pub(crate) server: Server,
-    pub(crate) running: RunningService<RoleServer, reqlore_mcp::server::ConnectionService>,
+    pub(crate) running: RunningService<RoleServer, ConnectionService>,
     id: i64,
 }
 
@@ -37,7 +37,7 @@ impl Client {
         let peer = InitializeRequestParams::new(ClientCapabilities::default(), client)
             .with_protocol_version(ProtocolVersion::V_2025_03_26);
         let running =
-            serve_directly(server.connection_service(), tokio::io::split(theirs), Some(peer));
+            serve_directly(ConnectionService(server.clone()), tokio::io::split(theirs), Some(peer));
         let (read, write) = tokio::io::split(ours);
         Self { era, read: BufReader::new(read), write, server, running, id: 0 }
     }

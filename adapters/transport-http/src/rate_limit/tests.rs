@@ -1,4 +1,4 @@
-//! What outlasts a sweep. Those of a running server are a minute apart, so they are called here.
+//! Sweeps are a minute apart in a running server; here they are called.
 
 use super::*;
 
@@ -6,14 +6,14 @@ fn limits() -> Limits {
     Limits { listens_per_token: 1, in_flight_per_token: 1, requests: None, ..Limits::default() }
 }
 
-/// Two quiet minutes.
+/// Two minutes without requests.
 fn quiet(limits: &TokenLimits) {
     limits.sweep();
     limits.sweep();
 }
 
 #[test]
-fn an_unused_token_is_removed() {
+fn sweep_removes_an_unused_token() {
     let limits = TokenLimits::new(&limits());
     limits.admit(1);
     limits.sweep();
@@ -24,7 +24,7 @@ fn an_unused_token_is_removed() {
 
 // S5: 4.7
 #[tokio::test]
-async fn subscriptions_and_running_requests_are_counted_through_every_sweep() {
+async fn sweep_keeps_tokens_with_subscriptions_or_running_requests() {
     let limits = TokenLimits::new(&limits());
     let open = limits.admit(1).subscribe().unwrap();
     quiet(&limits);
@@ -42,7 +42,7 @@ async fn subscriptions_and_running_requests_are_counted_through_every_sweep() {
 
 // S5: 4.7
 #[test]
-fn a_rate_that_has_not_recovered_outlasts_every_sweep() {
+fn sweep_keeps_a_rate_that_has_not_recovered() {
     let requests = Some(Rate { every: Duration::from_secs(3600), burst: 2 });
     let limits = TokenLimits::new(&Limits { requests, ..limits() });
     limits.count(&limits.admit(1)).unwrap();
@@ -53,7 +53,7 @@ fn a_rate_that_has_not_recovered_outlasts_every_sweep() {
 }
 
 #[test]
-fn the_default_rate_lets_two_hundred_through_at_once_and_not_many_more() {
+fn default_rate_allows_a_burst_of_two_hundred() {
     let limits = TokenLimits::new(&Limits::default());
     let limit = limits.admit(1);
     let through = (0..10_000).take_while(|_| limits.count(&limit).is_ok()).count();
@@ -61,7 +61,7 @@ fn the_default_rate_lets_two_hundred_through_at_once_and_not_many_more() {
 }
 
 #[test]
-fn the_addresses_of_one_ipv6_host_are_one_network() {
+fn addresses_of_one_ipv6_host_are_one_network() {
     let network = |address: &str| network(address.parse().unwrap());
     assert_eq!(network("2001:db8::1"), network("2001:db8::2"));
     assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));

@@ -95,7 +95,7 @@ async fn calls_of_one_token_delay_no_other_token() {
 }
 
 #[tokio::test]
-async fn started_call_finishes_after_its_time_limit() {
+async fn started_call_finishes_after_its_time_limit_and_without_its_client() {
     let request_time = Duration::from_millis(50);
     let server = Server::with(Limits { request_time, ..Limits::default() });
     let answer = server.ask(&waiting(&ada())).await;
@@ -106,10 +106,7 @@ async fn started_call_finishes_after_its_time_limit() {
     assert_eq!(server.in_flight(), 1, "it still runs and holds its permit");
     server.finish_calls(1).await;
     assert_eq!(server.stub.ended.load(Ordering::SeqCst), 1);
-}
 
-#[tokio::test]
-async fn started_call_finishes_when_the_client_disconnects() {
     let server = Server::start();
     let connection = server.begin(&waiting(&ada())).await;
     server.begun(1).await;

@@ -1,4 +1,4 @@
-//! Subscriptions on lines: they hold nobody, end with the input, and never pile up.
+//! Subscriptions on lines: they delay no request, end with the input, and are bounded.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -42,7 +42,7 @@ struct Client {
 }
 
 impl Client {
-    /// `buffer` is how many bytes wait in the pipe at most.
+    /// `buffer` is the size of the pipe in bytes.
     fn new(stub: &Arc<StubService>, buffer: usize) -> Self {
         let (ours, theirs) = tokio::io::duplex(buffer);
         let caller = Caller::local("me", Access::Write);
@@ -79,19 +79,19 @@ impl Client {
     }
 }
 
-/// In the tests' time, which passes only while everybody waits.
+/// In the paused clock, which advances only while all tasks wait.
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_holds_no_write_and_ends_with_the_input() {
+async fn subscription_delays_no_write_and_ends_with_the_input() {
     for signalled in [false, true] {
         let stub = stub(1, 10);
         let mut client = Client::new(&stub, 4096);
         client.listen(1, &["epic://0"]).await;
         client.send(2, "tools/call", json!({ "name": "write" })).await;
         assert_eq!(timeout(SOON, client.line()).await.unwrap()["id"], 2);
-        let told = client.line().await;
-        assert_eq!(told["params"]["uri"], "epic://0", "{told}");
+        let notified = client.line().await;
+        assert_eq!(notified["params"]["uri"], "epic://0", "{notified}");
         if signalled {
             client.shutdown.finish.cancel();
         } else {
@@ -105,7 +105,7 @@ async fn a_subscription_holds_no_write_and_ends_with_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_subscribed_to_before_a_write_is_told_of_that_write() {
+async fn subscription_before_a_write_is_notified_of_it() {
     let stub = stub(1, 10);
     let mut client = Client::new(&stub, 4096);
     client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
@@ -116,7 +116,7 @@ async fn what_was_subscribed_to_before_a_write_is_told_of_that_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_takes_a_subscription_back_at_once_is_not_subscribed() {
+async fn unsubscribing_at_once_stops_notifications() {
     let stub = slow_stub(1, 10, SOON);
     let mut client = Client::new(&stub, 4096);
     client.send(1, "resources/subscribe", json!({ "uri": "epic://0" })).await;
@@ -124,11 +124,11 @@ async fn who_takes_a_subscription_back_at_once_is_not_subscribed() {
     assert_eq!(client.line().await["id"], 1);
     assert_eq!(client.line().await["id"], 2);
     stub.touch_all();
-    assert!(timeout(100 * SOON, client.line()).await.is_err(), "nothing is told");
+    assert!(timeout(100 * SOON, client.line()).await.is_err(), "no notification");
 }
 
 #[tokio::test(start_paused = true)]
-async fn for_a_client_that_does_not_read_changes_are_merged() {
+async fn changes_are_merged_while_the_client_does_not_read() {
     const URIS: usize = 50;
     let stub = stub(URIS, 10);
     let mut client = Client::new(&stub, 1024);
@@ -140,21 +140,21 @@ async fn for_a_client_that_does_not_read_changes_are_merged() {
         stub.touch_all();
         tokio::time::sleep(SOON).await;
     }
-    let mut told = 0;
+    let mut notified = 0;
     while let Ok(line) = timeout(SOON, client.line()).await {
         assert_eq!(line["method"], "notifications/resources/updated");
-        told += 1;
+        notified += 1;
     }
-    assert!((URIS..=2 * URIS).contains(&told), "{told}");
+    assert!((URIS..=2 * URIS).contains(&notified), "{notified}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_are_whole_however_many_are_under_way() {
+async fn parallel_lines_are_whole() {
     let stub = stub(3, 20_000);
     let mut client = Client::new(&stub, 512);
     client.send(0, "resources/subscribe", json!({ "uri": "epic://0" })).await;
     client.line().await;
-    let (mut answered, mut told) = (0, 0);
+    let (mut answered, mut notified) = (0, 0);
     for round in 0..10 {
         for n in 1..=3 {
             let params = json!({ "uri": format!("epic://{}", n - 1) });
@@ -165,9 +165,9 @@ async fn lines_are_whole_however_many_are_under_way() {
         while let Ok(line) = timeout(SOON, client.line()).await {
             match line.get("id") {
                 Some(_) => answered += 1,
-                None => told += 1,
+                None => notified += 1,
             }
         }
     }
-    assert_eq!((answered, told), (30, 10));
+    assert_eq!((answered, notified), (30, 10));
 }
