@@ -43,7 +43,6 @@ pub enum ClientDialect {
 pub struct ResponseStatus(Option<Arc<AtomicU16>>);
 
 impl ResponseStatus {
-    /// A slot for a response over HTTP.
     pub fn over_http() -> Self {
         Self(Some(Arc::default()))
     }

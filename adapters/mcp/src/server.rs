@@ -203,8 +203,8 @@ pub(crate) fn is_plain_meta(meta: &serde_json::Map<String, Value>) -> bool {
     meta.keys().all(|key| key == IDEMPOTENCY_KEY)
 }
 
-/// The service that rmcp runs on a connection. It refuses methods of the other era, and inspects subscribed
-/// resources before rmcp acknowledges the subscription, so that no change is missed.
+/// The service that rmcp runs on a connection. It refuses methods of the other era, and inspects
+/// subscribed resources before rmcp acknowledges the subscription, so that no change is missed.
 #[derive(Debug, Clone)]
 pub struct ConnectionService(pub Server);
 

@@ -2,8 +2,7 @@
 //! `subscriptions/listen` since 2026-07-28.
 //!
 //! A poller runs only while it has subscribers, and ends with the connection. Resources are read
-//! before a subscription is confirmed, and the change count before the content, so that no change is
-//! missed.
+//! before a subscription is confirmed, and change counts before contents: no change is missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};

@@ -16,9 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::server::is_plain_meta;
 
-/// How deep arrays and objects may nest.
 const MAX_DEPTH: usize = 64;
-/// How many values one message may hold.
 const MAX_VALUES: usize = 50_000;
 
 /// The JSON-RPC error for a malformed message, as one line; `None` for a malformed notification.
@@ -41,7 +39,6 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
     line
 }
 
-/// Reads one message.
 pub fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Malformed> {
     let mut message = parse(line)?;
     if let Some(call) = tool_call(&mut message) {
@@ -50,7 +47,6 @@ pub fn read(line: &[u8]) -> Result<ClientJsonRpcMessage, Malformed> {
     ClientJsonRpcMessage::deserialize(&message).map_err(|_| classify(&message))
 }
 
-/// A `tools/call` request.
 #[derive(Debug)]
 pub struct ToolCall {
     pub id: RequestId,

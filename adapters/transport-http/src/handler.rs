@@ -43,10 +43,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::authentication::Admitted;
 use crate::error_response::{ErrorResponse, JSON, json};
-use crate::limits::Limits;
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit};
 use crate::request_body::discard;
-use crate::{GaugeGuard, Shared};
+use crate::{GaugeGuard, Limits, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID: usize = 64;
@@ -144,7 +143,6 @@ fn direct_call(headers: &HeaderMap, message: &mut Value) -> Option<ToolCall> {
     if needs_rmcp { None } else { wire::tool_call(message).filter(ToolCall::is_plain) }
 }
 
-/// Answers a request to the endpoint.
 pub(crate) async fn answer(
     State(shared): State<Arc<Shared>>,
     Extension(peer): Extension<SocketAddr>,

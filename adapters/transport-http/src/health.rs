@@ -16,7 +16,6 @@ use crate::error_response::{ErrorResponse, FORBIDDEN};
 use crate::handler::{catch_panic, check_target, complete, request_id};
 use crate::{PATH, Shared};
 
-/// Prometheus' text format.
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 

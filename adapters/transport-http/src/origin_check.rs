@@ -11,7 +11,6 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 const SCHEMES: [(&str, u16); 2] = [("http", HTTP_PORT), ("https", 443)];
 const HTTP_PORT: u16 = 80;
 
-/// The allowed hosts and origins, parsed.
 #[derive(Debug)]
 pub(crate) struct OriginCheck {
     hosts: Vec<Authority>,

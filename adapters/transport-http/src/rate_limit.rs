@@ -18,8 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::error_response::ErrorResponse;
-use crate::limits::{Limits, Rate};
 use crate::request_body::token_budget;
+use crate::{Limits, Rate};
 
 /// Tokens with limits of their own. All further ones share one set of limits until others were
 /// unused for a while.
@@ -41,12 +41,10 @@ pub(crate) struct TokenLimits {
     limits: Limits,
 }
 
-/// The state of one token.
 pub(crate) struct TokenLimit {
     fingerprint: u64,
     running: Arc<Semaphore>,
     subscriptions: Arc<Semaphore>,
-    /// Budget for large bodies.
     pub(crate) body_budget: Arc<Semaphore>,
     /// Set on use, cleared by a sweep.
     used: AtomicBool,

@@ -11,8 +11,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
+use crate::Limits;
 use crate::error_response::ErrorResponse;
-use crate::limits::Limits;
 use crate::rate_limit::{PermitPair, acquire_both};
 
 /// Bodies up to this size, in bytes, need no budget: the number of connections limits them.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::limits::Limits;
+use crate::Limits;
 
 pub(crate) struct TimeoutStream<S> {
     stream: S,
