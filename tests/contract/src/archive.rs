@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord, RecordReader};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -21,21 +21,20 @@ fn record(id: DocumentId, place: &str, body: &'static [u8], modified: i64) -> Do
 
 /// One of each kind, in order, with bytes, times and places that are easily lost.
 fn records() -> Vec<DocumentRecord> {
-    let directory = "docs/dev/req";
     vec![
         record(
             DocumentId::instructions(),
-            &format!("{directory}/AGENTS.md"),
+            "docs/dev/req/AGENTS.md",
             b"\xef\xbb\xbf# A\r\n\r\nno end",
             1_600_000_000_123_456_789,
         ),
         record(
             DocumentId::section("general"),
-            &format!("{directory}/general.md"),
+            "docs/dev/req/general.md",
             b"**1.** \xff is no text\n",
             -1,
         ),
-        record(DocumentId::section("zero"), &format!("{directory}/zero.md"), b"", 0),
+        record(DocumentId::section("zero"), "docs/dev/req/zero.md", b"", 0),
         record(DocumentId::docsets(), ".knowledge/config.yaml", b"docsets: {}\n", 1),
         record(
             DocumentId::entity("decisions/deep/dec-1d2c8f"),
@@ -73,37 +72,37 @@ async fn fill(archive: &dyn Archive, records: Vec<DocumentRecord>) -> StoreResul
 
 /// All records of an archive, in order.
 pub async fn read_records(archive: &dyn Archive) -> StoreResult<Vec<ArchiveRecord>> {
-    let mut reader = archive.read().await?;
+    read_all(archive.read().await?).await
+}
+
+async fn read_all(mut reader: Box<dyn RecordReader>) -> StoreResult<Vec<ArchiveRecord>> {
     let mut all = Vec::new();
     loop {
         let records = reader.next().await?;
         if records.is_empty() {
+            let is_document =
+                |record: &&ArchiveRecord| matches!(record, ArchiveRecord::Document(_));
+            let count = all.iter().filter(is_document).count();
+            assert!(reader.total().is_none_or(|total| total == count));
             return Ok(all);
         }
         all.extend(records);
     }
 }
 
-/// The document of a record, if it is one.
-pub fn into_document(record: ArchiveRecord) -> Option<DocumentRecord> {
-    match record {
-        ArchiveRecord::Document(record) => Some(record),
-        _ => None,
-    }
-}
-
 /// All documents of an archive, in order.
 pub async fn read_documents(archive: &dyn Archive) -> StoreResult<Vec<DocumentRecord>> {
-    let mut source = archive.read().await?;
-    let mut all = Vec::new();
-    loop {
-        let records = source.next().await?;
-        if records.is_empty() {
-            assert!(source.total().is_none_or(|total| total == all.len()));
-            return Ok(all);
+    Ok(documents_of(read_records(archive).await?))
+}
+
+fn documents_of(records: Vec<ArchiveRecord>) -> Vec<DocumentRecord> {
+    let mut documents = Vec::new();
+    for record in records {
+        if let ArchiveRecord::Document(document) = record {
+            documents.push(document);
         }
-        all.extend(records.into_iter().filter_map(into_document));
     }
+    documents
 }
 
 pub async fn records_come_back_as_they_were_put(s: &Storage) {
@@ -147,8 +146,7 @@ pub async fn records_come_in_one_order(s: &Storage) {
 pub async fn a_storage_that_holds_something_is_not_filled(s: &Storage) {
     let id = DocumentId::section("a");
     s.put(&id, "kept").await;
-    let refused = s.store.fill().await.err();
-    assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
+    s.assert_not_filled().await;
     assert_eq!(s.body(&id).await, Some(Bytes::from_static(b"kept")));
 }
 
@@ -163,37 +161,28 @@ pub async fn what_was_not_finished_is_incomplete(s: &Storage) {
     assert!(s.store.read().await.err().as_ref().is_some_and(refused));
     assert!(s.store.fill().await.err().as_ref().is_some_and(refused));
     if let Some(reopen) = &s.reopen {
-        let again = reopen().await;
-        assert!(again.err().as_ref().is_some_and(refused), "it is refused at the next start");
+        assert!(
+            reopen().await.err().as_ref().is_some_and(refused),
+            "it is refused at the next start"
+        );
     }
 }
 
 pub async fn what_was_filled_outlives_a_restart(s: &Storage) {
     fill(&*s.store, records()).await.unwrap();
-    let Some(reopen) = &s.reopen else { return };
-    let again = reopen().await.unwrap();
+    let Some(again) = s.reopened().await else { return };
     assert_eq!(read_documents(&*again).await.unwrap(), records());
 }
 
 pub async fn a_copy_shows_one_moment(s: &Storage) {
     s.put(&DocumentId::section("before"), "x").await;
-    let mut source = s.store.read().await.unwrap();
+    let source = s.store.read().await.unwrap();
     let meanwhile = async {
         s.put(&DocumentId::section("after"), "x").await;
         s.put(&DocumentId::section("before"), "y").await;
     };
-    let copied = async {
-        let mut all = Vec::new();
-        loop {
-            let records = source.next().await.unwrap();
-            if records.is_empty() {
-                drop(source);
-                return all;
-            }
-            all.extend(records.into_iter().filter_map(into_document));
-        }
-    };
-    let ((), copied) = futures_util::join!(meanwhile, copied);
+    let ((), copied) = futures_util::join!(meanwhile, read_all(source));
+    let copied = documents_of(copied.unwrap());
     let bodies: Vec<_> = copied.iter().map(|r| (&*r.document.id.name, &*r.document.body)).collect();
     assert_eq!(bodies, [("before", &b"x"[..])]);
 }

@@ -9,17 +9,17 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{Change, Commit, ReadSet, StoreError, StoreResult};
 use reqlore_domain::ports::idempotency::IdempotencyKey;
-use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
+use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::time::Timestamp;
 
 use crate::archive::read_records;
-use crate::identity::user;
+use crate::identity::{put_as, user};
 use crate::{Storage, act};
 
 const DAY: i64 = 24 * 60 * 60;
 
-fn entry(action: &str, seconds: i64) -> AuditEvent {
+pub fn entry(action: &str, seconds: i64) -> AuditEvent {
     AuditEvent {
         at: Timestamp::new(seconds, 1),
         user: "ada".to_owned(),
@@ -34,7 +34,7 @@ fn entry(action: &str, seconds: i64) -> AuditEvent {
     }
 }
 
-fn audited() -> WriteContext {
+pub fn audited() -> WriteContext {
     let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
     WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
 }
@@ -61,8 +61,8 @@ async fn put(
     s.store.commit(&s.project, commit).await.map(drop)
 }
 
-/// All rows, of a chain that is whole.
-async fn chain(store: &dyn Store) -> Vec<AuditRow> {
+/// All rows, after their chain was verified.
+pub async fn chain(store: &dyn Store) -> Vec<AuditRow> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
     let mut verifier = Verifier::default();
     verifier.next(&rows).unwrap();
@@ -114,8 +114,7 @@ pub async fn a_commit_is_audited_with_its_change(s: &Storage) {
     assert_eq!(entry.targets, [Target { name: "section a".to_owned(), before, after }]);
     assert_eq!((&*entry.user, entry.project), ("tester", Some(s.project.clone())));
     assert_eq!((&*entry.correlation_id, &*entry.result), ("contract", OK));
-    if let Some(reopen) = &s.reopen {
-        let again = reopen().await.unwrap();
+    if let Some(again) = s.reopened().await {
         assert_eq!(chain(&*again).await, rows, "nothing is added, lost or taken back");
     }
 }
@@ -145,13 +144,7 @@ pub async fn what_changed_nothing_is_not_audited_here(s: &Storage) {
 }
 
 pub async fn an_identity_commit_is_audited_with_its_change(s: &Storage) {
-    let commit = IdentityCommit {
-        users: Vec::new(),
-        tokens: Vec::new(),
-        decide: Box::new(|_, _| Ok(vec![IdentityChange::User(user("ada"))])),
-        act: audited(),
-    };
-    s.store.commit_identities(commit).await.unwrap();
+    put_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited()).await.unwrap();
     let rows = chain(&*s.store).await;
     let entry = rows[0].entry().unwrap();
     assert_eq!((rows.len(), entry.targets), (1, vec![Target::read("user/ada")]));
@@ -193,8 +186,7 @@ pub async fn many_rows_are_pruned_when_it_is_repeated(s: &Storage) {
 
 pub async fn a_storage_that_holds_rows_alone_is_not_filled(s: &Storage) {
     s.store.record(vec![entry("a", 1)]).await.unwrap();
-    let refused = s.store.fill().await.err();
-    assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
+    s.assert_not_filled().await;
 }
 
 pub async fn the_audit_comes_back_as_it_was_put(s: &Storage) {
@@ -227,8 +219,7 @@ pub async fn a_key_is_used_once(s: &Storage) {
     let racing = (0..6).map(|_| put(s, "b", Some("x"), once('m', "r", 1)));
     let done = futures_util::future::join_all(racing).await;
     assert_eq!(done.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-    let Some(reopen) = &s.reopen else { return };
-    let again = reopen().await.unwrap();
+    let Some(again) = s.reopened().await else { return };
     let earlier = again.find_record(&"m".repeat(32)).await.unwrap();
     assert_eq!(earlier.unwrap().targets[0].name, "section b");
 }
@@ -246,8 +237,7 @@ pub async fn an_answer_is_kept(s: &Storage) {
     let earlier = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap();
     assert_eq!((&*earlier.request, earlier.answer.as_deref()), ("r", Some("{\"gr\u{fc}n\":1}")));
     assert_eq!(s.store.find_record(&"u".repeat(32)).await.unwrap(), None);
-    let Some(reopen) = &s.reopen else { return };
-    let again = reopen().await.unwrap();
+    let Some(again) = s.reopened().await else { return };
     assert_eq!(again.find_record(&"k".repeat(32)).await.unwrap(), Some(earlier));
 }
 

@@ -1,6 +1,5 @@
 //! Writing: `commit` is the transaction.
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
@@ -27,11 +26,8 @@ pub async fn the_decision_sees_the_newest_state(s: &Storage) {
 pub async fn a_refused_decision_changes_nothing(s: &Storage) {
     let id = DocumentId::section("a");
     let before = s.put(&id, "one").await;
-    let refused = s
-        .decide(std::slice::from_ref(&id), |_| {
-            Err(Error::new(ErrorKind::Conflict, "changed since").reference("a"))
-        })
-        .await;
+    let decide = |_: &_| Err(Error::new(ErrorKind::Conflict, "changed since").reference("a"));
+    let refused = s.decide(std::slice::from_ref(&id), decide).await;
     let Err(StoreError::Decided(error)) = refused else { panic!("{refused:?}") };
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Conflict, "changed since"));
     assert_eq!(s.body(&id).await.as_deref(), Some(&b"one"[..]));
@@ -44,9 +40,9 @@ pub async fn all_changes_of_a_commit_take_effect(s: &Storage) {
         (DocumentId::section("old"), DocumentId::section("new"), DocumentId::instructions());
     s.put(&old, "old").await;
     let changes = vec![
-        Change::put(new.clone(), Bytes::from_static(b"new")),
+        Change::put(new.clone(), "new"),
         Change::Delete { id: old.clone() },
-        Change::put(list.clone(), Bytes::from_static(b"list")),
+        Change::put(list.clone(), "list"),
     ];
     let ids = [old.clone(), new.clone(), list.clone()];
     s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
@@ -67,17 +63,15 @@ pub async fn a_deleted_document_is_gone(s: &Storage) {
 
 pub async fn concurrent_commits_all_take_effect(s: &Storage) {
     let id = DocumentId::section("counter");
-    let add = || async {
-        let id = DocumentId::section("counter");
+    let add = |id: DocumentId| async move {
         let ids = [id.clone()];
         let append = s.decide(&ids, move |snapshot| {
             let before = snapshot.documents[0].as_ref().map_or(&b""[..], |d| &d.body);
-            let body = Bytes::from([before, b"x\n"].concat());
-            Ok(vec![Change::put(id.clone(), body)])
+            Ok(vec![Change::put(id.clone(), [before, b"x\n"].concat())])
         });
         append.await
     };
-    for result in join_all((0..20).map(|_| add())).await {
+    for result in join_all((0..20).map(|_| add(id.clone()))).await {
         result.expect("each commit takes effect");
     }
     let body = s.body(&id).await.unwrap();
@@ -86,10 +80,7 @@ pub async fn concurrent_commits_all_take_effect(s: &Storage) {
 
 pub async fn a_change_of_what_was_not_read_is_refused(s: &Storage) {
     let (read, unread) = (DocumentId::section("read"), DocumentId::section("unread"));
-    let changes = vec![
-        Change::put(read.clone(), Bytes::from_static(b"x")),
-        Change::put(unread.clone(), Bytes::from_static(b"x")),
-    ];
+    let changes = vec![Change::put(read.clone(), "x"), Change::put(unread.clone(), "x")];
     let refused = s.decide(std::slice::from_ref(&read), move |_| Ok(changes.clone())).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     assert_eq!(s.body(&read).await, None, "refused whole");
@@ -105,8 +96,17 @@ pub async fn a_commit_without_changes_keeps_the_revision(s: &Storage) {
 pub async fn the_answer_gives_the_versions_in_order(s: &Storage) {
     let (a, b) = (DocumentId::section("a"), DocumentId::section("b"));
     s.put(&a, "one").await;
-    let changes =
-        vec![Change::put(b.clone(), Bytes::from_static(b"two")), Change::Delete { id: a.clone() }];
+    let changes = vec![Change::put(b.clone(), "two"), Change::Delete { id: a.clone() }];
     let done = s.decide(&[a, b], move |_| Ok(changes.clone())).await.unwrap();
     assert_eq!(done.versions, [Some(Version::of(b"two")), None]);
+}
+
+pub async fn what_was_committed_outlives_a_restart(s: &Storage) {
+    let (kept, gone) = (DocumentId::section("kept"), DocumentId::section("gone"));
+    s.put(&gone, "x").await;
+    s.put(&kept, "y\r\n").await;
+    s.delete(&gone).await;
+    let Some(again) = s.reopened().await else { return };
+    let found = again.versions(&s.project, &[kept, gone]).await.unwrap();
+    assert_eq!(found, [Some(Version::of(b"y\r\n")), None]);
 }

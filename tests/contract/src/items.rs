@@ -1,12 +1,13 @@
 //! Items of the backlog: who links to whom, and numbers that are given once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Commit, DocumentRepository, Filter, ReadSet, StoreError,
+    BacklinkQuery, Change, Commit, DocumentRepository, Filter, ReadSet, Snapshot, StoreError,
 };
 
 use crate::archive::read_records;
@@ -84,27 +85,24 @@ pub async fn links_follow_every_commit(s: &Storage) {
     assert_eq!(found, [Vec::<String>::new(), vec![]], "a tombstone leads nowhere");
 }
 
-/// Makes an item with the next free number, and says which one that is.
+/// Creates an item with the next free number, and returns the number.
 pub async fn create(
     store: &dyn DocumentRepository,
     s: &Storage,
     kind: ItemKind,
     mark: &str,
 ) -> u32 {
-    let (told, number) = tokio::sync::oneshot::channel();
-    let mark = mark.to_owned();
-    let mut told = Some(told);
+    let given = Arc::new(AtomicU32::new(0));
+    let (decided, mark) = (Arc::clone(&given), mark.to_owned());
     let reads = ReadSet { numbers: vec![kind], ..ReadSet::default() };
-    let decide = move |snapshot: &reqlore_domain::ports::documents::Snapshot| {
+    let decide = move |snapshot: &Snapshot| {
         let number = snapshot.numbers[0];
-        if let Some(told) = told.take() {
-            told.send(number).expect("somebody listens");
-        }
+        decided.store(number, Ordering::Relaxed);
         Ok(vec![Change::put(Reference { kind, number }.document(&mark), "---\ntitle: T\n---\n")])
     };
     let commit = Commit { reads, decide: Box::new(decide), act: act() };
     store.commit(&s.project, commit).await.expect("an item is made");
-    number.await.expect("a number was decided on")
+    given.load(Ordering::Relaxed)
 }
 
 pub async fn an_item_with_a_free_number_need_not_be_read(s: &Storage) {
@@ -114,9 +112,7 @@ pub async fn an_item_with_a_free_number_need_not_be_read(s: &Storage) {
     for (kinds, name) in [(vec![REQ], "REQ-002"), (vec![REQ], "notes"), (vec![], "REQ-003")] {
         let change = Change::put(item(REQ, name), "---\ntitle: T\n---\n");
         let reads = ReadSet { numbers: kinds, ..ReadSet::default() };
-        let commit =
-            Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act: act() };
-        let refused = s.store.commit(&s.project, commit).await;
+        let refused = s.commit(reads, move |_| Ok(vec![change.clone()])).await;
         assert!(matches!(refused, Err(StoreError::Internal(_))), "{name}: {refused:?}");
     }
 }
@@ -125,14 +121,11 @@ pub async fn a_number_is_never_given_twice(s: &Storage) {
     let number = create(&*s.store, s, REQ, "aaaaaa").await;
     s.delete(&item(REQ, "REQ-001-aaaaaa")).await;
     assert_eq!(create(&*s.store, s, REQ, "bbbbbb").await, number + 1, "not even after a deletion");
-    let many = (0..8).map(|at| create_named(s, at));
+    let marks = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| format!("{at:06}"));
+    let many = marks.iter().map(|mark| create(&*s.store, s, REQ, mark));
     let mut numbers = futures_util::future::join_all(many).await;
     numbers.sort_unstable();
     assert_eq!(numbers, [3, 4, 5, 6, 7, 8, 9, 10]);
-}
-
-async fn create_named(s: &Storage, at: u32) -> u32 {
-    create(&*s.store, s, REQ, &format!("{at:06}")).await
 }
 
 pub async fn a_number_put_by_name_counts(s: &Storage) {
@@ -159,8 +152,7 @@ pub async fn numbers_outlive_a_restart(s: &Storage) {
     create(&*s.store, s, REQ, "aaaaaa").await;
     create(&*s.store, s, REQ, "bbbbbb").await;
     s.delete(&item(REQ, "REQ-002-bbbbbb")).await;
-    let Some(reopen) = &s.reopen else { return };
-    let again = reopen().await.unwrap();
+    let Some(again) = s.reopened().await else { return };
     assert_eq!(create(&*again, s, REQ, "cccccc").await, 3);
 }
 
@@ -169,12 +161,11 @@ pub async fn a_decision_sees_who_links_to_what(s: &Storage) {
     let kinds = Kind::ITEMS.to_vec();
     let links = BacklinkQuery { kinds, targets: vec!["US-001".to_owned(), "US-009".to_owned()] };
     let reads = ReadSet { links, ..ReadSet::default() };
-    let decide = |snapshot: &reqlore_domain::ports::documents::Snapshot| {
+    let decide = |snapshot: &Snapshot| {
         assert_eq!(names(&snapshot.links), [vec!["REQ-001".to_owned()], vec![]]);
         Ok(Vec::new())
     };
-    let commit = Commit { reads, decide: Box::new(decide), act: act() };
-    s.store.commit(&s.project, commit).await.unwrap();
+    s.commit(reads, decide).await.unwrap();
 }
 
 pub async fn marks_come_back_as_they_were_put(s: &Storage) {
@@ -188,8 +179,7 @@ pub async fn marks_come_back_as_they_were_put(s: &Storage) {
     sink.finish().await.unwrap();
     assert_eq!(marks_of(&*s.store).await, marks);
     assert_eq!(create(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 8);
-    let Some(reopen) = &s.reopen else { return };
-    let again = reopen().await.unwrap();
+    let Some(again) = s.reopened().await else { return };
     assert_eq!(marks_of(&*again).await, [mark(ItemKind::Epic, 8), mark(REQ, 1_000_000_000)]);
 }
 

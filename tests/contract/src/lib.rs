@@ -1,7 +1,7 @@
-//! What every store must do. One list of cases; [`suite!`] makes a named test of each.
+//! The rules of every store, as one list of cases; [`suite!`] makes a named test of each.
 //!
-//! A case takes a fresh [`Storage`] and holds one rule of the port. Stores differ in nothing here:
-//! no flags, no exceptions, save that a store in memory can't be opened again.
+//! A case takes a fresh [`Storage`] and proves one rule of a port. There are no exceptions for a
+//! store, except that one in memory can't be opened again.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +22,6 @@ pub mod identity;
 pub mod items;
 pub mod model;
 pub mod named;
-pub mod restart;
 
 use std::any::Any;
 use std::future::Future;
@@ -34,18 +33,20 @@ use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::documents::{Change, Commit, Committed, ReadSet, Snapshot, StoreResult};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, ReadSet, Snapshot, StoreError, StoreResult,
+};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
-/// Opens the same place once more, as the next process would. A store of which only one process
-/// can have it open closes itself first: [`Storage::store`] is not used any more after this.
+/// Opens the same store again, as the next process would. A store for one process closes itself
+/// first: [`Storage::store`] is not used after this.
 pub type Reopen = Box<
     dyn Fn() -> Pin<Box<dyn Future<Output = StoreResult<Arc<dyn Store>>> + Send>> + Send + Sync,
 >;
 
-/// A fresh store, how to open it again, two projects in it, and what must live as long as it does.
+/// A fresh store with two projects; `guard` must live as long as the store.
 pub struct Storage {
     pub store: Arc<dyn Store>,
     pub reopen: Option<Reopen>,
@@ -66,15 +67,35 @@ impl Storage {
         }
     }
 
-    /// Commits what `decide` answers on the newest state of `ids`.
+    /// Commits the changes that `decide` makes from the newest state of `ids`.
     pub async fn decide(
         &self,
         ids: &[DocumentId],
         decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
     ) -> StoreResult<Committed> {
         let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(ids.to_vec()) };
+        self.commit(reads, decide).await
+    }
+
+    pub async fn commit(
+        &self,
+        reads: ReadSet,
+        decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
+    ) -> StoreResult<Committed> {
         let commit = Commit { reads, decide: Box::new(decide), act: act() };
         self.store.commit(&self.project, commit).await
+    }
+
+    /// The store as the next process opens it; `None` for a store in memory.
+    pub async fn reopened(&self) -> Option<Arc<dyn Store>> {
+        let reopen = self.reopen.as_ref()?;
+        Some(reopen().await.expect("the store opens again"))
+    }
+
+    /// Asserts that the store refuses an import, because it is not empty.
+    pub async fn assert_not_filled(&self) {
+        let refused = self.store.fill().await.err();
+        assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
     }
 
     pub async fn put(&self, id: &DocumentId, body: &'static str) -> Committed {
@@ -119,8 +140,7 @@ macro_rules! suite {
 
         $crate::cases! { $open;
             documents: what_is_not_there_is_none bytes_come_back_as_they_were_put
-                get_keeps_the_order_asked projects_are_apart versions_are_the_hash_of_the_bytes
-                versions_are_those_of_get
+                get_keeps_the_order_asked projects_are_apart versions_are_those_of_get
                 find_sorts_by_name find_pages_with_the_true_total
                 an_unreadable_document_is_listed_with_its_fault
                 documents_of_every_kind_are_kept entities_may_lie_at_any_depth
@@ -129,7 +149,7 @@ macro_rules! suite {
                 all_changes_of_a_commit_take_effect a_deleted_document_is_gone
                 concurrent_commits_all_take_effect a_change_of_what_was_not_read_is_refused
                 a_commit_without_changes_keeps_the_revision
-                the_answer_gives_the_versions_in_order;
+                the_answer_gives_the_versions_in_order what_was_committed_outlives_a_restart;
             changes: changes_tell_what_changed_since changes_are_of_one_kind
                 an_unknown_revision_is_a_reset;
             named: a_word_names_by_reference_and_by_name a_reference_may_be_claimed_twice
@@ -156,7 +176,6 @@ macro_rules! suite {
                 a_storage_that_holds_rows_alone_is_not_filled
                 the_audit_comes_back_as_it_was_put a_key_is_used_once
                 a_key_is_kept_only_with_a_change an_answer_is_kept old_keys_are_forgotten;
-            restart: what_was_committed_outlives_a_restart;
         }
     };
 }
