@@ -16,8 +16,8 @@ use reqlore_sqlite_team::error::refused;
 use reqlore_sqlite_team::{audit, identity};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::connection::{Connector, Use};
-use crate::error::{DATABASE, Failed, call_failed};
+use crate::connection::{Connector, Use, blocking};
+use crate::error::{DATABASE, Failed};
 use crate::{SqliteStore, read, write};
 
 /// The log size, in pages, at which an import checkpoints.
@@ -41,13 +41,6 @@ impl Archive for SqliteStore {
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    act: impl FnOnce() -> Result<T, Failed> + Send + 'static,
-) -> StoreResult<T> {
-    let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|error| StoreError::Internal(error.to_string()))?.map_err(call_failed)
-}
-
 fn interrupted() -> StoreError {
     StoreError::Internal("an earlier step of the copy did not come to its end".to_owned())
 }
@@ -66,7 +59,8 @@ impl RecordReader for SnapshotReader {
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut snapshot = self.snapshot.take().ok_or_else(interrupted)?;
-        let (records, snapshot) = blocking(move || Ok((snapshot.next()?, snapshot))).await?;
+        let (records, snapshot) =
+            blocking(move || Ok::<_, Failed>((snapshot.next()?, snapshot))).await?;
         self.snapshot = Some(snapshot);
         Ok(records)
     }
@@ -78,9 +72,9 @@ struct Snapshot {
     total: usize,
     /// Each project and kind that is still to be read, the next one last.
     parts: Vec<(i64, ProjectKey, Kind)>,
-    /// Where the part that is being read goes on.
+    /// The next name of the part that is being read.
     from: String,
-    /// Marks, users and tokens were read.
+    /// True after marks, users and tokens were read.
     is_past_tokens: bool,
     /// The next audit row.
     row: u64,
@@ -135,9 +129,9 @@ impl Snapshot {
         while let Some((id, project, kind)) = self.parts.last() {
             let mut rows = select.query((id, kind.name(), &self.from))?;
             while let Some(row) = rows.next()? {
-                let document = read::whole(row)?;
+                let document = read::document(row)?;
                 bytes += document.body.len();
-                self.from = read::beyond(&document.id.name);
+                self.from = read::successor(&document.id.name);
                 let place: Option<String> = row.get(5)?;
                 records.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),
@@ -209,7 +203,7 @@ impl RecordWriter for ImportWriter {
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             put(&transaction, records)?;
             transaction.commit()?;
-            Ok(connection)
+            Ok::<_, Failed>(connection)
         });
         self.connection = Some(written.await?);
         Ok(())
@@ -228,17 +222,19 @@ fn put(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), Faile
     for record in records {
         match record {
             ArchiveRecord::Document(DocumentRecord { project, document, modified, place }) => {
-                // Documents come project by project, so one revision per project and batch is
-                // enough.
+                // Documents come project by project: one revision per project and batch.
                 let row = match &current {
                     Some((key, row)) if *key == project => *row,
                     _ => write::next_revision(connection, &project)?,
                 };
                 current = Some((project, row));
-                write::count(connection, row.0, &document.id)?;
+                write::count_number(connection, row.0, &document.id)?;
                 write::put(connection, row, &document, modified, place.as_deref())?;
             }
-            ArchiveRecord::HighWaterMark(mark) => write::mark(connection, &mark)?,
+            ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
+                let (project, _) = write::next_revision(connection, &project)?;
+                write::raise_mark(connection, project, kind, number)?;
+            }
             ArchiveRecord::User(user) => identities.users.push(user),
             ArchiveRecord::Token(token) => identities.tokens.push(token),
             ArchiveRecord::AuditRow(row) => audit::put(connection, &row)?,

@@ -1,7 +1,6 @@
-//! Looks over the whole database in the background, once per start.
+//! Checks the whole database in the background, once per start.
 //!
-//! The trap: it reads every page, so after a clean end it waits until the start is long over; a
-//! short session never pays for it.
+//! The check reads every page. After a clean end it waits, so that short sessions never pay for it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +14,10 @@ use rusqlite::{ErrorCode, InterruptHandle};
 
 use crate::connection::{Connector, Use};
 
-/// After a clean end.
-const LATER: Duration = Duration::from_secs(600);
+/// The delay after a clean end.
+const DELAY: Duration = Duration::from_secs(600);
 
-/// The check; dropping it ends it.
+/// A running check; dropping it ends it.
 pub(crate) struct Check {
     stop: Option<Sender<()>>,
     interrupt: Arc<OnceLock<InterruptHandle>>,
@@ -36,9 +35,8 @@ impl Check {
         let handle = Arc::clone(&interrupt);
         let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
         let thread = thread.spawn(move || {
-            let delay = if was_unclean { Duration::ZERO } else { LATER };
-            let ended = stopped.recv_timeout(delay);
-            if ended == Err(RecvTimeoutError::Timeout) {
+            let delay = if was_unclean { Duration::ZERO } else { DELAY };
+            if stopped.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
                 run(&connector, &handle, &stopped, &damaged);
             }
         })?;
@@ -56,7 +54,7 @@ impl Drop for Check {
     fn drop(&mut self) {
         self.stop = None;
         let Some(thread) = self.thread.take() else { return };
-        // One that has just begun does not hear the first time.
+        // An interrupt before the statement begins has no effect, so it is repeated.
         while !thread.is_finished() {
             if let Some(interrupt) = self.interrupt.get() {
                 interrupt.interrupt();

@@ -9,12 +9,11 @@ use reqlore_sqlite_team::error::DatabaseError;
 /// How long a call waits for other processes.
 pub(crate) const WAIT: Duration = Duration::from_millis(if cfg!(test) { 2_000 } else { 5_000 });
 
-/// What messages of calls call the file.
 pub(crate) const DATABASE: &str = "the database";
 
 pub(crate) type Failed = DatabaseError;
 
-/// Reading or preparing what lies around the database failed.
+/// The error of a system call on the database's files.
 pub(crate) fn system(place: &str, doing: &str, source: io::Error) -> StoreError {
     let reason = format!("could not {doing}: {source}; fix that and try again");
     StoreError::Unavailable { place: place.to_owned(), reason, source: Some(source) }

@@ -1,15 +1,13 @@
 //! Documents in one SQLite file, which several processes of one machine may use at once.
 //!
-//! Writes go through one thread that gives many commits one sync; reads run beside them. The trap:
-//! what SQLite promises rests on its locks and its log, so nothing but SQLite may touch the files.
+//! One thread writes and gives many commits one sync; reads run concurrently. SQLite's promises
+//! rest on its locks and its log, so nothing but SQLite may open the files.
 
 mod archive;
 mod check;
 mod connection;
 mod error;
-mod look;
 mod place;
-mod pool;
 mod read;
 mod schema;
 mod team;
@@ -17,7 +15,6 @@ mod write;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
@@ -32,26 +29,23 @@ use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
 
 use check::Check;
-use connection::{Connector, Mode, Use, needs_freezing};
+use connection::{Connector, INLINE_LIMIT, Mode, Pool, Use, needs_freezing};
 use error::{Failed, system};
-pub use look::Looked;
 use place::Place;
-use pool::Pool;
+use schema::MIGRATIONS;
 use write::Engine;
 
-/// Up to so many documents or words are read on the caller's own thread.
-const FEW: usize = 16;
-/// And so many heads that link to something; who asks can't know how many there are.
-const FEW_HEADS: usize = 200;
+/// At most this many backlinks are read on the caller's thread; callers can't know their number.
+const INLINE_BACKLINKS: usize = 200;
 
-/// Where the database lies.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The database; its log lies next to it.
     pub file: PathBuf,
 }
 
-/// A database, open. The fields close in this order; the writer, as the last one, leaves a clean
-/// file behind.
+/// An open database. The fields close in this order; the writer, as the last one, leaves a clean
+/// file.
 #[derive(Debug)]
 pub struct SqliteStore {
     _check: Check,
@@ -60,11 +54,27 @@ pub struct SqliteStore {
     connector: Connector,
 }
 
+/// The outcome of a read-only open.
+#[derive(Debug)]
+pub enum Looked {
+    Open {
+        store: SqliteStore,
+        schema: usize,
+    },
+    /// The next [`SqliteStore::open`] migrates it; schema 0 is an empty file.
+    Older {
+        schema: usize,
+        newest: usize,
+    },
+    /// Its last process did not close it, and the log can't be read without recovering it.
+    Unsettled,
+}
+
 impl SqliteStore {
-    /// Opens the database, and creates it where there is none. Blocks; a few milliseconds, or as
-    /// long as bringing an older one up to date takes.
+    /// Opens the database and creates it if it is missing. Blocks for a few milliseconds, or for as
+    /// long as a migration takes.
     pub fn open(config: &Config) -> StoreResult<Self> {
-        Self::open_with(config, schema::MIGRATIONS)
+        Self::open_with(config, MIGRATIONS)
     }
 
     fn open_with(config: &Config, migrations: &[&str]) -> StoreResult<Self> {
@@ -80,8 +90,6 @@ impl SqliteStore {
         let mut connector = Connector { place, mode: Mode::Shared };
         let opened = open(&mut connector, migrations);
         let (connection, was_unclean) = opened.map_err(|failed| failed.into_store_error(&shown))?;
-        connector.place.remember();
-        let damaged = Arc::new(AtomicBool::new(false));
         if connector.mode == Mode::Frozen {
             tracing::warn!(
                 file = shown,
@@ -89,34 +97,67 @@ impl SqliteStore {
                  the next start"
             );
         }
-        let engine = Engine {
-            connection,
-            place: Arc::clone(&connector.place),
-            damaged: Arc::clone(&damaged),
-            schema: migrations.len(),
-            lost: None,
+        Self::start(connector, connection, migrations.len(), was_unclean)
+    }
+
+    /// Opens an existing database for reading and changes nothing: it is not created, migrated or
+    /// recovered.
+    ///
+    /// Reading a log needs the memory file that processes share, and SQLite creates a missing one.
+    /// A database without a log is therefore read as immutable; a read may fail once if another
+    /// process begins to write.
+    pub fn look(config: &Config) -> StoreResult<Looked> {
+        let place = Arc::new(Place::prepare(&config.file)?);
+        let shown = place.shown.clone();
+        let mode = match (place.has_log(), place.has_shared_memory()) {
+            (false, _) => Mode::Frozen,
+            (true, true) => Mode::ReadOnly,
+            (true, false) => return Ok(Looked::Unsettled),
         };
-        let thread = |error| system(&shown, "start a thread for it", error);
+        let connector = Connector { place, mode };
+        let newest = MIGRATIONS.len();
+        let inspected = inspect(&connector, newest);
+        let (connection, schema, is_current) =
+            inspected.map_err(|failed| failed.into_store_error(&shown))?;
+        if !is_current {
+            return Ok(Looked::Older { schema, newest });
+        }
+        let store = Self::start(connector, connection, newest, false)?;
+        Ok(Looked::Open { store, schema })
+    }
+
+    fn start(
+        connector: Connector,
+        connection: Connection,
+        schema: usize,
+        was_unclean: bool,
+    ) -> StoreResult<Self> {
+        let place = Arc::clone(&connector.place);
+        place.remember();
+        let thread = |error| system(&connector.place.shown, "start a thread for it", error);
+        let damaged = Arc::default();
+        let engine =
+            Engine { connection, place, damaged: Arc::clone(&damaged), schema, lost: None };
         Ok(Self {
             writer: Writer::start("sqlite-writer", engine).map_err(thread)?,
-            pool: Arc::new(Pool::new(connector.clone(), migrations.len())),
+            pool: Arc::new(Pool::new(connector.clone(), schema)),
             _check: Check::start(connector.clone(), was_unclean, damaged).map_err(thread)?,
             connector,
         })
     }
 }
 
-/// The writer's connection, and whether whoever had the database last did not close it.
+/// The writer's connection, and whether the last process did not close the database.
 fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, bool), Failed> {
     let place = Arc::clone(&connector.place);
-    let was_unclean = place.has_wal() && is_alone(connector);
+    let was_unclean = place.has_unmoved_log() && is_alone(connector);
     let opened = connector.open(Use::Write).and_then(|connection| {
-        // The first look into the file.
+        // The first access to the file.
         connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
         Ok(connection)
     });
     let mut connection = match opened {
-        Err(error) if needs_freezing(&error) && place.is_there() && !place.has_wal() => {
+        Err(error) if needs_freezing(&error) && place.exists() && !place.has_unmoved_log() => {
             connector.mode = Mode::Frozen;
             connector.open(Use::Write)?
         }
@@ -126,7 +167,19 @@ fn open(connector: &mut Connector, migrations: &[&str]) -> Result<(Connection, b
     Ok((connection, was_unclean))
 }
 
-/// Does nobody else have the database open? Then what lies in its log was left there.
+/// The schema of a database that is there, and whether this program can use it as it is.
+fn inspect(connector: &Connector, newest: usize) -> Result<(Connection, usize, bool), Failed> {
+    let connection = connector.open(Use::Read)?;
+    let schema = schema::version_of(&connector.place, &connection, newest)?;
+    if schema < newest {
+        return Ok((connection, schema, false));
+    }
+    read::check_complete(&connector.place.shown, &connection)?;
+    let is_current = read::is_current(&connection, newest)?;
+    Ok((connection, schema, is_current))
+}
+
+/// True if no other process has the database open; then its log is the rest of a crash.
 fn is_alone(connector: &Connector) -> bool {
     let alone = connector
         .open(Use::Alone)
@@ -142,9 +195,8 @@ impl DocumentRepository for SqliteStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
-        let few = ids.len() <= FEW;
-        let read = move |connection: &Connection| read::documents(connection, &project, &ids);
-        if few { self.pool.small(read).await } else { self.pool.large(read).await }
+        let count = ids.len();
+        self.pool.sized(count, move |from| read::documents(from, &project, &ids)).await
     }
 
     async fn versions(
@@ -153,14 +205,13 @@ impl DocumentRepository for SqliteStore {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
-        let few = ids.len() <= FEW;
-        let read = move |connection: &Connection| read::versions(connection, &project, &ids);
-        if few { self.pool.small(read).await } else { self.pool.large(read).await }
+        let count = ids.len();
+        self.pool.sized(count, move |from| read::versions(from, &project, &ids)).await
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
         let (project, filter) = (project.clone(), filter.clone());
-        self.pool.large(move |connection| read::page(connection, &project, &filter)).await
+        self.pool.large(move |from| read::page(from, &project, &filter)).await
     }
 
     async fn lookup(
@@ -170,9 +221,8 @@ impl DocumentRepository for SqliteStore {
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, words) = (project.clone(), words.to_vec());
-        let few = words.len() <= FEW;
-        let read = move |connection: &Connection| read::lookup(connection, &project, kind, &words);
-        if few { self.pool.small(read).await } else { self.pool.large(read).await }
+        let count = words.len();
+        self.pool.sized(count, move |from| read::lookup(from, &project, kind, &words)).await
     }
 
     async fn backlinks(
@@ -180,20 +230,16 @@ impl DocumentRepository for SqliteStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let (project, links) = (project.clone(), links.clone());
-        if links.targets.len() <= FEW {
+        if links.targets.len() <= INLINE_LIMIT {
             let (project, links) = (project.clone(), links.clone());
-            let few = move |connection: &Connection| {
-                read::backlinks(connection, &project, &links, FEW_HEADS)
-            };
+            let few = move |from: &_| read::backlinks(from, &project, &links, INLINE_BACKLINKS);
             if let Some(found) = self.pool.small(few).await? {
                 return Ok(found);
             }
         }
-        let all = move |connection: &Connection| {
-            read::backlinks(connection, &project, &links, usize::MAX).map(Option::unwrap_or_default)
-        };
-        self.pool.large(all).await
+        let (project, links) = (project.clone(), links.clone());
+        let all = move |from: &_| read::backlinks(from, &project, &links, usize::MAX);
+        Ok(self.pool.large(all).await?.unwrap_or_default())
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
@@ -201,7 +247,7 @@ impl DocumentRepository for SqliteStore {
         self.writer.run(move |engine| engine.apply(&project, commit)).await
     }
 
-    /// Every commit of whatever process is in the database, so there is nothing to look for.
+    /// Commits of every process are in the database, so a refresh has nothing to do.
     async fn changes(
         &self,
         project: &ProjectKey,
@@ -210,7 +256,7 @@ impl DocumentRepository for SqliteStore {
         _: Refresh,
     ) -> StoreResult<Changes> {
         let project = project.clone();
-        self.pool.small(move |connection| read::changes(connection, &project, kind, since)).await
+        self.pool.small(move |from| read::changes(from, &project, kind, since)).await
     }
 }
 

@@ -1,7 +1,6 @@
-//! What is asked of the database, on any connection.
+//! Reads from the database, on any connection.
 //!
-//! The trap: each of these is several statements, so callers hold a transaction around them, or
-//! they would see several moments.
+//! Most functions run several statements: callers hold a transaction to read one snapshot.
 
 use std::sync::Arc;
 
@@ -15,20 +14,19 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::Failed;
 
-/// Of what is read in parts, a part has at most so many documents, and ends when it has so many
-/// bytes.
+/// A batch of documents ends at this number, or after this many bytes.
 pub(crate) const BATCH: usize = 1_000;
 pub(crate) const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
-/// More changed documents than this are not listed, and so many removed ones are remembered.
+/// The maximum of changed documents that are listed, and of removed ones that are remembered.
 pub(crate) const HISTORY: usize = 10_000;
 
 /// A project's row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default)]
 pub(crate) struct Project {
     pub(crate) id: i64,
     pub(crate) revision: Revision,
-    /// From which revision on it is known what was removed.
+    /// Removals before this revision are forgotten.
     history: Revision,
 }
 
@@ -48,7 +46,7 @@ pub(crate) fn project(
     Ok(row.optional()?)
 }
 
-/// Refuses what a copy began to fill and did not finish.
+/// Refuses a database whose import did not finish.
 pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(), Failed> {
     let mut state = connection.prepare_cached("SELECT state = 'complete' FROM store")?;
     if state.query_one([], |row| row.get(0))? {
@@ -58,23 +56,31 @@ pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(),
     Err(refused(place, reason).into())
 }
 
+/// False after another version of reqlore changed the schema or the format of the metadata.
+pub(crate) fn is_current(connection: &Connection, schema: usize) -> rusqlite::Result<bool> {
+    let mut select = connection.prepare_cached(
+        "SELECT heads = ?1 AND (SELECT user_version FROM pragma_user_version) = ?2 FROM store",
+    )?;
+    select.query_one((DocumentMeta::FORMAT, schema), |row| row.get(0))
+}
+
 pub(crate) fn documents(
     connection: &Connection,
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Document>>, Failed> {
     let mut select = connection.prepare_cached(
-        "SELECT d.version, b.body FROM documents d JOIN bodies b ON b.document = d.id \
+        "SELECT d.kind, d.name, d.version, b.body \
+         FROM documents d JOIN bodies b ON b.document = d.id \
          WHERE d.project = (SELECT id FROM projects WHERE key = ?1) \
          AND d.kind = ?2 AND d.name = ?3",
     )?;
-    let mut document = |id: &DocumentId| -> Result<_, Failed> {
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
         let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let body = Bytes::copy_from_slice(row.get_ref(1)?.as_blob()?);
-        sound(id.clone(), body, version(row, 0)?).map(Some)
-    };
-    ids.iter().map(&mut document).collect()
+        found.push(rows.next()?.map(document).transpose()?);
+    }
+    Ok(found)
 }
 
 pub(crate) fn versions(
@@ -86,20 +92,12 @@ pub(crate) fn versions(
         "SELECT version FROM documents \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name = ?3",
     )?;
-    let mut of = |id: &DocumentId| -> Result<_, Failed> {
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
         let mut rows = select.query((project.as_str(), id.kind.name(), &id.name))?;
-        rows.next()?.map(|row| version(row, 0)).transpose()
-    };
-    ids.iter().map(&mut of).collect()
-}
-
-/// All heads of a kind, by name.
-pub(crate) fn heads(
-    connection: &Connection,
-    project: &ProjectKey,
-    kind: Kind,
-) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
-    Ok(page(connection, project, &Filter::all(kind))?.heads)
+        found.push(rows.next()?.map(|row| version(row, 0)).transpose()?);
+    }
+    Ok(found)
 }
 
 pub(crate) fn page(
@@ -108,32 +106,35 @@ pub(crate) fn page(
     filter: &Filter,
 ) -> Result<Page, Failed> {
     let (project, kind) = (project.as_str(), filter.kind.name());
-    // One more than asked tells whether there is more.
-    let limit = filter.limit.map_or(-1, |limit| i64::try_from(limit).map_or(-1, |limit| limit + 1));
-    let first = filter.after.as_deref().map_or_else(String::new, beyond);
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    let first = filter.after.as_deref().map_or_else(String::new, successor);
     let mut select = connection.prepare_cached(
         "SELECT head FROM documents \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2 AND name >= ?3 \
          ORDER BY name LIMIT ?4",
     )?;
-    let mut heads = all_heads(select.query((project, kind, first, limit))?)?;
-    let is_all = filter.after.is_none() && filter.limit.is_none_or(|limit| heads.len() <= limit);
-    let total = if is_all {
+    // One more than wanted shows whether there is another page.
+    let mut heads = metadata(select.query((project, kind, first, at_most(limit, 1)))?)?;
+    let has_more = heads.len() > limit;
+    let total = if filter.after.is_none() && !has_more {
         heads.len()
     } else {
         let count = "SELECT count(*) FROM documents \
                      WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2";
         connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
     };
-    let limit = filter.limit.unwrap_or(usize::MAX);
-    let more = heads.len() > limit;
     heads.truncate(limit);
-    let next = heads.last().filter(|_| more).map(|head| head.id.name.clone());
+    let next = heads.last().filter(|_| has_more).map(|head| head.id.name.clone());
     Ok(Page { heads, total, next })
 }
 
-/// The first name that may come after this one, by bytes.
-pub(crate) fn beyond(name: &str) -> String {
+/// A `LIMIT` of this many rows and some more; a negative one has no limit.
+fn at_most(count: usize, more: i64) -> i64 {
+    i64::try_from(count).map_or(-1, |count| count.saturating_add(more))
+}
+
+/// The smallest name after this one, by bytes.
+pub(crate) fn successor(name: &str) -> String {
     format!("{name}\0")
 }
 
@@ -151,22 +152,22 @@ pub(crate) fn lookup(
          SELECT id FROM documents \
          WHERE project = (SELECT id FROM home) AND kind = ?2 AND reference = ?3)",
     )?;
-    let mut of = |word: &String| {
-        let rows = select.query((project.as_str(), kind.name(), word))?;
-        all_heads(rows).map(sorted)
-    };
-    words.iter().map(&mut of).collect()
+    let mut found = Vec::with_capacity(words.len());
+    for word in words {
+        found.push(sorted(metadata(select.query((project.as_str(), kind.name(), word))?)?));
+    }
+    Ok(found)
 }
 
-/// `None` when there are more than `most` in all.
+/// `None` if there are more than `max` in all.
 pub(crate) fn backlinks(
     connection: &Connection,
     project: &ProjectKey,
     links: &BacklinkQuery,
-    most: usize,
+    max: usize,
 ) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, Failed> {
     let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
-    // As JSON; the names of kinds need no escaping.
+    // The names of kinds need no escaping.
     let kinds = format!("[\"{}\"]", kinds.join("\",\""));
     let mut select = connection.prepare_cached(
         "SELECT head FROM documents WHERE id IN ( \
@@ -174,15 +175,15 @@ pub(crate) fn backlinks(
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND target = ?2 \
          AND kind IN (SELECT value FROM json_each(?3))) LIMIT ?4",
     )?;
-    let (mut all, mut left) = (Vec::with_capacity(links.targets.len()), most);
+    let (mut found, mut left) = (Vec::with_capacity(links.targets.len()), max);
     for target in &links.targets {
-        let limit = i64::try_from(left).map_or(-1, |left| left.saturating_add(1));
-        let heads = all_heads(select.query((project.as_str(), target, &kinds, limit))?)?;
+        let row = (project.as_str(), target, &kinds, at_most(left, 1));
+        let heads = metadata(select.query(row)?)?;
         let Some(rest) = left.checked_sub(heads.len()) else { return Ok(None) };
         left = rest;
-        all.push(sorted(heads));
+        found.push(sorted(heads));
     }
-    Ok(Some(all))
+    Ok(Some(found))
 }
 
 fn sorted(mut heads: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
@@ -191,7 +192,7 @@ fn sorted(mut heads: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
 }
 
 /// For each kind the lowest number that no item ever had.
-pub(crate) fn numbers(
+pub(crate) fn next_numbers(
     connection: &Connection,
     project: &ProjectKey,
     kinds: &[ItemKind],
@@ -200,11 +201,12 @@ pub(crate) fn numbers(
         "SELECT number + 1 FROM marks \
          WHERE project = (SELECT id FROM projects WHERE key = ?1) AND kind = ?2",
     )?;
-    let mut free = |kind: &ItemKind| -> Result<u32, Failed> {
+    let mut numbers = Vec::with_capacity(kinds.len());
+    for kind in kinds {
         let found = select.query_one((project.as_str(), kind.name()), |row| row.get(0));
-        Ok(found.optional()?.unwrap_or(1))
-    };
-    kinds.iter().map(&mut free).collect()
+        numbers.push(found.optional()?.unwrap_or(1));
+    }
+    Ok(numbers)
 }
 
 pub(crate) fn changes(
@@ -213,11 +215,8 @@ pub(crate) fn changes(
     kind: Kind,
     since: Revision,
 ) -> Result<Changes, Failed> {
-    let Some(Project { id, revision, history, .. }) = project(connection, key)? else {
-        let revision = Revision::default();
-        let none = Changes::Since { revision, ids: Vec::new() };
-        return Ok(if since == revision { none } else { Changes::Reset { revision } });
-    };
+    // No row has the id 0.
+    let Project { id, revision, history } = project(connection, key)?.unwrap_or_default();
     if since > revision || since < history {
         return Ok(Changes::Reset { revision });
     }
@@ -236,30 +235,23 @@ pub(crate) fn changes(
     Ok(if too_many { Changes::Reset { revision } } else { Changes::Since { revision, ids } })
 }
 
-fn all_heads(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
-    let mut heads = Vec::new();
+fn metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let head = row.get_ref(0)?.as_blob()?;
-        let head = postcard::from_bytes(head).map_err(|_| Failed::damaged("document metadata"))?;
-        heads.push(Arc::new(head));
+        let head = postcard::from_bytes(row.get_ref(0)?.as_blob()?);
+        found.push(Arc::new(head.map_err(|_| Failed::damaged("document metadata"))?));
     }
-    Ok(heads)
+    Ok(found)
 }
 
-/// The document of a row of kind, name, version and body.
-pub(crate) fn whole(row: &Row<'_>) -> Result<Document, Failed> {
+/// The document of a row that begins with kind, name, version and body. SQLite keeps no checksums,
+/// but the version is one: changed bytes are never served.
+pub(crate) fn document(row: &Row<'_>) -> Result<Document, Failed> {
     let kind = Kind::named(row.get_ref(0)?.as_str()?);
     let kind = kind.ok_or_else(|| Failed::damaged("a document's kind"))?;
     let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?);
-    let id = DocumentId { kind, name: row.get(1)? };
-    sound(id, body, version(row, 2)?)
-}
-
-/// SQLite keeps no checksums, but a version is one: of what somebody or a disk changed nothing is
-/// served.
-fn sound(id: DocumentId, body: Bytes, version: Version) -> Result<Document, Failed> {
-    let document = Document::new(id, body);
-    if document.version != version {
+    let document = Document::new(DocumentId { kind, name: row.get(1)? }, body);
+    if document.version != version(row, 2)? {
         return Err(Failed::damaged(&document.id.to_string()));
     }
     Ok(document)

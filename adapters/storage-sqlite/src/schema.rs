@@ -1,12 +1,9 @@
-//! From a file to a database that this program can use: whose it is, which schema it has, what is
-//! missing.
+//! Checks and migrates a file before it is used as a database.
 //!
-//! The trap: until it is known to be ours nothing in the file may change, and a file with nothing
-//! in it is ours to fill.
+//! Nothing in the file changes until it is known to be one of ours. An empty file is ours to fill.
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use reqlore_domain::document::DocumentMeta;
@@ -16,23 +13,21 @@ use reqlore_durable_fs as durable_fs;
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, keep_log_on_close};
 use reqlore_sqlite_team::error::{is_busy, refused, unavailable};
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use crate::connection::{Connector, Use};
 use crate::error::{Failed, WAIT, system};
-use crate::place::Place;
-use crate::write::Kept;
+use crate::place::{Place, beside};
 use crate::{read, write};
 
-/// Says in the file's header that it is one of ours: `Rqlr`.
+/// The application id in the header of our files: `Rqlr`.
 pub(crate) const APPLICATION: i32 = 0x5271_6c72;
 
-/// Each brings the schema from its place in this list to the next. What was published never
-/// changes.
+/// Each migrates the schema from its place in this list to the next. Published ones never change.
 pub(crate) const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
 
-/// Which schema the database has; 0 for one that is empty.
+/// The schema of the database; 0 if it is empty.
 pub(crate) fn version_of(
     place: &Place,
     connection: &Connection,
@@ -60,7 +55,7 @@ pub(crate) fn version_of(
     Ok(version)
 }
 
-/// Refuses what is not ours, and brings what is ours up to date.
+/// Refuses a database that is not ours, and migrates one that is.
 pub(crate) fn prepare(
     connector: &Connector,
     connection: &mut Connection,
@@ -83,11 +78,10 @@ pub(crate) fn prepare(
         place.sync_folder()?;
     }
     read::check_complete(&place.shown, connection)?;
-    let heads: u32 = connection.query_one("SELECT heads FROM store", [], |row| row.get(0))?;
-    match heads == DocumentMeta::FORMAT {
+    match read::is_current(connection, migrations.len())? {
         true => Ok(()),
         false if is_readonly => Err(must_be_writable(place).into()),
-        false => make_heads_anew(connection),
+        false => rebuild_metadata(connection),
     }
 }
 
@@ -97,21 +91,19 @@ fn must_be_writable(place: &Place) -> StoreError {
     unavailable(&place.shown, reason)
 }
 
-/// SQLite waits for nobody here, so when several make one database at once this does.
+/// Several processes may create one database at once, and SQLite does not wait here.
 fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
-    let (start, mut mode) = (Instant::now(), String::new());
-    let mut begin = || {
-        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| {
-            mode = row.get(0)?;
-            Ok(())
-        })
-    };
-    while let Err(error) = begin() {
-        if !is_busy(&error) || start.elapsed() > WAIT {
-            return Err(error.into());
+    let start = Instant::now();
+    let begin =
+        || connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+    let mode: String = loop {
+        match begin() {
+            Err(error) if is_busy(&error) && start.elapsed() <= WAIT => {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            began => break began?,
         }
-        std::thread::sleep(BUSY_PAUSE);
-    }
+    };
     if mode == "wal" {
         return Ok(());
     }
@@ -120,30 +112,26 @@ fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
     Err(refused(&place.shown, reason).into())
 }
 
-/// A copy beside the database, before its schema changes.
+/// Copies the database to a file next to it.
 fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
     let place = &connector.place;
     let fail =
         |error: io::Error| system(&place.shown, "back it up before its schema changes", error);
-    let beside = |suffix: &str| {
-        let mut path = place.file.clone().into_os_string();
-        path.push(format!(".schema-{version}{suffix}"));
-        PathBuf::from(path)
-    };
-    let (copy, unfinished) = (beside(".backup"), beside(".unfinished"));
+    let copy = beside(&place.file, &format!(".schema-{version}.backup"));
+    let unfinished = beside(&place.file, &format!(".schema-{version}.unfinished"));
     let created =
         durable_fs::private_file().write(true).create(true).truncate(true).open(&unfinished);
     created.map_err(fail)?;
     let copied = || -> rusqlite::Result<()> {
         let mut target = Connection::open(&unfinished)?;
-        // The connection that is about to write can't be copied from.
+        // The connection that migrates is in a transaction, so it can't be the source.
         let source = connector.open(Use::Read)?;
         let backup = Backup::new(&source, &mut target)?;
         while backup.step(-1)? != StepResult::Done {
             std::thread::sleep(BUSY_PAUSE);
         }
         drop(backup);
-        // A copy is one file: it has no log beside it.
+        // Without a log the copy is one file.
         target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))
     };
     copied()
@@ -160,7 +148,7 @@ fn migrate(
     migrations: &[&str],
 ) -> Result<(), Failed> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster; from here on there is none.
+    // Another process may have migrated it before this transaction began.
     let version = version_of(&connector.place, &transaction, migrations.len())?;
     if version > 0 && version < migrations.len() {
         back_up(connector, version)?;
@@ -176,22 +164,20 @@ fn migrate(
     Ok(transaction.commit()?)
 }
 
-/// Heads are derived, and this program derives them differently than the last one.
-fn make_heads_anew(connection: &mut Connection) -> Result<(), Failed> {
+/// Derives the metadata of all documents again, in the format of this program.
+fn rebuild_metadata(connection: &mut Connection) -> Result<(), Failed> {
     tracing::info!("what lists need of each document is made anew");
-    // From here on, whoever makes the old ones writes no more.
+    // From now on a program with the old format writes no more.
     set_heads(connection, 0)?;
     let mut last = 0;
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let batch = bodies(&transaction, last)?;
-        let Some(kept) = batch.last() else {
-            set_heads(&transaction, DocumentMeta::FORMAT)?;
-            return Ok(transaction.commit()?);
-        };
-        last = kept.id;
-        for kept in &batch {
-            write::derived(&transaction, kept)?;
+        for _ in 0..read::BATCH {
+            let Some(id) = derive_next(&transaction, last)? else {
+                set_heads(&transaction, DocumentMeta::FORMAT)?;
+                return Ok(transaction.commit()?);
+            };
+            last = id;
         }
         transaction.commit()?;
     }
@@ -201,23 +187,17 @@ fn set_heads(connection: &Connection, format: u32) -> rusqlite::Result<()> {
     connection.execute("UPDATE store SET heads = ?1", [format]).map(drop)
 }
 
-/// The next documents with a number beyond `last`, by number, a few megabytes at most.
-fn bodies(transaction: &Transaction<'_>, last: i64) -> Result<Vec<Kept>, Failed> {
-    let mut select = transaction.prepare_cached(
+/// Derives the metadata of the first document after the row `last`, and returns its row.
+fn derive_next(connection: &Connection, last: i64) -> Result<Option<i64>, Failed> {
+    let mut select = connection.prepare_cached(
         "SELECT d.kind, d.name, d.version, b.body, d.id, d.project, d.modified \
          FROM documents d JOIN bodies b ON b.document = d.id \
-         WHERE d.id > ?1 ORDER BY d.id",
+         WHERE d.id > ?1 ORDER BY d.id LIMIT 1",
     )?;
     let mut rows = select.query([last])?;
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
-        let document = read::whole(row)?;
-        bytes += document.body.len();
-        let (id, project, modified) = (row.get(4)?, row.get(5)?, Timestamp(row.get(6)?));
-        found.push(Kept { id, project, document, modified });
-        if bytes > read::BATCH_BYTES || found.len() >= read::BATCH {
-            break;
-        }
-    }
-    Ok(found)
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let (id, project, modified) = (row.get(4)?, row.get(5)?, Timestamp(row.get(6)?));
+    let head = DocumentMeta::of(&read::document(row)?, modified);
+    write::derive(connection, (id, project), &head)?;
+    Ok(Some(id))
 }

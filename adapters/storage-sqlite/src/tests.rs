@@ -1,18 +1,17 @@
-//! The contract on real files, and what only a database can do wrong.
+//! The contract on real files, and the failures that only a database has.
 
-mod content;
 mod damage;
 mod opening;
 mod sharing;
 mod team;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -41,14 +40,14 @@ fn open() -> Storage {
     }
 }
 
-fn place() -> (TempDir, std::path::PathBuf) {
+fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("reqlore.db");
     (folder, file)
 }
 
-/// A database with one section, `kept`, closed again.
-fn made() -> (TempDir, std::path::PathBuf) {
+/// A closed database with one section, `kept`.
+fn made() -> (TempDir, PathBuf) {
     let (folder, file) = place();
     reqlore_contract::run(async {
         storage(&file).put(&DocumentId::section("kept"), "kept").await;
@@ -56,10 +55,9 @@ fn made() -> (TempDir, std::path::PathBuf) {
     (folder, file)
 }
 
-/// Puts a section, whatever comes of it.
 async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
     let id = DocumentId::section(name);
-    let change = reqlore_domain::ports::documents::Change::put(id.clone(), "text");
+    let change = Change::put(id.clone(), "text");
     let put = s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()]));
     put.await.map(drop)
 }
@@ -70,7 +68,7 @@ fn sqlite(file: &Path, statements: &str) {
 
 #[track_caller]
 fn told(refused: StoreResult<impl Sized>) -> (StoreError, String) {
-    let error = refused.err().expect("it is refused");
+    let error = refused.err().expect("an error");
     let words = error.to_string();
     (error, words)
 }

@@ -1,16 +1,16 @@
-//! The one writer: a group of changes is a transaction, each of them a savepoint in it.
+//! The writer: a group of changes is a transaction, and each change is a savepoint in it.
 //!
-//! The trap: after some failures (a full disk) SQLite undoes the whole transaction by itself; then
-//! nothing of the group is there, and all of it is told so.
+//! After some errors (a full disk) SQLite rolls the whole transaction back by itself. Then every
+//! change of the group gets that error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reqlore_domain::backlog::Reference;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
-use reqlore_domain::ports::archive::HighWaterMark;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Decision, ReadSet, Revision, Snapshot, StoreError, StoreResult,
+    Change, Commit, Committed, Decision, Filter, ReadSet, Revision, Snapshot, StoreError,
+    StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
@@ -27,10 +27,10 @@ use crate::read;
 pub(crate) struct Engine {
     pub(crate) connection: Connection,
     pub(crate) place: Arc<Place>,
-    /// A check found the database damaged.
+    /// Set by the background check.
     pub(crate) damaged: Arc<AtomicBool>,
     pub(crate) schema: usize,
-    /// SQLite undid the group that was begun, because of this.
+    /// The error with which SQLite rolled the current group back.
     pub(crate) lost: Option<StoreError>,
 }
 
@@ -42,11 +42,11 @@ impl reqlore_group_commit::Engine for Engine {
         }
         self.place.check_all()?;
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(call_failed)?;
-        let fit = self.check_fit().map_err(call_failed);
-        if fit.is_err() {
-            self.undo();
+        let checked = self.check_format().map_err(call_failed);
+        if checked.is_err() {
+            self.roll_back();
         }
-        fit
+        checked
     }
 
     fn end(&mut self) -> StoreResult<()> {
@@ -58,7 +58,7 @@ impl reqlore_group_commit::Engine for Engine {
             .check_all()
             .and_then(|()| self.connection.execute_batch("COMMIT").map_err(call_failed));
         if ended.is_err() {
-            self.undo();
+            self.roll_back();
             return ended;
         }
         self.place.check_all().map_err(|_| {
@@ -70,17 +70,17 @@ impl reqlore_group_commit::Engine for Engine {
 
     fn abort(&mut self) {
         self.lost = None;
-        self.undo();
+        self.roll_back();
     }
 }
 
 impl Engine {
-    /// Applies a commit, with its row of the audit and the key under which it happens.
+    /// Applies a commit with its audit row and its idempotency key.
     pub(crate) fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
         self.step(|connection| apply(connection, project, commit))
     }
 
-    /// Does something whole or not at all; the rest of the group stands.
+    /// Runs `act` whole or not at all; the other changes of the group stay.
     pub(crate) fn step<T>(
         &mut self,
         act: impl FnOnce(&Connection) -> Result<T, Failed>,
@@ -97,14 +97,10 @@ impl Engine {
         Err(lost)
     }
 
-    /// Another process may have begun to fill it, or brought it to a newer schema.
-    fn check_fit(&self) -> Result<(), Failed> {
+    /// Another process may have begun to fill the database, or migrated it.
+    fn check_format(&self) -> Result<(), Failed> {
         read::check_complete(DATABASE, &self.connection)?;
-        let mut select = self.connection.prepare_cached(
-            "SELECT heads, (SELECT user_version FROM pragma_user_version) FROM store",
-        )?;
-        let now: (u32, usize) = select.query_one([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        if now == (DocumentMeta::FORMAT, self.schema) {
+        if read::is_current(&self.connection, self.schema)? {
             return Ok(());
         }
         let reason = "was brought to another version by another reqlore. Nothing was written; \
@@ -112,7 +108,7 @@ impl Engine {
         Err(refused(DATABASE, reason).into())
     }
 
-    fn undo(&self) {
+    fn roll_back(&self) {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
@@ -124,20 +120,14 @@ impl Engine {
         &self,
         act: impl FnOnce(&Connection) -> Result<T, Failed>,
     ) -> Result<T, Failed> {
-        self.connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+        let execute = |statement| self.connection.prepare_cached(statement)?.execute([]);
+        execute("SAVEPOINT one")?;
         let done = catch_panic(|| act(&self.connection));
-        if self.settle(done.is_ok()).is_err() {
-            self.undo();
+        let undone = if done.is_ok() { Ok(0) } else { execute("ROLLBACK TO one") };
+        if undone.and_then(|_| execute("RELEASE one")).is_err() {
+            self.roll_back();
         }
         done
-    }
-
-    /// Keeps or undoes what was written since. Where neither works the group is lost.
-    fn settle(&self, keep: bool) -> rusqlite::Result<()> {
-        if !keep {
-            self.connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
-        }
-        self.connection.prepare_cached("RELEASE one")?.execute([]).map(drop)
     }
 }
 
@@ -152,11 +142,10 @@ fn apply(
     let snapshot = snapshot(connection, project, &commit.reads)?;
     let Decision { changes, audit, once } = commit.decide(project, &snapshot)?;
     if changes.is_empty() {
-        let row = read::project(connection, project)?;
-        let revision = row.map(|row| row.revision).unwrap_or_default();
+        let revision = read::project(connection, project)?.unwrap_or_default().revision;
         return Ok(Committed { revision, versions: Vec::new() });
     }
-    let revision = change(connection, project, &changes, commit.act.at)?;
+    let revision = write(connection, project, &changes, commit.act.at)?;
     audit::append(connection, audit)?;
     if let Some((key, earlier)) = once {
         idempotency::insert(connection, &key, &earlier)?;
@@ -169,16 +158,16 @@ fn snapshot(
     project: &ProjectKey,
     ReadSet { documents, heads, links, numbers }: &ReadSet,
 ) -> Result<Snapshot, Failed> {
-    let heads = heads.map(|kind| read::heads(connection, project, kind)).transpose()?;
+    let all = |kind| Ok::<_, Failed>(read::page(connection, project, &Filter::all(kind))?.heads);
     Ok(Snapshot {
         documents: read::documents(connection, project, documents)?,
-        heads: heads.unwrap_or_default(),
+        heads: heads.map(all).transpose()?.unwrap_or_default(),
         links: read::backlinks(connection, project, links, usize::MAX)?.unwrap_or_default(),
-        numbers: read::numbers(connection, project, numbers)?,
+        numbers: read::next_numbers(connection, project, numbers)?,
     })
 }
 
-fn change(
+fn write(
     connection: &Connection,
     project: &ProjectKey,
     changes: &[Change],
@@ -186,7 +175,7 @@ fn change(
 ) -> Result<Revision, Failed> {
     let (project, revision) = next_revision(connection, project)?;
     for change in changes {
-        count(connection, project, change.id())?;
+        count_number(connection, project, change.id())?;
         match change {
             Change::Put { document } => {
                 put(connection, (project, revision), document, at, None)?;
@@ -197,21 +186,19 @@ fn change(
     Ok(revision)
 }
 
-/// Counts the project on, and gives it a row if it has none.
+/// Increments the project's revision, and adds a row for a new project.
 pub(crate) fn next_revision(
     connection: &Connection,
     project: &ProjectKey,
 ) -> Result<(i64, Revision), Failed> {
-    let mut count = connection.prepare_cached(
+    let mut increment = connection.prepare_cached(
         "INSERT INTO projects (key, revision) VALUES (?1, 1) \
          ON CONFLICT (key) DO UPDATE SET revision = revision + 1 RETURNING id, revision",
     )?;
-    let row = count.query_one([project.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
-    let (id, revision) = row?;
-    Ok((id, Revision(revision)))
+    Ok(increment.query_one([project.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?))))?)
 }
 
-/// Writes a document. One that is there keeps its place.
+/// Inserts or replaces a document. A document that is there keeps its place.
 pub(crate) fn put(
     connection: &Connection,
     (project, revision): (i64, Revision),
@@ -221,7 +208,7 @@ pub(crate) fn put(
 ) -> Result<(), Failed> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
-    let (head, bytes) = head(document, modified)?;
+    let head = DocumentMeta::of(document, modified);
     let mut upsert = connection.prepare_cached(
         "INSERT INTO documents \
          (project, kind, name, version, revision, modified, place, reference, head) \
@@ -230,7 +217,7 @@ pub(crate) fn put(
          version = excluded.version, revision = excluded.revision, modified = excluded.modified, \
          reference = excluded.reference, head = excluded.head RETURNING id",
     )?;
-    let (kind, reference) = (kind.name(), head.reference());
+    let (kind, reference, bytes) = (kind.name(), head.reference(), encoded(&head)?);
     let row = (project, kind, name, version, revision.0, modified.0, place, reference, bytes);
     let id: i64 = upsert.query_one(row, |row| row.get(0))?;
     let mut body = connection.prepare_cached(
@@ -238,34 +225,28 @@ pub(crate) fn put(
          ON CONFLICT (document) DO UPDATE SET body = excluded.body",
     )?;
     body.execute((id, &document.body[..]))?;
-    links(connection, (id, project), &head)?;
+    replace_links(connection, (id, project), &head)?;
     forget_removed(connection, project, &document.id)
 }
 
-/// A document with its row's number, its project's, and its time.
-pub(crate) struct Kept {
-    pub(crate) id: i64,
-    pub(crate) project: i64,
-    pub(crate) document: Document,
-    pub(crate) modified: Timestamp,
-}
-
-/// Makes anew what is derived from a document's bytes.
-pub(crate) fn derived(connection: &Connection, kept: &Kept) -> Result<(), Failed> {
-    let (head, bytes) = head(&kept.document, kept.modified)?;
+/// Derives the metadata and the links of a document's row again.
+pub(crate) fn derive(
+    connection: &Connection,
+    (id, project): (i64, i64),
+    head: &DocumentMeta,
+) -> Result<(), Failed> {
     connection
         .prepare_cached("UPDATE documents SET reference = ?2, head = ?3 WHERE id = ?1")?
-        .execute((kept.id, head.reference(), bytes))?;
-    links(connection, (kept.id, kept.project), &head)
+        .execute((id, head.reference(), encoded(head)?))?;
+    replace_links(connection, (id, project), head)
 }
 
-fn head(document: &Document, modified: Timestamp) -> Result<(DocumentMeta, Vec<u8>), Failed> {
-    let head = DocumentMeta::of(document, modified);
-    let bytes = postcard::to_allocvec(&head).map_err(|e| StoreError::Internal(e.to_string()))?;
-    Ok((head, bytes))
+fn encoded(head: &DocumentMeta) -> Result<Vec<u8>, Failed> {
+    let bytes = postcard::to_allocvec(head);
+    Ok(bytes.map_err(|error| StoreError::Internal(error.to_string()))?)
 }
 
-fn links(
+fn replace_links(
     connection: &Connection,
     (id, project): (i64, i64),
     head: &DocumentMeta,
@@ -281,18 +262,21 @@ fn links(
     Ok(())
 }
 
-/// No later item gets the number of this document, if it has one.
-pub(crate) fn count(connection: &Connection, project: i64, id: &DocumentId) -> Result<(), Failed> {
-    match Reference::of(id) {
-        Some(reference) => raise(connection, project, reference),
-        None => Ok(()),
-    }
-}
-
-fn raise(
+/// Raises the high-water mark of the document's kind, so that no later item gets its number.
+pub(crate) fn count_number(
     connection: &Connection,
     project: i64,
-    Reference { kind, number }: Reference,
+    id: &DocumentId,
+) -> Result<(), Failed> {
+    let Some(Reference { kind, number }) = Reference::of(id) else { return Ok(()) };
+    raise_mark(connection, project, kind, number)
+}
+
+pub(crate) fn raise_mark(
+    connection: &Connection,
+    project: i64,
+    kind: ItemKind,
+    number: u32,
 ) -> Result<(), Failed> {
     let mut raise = connection.prepare_cached(
         "INSERT INTO marks (project, kind, number) VALUES (?1, ?2, ?3) \
@@ -303,12 +287,6 @@ fn raise(
     Ok(())
 }
 
-/// Takes in a mark, also of a project that has nothing else.
-pub(crate) fn mark(connection: &Connection, mark: &HighWaterMark) -> Result<(), Failed> {
-    let (project, _) = next_revision(connection, &mark.project)?;
-    raise(connection, project, Reference { kind: mark.kind, number: mark.number })
-}
-
 fn delete(
     connection: &Connection,
     project: i64,
@@ -317,7 +295,7 @@ fn delete(
 ) -> Result<(), Failed> {
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
-    // Body and links go with it. Where there was none, the deletion is told all the same.
+    // Body and links go with it. The deletion of a missing document is a change too.
     if delete.execute((project, id.kind.name(), &id.name))? == 0 {
         forget_removed(connection, project, id)?;
     }
@@ -347,7 +325,7 @@ fn forget_removed(connection: &Connection, project: i64, id: &DocumentId) -> Res
     Ok(())
 }
 
-/// Forgets the oldest removals. The project remembers from where on nothing is missing.
+/// Forgets the oldest removals, and records since which revision the history is complete.
 fn shorten(connection: &Connection, project: i64) -> Result<(), Failed> {
     let oldest = "SELECT revision FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1";
     let mut oldest = connection.prepare_cached(oldest)?;

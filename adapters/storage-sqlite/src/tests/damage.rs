@@ -1,97 +1,41 @@
-//! Full disks, files that go away, files that can't be written, pages that went bad.
+//! Full disks, deleted and read-only files, damaged pages and bytes.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
-use reqlore_contract::{act, run};
+use reqlore_contract::run;
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, ReadSet, StoreError, StoreResult,
-};
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::documents::{Change, DocumentRepository, StoreError};
 use reqlore_domain::project::ProjectKey;
-use reqlore_group_commit::Engine as _;
 use rusqlite::Connection;
+use tempfile::TempDir;
 
-use super::{at, made, place, storage, told, try_put};
-use crate::connection::{Connector, Mode};
-use crate::place::Place;
-use crate::schema::MIGRATIONS;
-use crate::write::Engine;
-
-pub(super) fn engine(file: &Path) -> Engine {
-    let place = Arc::new(Place::prepare(file).unwrap());
-    let mut connector = Connector { place, mode: Mode::Shared };
-    let (connection, _) = crate::open(&mut connector, MIGRATIONS).unwrap();
-    let place = connector.place;
-    let schema = MIGRATIONS.len();
-    let damaged = Arc::default();
-    Engine { connection, place, damaged, schema, lost: None }
-}
-
-fn write(engine: &mut Engine, name: &str, size: usize) -> StoreResult<Committed> {
-    let change = Change::put(DocumentId::section(name), vec![b'x'; size]);
-    let reads = ReadSet::of(vec![change.id().clone()]);
-    let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
-    engine.apply(&ProjectKey::default(), Commit { reads, decide, act: act() })
-}
+use super::{at, made, place, sqlite, storage, told, try_put};
 
 #[test]
-fn a_full_database_undoes_the_group_and_the_next_one_works() {
-    let (_folder, file) = place();
-    let mut engine = engine(&file);
-    let pages: u32 =
-        engine.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    engine.connection.pragma_update(None, "max_page_count", pages + 4).unwrap();
-    engine.begin().unwrap();
-    write(&mut engine, "small", 10).unwrap();
-    let (error, words) = told(write(&mut engine, "large", 100_000));
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-    assert!(words.contains("no space") && words.contains("Nothing was written"), "{words}");
-    // SQLite undid the whole group, and all of it is told so.
-    assert!(write(&mut engine, "later", 10).is_err());
-    assert!(engine.end().is_err());
+fn changed_bytes_are_not_served() {
+    let (_folder, file) = made();
+    let (kept, other) = (DocumentId::section("kept"), DocumentId::section("other"));
+    run(async { storage(&file).put(&other, "fine").await });
+    sqlite(&file, "UPDATE bodies SET body = x'6b657054' WHERE body = CAST('kept' AS BLOB)");
+    let store = at(&file).unwrap();
     run(async {
-        let s = storage(&file);
-        for name in ["small", "later"] {
-            assert_eq!(s.body(&DocumentId::section(name)).await, None, "{name}");
-        }
-        assert_eq!(s.body(&DocumentId::section("large")).await, None);
-    });
-    engine.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
-    engine.begin().unwrap();
-    write(&mut engine, "large", 100_000).unwrap();
-    engine.end().unwrap();
-}
-
-#[test]
-fn a_group_that_sqlite_undid_is_acknowledged_to_nobody() {
-    let (_folder, file) = place();
-    let mut engine = engine(&file);
-    let undo = "CREATE TRIGGER undo BEFORE INSERT ON bodies WHEN length(NEW.body) = 3 \
-                BEGIN SELECT RAISE(ROLLBACK, 'undone'); END";
-    engine.connection.execute_batch(undo).unwrap();
-    engine.begin().unwrap();
-    write(&mut engine, "first", 10).unwrap();
-    assert!(write(&mut engine, "undone", 3).is_err());
-    assert!(write(&mut engine, "later", 10).is_err());
-    assert!(engine.end().is_err());
-    engine.begin().unwrap();
-    write(&mut engine, "next", 10).unwrap();
-    engine.end().unwrap();
-    run(async {
-        let s = storage(&file);
-        let names = ["first", "later", "next"].map(DocumentId::section);
-        let found = s.store.versions(&s.project, &names).await.unwrap();
-        assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
+        let project = ProjectKey::default();
+        let (error, words) = told(store.get(&project, &[kept]).await);
+        assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
+        assert!(words.contains("section kept") && words.contains("reqlore restore"), "{words}");
+        assert!(store.get(&project, &[other]).await.unwrap()[0].is_some(), "the rest is served");
+        let (_, words) = told(store.read().await.unwrap().next().await);
+        assert!(words.contains("section kept"), "{words}");
     });
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_next_write_works() {
+fn a_full_disk_refuses_writes_until_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
@@ -106,7 +50,7 @@ fn a_full_disk_is_told_and_the_next_write_works() {
     run(async {
         let s = storage(&file);
         s.put(&DocumentId::section("kept"), "kept").await;
-        // As much as fits.
+        // It writes as much as fits.
         let _ = fs::write(&filler, vec![0; 2 * 1024 * 1024]);
         let mut failed = None;
         for at in 0..100 {
@@ -125,26 +69,24 @@ fn a_full_disk_is_told_and_the_next_write_works() {
     assert!(unmounted.unwrap().success());
 }
 
-fn make_unusable(file: &Path, how: &str) {
-    let copy = file.with_extension("copy");
-    match how {
-        "deleted" => fs::remove_file(file),
-        "its log deleted" => fs::remove_file(file.with_extension("db-wal")),
-        "emptied" => fs::write(file, ""),
-        _ => fs::copy(file, &copy).and_then(|_| fs::rename(copy, file)),
-    }
-    .unwrap();
-}
-
 #[test]
-fn a_file_that_went_away_is_told_and_not_written() {
-    let acts = ["deleted", "replaced", "its log deleted", "emptied"];
-    for name in acts {
+fn a_database_that_went_away_is_not_written() {
+    let replace = |file: &Path| {
+        let copy = file.with_extension("copy");
+        fs::copy(file, &copy).and_then(|_| fs::rename(copy, file))
+    };
+    let acts: [(&str, &dyn Fn(&Path) -> std::io::Result<()>); 4] = [
+        ("deleted", &|file| fs::remove_file(file)),
+        ("its log deleted", &|file| fs::remove_file(file.with_extension("db-wal"))),
+        ("emptied", &|file| fs::write(file, "")),
+        ("replaced", &replace),
+    ];
+    for (name, act) in acts {
         let (_folder, file) = made();
         run(async {
             let s = storage(&file);
             s.put(&DocumentId::section("a"), "x").await;
-            make_unusable(&file, name);
+            act(&file).unwrap();
             let (error, words) = told(try_put(&s, "b").await);
             assert!(matches!(error, StoreError::Unavailable { .. }), "{name}: {error:?}");
             assert!(words.contains("deleted, emptied, moved or replaced"), "{name}: {words}");
@@ -153,12 +95,12 @@ fn a_file_that_went_away_is_told_and_not_written() {
     }
 }
 
-/// Does this as a user who may not write everywhere. Root would.
-fn as_nobody(act: impl FnOnce() + Send + 'static) {
+/// Runs `act` as a user without root's rights.
+fn without_root(act: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         if rustix::process::getuid().is_root() {
-            let nobody = rustix::process::Uid::from_raw(65_534);
-            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let user = rustix::process::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
         }
         act();
     });
@@ -171,12 +113,12 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_can_only_be_read_is_read() {
+fn a_read_only_database_is_read() {
     for (folder_mode, file_mode) in [(0o555, 0o444), (0o777, 0o444), (0o555, 0o666)] {
         let (folder, file) = made();
         set_mode(&file, file_mode);
         set_mode(folder.path(), folder_mode);
-        as_nobody(move || {
+        without_root(move || {
             run(async {
                 let s = storage(&file);
                 let kept = s.body(&DocumentId::section("kept")).await;
@@ -191,10 +133,10 @@ fn what_can_only_be_read_is_read() {
 }
 
 #[test]
-fn a_folder_that_can_not_be_written_is_told() {
+fn a_read_only_folder_is_an_error() {
     let (folder, file) = place();
     set_mode(folder.path(), 0o555);
-    as_nobody(move || {
+    without_root(move || {
         let (error, words) = told(at(&file));
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert!(words.starts_with(&file.display().to_string()), "{words}");
@@ -202,7 +144,7 @@ fn a_folder_that_can_not_be_written_is_told() {
 }
 
 /// A copy of the files as a killed process leaves them.
-fn killed(damage: bool) -> (tempfile::TempDir, std::path::PathBuf) {
+fn killed(damage: bool) -> (TempDir, PathBuf) {
     let (folder, file) = place();
     let (_away, original) = made();
     run(async {

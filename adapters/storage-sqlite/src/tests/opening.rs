@@ -1,24 +1,25 @@
-//! What is opened, what is refused, and what is brought up to date.
+//! Refused files, migrations, and the settings of connections.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use reqlore_contract::audit::audited;
+use reqlore_contract::identity::{put_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{BacklinkQuery, Filter, StoreError};
-
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository, Filter, StoreError};
+use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::project::ProjectKey;
 use rusqlite::{Connection, StatementStatus};
 
-use super::team::{ada, put_user};
 use super::{at, made, place, sqlite, storage, told};
-
 use crate::connection::Use;
 use crate::schema::MIGRATIONS;
 use crate::{Config, SqliteStore};
 
-/// Refused in these words, and left as it was.
+/// Asserts that opening is refused in these words and changes no file.
 #[track_caller]
 fn untouched(file: &Path, words: &[&str]) {
     let entries = || fs::read_dir(file.parent().unwrap()).unwrap().count();
@@ -32,14 +33,31 @@ fn untouched(file: &Path, words: &[&str]) {
 }
 
 #[test]
-fn a_newer_schema_is_refused() {
-    let (_folder, file) = made();
-    sqlite(&file, "PRAGMA user_version = 99");
-    untouched(&file, &["newer reqlore", "99", "Update reqlore"]);
+fn foreign_and_newer_databases_are_refused_unchanged() {
+    let text = "This is no database, but a text that is long enough. ".repeat(40);
+    let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
+    let cases: [(&dyn Fn(&Path), &[&str]); 6] = [
+        (&|file| sqlite(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "Update"]),
+        (&|file| sqlite(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
+        (&|file| sqlite(file, "PRAGMA application_id = 0"), &["another program"]),
+        (&|file| fs::write(file, &text).unwrap(), &["not an SQLite database"]),
+        // SQLite itself takes a file of one byte for an empty one.
+        (&|file| fs::write(file, "x").unwrap(), &["not an SQLite database"]),
+        (&link, &["second name", "Remove the other name"]),
+    ];
+    for (change, words) in cases {
+        let (_folder, file) = made();
+        change(&file);
+        untouched(&file, words);
+    }
+    let (folder, _file) = place();
+    let (error, told) = told(at(folder.path()));
+    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+    assert!(told.contains("no regular file"), "{told}");
 }
 
 #[test]
-fn what_is_refused_keeps_its_log() {
+fn a_refused_database_keeps_its_log() {
     let (folder, file) = made();
     let newer = Connection::open(&file).unwrap();
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
@@ -57,38 +75,6 @@ fn what_is_refused_keeps_its_log() {
 }
 
 #[test]
-fn a_database_of_another_program_is_refused() {
-    let (_folder, file) = place();
-    sqlite(&file, "PRAGMA journal_mode = WAL; PRAGMA application_id = 7");
-    untouched(&file, &["another program", "Name another file"]);
-    let (_folder, file) = place();
-    sqlite(&file, "CREATE TABLE theirs (x)");
-    untouched(&file, &["another program"]);
-}
-
-#[test]
-fn what_is_no_database_is_refused() {
-    let (_folder, file) = place();
-    fs::write(&file, "This is no database, but a text that is long enough. ".repeat(40)).unwrap();
-    untouched(&file, &["not an SQLite database"]);
-    // SQLite itself takes a file of one byte for an empty one.
-    fs::write(&file, "x").unwrap();
-    untouched(&file, &["not an SQLite database"]);
-    let (folder, _file) = place();
-    let (error, told) = told(at(folder.path()));
-    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-    assert!(told.contains("no regular file"), "{told}");
-}
-
-#[test]
-fn a_database_with_two_names_is_refused() {
-    let (folder, file) = made();
-    fs::hard_link(&file, folder.path().join("second.db")).unwrap();
-    untouched(&file, &["second name", "Remove the other name"]);
-    untouched(&folder.path().join("second.db"), &["second name"]);
-}
-
-#[test]
 fn an_emptied_database_keeps_its_log() {
     let (_folder, file) = made();
     let log = file.with_extension("db-wal");
@@ -101,31 +87,20 @@ fn an_emptied_database_keeps_its_log() {
 }
 
 #[test]
-fn a_cut_database_is_told_and_no_panic() {
+fn a_truncated_database_is_an_error() {
     for keep in [10, 100, 4096, 5000, 20_000] {
         let (_folder, file) = made();
         let bytes = fs::read(&file).unwrap();
         fs::write(&file, &bytes[..keep]).unwrap();
-        let opened = at(&file);
-        let outcome = match opened {
-            Ok(_) => run_find(&file),
-            Err(error) => Err(error),
-        };
+        let outcome = at(&file).and_then(|store| {
+            let ids = [DocumentId::section("kept")];
+            run(store.get(&ProjectKey::default(), &ids)).map(drop)
+        });
         let (error, words) = told(outcome);
         let is_told = matches!(error, StoreError::Unreadable { .. } | StoreError::Refused { .. });
         assert!(is_told, "{keep}: {error:?}");
         assert!(words.contains("restore") || words.contains("not an SQLite"), "{keep}: {words}");
     }
-}
-
-fn run_find(file: &Path) -> Result<(), StoreError> {
-    let mut found = Ok(());
-    run(async {
-        let s = storage(file);
-        let ids = [DocumentId::section("kept")];
-        found = s.store.get(&s.project, &ids).await.map(drop);
-    });
-    found
 }
 
 #[test]
@@ -136,7 +111,7 @@ fn a_clean_end_leaves_one_file() {
 }
 
 #[test]
-fn an_older_schema_is_backed_up_and_brought_up_to_date() {
+fn an_older_schema_is_backed_up_and_migrated() {
     let (folder, file) = made();
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = Config { file: file.clone() };
@@ -150,34 +125,23 @@ fn an_older_schema_is_backed_up_and_brought_up_to_date() {
     });
 }
 
-/// As it was before there were users.
 #[test]
 fn a_database_of_the_first_schema_keeps_its_documents_and_takes_users() {
     let (folder, file) = place();
     let config = Config { file: file.clone() };
-    let names = ["a", "b", "c"];
+    let id = DocumentId::section("kept");
     run(async {
         let old = SqliteStore::open_with(&config, &MIGRATIONS[..1]).unwrap();
-        let s = Storage::fleeting(old);
-        for name in names {
-            s.put(&DocumentId::section(name), name).await;
-        }
+        Storage::fleeting(old).put(&id, "kept").await;
     });
     run(async {
         let s = storage(&file);
-        for name in names {
-            let body = s.body(&DocumentId::section(name)).await;
-            assert_eq!(body.as_deref(), Some(name.as_bytes()));
-        }
-        let found = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
-        assert_eq!(found.total, names.len());
+        assert_eq!(s.body(&id).await.as_deref(), Some(&b"kept"[..]));
         assert_eq!(s.store.epoch().await.unwrap(), 0);
-        put_user(&s, ada()).await.unwrap();
-        assert_eq!(s.store.users().await.unwrap(), [ada()]);
-        assert_eq!(
-            (s.store.epoch().await.unwrap(), s.store.newest().await.unwrap().number),
-            (1, 1)
-        );
+        put_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited()).await.unwrap();
+        assert_eq!(s.store.users().await.unwrap(), [user("ada")]);
+        let newest = s.store.newest().await.unwrap();
+        assert_eq!((s.store.epoch().await.unwrap(), newest.number), (1, 1));
     });
     let copy = fs::metadata(folder.path().join("reqlore.db.schema-1.backup"));
     assert!(copy.unwrap().len() > 0);
@@ -194,7 +158,7 @@ fn a_failed_migration_changes_nothing() {
 }
 
 #[test]
-fn heads_of_another_format_are_made_anew() {
+fn metadata_of_another_format_is_rebuilt() {
     let (_folder, file) = place();
     run(async {
         let s = storage(&file);
@@ -217,14 +181,14 @@ fn heads_of_another_format_are_made_anew() {
         assert_eq!(found[0].len(), 2);
         let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
         let found = s.store.backlinks(&s.project, &links).await.unwrap();
-        assert_eq!(found[0].len(), 3, "links are made anew too");
+        assert_eq!(found[0].len(), 3, "links are rebuilt too");
         let made = found[0][2].item.as_ref().unwrap().created_at;
-        assert_eq!(made.seconds(), 7, "with the time that is known of the document");
+        assert_eq!(made.seconds(), 7, "with the time of the document's row");
     });
 }
 
 #[test]
-fn only_its_owner_reads_it() {
+fn only_the_owner_can_read_the_files() {
     let (folder, _) = place();
     let file = folder.path().join("new/deep/reqlore.db");
     let _store = at(&file).unwrap();
@@ -237,7 +201,7 @@ fn only_its_owner_reads_it() {
 }
 
 #[test]
-fn every_connection_is_set_up_for_safety() {
+fn every_connection_has_safe_settings() {
     let (_folder, file) = place();
     let store = at(&file).unwrap();
     for purpose in [Use::Write, Use::Read] {
@@ -260,15 +224,7 @@ fn every_connection_is_set_up_for_safety() {
         assert!(connection.execute_batch("PRAGMA writable_schema = ON").is_ok());
         let defended = connection.execute("UPDATE sqlite_schema SET sql = ''", []);
         assert!(defended.is_err());
-    }
-}
-
-#[test]
-fn a_statement_is_planned_once() {
-    let (_folder, file) = place();
-    let store = at(&file).unwrap();
-    for purpose in [Use::Write, Use::Read] {
-        let connection = store.connector.open(purpose).unwrap();
+        // A statement is planned once.
         let join = "SELECT u.text FROM tokens t JOIN users u ON u.key = t.user WHERE t.id = ?1";
         for name in ["a", "b", "c"] {
             let mut select = connection.prepare_cached(join).unwrap();
@@ -279,7 +235,7 @@ fn a_statement_is_planned_once() {
 }
 
 #[test]
-fn links_are_refused_and_not_followed() {
+fn symbolic_links_are_refused() {
     for suffix in ["", "-wal", "-shm"] {
         for is_made in [false, true] {
             let (folder, file) = if is_made { made() } else { place() };
@@ -301,7 +257,7 @@ fn links_are_refused_and_not_followed() {
 }
 
 #[test]
-fn a_read_says_that_a_newer_version_took_over() {
+fn a_read_after_a_migration_asks_for_a_restart() {
     let newer_heads = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
     let newer_schema = "ALTER TABLE documents RENAME COLUMN head TO other; PRAGMA user_version = 9";
     for (change, word) in [
