@@ -1,28 +1,30 @@
-//! What one call of a docset tool allocates in the application (S3 REQ-9.5), on the memory store.
+//! Allocations of one call of a docset tool in the application (S3 REQ-9.5), on the memory store.
 //!
-//! `cargo bench --bench allocations` prints a table and fails above the bar. The counting allocator
-//! comes with the crate that is used here and is in no other binary. What is counted includes the
-//! store and the boxes of the ports; building the call itself is not the application's.
+//! `cargo bench --bench allocations` prints a table and fails above the bar. The counts include the
+//! store and the boxes of the ports, but not the building of the call.
 
 #![expect(clippy::expect_used, reason = "a benchmark that can't be set up has nothing to measure")]
 #![expect(clippy::print_stdout, reason = "its table is what it is for")]
+
+#[path = "harness/mod.rs"]
+#[expect(dead_code, reason = "other benches use the rest")]
+mod harness;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use reqlore_application::{Application, Ports, Settings};
+use reqlore_application::Application;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, ReadSet};
 use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress};
-use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
+use reqlore_storage_memory::MemoryStore;
 use serde_json::{Value, json};
 
-/// At most so many allocations for one call.
+/// The maximum of allocations for one call.
 const BAR: u64 = 30;
 const SIZES: [usize; 3] = [1, 100, 1_000];
 
@@ -63,7 +65,7 @@ fn main() -> ExitCode {
 fn call(tool: &str, arguments: &Value) -> Call {
     Call {
         observer: Arc::new(NoProgress),
-        caller: caller(),
+        caller: Arc::new(Caller::local("bench", Access::Write)),
         correlation_id: "0123456789abcdef".to_owned(),
         name: tool.to_owned(),
         arguments: arguments.as_object().cloned().unwrap_or_default(),
@@ -71,11 +73,7 @@ fn call(tool: &str, arguments: &Value) -> Call {
     }
 }
 
-fn caller() -> Arc<Caller> {
-    Arc::new(Caller::local("bench", Access::Write))
-}
-
-/// An application with so many docsets.
+/// An application with this many docsets.
 async fn application(size: usize) -> Application {
     let mut text = "docsets:\n".to_owned();
     for number in 0..size {
@@ -84,27 +82,10 @@ async fn application(size: usize) -> Application {
     let store = MemoryStore::default();
     let id = DocumentId::docsets();
     let put = Change::put(id.clone(), text);
-    let act = WriteContext {
-        caller: caller(),
-        tool: "bench",
-        reason: String::new(),
-        correlation_id: String::new(),
-        at: Timestamp::default(),
-        audited: None,
-        once: None,
-    };
+    let act = harness::ports::write_context(Timestamp::default());
     let reads = ReadSet::of(vec![id]);
     let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
-    Application::new(Ports {
-        search: Arc::new(MemoryIndex::default()),
-        clock: Arc::new(Timestamp::default()),
-        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
-        answers: Arc::new(MemoryStore::default()),
-        audit: None,
-        documents: Arc::new(store),
-        tree: None,
-        projects: Arc::new(NamedProjects::default()),
-        settings: Settings::default(),
-    })
+    let answers = Arc::new(MemoryStore::default());
+    harness::ports::application(Timestamp::default(), Arc::new(store), answers)
 }

@@ -1,18 +1,23 @@
-//! How long the pure work on a section takes: reading it, setting and deleting in its middle, and
-//! wrapping the longest text there can be.
+//! Pure work on a section: parsing it, setting and deleting in its middle, and wrapping the longest
+//! text.
 //!
-//! `cargo bench --bench sections`. What a caller waits for is in `pipe.rs`; here one sees which
-//! part of it is ours. A set reads its outcome again, so it costs at least two parses.
+//! `cargo bench --bench sections`. The latency of calls is in `pipe.rs`. A set parses its outcome
+//! again, so it costs at least two parses.
 
 #![expect(clippy::expect_used, reason = "a benchmark that can't be set up has nothing to measure")]
 
-use std::fmt::Write as _;
+#[path = "harness/mod.rs"]
+#[expect(dead_code, reason = "other benches use the rest")]
+mod harness;
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use reqlore_domain::sections::index::Index;
 use reqlore_domain::sections::{MAX_TEXT, Section, text};
+
+use harness::section;
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 
@@ -64,16 +69,6 @@ fn wrapping(criterion: &mut Criterion) {
         });
     }
     group.finish();
-}
-
-/// A section of so many requirements with about 100 bytes each.
-fn section(size: usize) -> String {
-    let mut source = "# Generated\n".to_owned();
-    for number in 1..=size {
-        let text = "the server must answer every request of a known user within half a second.";
-        let _ = write!(source, "\n**{number}.** In case {number} {text}\n");
-    }
-    source
 }
 
 fn index(text: String) -> Index {

@@ -1,5 +1,4 @@
-//! Backlogs as large as one likes, always the same, written as the tools write them: ten
-//! requirements to a story, a hundred stories to an epic.
+//! Backlogs of any size, always the same, written as the tools write them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +7,17 @@ use reqlore_domain::backlog::{ItemKind, Linked, New, Priority, Reference};
 use reqlore_domain::document::{BACKLOG, Kind, folder_of};
 use reqlore_domain::time::Timestamp;
 
-use crate::Result;
-use crate::entities::{Language, Random};
+use crate::harness::Result;
+use crate::harness::language::{Language, Random};
 
 /// Requirements of a story.
 pub(crate) const REQUIREMENTS: usize = 10;
 /// Stories of an epic.
 pub(crate) const STORIES: usize = 100;
-/// When the first of them was made; each of the others came a second after the one before.
+/// The time of the first item in seconds; each following one is a second younger.
 const BEGIN: i64 = 1_760_000_000;
 
-/// How many requirements there are; the rest follows from it.
+/// The number of requirements, from which the others follow.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) requirements: usize,
@@ -111,7 +110,7 @@ fn item(
     Ok(new.text()?)
 }
 
-/// The end of a uid: no two of a kind are alike.
+/// The end of a uid, unique within a kind.
 fn mark(kind: ItemKind, number: usize) -> String {
     format!("{:06x}", (number * 4 + kind as usize).wrapping_mul(0x9E_3779) % (1 << 24))
 }

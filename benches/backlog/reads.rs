@@ -1,23 +1,23 @@
-//! Reading a large backlog: a story's requirements, an epic with all below it, search, resources.
+//! Reading a large backlog: a story's requirements, an epic with everything below it, search, and
+//! the first answer of a server.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use reqlore_domain::backlog::ItemKind;
 use serde_json::{Value, json};
 
-use crate::Result;
-use crate::client::Client;
-use crate::entities::Language;
+use crate::harness::client::Client;
+use crate::harness::language::Language;
+use crate::harness::report::{Row, calls, quietest, wrong};
+use crate::harness::{Result, millis};
 use crate::items::{REQUIREMENTS, STORIES, Size, reference};
-use crate::rounds::{calls, quietest, row, wrong};
-use crate::table::{Row, Times};
+use crate::start;
 
 const CALLS: usize = 300;
 const PAGES: usize = 30;
-const SEARCH: &str = "search_global";
-/// The most results of a page.
-const PAGE: usize = 100;
+const STARTS: usize = 5;
 
 /// The requirements of stories from all over the backlog.
 pub(crate) fn stories(client: &mut Client, size: Size, bar: Duration) -> Result<()> {
@@ -31,10 +31,10 @@ pub(crate) fn stories(client: &mut Client, size: Size, bar: Duration) -> Result<
         content["requirements"].as_array().is_some_and(|all| all.len() == REQUIREMENTS)
     };
     let tool = "get_user_story_requirements";
-    // The first call reads what there is.
-    calls(client, tool, &stories[..1], is_whole)?;
-    let found = calls(client, tool, &stories, is_whole)?;
-    println!("{}", row(format!("{tool}, {REQUIREMENTS} of them"), found).bar(bar));
+    // The first call loads the metadata.
+    calls(tool, client, tool, &stories[..1], is_whole)?;
+    let what = format!("{tool}, {REQUIREMENTS} of them");
+    println!("{}", calls(what, client, tool, &stories, is_whole)?.bar(bar));
     Ok(())
 }
 
@@ -48,71 +48,52 @@ pub(crate) fn hierarchies(client: &mut Client, size: Size) -> Result<()> {
         "user_stories": STORIES, "requirements": STORIES * REQUIREMENTS, "acceptance_criteria": 0
     });
     let is_whole = |content: &Value| content["counts"] == counts;
-    let found = calls(client, "epic_hierarchy", &epics, is_whole)?;
     let what = format!("epic_hierarchy, {} items", STORIES * (REQUIREMENTS + 1) + 1);
-    println!("{}", row(what, found).bar(Duration::from_millis(3)));
+    println!("{}", calls(what, client, "epic_hierarchy", &epics, is_whole)?.bar(millis(3)));
     Ok(())
 }
 
 pub(crate) fn searches(client: &mut Client, language: &Language) -> Result<()> {
     let queries = language.queries(CALLS);
-    let (first, _) = client.call(SEARCH, &json!({ "query": queries[0] }))?;
-    let row_of = Row { p50: Some(first), ..Row::new("first search ever, index included") };
-    println!("{row_of}");
+    let tool = "search_global";
+    // The first search builds the index.
+    client.call(tool, &json!({ "query": queries[0] }))?;
     let is_found = |content: &Value| content["total"].as_u64() > Some(0);
     for limit in [10, 50] {
         let query = |query: &String| json!({ "query": query, "limit": limit });
         let queries: Vec<Value> = queries.iter().map(query).collect();
-        let found = calls(client, SEARCH, &queries, is_found)?;
-        let what = format!("search_global, {limit} results");
-        println!("{}", row(what, found).bar(Duration::from_millis(3)));
+        let what = format!("{tool}, {limit} results");
+        println!("{}", calls(what, client, tool, &queries, is_found)?.bar(millis(3)));
     }
-    for query in queries.iter().step_by(CALLS / 5) {
-        check_total(client, query)?;
-    }
-    println!("{}", Row::new("total against all pages").note("the same: met"));
     Ok(())
 }
 
-/// Going through all pages finds as many as the first one said, none of them twice.
-fn check_total(client: &mut Client, query: &str) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    let (mut arguments, mut results) = (json!({ "query": query, "limit": PAGE }), 0);
-    loop {
-        let (_, content) = client.call(SEARCH, &arguments)?;
-        for result in content["results"].as_array().into_iter().flatten() {
-            seen.insert(result["reference_id"].as_str().unwrap_or_default().to_owned());
-            results += 1;
-        }
-        arguments["cursor"] = content["next_cursor"].clone();
-        if arguments["cursor"].is_null() {
-            let total = &content["total"];
-            let is_true = *total == results && seen.len() == results;
-            return if is_true { Ok(()) } else { Err(wrong("the total", total)) };
-        }
-    }
+/// The time from the start of a server to its first answer, with and without cached metadata.
+pub(crate) fn starts(project: &Path, cache: &Path, size: Size) -> Result<()> {
+    let cold = || {
+        fs::create_dir_all(cache)?;
+        fs::remove_dir_all(cache)?;
+        first_answer(project, cache, size)
+    };
+    let times = quietest(|| (0..STARTS).map(|_| cold()).collect())?;
+    println!("{}", Row::new("start to the first answer, no cache").times(&times).bar(millis(600)));
+    let warm = || first_answer(project, cache, size);
+    let times = quietest(|| (0..STARTS).map(|_| warm()).collect())?;
+    let row = Row::new("start to the first answer, heads in a cache");
+    println!("{}", row.times(&times).bar(millis(200)));
+    Ok(())
 }
 
-pub(crate) fn resources(client: &mut Client, size: Size) -> Result<()> {
-    let all = json!({ "uri": "requirements://requirements" });
-    for (what, method, params) in [
-        ("resources/list, first page", "resources/list", json!({})),
-        ("resources/read, all requirements", "resources/read", all),
-    ] {
-        let before = client.processor_time()?;
-        let mut bytes = 0;
-        let times = quietest(|| {
-            let mut ask = |_| {
-                let (elapsed, result) = client.ask(method, &params)?;
-                bytes = result.to_string().len();
-                Ok(elapsed)
-            };
-            (0..PAGES).map(&mut ask).collect()
-        })?;
-        let used = client.processor_time()?.saturating_sub(before);
-        let found: (Times, Duration) = (times, used / u32::try_from(3 * PAGES)?);
-        let note = format!("{bytes} bytes of {} items", size.items());
-        println!("{}", row(what, found).note(note));
+fn first_answer(project: &Path, cache: &Path, size: Size) -> Result<Duration> {
+    let story = reference(ItemKind::UserStory, size.stories().div_ceil(2))?;
+    let clock = Instant::now();
+    let mut client = start(project, cache, "fs")?;
+    let arguments = json!({ "user_story": story.to_string() });
+    let (_, content) = client.call("get_user_story_requirements", &arguments)?;
+    let elapsed = clock.elapsed();
+    if content["requirements"].as_array().map(Vec::len) != Some(REQUIREMENTS) {
+        return wrong("the first answer", &content);
     }
-    Ok(())
+    client.end()?;
+    Ok(elapsed)
 }

@@ -1,7 +1,6 @@
-//! The smallest client that can measure: it prepares every byte before the clock starts and reads
-//! an answer's JSON only after it stopped.
+//! A minimal client: it prepares every byte before the clock starts and parses an answer after the
+//! clock stopped.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Linux counts processor time in hundredths of a second, whatever its own clock does.
-const TICK: Duration = Duration::from_millis(10);
+use super::report::Row;
+use super::{Result, millis, process};
 
-/// The command that is measured: another one than Cargo built where `REQLORE_BENCH_PROGRAM` names
-/// it.
+/// The measured program: the one that `REQLORE_BENCH_PROGRAM` names, or the one that Cargo built.
 #[expect(clippy::disallowed_methods, reason = "benches have no configuration to read it in")]
 pub(crate) fn program() -> OsString {
     let named = std::env::var_os("REQLORE_BENCH_PROGRAM").filter(|named| !named.is_empty());
@@ -32,13 +30,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts a server and shakes hands; tells how long that took from the spawn on.
-    pub(crate) fn start(project: &Path) -> io::Result<(Self, Duration)> {
-        Self::start_with(project, &[])
-    }
-
-    /// The same, with variables of its environment.
-    pub(crate) fn start_with(
+    /// Starts a server with variables of its environment and initializes it; returns the time from
+    /// the spawn to the first answer.
+    pub(crate) fn start(
         project: &Path,
         variables: &[(&str, &OsStr)],
     ) -> io::Result<(Self, Duration)> {
@@ -73,24 +67,18 @@ impl Client {
         Ok((client, elapsed))
     }
 
-    /// Calls a tool; gives its structured content and how long the answer took.
+    /// Calls a tool; returns the time to the answer and its structured content.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> io::Result<(Duration, Value)> {
-        let (id, request) = self.request(tool, arguments);
-        let elapsed = self.exchange(&request)?;
-        Ok((elapsed, content(serde_json::from_slice(&self.answer)?, id)?))
-    }
-
-    /// Asks for something else than a tool; gives the result and how long the answer took.
-    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> io::Result<(Duration, Value)> {
         self.id += 1;
-        let request = line(self.id, method, params);
+        let mut all = arguments.clone();
+        if tool.starts_with("reqlix_") {
+            all["project_root"] = json!(self.project);
+            all["operation_description"] = json!("measuring");
+        }
+        let request = line(self.id, "tools/call", &json!({ "name": tool, "arguments": all }));
         let elapsed = self.exchange(&request)?;
-        Ok((elapsed, result(serde_json::from_slice(&self.answer)?, self.id)?))
-    }
-
-    /// A request that touches no file.
-    pub(crate) fn ping(&mut self) -> io::Result<Duration> {
-        self.ask("ping", &json!({})).map(|(elapsed, _)| elapsed)
+        let mut result = result(serde_json::from_slice(&self.answer)?, self.id)?;
+        Ok((elapsed, result["structuredContent"].take()))
     }
 
     fn exchange(&mut self, request: &[u8]) -> io::Result<Duration> {
@@ -100,58 +88,17 @@ impl Client {
         Ok(clock.elapsed())
     }
 
-    /// Sends all calls at once and then reads the answers, in whatever order they come; gives them
-    /// in the order of the calls.
-    pub(crate) fn pipelined(
-        &mut self,
-        tool: &str,
-        calls: &[Value],
-    ) -> io::Result<(Duration, Vec<Value>)> {
-        let (ids, requests): (Vec<u64>, Vec<Vec<u8>>) =
-            calls.iter().map(|arguments| self.request(tool, arguments)).unzip();
-        let requests = requests.concat();
-        let mut lines = Vec::with_capacity(ids.len());
-        let Self { input, output, .. } = self;
-        let clock = Instant::now();
-        // A thread writes: the server may stop reading while nobody takes its answers.
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| input.write_all(&requests));
-            for _ in &ids {
-                let mut line = Vec::new();
-                output.read_until(b'\n', &mut line)?;
-                lines.push(line);
-            }
-            writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer panicked")))
-        })?;
-        let elapsed = clock.elapsed();
-        let mut answers = HashMap::new();
-        for line in lines {
-            let answer: Value = serde_json::from_slice(&line)?;
-            answers.insert(answer["id"].as_u64(), answer);
-        }
-        let mut take = |id| content(answers.remove(&Some(id)).unwrap_or_default(), id);
-        Ok((elapsed, ids.into_iter().map(&mut take).collect::<io::Result<_>>()?))
-    }
-
-    /// The memory that is really there, in bytes.
-    pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        number.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no VmRSS in status"))
+    /// The resident memory in MiB.
+    pub(crate) fn mebibytes(&self) -> io::Result<f64> {
+        process::mebibytes(self.server.id(), "VmRSS")
     }
 
     /// The processor time that the server has used so far.
     pub(crate) fn processor_time(&self) -> io::Result<Duration> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.id()))?;
-        // The name in parentheses may hold blanks; utime and stime are fields 14 and 15 of all.
-        let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let fields = behind_name.split_whitespace().skip(11).take(2);
-        let ticks: u32 = fields.filter_map(|field| field.parse::<u32>().ok()).sum();
-        Ok(TICK * ticks)
+        process::processor_time(self.server.id())
     }
 
-    /// Ends the input and waits for the server to go.
+    /// Closes the input and waits for the server to end.
     pub(crate) fn end(self) -> io::Result<()> {
         let Self { mut server, input, .. } = self;
         drop(input);
@@ -162,17 +109,7 @@ impl Client {
         Err(io::Error::other(format!("the server ended with {status}")))
     }
 
-    fn request(&mut self, tool: &str, arguments: &Value) -> (u64, Vec<u8>) {
-        self.id += 1;
-        let mut all = arguments.clone();
-        if tool.starts_with("reqlix_") {
-            all["project_root"] = json!(self.project);
-            all["operation_description"] = json!("measuring");
-        }
-        (self.id, line(self.id, "tools/call", &json!({ "name": tool, "arguments": all })))
-    }
-
-    /// The next answer; what the server tells unasked is passed over.
+    /// Reads the next answer and skips notifications.
     fn read(&mut self) -> io::Result<()> {
         loop {
             self.answer.clear();
@@ -184,35 +121,33 @@ impl Client {
     }
 }
 
-/// What two pipes and two processes cost without any work: lines that `cat` sends back.
-pub(crate) fn echoes(count: usize) -> io::Result<Vec<Duration>> {
-    let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let (Some(mut input), Some(output)) = (cat.stdin.take(), cat.stdout.take()) else {
-        return Err(io::Error::other("cat has no pipes"));
+/// Runs `reqlore copy`; the row has its time and its maximum memory.
+pub(crate) fn copy(project: &Path, from: &str, to: &str) -> Result<Row> {
+    let clock = Instant::now();
+    let mut command = Command::new(program());
+    command.args(["copy", "--from", from, "--to", to, "--root"]).arg(project);
+    let mut copying = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let mut max_memory = 0.0_f64;
+    let status = loop {
+        if let Some(status) = copying.try_wait()? {
+            break status;
+        }
+        // The process may have ended since.
+        let memory = process::mebibytes(copying.id(), "VmHWM").unwrap_or_default();
+        max_memory = max_memory.max(memory);
+        std::thread::sleep(millis(20));
     };
-    let mut output = BufReader::new(output);
-    let (sent, mut line) = (line(0, "ping", &json!({})), Vec::new());
-    let mut echo = || {
-        line.clear();
-        let clock = Instant::now();
-        input.write_all(&sent)?;
-        output.read_until(b'\n', &mut line)?;
-        Ok(clock.elapsed())
-    };
-    let times = (0..count).map(|_| echo()).collect();
-    drop(input);
-    cat.wait()?;
-    times
+    if !status.success() {
+        return Err(format!("copy from {from} to {to} ended with {status}").into());
+    }
+    let to = to.split(':').next().unwrap_or(to);
+    let what = format!("copy from {from} to {to}, {max_memory:.0} MiB");
+    Ok(Row::new(what).once(clock.elapsed()))
 }
 
 fn line(id: u64, method: &str, params: &Value) -> Vec<u8> {
     let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     format!("{request}\n").into_bytes()
-}
-
-/// The structured content of a good answer to this request.
-fn content(answer: Value, id: u64) -> io::Result<Value> {
-    Ok(result(answer, id)?["structuredContent"].take())
 }
 
 fn result(mut answer: Value, id: u64) -> io::Result<Value> {

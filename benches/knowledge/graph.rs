@@ -1,5 +1,4 @@
-//! The knowledge graph at one size: from the first sync to a warm start, with words and the
-//! built-in table.
+//! The knowledge graph at one size, ranked by words and the built-in table.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -9,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::table::{Row, Times};
-use crate::{
-    Place, ROUNDS, Result, SAVED, calls, judged, micros, millis, quietest, row, start, tree, wrong,
-};
+use crate::harness::client::Client;
+use crate::harness::report::{ROUNDS, Row, calls, quietest, wrong};
+use crate::harness::{Result, micros, millis};
+use crate::{Place, SAVED, start, tree, with_bar};
 
 const SYNC: &str = "ixchel_sync";
 pub(crate) const SEARCH: &str = "ixchel_search";
@@ -28,22 +26,18 @@ pub(crate) fn measure(place: &Place, size: usize) -> Result<()> {
     searches(place, &mut client, size)?;
     reads(&mut client, size)?;
     edits(&project, &mut client, size)?;
-    let mib = f64::from(u32::try_from(client.resident_bytes()? / 1024)?) / 1024.0;
-    println!("{}", Row::new("resident memory").note(format!("{mib:.1} MiB")));
+    println!("{}", Row::new("resident memory").note(format!("{:.1} MiB", client.mebibytes()?)));
     client.end()?;
-    let cold = |tool: &str, arguments: &Value| -> Result<Times> {
-        quietest(|| (0..STARTS).map(|_| cold(&project, &cache, tool, arguments)).collect())
-    };
-    let times = cold(SEARCH, &json!({ "query": place.queries[0] }))?;
+    let query = json!({ "query": place.queries[0] });
+    let cold = || first_search(&project, &cache, &query);
+    let times = quietest(|| (0..STARTS).map(|_| cold()).collect())?;
     let row = Row::new("cold start to the first search answer").times(&times);
-    println!("{}", judged(row, size, millis(150)));
-    let times = cold("ixchel_show", &json!({ "id": tree::id(size / 2) }))?;
-    println!("{}", Row::new("cold start to the first show answer").times(&times));
+    println!("{}", with_bar(row, size, millis(150)));
     fs::remove_dir_all(&project)?;
     Ok(fs::remove_dir_all(&cache)?)
 }
 
-/// The first sync on empty caches, and later ones; gives the server that did the last of them.
+/// The first sync on empty caches, and later ones; returns the last server.
 fn syncs(project: &Path, cache: &Path, size: usize) -> Result<Client> {
     let mut times = Vec::new();
     let mut processor = Duration::MAX;
@@ -57,31 +51,32 @@ fn syncs(project: &Path, cache: &Path, size: usize) -> Result<Client> {
         let before = client.processor_time()?;
         let (elapsed, content) = client.call(SYNC, &json!({}))?;
         if content["added"] != size || content["scanned"] != size {
-            return Err(wrong("the first sync", &content));
+            return wrong("the first sync", &content);
         }
         processor = processor.min(client.processor_time()?.saturating_sub(before));
         times.push(elapsed);
         server = Some(client);
     }
-    let best = Times::of(vec![times.into_iter().min().unwrap_or_default()]);
-    let first = Row { p50: Some(best.p50()), processor: Some(processor), ..Row::new("first sync") };
-    println!("{}", judged(first, size, Duration::from_secs(2)));
+    let best = times.into_iter().min().unwrap_or_default();
+    let first = Row::new("first sync").once(best).processor(processor);
+    println!("{}", with_bar(first, size, Duration::from_secs(2)));
     let mut client = server.ok_or("no round")?;
 
     sleep(SAVED);
     let nothing = vec![json!({}); 10];
-    let found = calls(&mut client, SYNC, &nothing, |content| content["unchanged"] == size)?;
-    println!("{}", judged(row("sync, nothing changed", found), size, millis(60)));
+    let is_unchanged = |content: &Value| content["unchanged"] == size;
+    let row = calls("sync, nothing changed", &mut client, SYNC, &nothing, is_unchanged)?;
+    println!("{}", with_bar(row, size, millis(60)));
     let times = quietest(|| {
         let mut edit = |number: usize| {
             append(&tree::path(project, number * 7), "\nOne more line.\n")?;
             let (elapsed, content) = client.call(SYNC, &json!({}))?;
-            if content["modified"] == 1 { Ok(elapsed) } else { Err(wrong("one edit", &content)) }
+            if content["modified"] == 1 { Ok(elapsed) } else { wrong("one edit", &content) }
         };
         (0..EDITS).map(&mut edit).collect()
     })?;
     let row = Row::new("sync, one file changed").times(&times);
-    println!("{}", judged(row, size, millis(80)));
+    println!("{}", with_bar(row, size, millis(80)));
     sleep(SAVED);
     Ok(client)
 }
@@ -92,37 +87,38 @@ fn searches(place: &Place, client: &mut Client, size: usize) -> Result<()> {
         place.queries.iter().map(query).collect()
     };
     let by_words = |content: &Value| content["signals"] == json!(["words"]);
-    let found = calls(client, SEARCH, &queries(true), by_words)?;
-    println!("{}", judged(row("search by words", found), size, millis(1)));
+    let row = calls("search by words", client, SEARCH, &queries(true), by_words)?;
+    println!("{}", with_bar(row, size, millis(1)));
     let by_both = |content: &Value| {
         content["signals"] == json!(["words", "meaning:static"]) && content["pending"] == 0
     };
-    let found = calls(client, SEARCH, &queries(false), by_both)?;
-    println!(
-        "{}",
-        judged(row("search by words and the built-in table", found), size, micros(1_500))
-    );
+    let what = "search by words and the built-in table";
+    let row = calls(what, client, SEARCH, &queries(false), by_both)?;
+    println!("{}", with_bar(row, size, micros(1_500)));
     Ok(())
 }
 
-/// The tools that read what is known, each time of another entity.
 fn reads(client: &mut Client, size: usize) -> Result<()> {
-    let found = calls(client, "ixchel_tags", &vec![json!({}); 100], |content| {
-        content["total"].as_u64() > Some(10)
-    })?;
-    println!("{}", judged(row("tags", found), size, millis(2)));
-    let one = |number: usize| json!({ "id": tree::id((number * 31 + 5) % size) });
-    let ids: Vec<Value> = (0..CALLS).map(one).collect();
-    let tools = [("show", "raw", 100), ("graph", "outgoing", 150), ("context", "items", 250)];
-    for (tool, key, bar) in tools {
-        let is_there = |content: &Value| !content[key].is_null();
-        let found = calls(client, &format!("ixchel_{tool}"), &ids, is_there)?;
-        println!("{}", judged(row(tool, found), size, micros(bar)));
+    let has_tags = |content: &Value| content["total"].as_u64() > Some(10);
+    let row = calls("tags", client, "ixchel_tags", &vec![json!({}); 100], has_tags)?;
+    println!("{}", with_bar(row, size, millis(2)));
+    for (tool, key, bar) in
+        [("show", "raw", 100), ("graph", "outgoing", 150), ("context", "items", 250)]
+    {
+        let row = entity_reads(client, size, tool, key)?;
+        println!("{}", with_bar(row, size, micros(bar)));
     }
     Ok(())
 }
 
-/// A word comes into a file as by an editor, and the very next search must find it there.
+/// Calls of a tool about one entity, each about another one; the data must have this key.
+pub(crate) fn entity_reads(client: &mut Client, size: usize, tool: &str, key: &str) -> Result<Row> {
+    let one = |number: usize| json!({ "id": tree::id((number * 31 + 5) % size) });
+    let ids: Vec<Value> = (0..CALLS).map(one).collect();
+    calls(tool, client, &format!("ixchel_{tool}"), &ids, |content| !content[key].is_null())
+}
+
+/// Appends a word to a file; the next search must find it.
 fn edits(project: &Path, client: &mut Client, size: usize) -> Result<()> {
     let mut word = 0;
     let times = quietest(|| {
@@ -133,7 +129,7 @@ fn edits(project: &Path, client: &mut Client, size: usize) -> Result<()> {
             let query = json!({ "query": format!("qwx{word}zyv"), "words_only": true });
             let (elapsed, content) = client.call(SEARCH, &query)?;
             let is_found = content["hits"][0]["id"] == tree::id(number);
-            if is_found { Ok(elapsed) } else { Err(wrong("the search after an edit", &content)) }
+            if is_found { Ok(elapsed) } else { wrong("the search after an edit", &content) }
         };
         (0..EDITS).map(&mut edit).collect()
     })?;
@@ -142,13 +138,13 @@ fn edits(project: &Path, client: &mut Client, size: usize) -> Result<()> {
     Ok(())
 }
 
-fn cold(project: &Path, cache: &Path, tool: &str, arguments: &Value) -> Result<Duration> {
+fn first_search(project: &Path, cache: &Path, query: &Value) -> Result<Duration> {
     let clock = Instant::now();
     let (mut client, _) = start(project, cache, "static")?;
-    let (_, content) = client.call(tool, arguments)?;
+    let (_, content) = client.call(SEARCH, query)?;
     let elapsed = clock.elapsed();
     if content["hits"].as_array().is_some_and(Vec::is_empty) {
-        return Err(wrong("a cold start", &content));
+        return wrong("a cold start", &content);
     }
     client.end()?;
     Ok(elapsed)

@@ -1,4 +1,4 @@
-//! Search with a sentence model: how fast it reads, and what a query costs that it reads too.
+//! Search with a sentence model: its pace of embedding texts, and the cost of a query.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, program};
 use crate::graph::SEARCH;
-use crate::table::Row;
-use crate::{JUDGED, Place, Result, calls, millis, row, start, wrong};
+use crate::harness::client::{Client, program};
+use crate::harness::report::{Row, calls, verdict, wrong};
+use crate::harness::{Result, millis};
+use crate::{Place, start, with_bar};
 
 const MODEL: &str = "all-minilm-l6-v2";
-/// The least number of texts that it reads in a second of one processor.
+/// The minimum of texts that it embeds in a second of one processor.
 const PACE_BAR: f64 = 16.0;
-/// Each question takes a turn from the reading.
-const BREATH: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(3_600);
-/// So many of the queries are asked: each is read by the model.
+/// The pause between two polls, which each delay the embedding.
+const POLL_PAUSE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_secs(3_600);
+/// The number of queries, which the model embeds too.
 const CALLS: usize = 100;
 
 pub(crate) fn measure(place: &Place, sizes: &[usize]) -> Result<()> {
@@ -36,8 +37,7 @@ pub(crate) fn measure(place: &Place, sizes: &[usize]) -> Result<()> {
         client.call("ixchel_sync", &json!({}))?;
         read(&mut client)?;
         searches(place, &mut client, *size)?;
-        let mib = client.resident_bytes()? / (1 << 20);
-        println!("{}", Row::new("resident memory").note(format!("{mib} MiB")));
+        println!("{}", Row::new("resident memory").note(format!("{:.1} MiB", client.mebibytes()?)));
         client.end()?;
         fs::remove_dir_all(&project)?;
         fs::remove_dir_all(&cache)?;
@@ -58,25 +58,24 @@ fn install(cache: &Path, folder: &Path) -> Result<()> {
     if output.status.success() { Ok(()) } else { Err(format!("model install: {told}").into()) }
 }
 
-/// Waits until the model has read everything.
+/// Waits until the model has embedded everything.
 fn read(client: &mut Client) -> Result<()> {
     let question = json!({ "query": "anything", "words_only": true, "limit": 1 });
     let texts = pending(&client.call(SEARCH, &question)?.1)?;
     let (clock, before) = (Instant::now(), client.processor_time()?);
     loop {
-        sleep(BREATH);
+        sleep(POLL_PAUSE);
         let left = pending(&client.call(SEARCH, &question)?.1)?;
         if left == 0 {
             break;
         }
-        if clock.elapsed() > PATIENCE {
+        if clock.elapsed() > TIMEOUT {
             return Err(format!("{left} of {texts} texts are not read").into());
         }
     }
     let processor = client.processor_time()?.saturating_sub(before).as_secs_f64();
     let pace = f64::from(u32::try_from(texts)?) / processor;
-    let verdict = if pace >= PACE_BAR { "met" } else { "MISSED" };
-    let wall = clock.elapsed().as_secs();
+    let (wall, verdict) = (clock.elapsed().as_secs(), verdict(pace >= PACE_BAR));
     let note = format!(
         "{pace:.1} texts per CPU second ({texts} texts, {wall} s); bar {PACE_BAR}: {verdict}"
     );
@@ -88,13 +87,12 @@ fn searches(place: &Place, client: &mut Client, size: usize) -> Result<()> {
     let query = |query: &String| json!({ "query": query });
     let queries: Vec<Value> = place.queries.iter().take(CALLS).map(query).collect();
     let signals = json!(["words", format!("meaning:{MODEL}")]);
-    let found = calls(client, SEARCH, &queries, |content| content["signals"] == signals)?;
-    let row = row("search by words and this model", found).bar(millis(30));
-    let is_judged = size == JUDGED;
-    println!("{}", if is_judged { row } else { row.note("(the bar is for 10,000)") });
+    let is_right = |content: &Value| content["signals"] == signals;
+    let row = calls("search by words and this model", client, SEARCH, &queries, is_right)?;
+    println!("{}", with_bar(row, size, millis(30)));
     Ok(())
 }
 
 fn pending(content: &Value) -> Result<u64> {
-    content["pending"].as_u64().ok_or_else(|| wrong("a search", content))
+    content["pending"].as_u64().map_or_else(|| wrong("a search", content), Ok)
 }

@@ -1,4 +1,4 @@
-//! What a good client notices of others that are slow or guess tokens.
+//! The latency of one client while others are slow or guess tokens.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use reqlore_domain::identity::PresentedToken;
 
-use crate::Result;
 use crate::connection::{Connection, head, request};
+use crate::harness::report::{Row, Times};
+use crate::harness::{Result, millis};
 use crate::server::{Limits, Project, Question, Server};
-use crate::table::{Row, Times};
 
 const CALLS: usize = 2_000;
 const SLOW: usize = 200;
 const BAD_LOGINS: usize = 5_000;
-/// Threads that guess, each from an address of its own.
+/// Threads that guess tokens, each from an address of its own.
 const GUESSERS: u8 = 2;
-/// So many connections of one address are far below its limit.
-const OF_ADDRESS: usize = 40;
-/// So often a slow connection sends a byte more.
-const DRIP: Duration = Duration::from_millis(200);
-const BAR: Duration = Duration::from_millis(50);
-const MOST_MEBIBYTES: f64 = 256.0;
+/// Connections of one address, far below its limit.
+const PER_ADDRESS: usize = 40;
+/// The pause of a slow connection between two bytes.
+const DRIP: Duration = millis(200);
+const BAR: Duration = millis(50);
+const MEMORY_BAR_MIB: f64 = 256.0;
 
 pub(crate) fn measure(project: &Project) -> Result<()> {
     println!("\na good client, one connection, in sqlite");
@@ -32,7 +32,7 @@ pub(crate) fn measure(project: &Project) -> Result<()> {
     let mut good = Connection::open(server.address)?;
     calls(&mut good, &questions, || true)?;
     let quiet = Times::of(calls(&mut good, &questions, || true)?);
-    println!("{}", Row::new("by itself").times(&quiet).per_second(quiet.per_second()));
+    println!("{}", Row::new("by itself").times(&quiet).rate(&quiet));
 
     let other = project.token("sqlite")?;
     let large = server.questions("tools/list")?;
@@ -43,7 +43,7 @@ pub(crate) fn measure(project: &Project) -> Result<()> {
             let (server, done) = (&server, &done);
             let one = move |number| {
                 let guessed = guess(server.address, number, done);
-                // Else the good client would wait for the rest of them.
+                // The others end too, also after an error.
                 done.fetch_add(BAD_LOGINS, Ordering::Relaxed);
                 guessed
             };
@@ -60,15 +60,13 @@ pub(crate) fn measure(project: &Project) -> Result<()> {
     let times = Times::of(times);
     let bar = BAR.max(quiet.p99() * 2);
     let row = Row::new(format!("beside {open} slow connections, bad logins"));
-    println!("{}", row.times(&times).per_second(times.per_second()).bar_p99(bar));
+    println!("{}", row.times(&times).rate(&times).bar_p99(bar));
     let most = server.mebibytes("VmHWM")?;
-    let verdict = if most <= MOST_MEBIBYTES { "met" } else { "MISSED" };
-    let note = format!("{most:.1} MiB; bar {MOST_MEBIBYTES}: {verdict}");
-    println!("{}", Row::new("most memory of all of that").note(note));
+    println!("{}", Row::new("most memory of all of that").at_most(MEMORY_BAR_MIB, most, "MiB"));
     Ok(())
 }
 
-/// Calls until there are enough of them and the others have ended.
+/// Calls until there are enough of them and `is_over`.
 fn calls(
     connection: &mut Connection,
     questions: &[Question],
@@ -89,7 +87,7 @@ fn calls(
     Ok(times)
 }
 
-/// Logins with tokens that nobody has; they may be refused and told to wait, and nothing else.
+/// Logs in with unknown tokens, which must be refused or limited.
 fn guess(address: SocketAddr, number: u8, done: &AtomicUsize) -> Result<()> {
     let from = Ipv4Addr::new(127, 0, 1, number + 1);
     let mut connection = Connection::open_from(from, address)?;
@@ -105,12 +103,12 @@ fn guess(address: SocketAddr, number: u8, done: &AtomicUsize) -> Result<()> {
     Ok(())
 }
 
-/// A third each: headers that come byte by byte, bodies that do, answers that nobody reads. Tells
-/// how many of them the server has not closed at the end.
+/// A third each sends its headers byte by byte, its body byte by byte, or reads no answers. Returns
+/// the number of connections that the server has not closed at the end.
 fn slow(server: &Server, token: &str, large: &Question, ended: &AtomicBool) -> Result<usize> {
     let mut all = Vec::with_capacity(SLOW);
     for number in 0..SLOW {
-        let last = u8::try_from(number / OF_ADDRESS)? + 2;
+        let last = u8::try_from(number / PER_ADDRESS)? + 2;
         let from = Ipv4Addr::new(127, 0, 0, last);
         let mut connection = Connection::open_from(from, server.address)?;
         match number % 3 {
@@ -131,7 +129,7 @@ fn slow(server: &Server, token: &str, large: &Question, ended: &AtomicBool) -> R
     while !ended.load(Ordering::Relaxed) {
         for (number, connection) in all.iter_mut().enumerate() {
             if number % 3 != 2 {
-                // Whoever was closed is counted at the end.
+                // Closed connections are counted at the end.
                 let _ = connection.stream.write(b" ");
             }
         }

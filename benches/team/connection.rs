@@ -1,5 +1,5 @@
-//! One connection of a client that costs as little as it can: it sends bytes that were prepared and
-//! reads of an answer its status and its length.
+//! A connection of a minimal client: it sends prepared bytes and reads only the status and the
+//! length of an answer.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-/// Whoever is silent for so long is broken.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A server that is silent for this long is broken.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Everything of a request but its token.
 pub(crate) fn request(address: SocketAddr, token: &str, body: &str) -> Vec<u8> {
     format!("{}{body}", head(address, token, body.len())).into_bytes()
 }
 
-/// The headers of a request with a body of so many bytes.
+/// The headers of a request with a body of this many bytes.
 pub(crate) fn head(address: SocketAddr, token: &str, length: usize) -> String {
     format!(
         "POST /api/v1/mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
@@ -27,12 +26,11 @@ pub(crate) fn head(address: SocketAddr, token: &str, length: usize) -> String {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    /// What came so far of one answer.
+    /// The bytes of one answer so far.
     buffer: Vec<u8>,
     filled: usize,
 }
 
-/// An answer, as long as nothing else is read.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
@@ -44,7 +42,7 @@ impl Connection {
         Self::over(TcpStream::connect(address)?)
     }
 
-    /// From this address of the loopback, which has many.
+    /// Connects from this address of the loopback network.
     pub(crate) fn open_from(from: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
         let SocketAddr::V4(address) = address else {
             return Err(io::Error::other("no address of version 4"));
@@ -57,7 +55,7 @@ impl Connection {
 
     fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self { stream, buffer: vec![0; 64 * 1024], filled: 0 })
     }
 
@@ -83,7 +81,7 @@ impl Connection {
     }
 }
 
-/// The status, where the body begins and where it ends, once all headers are there.
+/// The status and the range of the body, after all headers arrived.
 fn frame(bytes: &[u8]) -> io::Result<Option<(u16, usize, usize)>> {
     let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") else { return Ok(None) };
     let wrong = || io::Error::other("an answer without a status or a length");

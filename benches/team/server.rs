@@ -11,25 +11,24 @@ use std::time::Duration;
 use reqlore_domain::backlog::ItemKind;
 use serde_json::{Value, json};
 
-use crate::client::program;
+use crate::SIZE;
 use crate::connection::{Connection, request};
-use crate::entities::Language;
+use crate::harness::client::program;
+use crate::harness::language::Language;
+use crate::harness::process::{mebibytes, processor_time};
+use crate::harness::{Result, SETTLED};
 use crate::items::{self, REQUIREMENTS, Size, reference};
-use crate::process::{mebibytes, processor_time};
-use crate::{Result, SIZE};
 
-/// A file that is older than this can be told from its next state by its times.
-const SETTLED: Duration = Duration::from_millis(2_100);
-/// How many different questions are asked in turn.
+/// The number of different questions of a tool.
 const QUESTIONS: usize = 300;
-/// Nobody is told to wait.
+/// No client has to wait.
 const OFF: &str = "requests_per_second = 0\nfailed_logins_per_minute = 0\n\
                    look_ups_per_second = 0\nconnections_per_address = 1000\n\
                    in_flight_per_token = 64\n";
-/// As they are, but for the one good client, which would be told to wait.
+/// The defaults, except that the measured client needs not wait.
 const ON: &str = "requests_per_second = 0\n";
 
-/// How much a server gives.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limits {
     Off,
@@ -73,15 +72,18 @@ impl Project {
         command.args(["--transport", "http", "--listen", "127.0.0.1:0", "--log", "error"]);
         let mut process = command.stderr(Stdio::piped()).spawn()?;
         let mut errors = process.stderr.take().map(BufReader::new).ok_or("no stderr")?;
-        let (mut told, mut address) = (String::new(), None);
-        while address.is_none() && errors.read_line(&mut told)? > 0 {
-            let place = told.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
+        let (mut log, mut address) = (String::new(), None);
+        while address.is_none() && errors.read_line(&mut log)? > 0 {
+            let place = log.split_once("http://").and_then(|(_, rest)| rest.split_once('/'));
             address = place.and_then(|(address, _)| address.parse().ok());
         }
-        // Nobody reads what else it says; it must not wait for that.
+        let Some(address) = address else {
+            let _ = process.kill();
+            return Err(log.into());
+        };
+        // A full pipe would block the server.
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
-        let server = Server { process, address: address.unwrap_or(NOWHERE), token };
-        if server.address == NOWHERE { Err(told.into()) } else { Ok(server) }
+        Ok(Server { process, address, token })
     }
 
     fn run(&self, storage: &str, arguments: &[&str]) -> Result<String> {
@@ -105,9 +107,6 @@ impl Project {
     }
 }
 
-const NOWHERE: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
-
 /// A server that runs until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -116,7 +115,7 @@ pub(crate) struct Server {
     pub(crate) token: String,
 }
 
-/// Something to ask, and what is answered.
+/// A request and its answer.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) request: Vec<u8>,
@@ -124,7 +123,7 @@ pub(crate) struct Question {
 }
 
 impl Server {
-    /// Questions of this method or tool, each asked once, so that the right answers are known.
+    /// Requests of this method or tool with their answers; each is made once here.
     pub(crate) fn questions(&self, what: &str) -> Result<Vec<Question>> {
         let count = if ["tools/list", "list_docsets"].contains(&what) { 1 } else { QUESTIONS };
         let mut connection = Connection::open(self.address)?;
@@ -148,6 +147,10 @@ impl Server {
         (0..count).map(&mut ask).collect()
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn processor_time(&self) -> Result<Duration> {
         Ok(processor_time(self.process.id())?)
     }
@@ -164,7 +167,7 @@ impl Drop for Server {
     }
 }
 
-/// As plain JSON-RPC has it: one body, nothing before.
+/// The body of a plain JSON-RPC request.
 fn body(what: &str, number: usize) -> Result<Value> {
     let stories = SIZE.stories();
     let (kind, argument, number) = match what {

@@ -1,30 +1,26 @@
-//! What it costs to recognise one of very many tokens, beside what the storage reads for it.
+//! The cost of authenticating one of very many tokens, without the read from the storage.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqlore_application::identity::authenticate::TokenAuthenticator;
-use reqlore_application::{Application, Ports, Settings};
-use reqlore_domain::identity::{Access, Caller, PresentedToken, Role, Token, User, UserName};
+use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
-use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
-use reqlore_storage_fs::FsStore;
-use reqlore_storage_memory::{MemoryIndex, NamedProjects};
-use reqlore_storage_sled::SledStore;
-use reqlore_storage_sqlite::SqliteStore;
 
-use crate::table::Row;
-use crate::{Result, STORAGES};
+use crate::STORAGES;
+use crate::harness::Result;
+use crate::harness::ports::{application, open_store, write_context};
+use crate::harness::report::{Row, verdict};
 
 const TOKENS: usize = 100_000;
-/// So many are shown in turn.
+/// Tokens that are presented in turn.
 const SHOWN: usize = 5_000;
-/// So many are put at once.
-const AT_ONCE: usize = 5_000;
+/// Tokens that one commit writes.
+const BATCH: usize = 5_000;
 const NOW: Timestamp = Timestamp(1_760_000_000_000_000_000);
 const BAR: Duration = Duration::from_micros(10);
 
@@ -35,7 +31,7 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
     for storage in STORAGES {
         let folder = folder.join("tokens").join(storage);
         std::fs::create_dir_all(&folder)?;
-        let store = open(&folder, storage)?;
+        let store = open_store(&folder, storage)?;
         runtime.block_on(put(&*store))?;
         runtime.block_on(measure_on(&store, storage))?;
     }
@@ -69,49 +65,15 @@ async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
         let micros = |time: Duration| time.as_secs_f64() * 1_000_000.0;
         let mut note = format!("{:.1} us, {:.1} of them the storage's", micros(all), micros(read));
         if storage == STORAGES[0] {
-            let verdict = if beside <= BAR { "met" } else { "MISSED" };
-            note = format!("{note}; bar {:.0} us: {verdict}", micros(BAR));
+            note = format!("{note}; bar {:.0} us: {}", micros(BAR), verdict(beside <= BAR));
         }
-        let row = Row::new(format!("{what}, {storage}"));
-        println!("{}", Row { processor: Some(beside), ..row }.note(note));
+        println!("{}", Row::new(format!("{what}, {storage}")).processor(beside).note(note));
     }
     Ok(())
 }
 
-fn open(folder: &Path, storage: &str) -> Result<Arc<dyn Store>> {
-    Ok(match storage {
-        "sqlite" => {
-            let config = reqlore_storage_sqlite::Config { file: folder.join("reqlore.db") };
-            Arc::new(SqliteStore::open(&config)?)
-        }
-        "sled" => {
-            let config = reqlore_storage_sled::Config { folder: folder.join("sled") };
-            Arc::new(SledStore::open(&config)?)
-        }
-        _ => Arc::new(FsStore::open(&reqlore_storage_fs::Config {
-            root: folder.to_owned(),
-            documents: folder.to_owned(),
-            projects: std::collections::BTreeMap::default(),
-            requirements_directory: None,
-            roots: Vec::new(),
-            home: None,
-            cache: None,
-        })?),
-    })
-}
-
 fn authenticator(store: &Arc<dyn Store>) -> TokenAuthenticator {
-    let application = Application::new(Ports {
-        documents: Arc::clone(store) as _,
-        tree: None,
-        projects: Arc::new(NamedProjects(Vec::new())),
-        search: Arc::new(MemoryIndex::default()),
-        clock: Arc::new(NOW),
-        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
-        answers: Arc::clone(store) as _,
-        audit: None,
-        settings: Settings::default(),
-    });
+    let application = application(NOW, Arc::clone(store) as _, Arc::clone(store) as _);
     application.authenticator(Arc::clone(store) as _, Access::Write)
 }
 
@@ -134,21 +96,13 @@ async fn put(store: &dyn Store) -> Result<()> {
             last_used_at: None,
         }));
     }
-    for changes in changes.chunks(AT_ONCE) {
+    for changes in changes.chunks(BATCH) {
         let changes = changes.to_vec();
         let commit = IdentityCommit {
             users: Vec::new(),
             tokens: Vec::new(),
             decide: Box::new(move |_, _| Ok(changes.clone())),
-            act: WriteContext {
-                caller: Arc::new(Caller::local("bench", Access::Write)),
-                tool: "bench",
-                reason: String::new(),
-                correlation_id: String::new(),
-                at: NOW,
-                audited: None,
-                once: None,
-            },
+            act: write_context(NOW),
         };
         store.commit_identities(commit).await?;
     }

@@ -1,21 +1,21 @@
-//! What a process has used so far, as Linux tells it.
+//! Processor time and memory of a process, as Linux reports them.
 
 use std::io;
 use std::time::Duration;
 
-/// Linux counts processor time in hundredths of a second, whatever its own clock does.
+/// Linux counts processor time in hundredths of a second on every machine.
 const TICK: Duration = Duration::from_millis(10);
 
-/// All threads of it, also those that ended.
+/// The processor time of all threads, also of those that ended.
 pub(crate) fn processor_time(process: u32) -> io::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name in parentheses may hold blanks; utime and stime are fields 14 and 15 of all.
-    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields = behind_name.split_whitespace().skip(11).take(2);
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let fields = after_name.split_whitespace().skip(11).take(2);
     Ok(TICK * fields.filter_map(|field| field.parse::<u32>().ok()).sum::<u32>())
 }
 
-/// `VmRSS`, the memory that is there now, or `VmHWM`, the most that ever was; in MiB.
+/// `VmRSS`, the resident memory, or `VmHWM`, its maximum since the start; in MiB.
 pub(crate) fn mebibytes(process: u32, which: &str) -> io::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let mut lines = status.lines().filter_map(|line| line.split_once(':'));

@@ -19,16 +19,16 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
 
-use crate::Result;
+use crate::harness::Result;
 use crate::server::Question;
 
-/// Makes this program the handler.
+/// The flag that makes this program the bare handler.
 pub(crate) const FLAG: &str = "--bare";
 
-/// Makes this program rmcp's service.
+/// The flag that makes this program rmcp's service.
 pub(crate) const RMCP_FLAG: &str = "--bare-rmcp";
 
-/// Answers with these in turn, until somebody ends it.
+/// Answers with these in turn until the process is killed.
 pub(crate) fn serve(answers: &Path) -> Result<()> {
     let answers: Vec<String> = serde_json::from_slice(&std::fs::read(answers)?)?;
     let answers: Arc<[Bytes]> = answers.into_iter().map(Bytes::from).collect();
@@ -80,14 +80,14 @@ fn listen(router: Router) -> Result<()> {
     })
 }
 
-/// The handler in a process of its own, until this is dropped.
+/// A baseline in a process of its own, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Bare {
+pub(crate) struct Baseline {
     process: Child,
     pub(crate) address: SocketAddr,
 }
 
-impl Bare {
+impl Baseline {
     pub(crate) fn start(flag: &str, questions: &[Question]) -> Result<Self> {
         let file = tempfile::NamedTempFile::new()?;
         let texts = questions.iter().map(|question| String::from_utf8_lossy(&question.answer));
@@ -100,15 +100,15 @@ impl Bare {
             BufReader::new(output).read_line(&mut line)?;
         }
         let address = line.trim().parse();
-        Ok(Self { process, address: address.map_err(|_| "the bare handler did not start")? })
+        Ok(Self { process, address: address.map_err(|_| "the baseline did not start")? })
     }
 
-    pub(crate) fn process(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 }
 
-impl Drop for Bare {
+impl Drop for Baseline {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

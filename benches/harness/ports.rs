@@ -1,0 +1,74 @@
+//! Stores and applications without a process between.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use reqlore_application::{Application, Ports, Settings};
+use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::Store;
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::id_generator::CountedIds;
+use reqlore_domain::ports::idempotency::IdempotencyStore;
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::time::Timestamp;
+use reqlore_storage_fs::FsStore;
+use reqlore_storage_memory::{MemoryIndex, NamedProjects};
+use reqlore_storage_sled::SledStore;
+use reqlore_storage_sqlite::SqliteStore;
+
+use super::Result;
+
+pub(crate) fn open_store(folder: &Path, storage: &str) -> Result<Arc<dyn Store>> {
+    Ok(match storage {
+        "sqlite" => {
+            let config = reqlore_storage_sqlite::Config { file: folder.join("reqlore.db") };
+            Arc::new(SqliteStore::open(&config)?)
+        }
+        "sled" => {
+            let config = reqlore_storage_sled::Config { folder: folder.join("sled") };
+            Arc::new(SledStore::open(&config)?)
+        }
+        _ => Arc::new(FsStore::open(&reqlore_storage_fs::Config {
+            root: folder.to_owned(),
+            documents: folder.to_owned(),
+            projects: BTreeMap::default(),
+            requirements_directory: None,
+            roots: Vec::new(),
+            home: None,
+            cache: None,
+        })?),
+    })
+}
+
+/// An application on these documents at this time, without an audit.
+pub(crate) fn application(
+    now: Timestamp,
+    documents: Arc<dyn DocumentRepository>,
+    answers: Arc<dyn IdempotencyStore>,
+) -> Application {
+    Application::new(Ports {
+        documents,
+        tree: None,
+        projects: Arc::new(NamedProjects::default()),
+        search: Arc::new(MemoryIndex::default()),
+        clock: Arc::new(now),
+        ids: Arc::new(CountedIds::default()),
+        answers,
+        audit: None,
+        settings: Settings::default(),
+    })
+}
+
+/// The context of a write at a port.
+pub(crate) fn write_context(at: Timestamp) -> WriteContext {
+    WriteContext {
+        caller: Arc::new(Caller::local("bench", Access::Write)),
+        tool: "bench",
+        reason: String::new(),
+        correlation_id: String::new(),
+        at,
+        audited: None,
+        once: None,
+    }
+}

@@ -1,0 +1,194 @@
+//! Statistics of equal calls, and the table that is printed.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Result;
+use super::client::Client;
+
+/// Of equal rounds the quietest counts: other processes only ever make a round slower.
+pub(crate) const ROUNDS: usize = 3;
+
+/// Sorted times of equal calls.
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
+        times.sort();
+        Self(times)
+    }
+
+    pub(crate) fn p50(&self) -> Duration {
+        self.percentile(50)
+    }
+
+    pub(crate) fn p99(&self) -> Duration {
+        self.percentile(99)
+    }
+
+    /// The smallest time that this percentage of all does not exceed.
+    fn percentile(&self, percent: usize) -> Duration {
+        let rank = (self.0.len() * percent).div_ceil(100).max(1);
+        self.0.get(rank - 1).copied().unwrap_or_default()
+    }
+
+    fn per_second(&self) -> f64 {
+        per_second(self.0.len(), self.0.iter().sum())
+    }
+}
+
+pub(crate) fn per_second(calls: usize, took: Duration) -> f64 {
+    f64::from(u32::try_from(calls).unwrap_or(u32::MAX)) / took.as_secs_f64()
+}
+
+/// The times of the quietest round.
+pub(crate) fn quietest(mut round: impl FnMut() -> Result<Vec<Duration>>) -> Result<Times> {
+    let mut best: Option<Times> = None;
+    for _ in 0..ROUNDS {
+        let times = Times::of(round()?);
+        if best.as_ref().is_none_or(|best| times.p50() < best.p50()) {
+            best = Some(times);
+        }
+    }
+    best.ok_or_else(|| "no round".into())
+}
+
+/// Makes these calls in rounds; each answer must be right. The row has the mean processor time.
+pub(crate) fn calls(
+    what: impl Into<String>,
+    client: &mut Client,
+    tool: &str,
+    arguments: &[Value],
+    is_right: impl Fn(&Value) -> bool,
+) -> Result<Row> {
+    let before = client.processor_time()?;
+    let times = quietest(|| {
+        let mut times = Vec::with_capacity(arguments.len());
+        for arguments in arguments {
+            let (elapsed, content) = client.call(tool, arguments)?;
+            if !is_right(&content) {
+                return wrong(tool, &content);
+            }
+            times.push(elapsed);
+        }
+        Ok(times)
+    })?;
+    let used = client.processor_time()?.saturating_sub(before);
+    let used = used / u32::try_from(ROUNDS * arguments.len())?;
+    Ok(Row::new(what).times(&times).rate(&times).processor(used))
+}
+
+pub(crate) fn wrong<T>(what: &str, found: &Value) -> Result<T> {
+    Err(format!("{what}: {found}").into())
+}
+
+pub(crate) fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "MISSED" }
+}
+
+/// One line. A value that was not measured stays empty.
+#[derive(Default)]
+pub(crate) struct Row {
+    what: String,
+    p50: Option<Duration>,
+    p99: Option<Duration>,
+    per_second: Option<f64>,
+    processor: Option<Duration>,
+    note: String,
+}
+
+impl Row {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..Self::default() }
+    }
+
+    /// A single time.
+    pub(crate) fn once(mut self, time: Duration) -> Self {
+        self.p50 = Some(time);
+        self
+    }
+
+    pub(crate) fn times(mut self, times: &Times) -> Self {
+        (self.p50, self.p99) = (Some(times.p50()), Some(times.p99()));
+        self
+    }
+
+    /// The times of calls beyond those of a baseline.
+    pub(crate) fn difference(mut self, times: &Times, baseline: &Times) -> Self {
+        self.p50 = Some(times.p50().saturating_sub(baseline.p50()));
+        self.p99 = Some(times.p99().saturating_sub(baseline.p99()));
+        self
+    }
+
+    /// The rate of calls that follow each other.
+    pub(crate) fn rate(self, times: &Times) -> Self {
+        self.per_second(times.per_second())
+    }
+
+    pub(crate) fn per_second(mut self, per_second: f64) -> Self {
+        self.per_second = Some(per_second);
+        self
+    }
+
+    pub(crate) fn processor(mut self, time: Duration) -> Self {
+        self.processor = Some(time);
+        self
+    }
+
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// Notes whether a value of this unit is at most `bar`.
+    pub(crate) fn at_most(self, bar: f64, value: f64, unit: &str) -> Self {
+        self.note(format!("{value:.1} {unit}; bar {bar}: {}", verdict(value <= bar)))
+    }
+
+    /// Notes whether a rate per second is at least `bar`.
+    pub(crate) fn at_least(self, bar: f64, rate: f64) -> Self {
+        self.note(format!("{rate:.0}/s; bar {bar}/s: {}", verdict(rate >= bar)))
+    }
+
+    /// Notes whether the median keeps within `bar`.
+    pub(crate) fn bar(self, bar: Duration) -> Self {
+        let found = self.p50;
+        self.held_to(found, bar)
+    }
+
+    /// Notes whether 99 of 100 calls keep within `bar`.
+    pub(crate) fn bar_p99(self, bar: Duration) -> Self {
+        let found = self.p99;
+        self.held_to(found, bar)
+    }
+
+    fn held_to(self, found: Option<Duration>, bar: Duration) -> Self {
+        let missed_by = found.unwrap_or_default().checked_sub(bar).filter(|by| !by.is_zero());
+        let verdict = match missed_by {
+            Some(by) => format!("MISSED by {}", milliseconds(by)),
+            None => "met".to_owned(),
+        };
+        self.note(format!("bar {}: {verdict}", milliseconds(bar)))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |time: Option<Duration>| time.map(milliseconds).unwrap_or_default();
+        let rate = self.per_second.map(|rate| format!("{rate:.0}")).unwrap_or_default();
+        let (p50, p99, processor) = (time(self.p50), time(self.p99), time(self.processor));
+        let Self { what, note, .. } = self;
+        write!(f, "{what:<44} {p50:>10} {p99:>10} {rate:>8} {processor:>10}  {note}")
+    }
+}
+
+pub(crate) fn header() -> String {
+    let (what, p50, p99, rate, processor) = ("", "p50", "p99", "calls/s", "CPU/call");
+    format!("{what:<44} {p50:>10} {p99:>10} {rate:>8} {processor:>10}")
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.3} ms", time.as_secs_f64() * 1_000.0)
+}
