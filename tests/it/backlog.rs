@@ -1,14 +1,11 @@
-//! The backlog as several clients use it at once, and what hostile ones send.
-//!
-//! The trap: an answer that is an error is no reference. Everything here goes through `made`, which
-//! fails on those, so a test can't count references that were never given.
+//! The backlog under several clients at once and under hostile ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::client::{Server, call, project, text};
+use crate::client::{Server, call, project, request, text};
 use crate::moving::run;
 
 /// The data of a tool's answer, which is no error.
@@ -76,7 +73,7 @@ pub(crate) fn requirements(server: &mut Server) -> BTreeMap<String, String> {
     }
 }
 
-/// Three processes make requirements of one story, with all their calls in the pipe at once.
+/// Several processes create requirements of one story, each with all its calls in the pipe at once.
 fn several_processes(storage: &str, processes: usize, each: usize) {
     let project = project();
     let root = project.path();
@@ -117,21 +114,11 @@ fn several_processes(storage: &str, processes: usize, each: usize) {
     assert_eq!((code, said.as_str()), (0, "Nothing to fix.\n"));
 }
 
-// Reliability P3
 #[test]
-fn three_processes_on_files_never_give_one_reference_twice() {
-    several_processes("fs", 3, 20);
-}
-
-// Reliability P3
-#[test]
-fn three_processes_on_one_sqlite_file_never_give_one_reference_twice() {
-    several_processes("sqlite", 3, 20);
-}
-
-#[test]
-fn pipelined_calls_on_sled_never_give_one_reference_twice() {
-    several_processes("sled", 1, 60);
+fn concurrent_processes_never_give_one_reference_twice() {
+    for (storage, processes, each) in [("fs", 3, 20), ("sqlite", 3, 20), ("sled", 1, 60)] {
+        several_processes(storage, processes, each);
+    }
 }
 
 /// A server on a small backlog, made by it.
@@ -148,8 +135,8 @@ fn small(root: &Path) -> Server {
     server
 }
 
-/// Asks, and sees that it is refused without a word of a bug, that nothing was changed, and that
-/// the next question is answered.
+/// Asserts that a request is refused without an internal error and changes nothing, and that the
+/// next one is answered.
 fn check_refused(server: &mut Server, root: &Path, request: &Value) -> Value {
     let before = tree(root);
     let answer = server.ask(request);
@@ -170,28 +157,11 @@ fn hostile_references_are_refused_by_every_tool_and_change_nothing() {
     let project = project();
     let root = project.path();
     let mut server = small(root);
-    let hostile = [
-        "US-1 OR 1=1",
-        "US-\u{661}",
-        "US-1\n",
-        " US-1",
-        "us-1",
-        "US-",
-        "047",
-        "USER-047",
-        "",
-        "\0",
-        "US-1\0",
-        "US--1",
-        "US-+1",
-        "US-1.0",
-        "US-1e3",
-        "../US-1",
-        "/etc/passwd",
-        "US-\u{ff11}",
-    ];
+    // Between bars.
+    let hostile = "US-1 OR 1=1|US-\u{661}|US-1\n| US-1|us-1|US-|047|USER-047||\0|US-1\0|US--1|US-+1|\
+                   US-1.0|US-1e3|../US-1|/etc/passwd|US-\u{ff11}";
     let title = |key: &str, hostile: &str| json!({ "title": "x", "priority": 1, key: hostile });
-    for reference in hostile {
+    for reference in hostile.split('|') {
         for (tool, arguments) in [
             ("get_user_story_requirements", json!({ "user_story": reference })),
             ("get_item", json!({ "reference": reference })),
@@ -210,12 +180,9 @@ fn hostile_references_are_refused_by_every_tool_and_change_nothing() {
             }
         }
     }
-    for (reference, tool) in [
-        ("US-99999999999999999999", "get_user_story_requirements"),
-        ("US-4294967297", "get_user_story_requirements"),
-        ("US-007", "get_user_story_requirements"),
-    ] {
-        let request = call(1, tool, root, json!({ "user_story": reference }));
+    for reference in ["US-99999999999999999999", "US-4294967297", "US-007"] {
+        let arguments = json!({ "user_story": reference });
+        let request = call(1, "get_user_story_requirements", root, arguments);
         let answer = check_refused(&mut server, root, &request);
         let said = text(&answer);
         assert!(said.contains("User story not found") && said.contains(reference), "{said}");
@@ -232,32 +199,14 @@ fn hostile_uris_and_ids_are_refused_and_open_nothing() {
     std::fs::write(root.join("secret.md"), "---\nid: secret\n---\n").unwrap();
     let mut server = small(root);
     let codes = |uri: &str| if uri.contains("EP-002") { -32002 } else { -32602 };
-    for uri in [
-        "epic://../1",
-        "epic://1/hierarchy/..",
-        "EPIC://1",
-        "epic://1?x",
-        "epic://1#f",
-        "epic://",
-        "epic://user@1",
-        "file:///etc/passwd",
-        "http://127.0.0.1/",
-        "epic://EP-001/../EP-001",
-        "epic://EP-001?x",
-        "epic://EP-001#f",
-        "epic://x@EP-001",
-        "epic://EP-001/",
-        "",
-        "\0",
-        "epic://EP-002",
-        "epic://EP-001%2f..",
-        "requirements://../epics",
-        "epic:EP-001",
-    ] {
+    // Between blanks; an empty one too.
+    let hostile = "epic://../1 epic://1/hierarchy/.. EPIC://1 epic://1?x epic://1#f epic:// \
+                   epic://user@1 file:///etc/passwd http://127.0.0.1/ epic://EP-001/../EP-001 \
+                   epic://EP-001?x epic://EP-001#f epic://x@EP-001 epic://EP-001/  \0 \
+                   epic://EP-002 epic://EP-001%2f.. requirements://../epics epic:EP-001";
+    for uri in hostile.split(' ') {
         for method in ["resources/read", "resources/subscribe"] {
-            let request = json!({
-                "jsonrpc": "2.0", "id": 1, "method": method, "params": { "uri": uri }
-            });
+            let request = request(1, method, json!({ "uri": uri }));
             let answer = check_refused(&mut server, root, &request);
             assert_eq!(answer["error"]["code"], codes(uri), "{method} {uri}: {answer}");
         }
@@ -284,26 +233,10 @@ fn hostile_queries_are_words_or_are_refused_and_never_a_syntax() {
     let mut server = small(root);
     let before = tree(root);
     let long = "word ".repeat(20_000);
-    for query in [
-        "\"",
-        "*",
-        "NEAR(",
-        "a OR",
-        "%_",
-        "the of and",
-        "' OR 1=1 --",
-        "title:",
-        "(",
-        "\\",
-        "[a TO",
-        "\u{202e}\u{200b}",
-        "\0",
-        "a\0b",
-        "^~!",
-        &long,
-        "",
-        " ",
-    ] {
+    // Between commas.
+    let hostile = "\",*,NEAR(,a OR,%_,the of and,' OR 1=1 --,title:,(,\\,[a TO,\u{202e}\u{200b},\0,\
+                   a\0b,^~!,, ";
+    for query in hostile.split(',').chain([long.as_str()]) {
         for tool in ["search_global", "search_requirements", "ixchel_search"] {
             let answer = server.call(tool, json!({ "query": query }));
             let refused = answer["result"]["isError"] == true;

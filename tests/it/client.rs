@@ -10,7 +10,7 @@ use tempfile::TempDir;
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_reqlore");
 pub(crate) const DIRECTORY: &str = "docs/development/requirements";
 
-/// The binary, with nothing of this process's environment that it would read.
+/// The binary, without the variables of this process that it would read.
 pub(crate) fn reqlore() -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -86,9 +86,21 @@ impl Server {
         self.answer()
     }
 
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        self.ask(&request(1, method, params))
+    }
+
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let request = call(0, tool, &self.root, arguments);
         self.ask(&request)
+    }
+
+    /// The data of a tool's answer, which must not be an error.
+    #[track_caller]
+    pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
+        let mut answer = self.call(tool, arguments);
+        assert_ne!(answer["result"]["isError"], true, "{tool}: {answer}");
+        answer["result"]["structuredContent"].take()
     }
 
     /// Ends the input, and gives what was still answered and how the process ended.
@@ -114,18 +126,22 @@ impl Drop for Server {
     }
 }
 
-/// A `tools/call` with the arguments that every tool on sections wants.
+pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    let mut request = json!({ "jsonrpc": "2.0", "id": id.into(), "method": method });
+    request["params"] = params;
+    request
+}
+
+/// A `tools/call`, with the arguments that every tool on sections requires.
 pub(crate) fn call(id: impl Into<Value>, tool: &str, root: &Path, mut arguments: Value) -> Value {
     if tool.starts_with("reqlix_") {
         let all = arguments.as_object_mut().unwrap();
         all.entry("project_root").or_insert_with(|| json!(root));
         all.entry("operation_description").or_insert_with(|| json!("testing"));
     }
-    let id = id.into();
-    json!({
-        "jsonrpc": "2.0", "id": id, "method": "tools/call",
-        "params": { "name": tool, "arguments": arguments }
-    })
+    let mut params = json!({ "name": tool });
+    params["arguments"] = arguments;
+    request(id, "tools/call", params)
 }
 
 /// The first text block of a tool's answer.

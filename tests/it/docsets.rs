@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use reqlore_domain::docsets::Configuration;
 use serde_json::{Value, json};
 
 use crate::client::{Server, project, reqlore, text};
-use crate::repository;
 
 fn configure(root: &Path, config: &str) {
     std::fs::create_dir_all(root.join(".knowledge")).unwrap();
@@ -32,7 +30,7 @@ fn the_configuration_is_found_from_the_root_upwards() {
     let expected = format!("Search for 'hooks' in folder {path}.");
     assert!(text(&answer).starts_with(&expected), "{answer}");
     assert_eq!(answer["result"]["structuredContent"]["exists"], true);
-    // What comes to lie nearer counts from then on.
+    // A nearer configuration takes over.
     configure(&inner, "docsets: {inner: }");
     let answer = server.call("list_docsets", json!({}));
     assert!(text(&answer).contains("inner") && !text(&answer).contains("outer"), "{answer}");
@@ -58,17 +56,16 @@ fn without_a_configuration_the_server_runs_and_says_how_to_make_one() {
 fn the_tools_are_registered_and_what_is_no_tool_or_no_message_is_an_error() {
     let project = project();
     let mut server = Server::start(project.path());
-    let ask = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    let tools = server.ask(&ask("tools/list", json!({})));
+    let tools = server.request("tools/list", json!({}));
     let tools = tools["result"]["tools"].as_array().unwrap();
     for name in ["search_docs", "list_docsets"] {
         assert!(tools.iter().any(|tool| tool["name"] == name), "{name}");
     }
-    let unknown = server.ask(&ask("tools/call", json!({ "name": "search_doc", "arguments": {} })));
+    let unknown = server.request("tools/call", json!({ "name": "search_doc", "arguments": {} }));
     assert_eq!(unknown["error"]["code"], -32601);
     server.send("{\"jsonrpc\": ");
     assert_eq!(server.answer()["error"]["code"], -32700);
-    assert!(server.ask(&ask("tools/list", json!({})))["result"].is_object());
+    assert!(server.request("tools/list", json!({}))["result"].is_object());
 }
 
 #[test]
@@ -86,41 +83,4 @@ fn check_names_the_line_of_a_fault_and_folders_that_are_not_there() {
     assert!(found().1.contains(".knowledge/config.yaml:2: the folder "), "{}", found().1);
     std::fs::create_dir_all(project.path().join(".knowledge/docs/a")).unwrap();
     assert_eq!(found(), (Some(0), "Nothing to fix.\n".to_owned()));
-}
-
-/// Files of the repository that introduced the later format, where it lies beside this one.
-#[test]
-fn files_of_the_later_format_are_read() {
-    let folder = "/home/me/app";
-    let mut paths = Vec::new();
-    for path in
-        [".knowledge/config.yaml", "examples/basic-config.yaml", "examples/advanced-config.yaml"]
-    {
-        let path = repository().join("../shared/data/agentic-knowledge-repo").join(path);
-        let Ok(source) = std::fs::read_to_string(&path) else {
-            println!("{} is not there; nothing to read", path.display());
-            return;
-        };
-        let configuration = Configuration::read(&source, folder).unwrap();
-        assert!(configuration.hints.is_empty(), "{:?}", configuration.hints);
-        for docset in configuration.docsets {
-            let said = docset.instruction(&["retry"], &["resilience"]);
-            assert!(said.contains("retry") && said.contains(&docset.local_path), "{said}");
-            assert!(!said.contains("{{"), "{said}");
-            paths.push(docset.local_path[folder.len() + 1..].to_owned());
-        }
-    }
-    assert_eq!(
-        paths,
-        [
-            ".knowledge/docsets/mcp-typescript-sdk/",
-            ".knowledge/docsets/vitepress-docs/",
-            "docs/",
-            "docs/",
-            "api-docs/",
-            "node_modules/react/docs/",
-            "node_modules/typescript/doc/",
-            "src/"
-        ]
-    );
 }

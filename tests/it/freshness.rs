@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use reqlore_application::{Application, Ports, Settings};
+use reqlore_application::{Application, Ports};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress};
 use reqlore_search::{Config, Index};
 use reqlore_storage_fs::{FsProjects, FsStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::transcripts::{files, in_memory};
 
 const FILES: [&str; 6] = ["p.md", "a/p.md", "a/b/p.md", "c/x.md", "x.md", "x.md/p.md"];
 const FOLDERS: [&str; 4] = ["a", "a/b", "c", "x.md"];
@@ -64,7 +66,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..30)
 }
 
-/// What can't be done now is not done.
+/// A step that is impossible now is an error, which callers ignore.
 fn apply(root: &Path, step: &Step) -> std::io::Result<()> {
     let ixchel = root.join(".ixchel");
     let file = |file: usize| ixchel.join(FILES[file]);
@@ -98,27 +100,14 @@ fn apply(root: &Path, step: &Step) -> std::io::Result<()> {
     }
 }
 
-fn application(root: PathBuf, cache: Option<PathBuf>) -> Application {
-    let config = reqlore_storage_fs::Config {
-        documents: root.clone(),
-        root,
-        requirements_directory: None,
-        projects: std::collections::BTreeMap::new(),
-        roots: Vec::new(),
-        home: None,
-        cache,
-    };
+fn application(root: &Path, cache: Option<PathBuf>) -> Application {
+    let config = reqlore_storage_fs::Config { cache, ..files(root) };
     let store = Arc::new(FsStore::new(&config));
     Application::new(Ports {
         answers: store.clone(),
-        audit: None,
         documents: store,
         projects: Arc::new(FsProjects::new(&config)),
-        search: Arc::new(Index::new(Config::default())),
-        clock: Arc::new(reqlore_domain::time::Timestamp::default()),
-        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
-        tree: None,
-        settings: Settings::default(),
+        ..in_memory(Arc::new(Index::new(Config::default())))
     })
 }
 
@@ -135,7 +124,7 @@ async fn call(application: &Application, tool: &str, arguments: Value) -> Result
     Ok(Value::clone(&reply.data))
 }
 
-/// What is compared of an answer: hits of one score have no order.
+/// The part of an answer that is compared: hits of equal score have no order.
 fn essence(answer: Result<Value, String>) -> Result<Value, String> {
     let mut answer = answer?;
     if let Some(hits) = answer["hits"].as_array_mut() {
@@ -148,7 +137,7 @@ fn essence(answer: Result<Value, String>) -> Result<Value, String> {
 }
 
 async fn compare(old: &Application, root: &Path) -> TestCaseResult {
-    let new = application(root.to_owned(), None);
+    let new = application(root, None);
     let mut calls = vec![("ixchel_tags", json!({})), ("ixchel_tags", json!({ "untagged": true }))];
     for id in ["dec-0001", "dec-0002", "dec-0003", "p", "a/p", "x", "x.md/p", "nothing"] {
         calls.push(("ixchel_show", json!({ "id": id })));
@@ -171,13 +160,13 @@ fn play(steps: &[Step]) -> TestCaseResult {
     fs::create_dir_all(root.join(".ixchel")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let old = application(root.clone(), Some(cache));
+        let old = application(&root, Some(cache));
         for step in steps {
             match step {
                 Step::Ask => compare(&old, &root).await?,
                 Step::Sync => {
                     let sync = |application| call(application, "ixchel_sync", json!({}));
-                    let new = application(root.clone(), None);
+                    let new = application(&root, None);
                     let (ours, theirs) = (sync(&old).await, sync(&new).await);
                     let scanned = |answer: Result<Value, String>| {
                         answer.map(|answer| (answer["scanned"].clone(), answer["warnings"].clone()))

@@ -1,16 +1,14 @@
 //! The knowledge graph through the real binary on real files.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{BINARY, Server, project, reqlore, text};
-use crate::repository;
+use crate::client::{BINARY, Server, project, reqlore, request, text};
 
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -23,17 +21,9 @@ fn entity(root: &Path, id: &str, tag: &str) {
     write(&path, &format!("---\nid: {id}\ntags: [{tag}]\n---\n# About {tag}\n"));
 }
 
-/// A tool's data; a call that fails is one that the test did not mean.
-#[track_caller]
-fn data(server: &mut Server, tool: &str, arguments: Value) -> Value {
-    let mut answer = server.call(tool, arguments);
-    assert_ne!(answer["result"]["isError"], true, "{tool}: {answer}");
-    answer["result"]["structuredContent"].take()
-}
-
 #[track_caller]
 fn tags(server: &mut Server, arguments: Value) -> Vec<String> {
-    let found = data(server, "ixchel_tags", arguments);
+    let found = server.data("ixchel_tags", arguments);
     let tags = found["tags"].as_array().unwrap().iter();
     tags.map(|tag| tag["tag"].as_str().unwrap().to_owned()).collect()
 }
@@ -43,23 +33,21 @@ fn tags(server: &mut Server, arguments: Value) -> Vec<String> {
 fn the_tools_are_there_and_notifications_are_not_answered() {
     let project = project();
     let mut server = Server::start(project.path());
-    let initialize = json!({
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {},
-            "clientInfo": { "name": "test", "version": "1" }
-        }
+    let hello = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" }
     });
-    assert!(server.ask(&initialize)["result"]["capabilities"]["tools"].is_object());
+    let initialized = server.request("initialize", hello);
+    assert!(initialized["result"]["capabilities"]["tools"].is_object());
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     server.send(r#"{"jsonrpc":"2.0","method":"notifications/of_another_kind"}"#);
-    let list = server.ask(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
+    let list = server.ask(&request(2, "tools/list", json!({})));
     assert_eq!(list["id"], 2, "{list}");
     let tools = list["result"]["tools"].as_array().unwrap();
     for name in ["sync", "search", "show", "graph", "context", "tags"] {
         assert!(tools.iter().any(|tool| tool["name"] == format!("ixchel_{name}")), "{name}");
     }
-    assert_eq!(data(&mut server, "ixchel_sync", json!({}))["scanned"], 0);
+    assert_eq!(server.data("ixchel_sync", json!({}))["scanned"], 0);
 }
 
 // S4: AC-003.1
@@ -84,12 +72,12 @@ fn a_repository_is_named_by_any_path_in_it() {
         links.path().join("src"),
     ] {
         assert_eq!(tags(&mut server, json!({ "repo": path })), ["other"], "{}", path.display());
-        let shown = data(&mut server, "ixchel_show", json!({ "repo": path, "id": "dec-0002" }));
+        let shown = server.data("ixchel_show", json!({ "repo": path, "id": "dec-0002" }));
         assert_eq!(shown["path"], ".ixchel/decisions/dec-0002.md");
     }
     assert_eq!(tags(&mut server, json!({})), ["own"]);
     assert_eq!(tags(&mut server, json!({ "repo": own.path().join(".ixchel") })), ["own"]);
-    // Whatever comes to lie nearer counts from then on.
+    // A nearer repository takes over.
     entity(&other.path().join("packages"), "dec-0003", "near");
     assert_eq!(tags(&mut server, json!({ "repo": nested })), ["near"]);
     let answer = server.call("ixchel_tags", json!({ "repo": other.path().join("nowhere") }));
@@ -142,142 +130,18 @@ fn the_way_up_ends_at_the_roots_and_below_the_home_folder() {
     assert_eq!(tags(&mut free, json!({})), ["outer"]);
 }
 
-/// The repository that the knowledge graph was specified in, where it lies beside this one.
-fn real_tree() -> Option<TempDir> {
-    let from = repository().join("../shared/data/ixchel-repo/.ixchel");
-    if !from.is_dir() {
-        println!("{} is not there; nothing to read", from.display());
-        return None;
-    }
-    let to = project();
-    for (name, source) in files(&from) {
-        write(&to.path().join(".ixchel").join(name), &source);
-    }
-    Some(to)
-}
-
-/// All markdown files below a folder, by their paths in it.
-fn files(top: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut folders: Vec<PathBuf> = vec![top.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                let name = path.strip_prefix(top).unwrap().to_str().unwrap().to_owned();
-                found.insert(name, fs::read_to_string(path).unwrap());
-            }
-        }
-    }
-    found
-}
-
-/// What the files say, read as their writers wrote them: one value or `- item` a line.
-struct Expected {
-    id: String,
-    tags: BTreeSet<String>,
-    /// Relation and target of map-style items.
-    links: BTreeSet<(String, String)>,
-}
-
-fn expected(name: &str, source: &str) -> Expected {
-    let front = source.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---"));
-    let mut expected = Expected {
-        id: name.trim_end_matches(".md").to_owned(),
-        tags: BTreeSet::new(),
-        links: BTreeSet::new(),
-    };
-    let (mut key, mut target) = ("", None);
-    for line in front.map_or("", |(front, _)| front).lines() {
-        if let Some(item) = line.trim_start().strip_prefix("- ") {
-            match key {
-                "tags" | "labels" => drop(expected.tags.insert(unquoted(item))),
-                "depends_on" => target = item.strip_prefix("id: ").map(unquoted),
-                _ => {}
-            }
-        } else if let Some(relation) = line.strip_prefix("  type: ").filter(|_| key == "depends_on")
-        {
-            expected.links.extend(target.take().map(|target| (unquoted(relation), target)));
-        } else if let Some((name, value)) = line.split_once(':') {
-            key = name;
-            let list = value.trim().strip_prefix('[').and_then(|list| list.strip_suffix(']'));
-            if key == "id" {
-                expected.id = unquoted(value);
-            } else if let ("tags" | "labels", Some(list)) = (key, list) {
-                let items = list.split(',').map(unquoted).filter(|item| !item.is_empty());
-                expected.tags.extend(items);
-            }
-        }
-    }
-    expected
-}
-
-fn unquoted(text: &str) -> String {
-    text.trim().trim_matches(['"', '\'']).to_owned()
-}
-
-// S4: AC-002.1, AC-002.2, AC-002.3, AC-002.4, AC-002.5, AC-004.1, AC-004.2, AC-004.3
-#[test]
-fn every_file_of_a_real_repository_is_scanned_shown_tagged_linked_and_found() {
-    let Some(tree) = real_tree() else { return };
-    let files = files(&tree.path().join(".ixchel"));
-    let mut server = Server::start(tree.path());
-    let synced = data(&mut server, "ixchel_sync", json!({}));
-    assert_eq!(synced["scanned"], files.len());
-    let (mut counts, mut edges) = (BTreeMap::<String, u64>::new(), 0);
-    for (name, source) in &files {
-        let Expected { id, tags, links } = expected(name, source);
-        let shown = data(&mut server, "ixchel_show", json!({ "id": id }));
-        assert_eq!(shown["path"], format!(".ixchel/{name}"));
-        assert_eq!(shown["raw"], **source);
-        let told = shown["tags"].as_array().unwrap().iter();
-        let told: BTreeSet<String> = told.map(|tag| tag.as_str().unwrap().to_owned()).collect();
-        assert_eq!(told, tags, "{name}");
-        for tag in tags {
-            *counts.entry(tag).or_default() += 1;
-        }
-        let graph = data(&mut server, "ixchel_graph", json!({ "id": id }));
-        for (relation, target) in links {
-            let is_there = graph["outgoing"].as_array().unwrap().iter().any(|outgoing| {
-                let mut targets = outgoing["targets"].as_array().unwrap().iter();
-                outgoing["rel"] == relation && targets.any(|edge| edge["id"] == target)
-            });
-            assert!(is_there, "{id} {relation} {target}: {graph}");
-            edges += 1;
-        }
-        let context = data(&mut server, "ixchel_context", json!({ "id": id }));
-        assert_eq!(context["items"][0]["id"], id);
-        for query in [&id, shown["title"].as_str().unwrap()] {
-            let asked = json!({ "query": query, "limit": 20 });
-            let found = data(&mut server, "ixchel_search", asked);
-            let mut hits = found["hits"].as_array().unwrap().iter();
-            assert!(hits.any(|hit| hit["id"] == id), "{name} {query:?}: {found}");
-        }
-    }
-    assert!(edges > 20, "{edges}");
-    let found = data(&mut server, "ixchel_tags", json!({}));
-    let told = found["tags"].as_array().unwrap().iter();
-    let told: Vec<(String, u64)> = told
-        .map(|tag| (tag["tag"].as_str().unwrap().to_owned(), tag["count"].as_u64().unwrap()))
-        .collect();
-    assert_eq!(told, counts.into_iter().collect::<Vec<_>>(), "each once, sorted, with its count");
-    assert_eq!(found["total"], told.len());
-}
-
 #[test]
 fn one_broken_file_is_a_warning_with_its_line_and_harms_no_other() {
     let project = project();
     entity(project.path(), "dec-0001", "one");
     let mut server = Server::start(project.path());
-    assert_eq!(data(&mut server, "ixchel_sync", json!({}))["warnings"], json!([]));
+    assert_eq!(server.data("ixchel_sync", json!({}))["warnings"], json!([]));
     let broken = "---\nid: dec-0002\ntags: [a, b\ntitle: x\n---\nA broken brontosaurus.\n";
     write(&project.path().join(".ixchel/decisions/dec-0002.md"), broken);
     write(&project.path().join(".ixchel/decisions/folder.md/dec-0003.md"), "# Three\n");
     fs::write(project.path().join(".ixchel/not-text.md"), b"\xff\xfe").unwrap();
     symlink("/etc/passwd", project.path().join(".ixchel/link.md")).unwrap();
-    let synced = data(&mut server, "ixchel_sync", json!({}));
+    let synced = server.data("ixchel_sync", json!({}));
     assert_eq!((&synced["scanned"], &synced["added"]), (&json!(5), &json!(4)), "{synced}");
     let warnings = synced["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 3, "{synced}");
@@ -287,8 +151,8 @@ fn one_broken_file_is_a_warning_with_its_line_and_harms_no_other() {
     assert!((3..=4).contains(&line), "{synced}");
     assert!(!synced.to_string().contains("root:"), "a link is not followed");
     assert_eq!(tags(&mut server, json!({})), ["one"]);
-    assert_eq!(data(&mut server, "ixchel_show", json!({ "id": "dec-0002" }))["raw"], broken);
-    let found = data(&mut server, "ixchel_search", json!({ "query": "brontosaurus" }));
+    assert_eq!(server.data("ixchel_show", json!({ "id": "dec-0002" }))["raw"], broken);
+    let found = server.data("ixchel_search", json!({ "query": "brontosaurus" }));
     assert_eq!(found["hits"][0]["id"], "dec-0002", "{found}");
 }
 
@@ -304,14 +168,14 @@ fn a_wide_tree_needs_few_handles() {
     command.env_clear().env("HOME", "/nonexistent").env("PATH", "/usr/bin:/bin");
     command.env("REQLORE_CACHE", "off");
     let mut server = Server::start_as(command, project.path());
-    let found = data(&mut server, "ixchel_tags", json!({}));
+    let found = server.data("ixchel_tags", json!({}));
     assert_eq!(found["tags"], json!([{ "tag": "wide", "count": 200 }]));
     write(&project.path().join(".ixchel/f7/n.md"), "---\ntags: [new]\n---\n");
     assert_eq!(tags(&mut server, json!({})), ["new", "wide"]);
 }
 
-/// A project whose index takes a while.
-fn many() -> (TempDir, u32) {
+/// A project whose index takes some time.
+fn large_project() -> (TempDir, u32) {
     let (project, count) = (project(), 4_000);
     let words = "an apple and a plum, a pear and a quince, a cherry and a grape\n".repeat(20);
     for at in 0..count {
@@ -322,17 +186,15 @@ fn many() -> (TempDir, u32) {
 }
 
 fn sync(id: u64) -> String {
-    json!({
-        "jsonrpc": "2.0", "id": id, "method": "tools/call",
-        "params": { "name": "ixchel_sync", "arguments": {}, "_meta": { "progressToken": "t" } }
-    })
-    .to_string()
+    let params =
+        json!({ "name": "ixchel_sync", "arguments": {}, "_meta": { "progressToken": "t" } });
+    request(id, "tools/call", params).to_string()
 }
 
 // S4: AC-002.1
 #[test]
 fn a_long_sync_tells_its_progress_and_can_be_cancelled() {
-    let (project, count) = many();
+    let (project, count) = large_project();
     let mut server = Server::start(project.path());
     server.send(sync(1));
     let first = server.answer();
@@ -367,6 +229,6 @@ fn a_long_sync_tells_its_progress_and_can_be_cancelled() {
     assert_eq!(answer["result"]["structuredContent"]["scanned"], count, "{answer}");
     let is_rest = |total: &f64| *total > 0.0 && *total < f64::from(count);
     assert!(!rest.is_empty() && rest.iter().all(is_rest), "{rest:?}");
-    let found = data(&mut server, "ixchel_search", json!({ "query": "number 3999" }));
+    let found = server.data("ixchel_search", json!({ "query": "number 3999" }));
     assert_eq!(found["hits"][0]["id"], "9/n3999", "{found}");
 }

@@ -4,7 +4,6 @@
 
 mod administration;
 mod backlog;
-mod backlog_crash;
 mod backlog_files;
 mod backlog_real;
 mod branches;
@@ -20,7 +19,6 @@ mod doctor_clients;
 mod durability;
 mod freshness;
 mod http;
-mod http_crash;
 mod init;
 mod init_entry;
 mod init_remove;

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use jsonschema::Validator;
 use proptest::prelude::*;
-use reqlore_application::{Application, Ports, Settings};
+use reqlore_application::{Application, Ports};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress, ToolSpec};
@@ -16,7 +16,18 @@ fn caller() -> Arc<Caller> {
     Arc::new(Caller::local("tester", Access::Write))
 }
 
-/// One of each kind, so that what answers also holds something.
+fn call(tool: &str, arguments: Map<String, Value>) -> Call {
+    Call {
+        caller: caller(),
+        idempotency_key: None,
+        observer: Arc::new(NoProgress),
+        correlation_id: String::new(),
+        name: tool.to_owned(),
+        arguments,
+    }
+}
+
+/// One of each kind, so that answers are not empty.
 const BACKLOG: [(&str, &str); 5] = [
     ("epics/EP-001", "---\ntitle: Accounts\n---\n\nPeople have accounts.\n"),
     ("stories/US-001", "---\ntitle: Log in\nepic: EP-001\nassignee: bob\ntags: [a]\n---\n"),
@@ -39,45 +50,14 @@ fn application() -> Application {
     Application::new(Ports {
         documents: Arc::new(store),
         projects: Arc::new(NamedProjects::default()),
-        search: Arc::new(MemoryIndex::default()),
-        clock: Arc::new(reqlore_domain::time::Timestamp::default()),
-        ids: Arc::new(reqlore_domain::ports::id_generator::CountedIds::default()),
-        answers: Arc::new(MemoryStore::default()),
-        audit: None,
-        tree: None,
-        settings: Settings::default(),
+        ..crate::transcripts::in_memory(Arc::new(MemoryIndex::default()))
     })
 }
 
-/// What arguments of the backlog take, and what only looks like it.
-const WORDS: [&str; 26] = [
-    "EP-001",
-    "EP-2",
-    "US-1",
-    "US-001",
-    "REQ-001",
-    "REQ-002",
-    "AC-001",
-    "REQ-",
-    "us-1",
-    "US-1\n",
-    "US-\u{661}",
-    "EP-99999999999999999999",
-    "US-0",
-    "Draft",
-    "Done",
-    "Active",
-    "In Progress",
-    "draft",
-    "Functional",
-    "Business Rule",
-    "depends_on",
-    "blocks",
-    "requirement",
-    "knowledge",
-    "lock",
-    "accounts words",
-];
+/// Valid and nearly valid arguments of the backlog.
+const WORDS: &str = "EP-001|EP-2|US-1|US-001|REQ-001|REQ-002|AC-001|REQ-|us-1|US-1\n|US-\u{661}|\
+    EP-99999999999999999999|US-0|Draft|Done|Active|In Progress|draft|Functional|Business Rule|\
+    depends_on|blocks|requirement|knowledge|lock|accounts words";
 
 /// Values around every limit, and of every type.
 fn value() -> impl Strategy<Value = Value> {
@@ -87,7 +67,7 @@ fn value() -> impl Strategy<Value = Value> {
         Just("general".to_owned()),
         Just("1".to_owned()),
         Just("react".to_owned()),
-        prop::sample::select(WORDS.to_vec()).prop_map(str::to_owned),
+        prop::sample::select(WORDS.split('|').collect::<Vec<_>>()).prop_map(str::to_owned),
         (498..503_usize).prop_map(|n| "t".repeat(n)),
         (49_998..50_003_usize).prop_map(|n| "d".repeat(n)),
         Just("/project".to_owned()),
@@ -114,7 +94,7 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// What every tool takes that has such an argument.
+/// Arguments that fit each tool that has them.
 fn good() -> Map<String, Value> {
     let good = json!({
         "project_root": "/project", "operation_description": "x", "section": "general",
@@ -131,45 +111,15 @@ fn good() -> Map<String, Value> {
 
 /// Arguments that mostly fit, so that single misfits show.
 fn arguments() -> impl Strategy<Value = Map<String, Value>> {
-    let names = [
-        "project_root",
-        "operation_description",
-        "section",
-        "index",
-        "text",
-        "if_version",
-        "docset",
-        "keywords",
-        "generalized_keywords",
-        "title",
-        "priority",
-        "description",
-        "status",
-        "type",
-        "assignee",
-        "tags",
-        "epic",
-        "user_story",
-        "requirement",
-        "acceptance_criteria",
-        "reference",
-        "cascade",
-        "source",
-        "target",
-        "query",
-        "limit",
-        "cursor",
-        "entity_types",
-        "id",
-        "other",
-    ];
-    let change = (prop::sample::select(names.to_vec()), prop::option::of(value()));
+    let mut names: Vec<String> = good().keys().cloned().collect();
+    names.extend(["if_version", "cascade", "cursor", "other"].map(str::to_owned));
+    let change = (prop::sample::select(names), prop::option::of(value()));
     prop::collection::vec(change, 0..9).prop_map(|changes| {
         let mut arguments = good();
         for (name, value) in changes {
             match value {
-                Some(value) => arguments.insert(name.to_owned(), value),
-                None => arguments.remove(name),
+                Some(value) => arguments.insert(name, value),
+                None => arguments.remove(&name),
             };
         }
         arguments
@@ -180,7 +130,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// A tool, and what judges its arguments and answers.
+/// A tool with validators of its arguments and answers.
 struct Judged {
     spec: ToolSpec,
     input: Validator,
@@ -215,15 +165,7 @@ proptest! {
                 arguments.insert("type".to_owned(), json!("depends_on"));
             }
             let fits = input.is_valid(&Value::Object(arguments.clone()));
-            let call = Call {
-                caller: caller(),
-                idempotency_key: None,
-                observer: Arc::new(NoProgress),
-                correlation_id: String::new(),
-                name: spec.name.to_owned(),
-                arguments: arguments.clone(),
-            };
-            match run(application.call(call)) {
+            match run(application.call(call(spec.name, arguments.clone()))) {
                 Ok(reply) => {
                     prop_assert!(fits, "{} took {:?}", spec.name, arguments);
                     let judged = output.validate(&reply.data);
@@ -245,14 +187,7 @@ fn every_broken_constraint_is_named_at_once() {
     let arguments = json!({
         "section": "x".repeat(101), "index": "", "text": "y".repeat(10_001), "extra": 1, "if_version": null
     });
-    let call = Call {
-        caller: caller(),
-        idempotency_key: None,
-        observer: Arc::new(NoProgress),
-        correlation_id: String::new(),
-        name: "reqlix_set_requirements".to_owned(),
-        arguments: arguments.as_object().unwrap().clone(),
-    };
+    let call = call("reqlix_set_requirements", arguments.as_object().unwrap().clone());
     let error = run(application().call(call)).unwrap_err().message;
     for part in [
         "project_root: required, and missing",
@@ -267,7 +202,7 @@ fn every_broken_constraint_is_named_at_once() {
     }
 }
 
-/// The property above would prove nothing of tools that refuse all it has for them.
+/// The property above proves nothing about a tool that refuses all these arguments.
 #[test]
 fn every_tool_answers_the_arguments_that_fit() {
     let mut refused = Vec::new();
@@ -279,15 +214,7 @@ fn every_tool_answers_the_arguments_that_fit() {
         if spec.name.ends_with("_relationship") {
             arguments.insert("type".to_owned(), json!("depends_on"));
         }
-        let call = Call {
-            caller: caller(),
-            idempotency_key: None,
-            observer: Arc::new(NoProgress),
-            correlation_id: String::new(),
-            name: spec.name.to_owned(),
-            arguments,
-        };
-        if let Err(error) = run(application().call(call)) {
+        if let Err(error) = run(application().call(call(spec.name, arguments))) {
             refused.push(format!("{}: {}", spec.name, error.message));
         }
     }

@@ -1,11 +1,11 @@
-//! Transcripts: what a client sends and must get, word for word, on every transport and storage.
+//! Transcripts: requests of a client and the exact answers, on every transport and storage.
 //!
-//! A file of tests/transcripts holds a line each: `{"note": …}`, `{"file": path, "text": …}` for what
-//! a person writes with an editor, `{"call": tool, "with": arguments}` or `{"send": message}`, the
-//! latter two followed by `{"expect": answer}`. `{root}` stands for the project's folder, and in the
-//! backlog's transcripts `{uid}`, `{time}` and `{version}` for what is another one at each run. With
-//! UPDATE_EXPECT=1 the answers are written anew, to be read as a diff. `{"http": answer}` behind an
-//! expected answer is for `over_http.rs`.
+//! A file of tests/transcripts holds a line each: `{"note": …}`, `{"file": path, "text": …}` for an
+//! edit by hand, `{"call": tool, "with": arguments}` or `{"send": message}`, the latter two followed
+//! by `{"expect": answer}`. `{root}` is the project's folder, and in the backlog's transcripts
+//! `{uid}`, `{time}` and `{version}` replace values that differ at each run. UPDATE_EXPECT=1 writes
+//! the present answers, for review. `{"http": answer}` after an expected answer is for
+//! `over_http.rs`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub(crate) fn folder() -> PathBuf {
     repository().join("tests/transcripts")
 }
 
-/// What happens in a transcript.
+/// A step of a transcript.
 pub(crate) enum Step {
     Send(Value),
     Write { path: String, text: String },
@@ -129,7 +129,7 @@ fn check(name: &str, play: fn(&[Step]) -> Vec<Value>) {
     expect_test::expect_file![path].assert_eq(&(played.join("\n") + "\n"));
 }
 
-/// The same without what is another one at each run.
+/// The same without values that differ at each run.
 pub(crate) fn once(answer: &Value) -> Value {
     serde_json::from_str(&mask(&answer.to_string())).unwrap()
 }
@@ -155,13 +155,13 @@ fn mask(text: &str) -> String {
         });
         rest = after;
     }
-    // Some stand in quotes, because YAML would take their digits for a number.
+    // YAML quotes those that look like a number.
     let masked = masked + rest;
     let masked = masked.replace("uid: \\\"{uid}\\\"", "uid: {uid}");
     masked.replace("\\\"{mark}\\\"", "{mark}")
 }
 
-/// Does what comes next stand in a `linked` key?
+/// True if the next word is a value of a `linked` key.
 fn is_mark(before: &str) -> bool {
     let begins = before.ends_with(": ") || before.ends_with(": \\\"");
     begins && before.rfind("linked: {") > before.rfind('}')
@@ -191,29 +191,23 @@ fn request(line: &Value) -> Value {
 }
 
 fn over_pipes_on_files(steps: &[Step]) -> Vec<Value> {
-    let project = crate::client::project();
-    let root = project.path().to_str().unwrap();
-    let mut server = Server::start(project.path());
-    let mut answers = Vec::new();
-    for step in steps {
-        match step {
-            Step::Send(request) => {
-                let answer = answered(&mut server, &unmasked(request, root));
-                answers.push(masked(&answer, root));
-            }
-            Step::Write { path, text } => save(project.path(), path, text),
-        }
-    }
-    answers
+    over_pipes("fs", steps, save)
 }
 
-/// Two processes on one database: the server's, and this one in the place of the editor.
+/// Two processes use one database: the server, and this one as the editor.
 fn over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    over_pipes("sqlite", steps, |root, path, text| {
+        let file = root.join(".reqlore/local/reqlore.db");
+        let store = SqliteStore::open(&reqlore_storage_sqlite::Config { file }).unwrap();
+        runtime.block_on(commit(&store, path, text));
+    })
+}
+
+fn over_pipes(storage: &str, steps: &[Step], write: impl Fn(&Path, &str, &str)) -> Vec<Value> {
     let project = crate::client::project();
     let root = project.path().to_str().unwrap();
-    let mut server = Server::start_with(project.path(), &["--storage", "sqlite"]);
-    let file = project.path().join(".reqlore/local/reqlore.db");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut server = Server::start_with(project.path(), &["--storage", storage]);
     let mut answers = Vec::new();
     for step in steps {
         match step {
@@ -221,11 +215,7 @@ fn over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
                 let answer = answered(&mut server, &unmasked(request, root));
                 answers.push(masked(&answer, root));
             }
-            Step::Write { path, text } => {
-                let store =
-                    SqliteStore::open(&reqlore_storage_sqlite::Config { file: file.clone() });
-                runtime.block_on(commit(&store.unwrap(), path, text));
-            }
+            Step::Write { path, text } => write(project.path(), path, text),
         }
     }
     answers
@@ -240,7 +230,7 @@ fn in_process_on_sled(steps: &[Step]) -> Vec<Value> {
         documents: Arc::new(store),
         tree: Some(Arc::new(FsStore::new(&files))),
         projects: Arc::new(ConfiguredProjects::new(&files)),
-        ..in_memory()
+        ..in_memory(search())
     };
     in_process(steps, ports, project.path(), Writer::Storage)
 }
@@ -251,16 +241,16 @@ fn in_process_on_files(steps: &[Step]) -> Vec<Value> {
     let ports = Ports {
         documents: Arc::new(FsStore::new(&files)),
         projects: Arc::new(FsProjects::new(&files)),
-        ..in_memory()
+        ..in_memory(search())
     };
     in_process(steps, ports, project.path(), Writer::Files)
 }
 
 fn in_process_in_memory(steps: &[Step]) -> Vec<Value> {
-    in_process(steps, in_memory(), Path::new("/project"), Writer::Storage)
+    in_process(steps, in_memory(search()), Path::new("/project"), Writer::Storage)
 }
 
-fn files(root: &Path) -> reqlore_storage_fs::Config {
+pub(crate) fn files(root: &Path) -> reqlore_storage_fs::Config {
     reqlore_storage_fs::Config {
         root: root.to_owned(),
         documents: root.to_owned(),
@@ -272,12 +262,12 @@ fn files(root: &Path) -> reqlore_storage_fs::Config {
     }
 }
 
-fn in_memory() -> Ports {
+pub(crate) fn in_memory(search: Arc<dyn SearchIndex>) -> Ports {
     Ports {
         documents: Arc::new(MemoryStore::default()),
         tree: None,
         projects: Arc::new(NamedProjects::default()),
-        search: search(),
+        search,
         clock: Arc::new(Timestamp::default()),
         ids: Arc::new(CountedIds::default()),
         answers: Arc::new(MemoryStore::default()),
@@ -286,7 +276,7 @@ fn in_memory() -> Ports {
     }
 }
 
-/// How an editor reaches the documents.
+/// The way in which edits reach the documents.
 #[derive(Clone, Copy)]
 enum Writer {
     Files,
@@ -299,7 +289,7 @@ pub(crate) fn save(root: &Path, path: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Puts the document there that would lie at the path.
+/// Writes the document that belongs to the path.
 pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &str) {
     let entity = path.strip_prefix(".ixchel/").and_then(|path| path.strip_suffix(".md"));
     let id = match entity {
@@ -329,7 +319,7 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }
 
-/// The answer; who listed resources is told at some time that there are others.
+/// The answer, without the notifications that come before it.
 fn answered(server: &mut Server, request: &Value) -> Value {
     let mut answer = server.ask(request);
     while answer.get("id").is_none() {
