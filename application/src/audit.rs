@@ -1,8 +1,7 @@
-//! The audit as the application keeps it: what changed nothing waits here for the next batch
-//! (rulings 7); what changes something is written with its change, by the storage.
+//! Audit rows of calls that change nothing, written in batches. A storage writes the row of a
+//! change together with the change.
 //!
-//! Nobody is answered off the record: when the batch can't be written and too much waits, calls are
-//! refused until it can.
+//! No call is answered off the record: calls are refused while a full batch cannot be written.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,12 +14,11 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::write_context::AuditScope;
 use serde_json::{Map, Value};
 
-/// So many rows are written at once without waiting for the next round.
+/// Pending rows that are written without waiting for the next round.
 const BATCH: usize = 2_048;
-/// So many may wait when the storage takes none.
-const MOST: usize = 16_384;
-/// The arguments that say what a call is about.
-const ABOUT: [&str; 8] = [
+const MAX_PENDING: usize = 16_384;
+/// The arguments that name the target of a call.
+const TARGET_ARGUMENTS: [&str; 8] = [
     "reference",
     "epic",
     "user_story",
@@ -30,66 +28,76 @@ const ABOUT: [&str; 8] = [
     "target",
     "id",
 ];
-/// And those whose values say nothing without their names.
-const NAMED: [&str; 5] = ["section", "index", "docset", PROJECT, REPOSITORY];
-/// By these a call names a project of its own.
+/// Arguments whose values mean nothing without their names.
+const LABELLED_ARGUMENTS: [&str; 5] = ["section", "index", "docset", PROJECT, REPOSITORY];
+/// Arguments by which a call names its project.
 const PROJECT: &str = "project_root";
 const REPOSITORY: &str = "repo";
 
-/// So many characters of an argument are taken.
-const LONGEST: usize = 200;
-/// The reason of a row of a write that had happened before, under the same key.
+const MAX_TARGET_CHARS: usize = 200;
+/// The reason in the row of a write that was replayed under its idempotency key.
 const REPEATED: &str = "repeated";
 
 /// Collects rows and writes them in batches; does nothing where there is no audit.
 pub(crate) struct Recorder {
     log: Option<Arc<dyn AuditLog>>,
     clock: Arc<dyn Clock>,
-    waiting: Mutex<Vec<AuditEvent>>,
-    /// One batch at a time, so that rows keep their order.
+    pending: Mutex<Vec<AuditEvent>>,
+    /// Writes one batch at a time, so that rows keep their order.
     writing: tokio::sync::Mutex<()>,
 }
 
-/// What one call is about, from its beginning.
-pub(crate) struct Noted<'a> {
+/// The caller, action and targets of one request.
+pub(crate) struct AccessRecord<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) correlation_id: &'a str,
     pub(crate) action: &'a str,
     pub(crate) targets: Vec<Target>,
 }
 
+impl<'a> AccessRecord<'a> {
+    /// A record without targets.
+    pub(crate) fn new(caller: &'a Caller, correlation_id: &'a str, action: &'a str) -> Self {
+        Self { caller, correlation_id, action, targets: Vec::new() }
+    }
+}
+
 impl Recorder {
     pub(crate) fn new(log: Option<Arc<dyn AuditLog>>, clock: Arc<dyn Clock>) -> Self {
-        Self { log, clock, waiting: Mutex::default(), writing: tokio::sync::Mutex::default() }
+        Self { log, clock, pending: Mutex::default(), writing: tokio::sync::Mutex::default() }
     }
 
     pub(crate) fn log(&self) -> Option<&Arc<dyn AuditLog>> {
         self.log.as_ref()
     }
 
-    /// The beginning of a call, where somebody wants to know of it.
+    /// The begin of a call; `None` without an audit log.
     pub(crate) fn begin(&self) -> Option<AuditScope> {
         self.log.as_ref().map(|_| AuditScope::begin(Arc::clone(&self.clock)))
     }
 
-    /// The end of a call. A row that was written with a change is enough, unless it went wrong
-    /// after that.
+    /// Records the end of a call. A row that was written with a change is enough, unless the call
+    /// failed after that.
     pub(crate) async fn end<'a, T>(
         &self,
         audited: Option<&AuditScope>,
-        noted: impl FnOnce() -> Noted<'a>,
+        access: impl FnOnce() -> AccessRecord<'a>,
         outcome: Result<T>,
     ) -> Result<T> {
         let error = outcome.as_ref().err().map(|error| error.kind);
         let wanted = audited.filter(|audited| error.is_some() || !audited.is_written());
         let Some(audited) = wanted else { return outcome };
-        self.add(entry(audited, noted(), error)).await.and(outcome)
+        self.add(entry(audited, access(), error)).await.and(outcome)
     }
 
-    /// A call that ends as it begins: what came of it is known.
-    pub(crate) async fn note(&self, noted: Noted<'_>, error: Option<ErrorKind>) -> Result<()> {
+    /// Records a call whose outcome is known already.
+    pub(crate) async fn note(
+        &self,
+        access: AccessRecord<'_>,
+        error: Option<ErrorKind>,
+    ) -> Result<()> {
         let Some(audited) = self.begin() else { return Ok(()) };
-        self.add(entry(&audited, noted, error)).await
+        self.add(entry(&audited, access, error)).await
     }
 
     /// Takes a row for the next batch.
@@ -98,7 +106,7 @@ impl Recorder {
             return Ok(());
         }
         let mut entry = Some(entry);
-        // Whoever fills a batch writes it, and whoever finds no room: the others go on meanwhile.
+        // The caller that fills a batch writes it; other callers continue.
         if self.push(&mut entry).is_multiple_of(BATCH) {
             // The next round tries again.
             let _ = self.flush().await;
@@ -112,17 +120,17 @@ impl Recorder {
         Ok(())
     }
 
-    /// Takes the row if there is room; tells how many wait.
+    /// Takes the row if there is room. Returns the number of pending rows.
     fn push(&self, entry: &mut Option<AuditEvent>) -> usize {
-        let mut waiting = self.lock();
-        if waiting.len() < MOST {
-            waiting.extend(entry.take());
+        let mut pending = self.lock();
+        if pending.len() < MAX_PENDING {
+            pending.extend(entry.take());
         }
-        waiting.len()
+        pending.len()
     }
 
-    /// Writes what waits. It waits until it is written, so a caller who stops waiting here may
-    /// leave rows that are written twice, and none that never are.
+    /// Writes the pending rows. They stay pending until they are written: a call that is cancelled
+    /// here may cause rows that are written twice, but no lost row.
     pub(crate) async fn flush(&self) -> StoreResult<()> {
         let Some(log) = &self.log else { return Ok(()) };
         let _turn = self.writing.lock().await;
@@ -140,13 +148,13 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<AuditEvent>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn entry(audited: &AuditScope, noted: Noted<'_>, error: Option<ErrorKind>) -> AuditEvent {
-    let Noted { caller, correlation_id, action, targets } = noted;
-    // Which project a call means that names one is known to the tool alone; what was named is told.
+fn entry(audited: &AuditScope, access: AccessRecord<'_>, error: Option<ErrorKind>) -> AuditEvent {
+    let AccessRecord { caller, correlation_id, action, targets } = access;
+    // Only the tool knows the project of a call that names one; the name is a target.
     let names_one = |target: &Target| {
         let named = target.name.split_once('=');
         named.is_some_and(|(key, _)| [PROJECT, REPOSITORY].contains(&key))
@@ -166,18 +174,20 @@ fn entry(audited: &AuditScope, noted: Noted<'_>, error: Option<ErrorKind>) -> Au
     }
 }
 
-/// As much of a text as a row takes. Thousands of rows may wait, so it is cut here already.
+/// The begin of a text. It is cut here because thousands of rows may be pending.
 pub(crate) fn short(text: &str) -> &str {
-    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
+    let end = text.char_indices().nth(MAX_TARGET_CHARS).map_or(text.len(), |(end, _)| end);
     &text[..end]
 }
 
-/// What these arguments say that a call is about.
+/// The targets that these arguments name.
 pub(crate) fn targets(arguments: &Map<String, Value>) -> Vec<Target> {
     let said = |key: &str| arguments.get(key).and_then(Value::as_str);
-    let about = ABOUT.iter().filter_map(|key| said(key).map(|value| short(value).to_owned()));
-    let named =
-        NAMED.iter().filter_map(|key| said(key).map(|value| format!("{key}={}", short(value))));
+    let about =
+        TARGET_ARGUMENTS.iter().filter_map(|key| said(key).map(|value| short(value).to_owned()));
+    let named = LABELLED_ARGUMENTS
+        .iter()
+        .filter_map(|key| said(key).map(|value| format!("{key}={}", short(value))));
     about.chain(named).map(Target::read).collect()
 }
 

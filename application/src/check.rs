@@ -9,7 +9,7 @@ use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::knowledge::{Edge, Found, Graph, Node, names_entity};
+use reqlore_domain::knowledge::{Found, Graph, Node, names_entity};
 use reqlore_domain::ports::documents::{Filter, Refresh, Revision};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
@@ -20,17 +20,18 @@ use serde::Serialize;
 use crate::backlog::check::Names;
 use crate::backlog::find::Backlog;
 use crate::backlog::repair::{Mended, relink, renumber, younger};
+use crate::edit::get_one;
 use crate::{Ports, backlog};
 
-/// A problem that a person can repair.
+/// A problem that a user can repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The document, as people call it: `AGENTS.md`, `section general`.
+    /// Such as `AGENTS.md` or `section general`.
     pub document: String,
     /// Counted from 1; absent where the whole document is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What is wrong and what to do.
+    /// The problem and its remedy.
     pub message: String,
 }
 
@@ -45,7 +46,7 @@ impl Finding {
     }
 }
 
-/// All problems of the server's own project: slice by slice, by document and line.
+/// All problems of the server's own project: toolset by toolset, by document and line.
 pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
     let caller = Caller::local("check", Access::Read);
     let project = async |slice| ports.projects.resolve(&caller, None, slice).await;
@@ -78,7 +79,7 @@ pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     Ok(mended)
 }
 
-/// Everything there is to mend in a project's sections, by document and line.
+/// The problems of a project's sections, by document and line.
 async fn check_sections(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
     let page = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
     let mut findings = Vec::new();
@@ -87,13 +88,8 @@ async fn check_sections(ports: &Ports, project: &ProjectKey) -> Result<Vec<Findi
             findings.push(Finding::whole(&head.id, fault.message.clone()));
             continue;
         }
-        let found = ports.documents.get(project, std::slice::from_ref(&head.id)).await?;
-        let Some(document) = found.into_iter().flatten().next() else {
-            continue;
-        };
-        let Ok(section) = document.text().map(Section::of) else {
-            continue;
-        };
+        let Some(document) = get_one(&*ports.documents, project, &head.id).await? else { continue };
+        let Ok(section) = document.text().map(Section::of) else { continue };
         let found = section.diagnostics().into_iter();
         findings.extend(found.map(|found| Finding::new(&head.id, found)));
     }
@@ -107,16 +103,17 @@ async fn check_sections(ports: &Ports, project: &ProjectKey) -> Result<Vec<Findi
     Ok(findings)
 }
 
-/// Does AGENTS.md list the sections that are there?
+/// Compares the list in AGENTS.md with the sections.
 async fn check_list(
     ports: &Ports,
     project: &ProjectKey,
     heads: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Finding>> {
     let id = DocumentId::instructions();
-    let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;
-    // A project that has none yet, or just got the placeholder, has nothing to mend.
-    let Some(document) = found.into_iter().flatten().next() else { return Ok(Vec::new()) };
+    // A project may have none yet, or just the placeholder.
+    let Some(document) = get_one(&*ports.documents, project, &id).await? else {
+        return Ok(Vec::new());
+    };
     if heads.is_empty() && document.body == instructions::PLACEHOLDER {
         return Ok(Vec::new());
     }
@@ -129,12 +126,12 @@ async fn check_list(
     Ok(if is_true { Vec::new() } else { vec![Finding::whole(&id, message.to_owned())] })
 }
 
-/// Every fault of the configuration, likely slips in it, and folders that are not there.
+/// The faults and likely slips of the configuration, and missing folders.
 async fn check_docsets(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
     let id = DocumentId::docsets();
-    let found = ports.documents.get(project, std::slice::from_ref(&id)).await?;
-    // A project without docsets has nothing to mend.
-    let Some(document) = found.into_iter().next().flatten() else { return Ok(Vec::new()) };
+    let Some(document) = get_one(&*ports.documents, project, &id).await? else {
+        return Ok(Vec::new());
+    };
     let text = match document.text() {
         Ok(text) => text,
         Err(fault) => return Ok(vec![Finding::whole(&id, fault)]),
@@ -163,7 +160,7 @@ async fn check_docsets(ports: &Ports, project: &ProjectKey) -> Result<Vec<Findin
     Ok(findings)
 }
 
-/// Everything there is to mend in a project's entities, file by file.
+/// The problems of a project's entities, file by file.
 async fn check_knowledge(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
     let documents = &ports.documents;
     documents.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
@@ -181,9 +178,8 @@ async fn check_knowledge(ports: &Ports, project: &ProjectKey) -> Result<Vec<Find
         let misnamed = misnamed(node).filter(|_| claimed_once);
         let twice = twice_claimed(graph, node);
         if !broken.is_empty() || misnamed.is_some() || twice.is_some() {
-            // Only now its text is of interest: for the lines.
-            let read = ports.documents.get(project, std::slice::from_ref(&id)).await?;
-            let document = read.into_iter().flatten().next();
+            // The text is read for the line numbers alone.
+            let document = get_one(&*ports.documents, project, &id).await?;
             let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
             let own = misnamed.into_iter().chain(twice);
             let own = own.map(|message| (node.entity.id.as_str(), message));
@@ -197,34 +193,36 @@ async fn check_knowledge(ports: &Ports, project: &ProjectKey) -> Result<Vec<Find
     Ok(findings)
 }
 
-/// Links to entities and items that are not there. A project without a backlog may mean items of
-/// another one.
+/// Links to missing entities and items. Without a backlog, items of another project may be meant.
 fn broken_links<'a>(graph: &'a Graph, names: &Names, node: &'a Node) -> Vec<(&'a str, String)> {
-    let outgoing = graph.outgoing(node);
-    let edges =
-        || outgoing.iter().flat_map(|links| links.targets.iter().map(|e| (links.relation, e)));
-    let broken = edges().filter(|(_, edge)| edge.node.is_none() && names_entity(edge.id));
-    let message = |(relation, Edge { id, .. }): (&str, &Edge<'a>)| match graph.find(id) {
-        Found::Several(names) => {
-            format!("{relation} leads to {id}, which {} claim", names.join(" and "))
-        }
-        _ => match graph.similar(id).first() {
-            Some(similar) => {
-                format!("{relation} leads to {id}, which is not there; did you mean {similar}?")
+    let mut broken = Vec::new();
+    let mut broken_items = Vec::new();
+    for links in graph.outgoing(node) {
+        let relation = links.relation;
+        for edge in links.targets.iter().filter(|edge| edge.node.is_none()) {
+            if names_entity(edge.id) {
+                broken.push((edge.id, format!("{relation} leads to {}", missing(graph, edge.id))));
             }
-            None => format!("{relation} leads to {id}, which is not there; mend or remove it"),
-        },
-    };
-    let broken = broken.map(|(relation, edge)| (edge.id, message((relation, edge))));
-    let items = edges().filter(|(_, edge)| edge.node.is_none() && !names.is_empty());
-    let items = items.filter_map(|(relation, edge)| {
-        let why = names.why_broken(Reference::parse(edge.id)?)?;
-        Some((edge.id, format!("{relation} leads to {why}")))
-    });
-    broken.chain(items).collect()
+            let reference = Reference::parse(edge.id).filter(|_| !names.is_empty());
+            let why = reference.and_then(|reference| names.why_broken(reference));
+            broken_items.extend(why.map(|why| (edge.id, format!("{relation} leads to {why}"))));
+        }
+    }
+    broken.extend(broken_items);
+    broken
 }
 
-/// A file that is called otherwise than its entity is hard to find.
+fn missing(graph: &Graph, id: &str) -> String {
+    if let Found::Several(names) = graph.find(id) {
+        return format!("{id}, which {} claim", names.join(" and "));
+    }
+    match graph.similar(id).first() {
+        Some(similar) => format!("{id}, which is not there; did you mean {similar}?"),
+        None => format!("{id}, which is not there; mend or remove it"),
+    }
+}
+
+/// The problem of a file that is not named like its entity.
 fn misnamed(node: &Node) -> Option<String> {
     let (id, stem) = (&node.entity.id, node.name.rsplit('/').next()?);
     (*id != node.name && id != stem).then(|| {

@@ -1,16 +1,30 @@
-//! Changing documents: one commit, decided inside the storage on the newest state.
+//! Reads one document, and changes documents: one commit, decided inside the storage on the newest
+//! state.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, Commit, Committed, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{
+    Change, Commit, Committed, DocumentRepository, ReadSet, Snapshot, StoreResult,
+};
 use reqlore_domain::ports::service::{Call, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 
 use crate::{Context, Ports};
 
-/// Everything that happens in one call happens in its name, and at one time.
+/// One document, if it is there.
+pub(crate) async fn get_one(
+    documents: &dyn DocumentRepository,
+    project: &ProjectKey,
+    id: &DocumentId,
+) -> StoreResult<Option<Document>> {
+    let found = documents.get(project, std::slice::from_ref(id)).await?;
+    Ok(found.into_iter().next().flatten())
+}
+
+/// The write context of a call: all its commits have its name and one time.
 pub(crate) fn act(
     context: &Context,
     call: &Call,
@@ -28,10 +42,10 @@ pub(crate) fn act(
     }
 }
 
-/// Commits what `decide` answers, and gives back what it found out beside the changes.
+/// Commits the changes that `decide` returns, and returns its other result.
 ///
-/// `decide` is a pure function and may run again when the documents changed meanwhile; the last
-/// run counts.
+/// `decide` is a pure function. It runs again if the documents changed in between; the last run is
+/// valid.
 pub(crate) async fn edit<T: Send + 'static>(
     ports: &Ports,
     project: &ProjectKey,
@@ -66,11 +80,11 @@ pub(crate) async fn edit<T: Send + 'static>(
     Ok((found, committed))
 }
 
-/// The documents of these changes for the log, which wants no thousands of names.
+/// The first documents of these changes, for the log.
 fn named(changes: &[Change]) -> String {
-    const MOST: usize = 8;
-    let ids: Vec<String> = changes.iter().take(MOST).map(|c| c.id().to_string()).collect();
-    match changes.len().saturating_sub(MOST) {
+    const MAX_NAMED: usize = 8;
+    let ids: Vec<String> = changes.iter().take(MAX_NAMED).map(|c| c.id().to_string()).collect();
+    match changes.len().saturating_sub(MAX_NAMED) {
         0 => ids.join(", "),
         more => format!("{} and {more} more", ids.join(", ")),
     }

@@ -1,8 +1,7 @@
-//! What Reqlore does for its callers: one file per tool, in the folder of its slice.
+//! The tools, resources and prompts of Reqlore, each toolset in a folder of its own.
 //!
-//! A tool's file holds its arguments, the words that clients read and what it does. [`Application`]
-//! finds the tool, checks that the caller may use it, and calls it; it implements the driving port
-//! and knows no protocol and no storage.
+//! The file of a tool holds its arguments, its description for clients and its implementation.
+//! [`Application`] implements the driving port; it knows no protocol and no storage.
 
 mod audit;
 pub mod backlog;
@@ -10,7 +9,6 @@ pub mod check;
 pub mod docsets;
 mod edit;
 mod endpoint;
-mod gate;
 pub mod identity;
 mod knowledge;
 mod once;
@@ -40,26 +38,26 @@ use reqlore_domain::ports::write_context::AuditScope;
 
 use audit::Recorder;
 use identity::authenticate::TokenAuthenticator;
-use once::Turns;
+use once::KeyLocks;
 use project_index::ProjectIndexes;
 use tool::Tool;
 pub use upkeep::Upkeep;
 
-/// What the tools need from outside, and how they are set.
+/// The ports and settings of the tools.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Ports {
     pub documents: Arc<dyn DocumentRepository>,
-    /// The files of the server's root, where documents are kept elsewhere: `ixchel_sync` takes them
-    /// over (S4; rulings 5).
+    /// The files of the server's root, for a storage that keeps documents elsewhere. `ixchel_sync`
+    /// imports them.
     pub tree: Option<Arc<dyn DocumentRepository>>,
     pub projects: Arc<dyn ProjectResolver>,
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGenerator>,
-    /// The answers of writes that may be sent twice.
+    /// The answers of writes that have an idempotency key.
     pub answers: Arc<dyn IdempotencyStore>,
-    /// Where every call is recorded, if it is.
+    /// `None` turns the audit off.
     pub audit: Option<Arc<dyn AuditLog>>,
     pub settings: Settings,
 }
@@ -67,9 +65,8 @@ pub struct Ports {
 /// Settings of the tools themselves.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Which slices' tools there are.
     pub toolsets: Vec<Toolset>,
-    /// Where the lines of requirements are wrapped, in characters; 0 is off (S1 R.2).
+    /// Maximum characters of a requirement's line; 0 turns wrapping off.
     pub wrap_columns: usize,
 }
 
@@ -82,22 +79,22 @@ impl Default for Settings {
     }
 }
 
-/// What a call works with: the ports, and what was made of documents and is still true.
+/// The ports, and the caches and locks that all requests share.
 pub(crate) struct SharedContext {
     pub(crate) ports: Ports,
     pub(crate) indexes: ProjectIndexes,
     pub(crate) configurations: docsets::Configurations,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) turns: Turns,
+    pub(crate) turns: KeyLocks,
 }
 
-/// What one request works with: the shared state, and what is recorded of the request itself.
+/// The context of one request.
 #[derive(Clone)]
 pub(crate) struct Context {
     shared: Arc<SharedContext>,
-    /// Set for a tool call where there is an audit.
+    /// Set for an audited tool call.
     pub(crate) audit: Option<AuditScope>,
-    /// Set for a write that must not happen twice.
+    /// Set for a write with an idempotency key.
     pub(crate) once: Option<IdempotencyKey>,
 }
 
@@ -135,30 +132,26 @@ impl Application {
             indexes: ProjectIndexes::default(),
             configurations: docsets::Configurations::default(),
             recorder,
-            turns: Turns::default(),
+            turns: KeyLocks::default(),
         };
         let context = Context { shared: Arc::new(shared), audit: None, once: None };
         Self { context, tools }
     }
 
-    /// Recognises this application's callers, and allows nobody more than `most`.
+    /// Authenticates callers by their tokens. No caller gets more than `max_access`.
     pub fn authenticator(
         &self,
         identities: Arc<dyn IdentityRepository>,
-        most: Access,
+        max_access: Access,
     ) -> TokenAuthenticator {
-        let Ports { projects, clock, .. } = &self.context.ports;
+        let Ports { projects, clock, .. } = self.context.ports.clone();
         let recorder = Arc::clone(&self.context.recorder);
-        TokenAuthenticator::new(identities, Arc::clone(projects), Arc::clone(clock), recorder, most)
+        TokenAuthenticator::new(identities, projects, clock, recorder, max_access)
     }
 
-    /// What somebody must do every second beside the calls, and at the end. Rows of the audit are
-    /// kept for so many days.
+    /// Periodic maintenance, which keeps audit rows for `keep_days`.
     pub fn upkeep(&self, authenticator: Option<Arc<TokenAuthenticator>>, keep_days: u32) -> Upkeep {
-        let Ports { answers, clock, .. } = &self.context.ports;
-        let (recorder, answers) = (Arc::clone(&self.context.recorder), Arc::clone(answers));
-        let (minute, hour) = Default::default();
-        let clock = Arc::clone(clock);
-        Upkeep { recorder, answers, clock, authenticator, keep_days, minute, hour }
+        let Ports { answers, clock, .. } = self.context.ports.clone();
+        Upkeep::new(Arc::clone(&self.context.recorder), answers, clock, authenticator, keep_days)
     }
 }

@@ -1,18 +1,17 @@
-//! Lists in parts: how many at a time, and the cursor that goes on where a part ended.
+//! Pages of lists.
 //!
-//! The trap: a cursor is a place in one list. With other arguments it would skip what nobody has
-//! seen, so it carries the fingerprint of those that it was given for, and of the project.
+//! A cursor is a position in one list, so it carries the fingerprint of the list's project and
+//! arguments.
 
-use reqlore_domain::bounded::BoundedInt;
-use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::bounded::{BoundedInt, BoundedString};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::project::ProjectKey;
 use serde::Serialize;
 
-/// At most so many of a list (rulings 3).
+/// The size of a page.
 pub(crate) type Limit = BoundedInt<1, 100>;
-/// What [`Pages::next`] gave.
+/// A result of [`Pages::next`].
 pub(crate) type Cursor = BoundedString<100>;
 
 const DEFAULT_LIMIT: usize = 50;
@@ -21,20 +20,18 @@ pub(crate) fn limit(given: Option<Limit>) -> usize {
     given.map_or(DEFAULT_LIMIT, Limit::get)
 }
 
-/// The parts of one list.
 pub(crate) struct Pages {
     fingerprint: Version,
 }
 
 impl Pages {
-    /// `list` is what makes it this list of the project: the name of the tool, the query and the
-    /// filters.
+    /// `list` identifies the list in the project: the tool's name, the query and the filters.
     pub(crate) fn of(project: &ProjectKey, list: &impl Serialize) -> Self {
         let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
         Self { fingerprint: Version::of(&list) }
     }
 
-    /// How many come before the part that is asked for.
+    /// The number of items before the page.
     pub(crate) fn offset(&self, cursor: Option<&Cursor>) -> Result<usize> {
         let Some(cursor) = cursor.map(Cursor::as_str) else { return Ok(0) };
         let (offset, fingerprint) = cursor.split_once('.').unwrap_or_default();
@@ -48,7 +45,7 @@ impl Pages {
         })
     }
 
-    /// The cursor of the part that begins at `end`, while there is one.
+    /// The cursor of the page that begins at `end`, if there is one.
     pub(crate) fn next(&self, end: usize, total: usize) -> Option<String> {
         (end < total).then(|| format!("{end}.{}", self.fingerprint))
     }

@@ -1,5 +1,5 @@
-//! What is done beside the calls: rows of the audit are written, old ones go, uses of tokens are
-//! noted. Somebody outside calls [`Upkeep::tick`] every second, and [`Upkeep::finish`] at the end.
+//! Periodic maintenance of a server: flushes audit rows, prunes old ones, expires idempotency
+//! records and saves the last uses of tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,92 +16,67 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Keeps a server that runs for months in order.
+/// Call [`Upkeep::tick`] every second, and [`Upkeep::finish`] at shutdown.
+#[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Upkeep {
-    pub(crate) recorder: Arc<Recorder>,
-    pub(crate) answers: Arc<dyn IdempotencyStore>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) authenticator: Option<Arc<TokenAuthenticator>>,
-    /// How many days rows of the audit are kept.
-    pub(crate) keep_days: u32,
-    pub(crate) minute: Due,
-    pub(crate) hour: Due,
-}
-
-impl std::fmt::Debug for Upkeep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Upkeep").field("keep_days", &self.keep_days).finish_non_exhaustive()
-    }
-}
-
-/// When something was last done, in seconds since 1970.
-#[derive(Debug, Default)]
-pub(crate) struct Due(AtomicI64);
-
-impl Due {
-    /// Is it time again? True until it was [`Due::done`] once.
-    fn is(&self, seconds: i64, now: Timestamp) -> bool {
-        let passed = now.seconds() - self.0.load(Ordering::Relaxed);
-        // Backwards when somebody set the clock.
-        passed >= seconds || passed < 0
-    }
-
-    /// The first time counts as done.
-    fn begin(&self, now: Timestamp) {
-        let (never, now) = (0, now.seconds());
-        let _ = self.0.compare_exchange(never, now, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    fn done(&self, now: Timestamp) {
-        self.0.store(now.seconds(), Ordering::Relaxed);
-    }
+    recorder: Arc<Recorder>,
+    answers: Arc<dyn IdempotencyStore>,
+    clock: Arc<dyn Clock>,
+    authenticator: Option<Arc<TokenAuthenticator>>,
+    keep_days: u32,
+    /// Times of the last runs, in seconds since 1970.
+    minute: AtomicI64,
+    hour: AtomicI64,
 }
 
 impl Upkeep {
-    /// One round. What fails is logged and tried again in the next one.
+    pub(crate) fn new(
+        recorder: Arc<Recorder>,
+        answers: Arc<dyn IdempotencyStore>,
+        clock: Arc<dyn Clock>,
+        authenticator: Option<Arc<TokenAuthenticator>>,
+        keep_days: u32,
+    ) -> Self {
+        let (minute, hour) = (AtomicI64::default(), AtomicI64::default());
+        Self { recorder, answers, clock, authenticator, keep_days, minute, hour }
+    }
+
+    /// One round. A failed task is logged and tried again in the next round.
     pub async fn tick(&self) {
         let now = self.clock.now();
-        // Not at the start: a clock that is set wrong would take what can't be given back.
-        self.hour.begin(now);
+        // Not in the first hour: a clock that is set wrong would remove rows for good.
+        let _ = self.hour.compare_exchange(0, now.seconds(), Ordering::Relaxed, Ordering::Relaxed);
         // The recorder logs its own failures.
         let _ = self.recorder.flush().await;
-        if self.minute.is(MINUTE, now) && self.settle().await {
-            self.minute.done(now);
+        if is_due(&self.minute, MINUTE, now) && self.save_token_uses().await {
+            self.minute.store(now.seconds(), Ordering::Relaxed);
         }
-        if self.hour.is(HOUR, now) {
-            let forgotten = logged("old keys of writes stay", self.forget(now).await);
-            if logged("old rows of the audit stay", self.prune(now).await) && forgotten {
-                self.hour.done(now);
+        if is_due(&self.hour, HOUR, now) {
+            let oldest = Timestamp::new(now.seconds() - IdempotencyRecord::SECONDS, 0);
+            let expired = self.answers.expire_records(oldest).await;
+            let is_expired = is_done("old keys of writes stay", expired);
+            if is_done("old rows of the audit stay", self.prune(now).await) && is_expired {
+                self.hour.store(now.seconds(), Ordering::Relaxed);
             }
         }
     }
 
-    /// The last round: nothing waits any more.
+    /// The last round.
     pub async fn finish(&self) {
-        self.settle().await;
+        self.save_token_uses().await;
         let _ = self.recorder.flush().await;
     }
 
-    async fn settle(&self) -> bool {
-        match &self.authenticator {
-            Some(authenticator) => {
-                logged("uses of tokens were not noted", authenticator.settle().await)
-            }
-            None => true,
-        }
-    }
-
-    async fn forget(&self, now: Timestamp) -> StoreResult<()> {
-        self.answers
-            .expire_records(Timestamp::new(now.seconds() - IdempotencyRecord::SECONDS, 0))
-            .await
+    async fn save_token_uses(&self) -> bool {
+        let Some(authenticator) = &self.authenticator else { return true };
+        is_done("uses of tokens were not noted", authenticator.save_uses().await)
     }
 
     async fn prune(&self, now: Timestamp) -> StoreResult<()> {
         let Some(log) = self.recorder.log() else { return Ok(()) };
         let oldest = Timestamp::new(now.seconds() - i64::from(self.keep_days) * DAY, 0);
         loop {
-            // Not all at once: whoever writes a row meanwhile waits for a part only.
+            // In parts, so that a writer of rows waits for one part only.
             let gone = log.prune(oldest, now).await?;
             if gone == 0 {
                 return Ok(());
@@ -111,7 +86,13 @@ impl Upkeep {
     }
 }
 
-/// Was it done? What was not is tried again in the next round.
-fn logged(what: &str, done: StoreResult<()>) -> bool {
-    done.inspect_err(|error| tracing::warn!(%error, "{what}")).is_ok()
+fn is_due(last: &AtomicI64, seconds: i64, now: Timestamp) -> bool {
+    let passed = now.seconds() - last.load(Ordering::Relaxed);
+    // Negative after the clock was set back.
+    passed >= seconds || passed < 0
+}
+
+/// Logs a failure.
+fn is_done(task: &str, outcome: StoreResult<()>) -> bool {
+    outcome.inspect_err(|error| tracing::warn!(%error, "{task}")).is_ok()
 }

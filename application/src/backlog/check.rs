@@ -1,7 +1,7 @@
-//! What a person should mend in the backlog; `reqlore check` prints it.
+//! The part of `reqlore check` that examines the backlog.
 //!
-//! The trap: a file made by hand needs only a title (rulings 3), so an item without a parent is
-//! none of the findings; one whose parent is not there is.
+//! A file made by hand needs only a title, so an item without a parent is fine. A parent that is
+//! not there is a finding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use reqlore_domain::project::ProjectKey;
 use super::find::{self, item};
 use crate::Ports;
 use crate::check::Finding;
+use crate::edit::get_one;
 
-/// Everything there is to mend in a project's backlog: kind by kind, by document and line.
+/// The problems of a project's backlog: kind by kind, by document and line.
 pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
     let names = Names::read(ports, project).await?;
     let mut findings = Vec::new();
     for head in &names.heads {
-        // One that can't be read has its fault.
-        let read = ports.documents.get(project, std::slice::from_ref(&head.id)).await;
-        let document = read.unwrap_or_default().into_iter().flatten().next();
+        // The metadata of a document that cannot be read has its fault.
+        let document = get_one(&*ports.documents, project, &head.id).await.unwrap_or_default();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
         names.check(head, text, &mut findings);
     }
@@ -36,7 +36,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
     Ok(findings)
 }
 
-/// What references name in a project.
+/// An index of the references in a project.
 #[derive(Default)]
 pub(crate) struct Names {
     /// By kind and name.
@@ -49,19 +49,13 @@ pub(crate) struct Names {
 
 /// A tombstone whose reference a live item has.
 pub(crate) enum Tomb<'a> {
-    /// Somebody deleted the very item.
+    /// The tombstone of the item itself.
     Own(&'a DocumentMeta),
     /// Two branches gave one reference, and one of them deleted its item.
     OfAnother(&'a DocumentMeta),
 }
 
-struct Broken {
-    key: &'static str,
-    target: Reference,
-    message: String,
-}
-
-/// A link that shall lead to another document.
+/// A link to point to another document.
 pub(crate) struct Move {
     pub(crate) from: Linked,
     pub(crate) to: Linked,
@@ -69,13 +63,29 @@ pub(crate) struct Move {
     pub(crate) id: DocumentId,
 }
 
+/// A link with a mark that no item of its reference has: another branch renumbered the item, or a
+/// user renamed or removed its file.
+struct StaleLink<'a> {
+    mark: &'a str,
+    meaning: Meaning<'a>,
+}
+
+enum Meaning<'a> {
+    Deleted,
+    /// The only item with the mark.
+    Renumbered(&'a DocumentMeta),
+    /// The only item with the reference.
+    Renamed(&'a DocumentMeta),
+    Unknown,
+}
+
 impl Names {
-    /// Looks at every file, whatever the storage believes.
+    /// Reads every file again, also those that the storage has cached.
     pub(crate) async fn read(ports: &Ports, project: &ProjectKey) -> Result<Self> {
         let mut names = Self::default();
         for kind in Kind::ITEMS {
             for head in heads(ports, project, kind).await? {
-                if let Some(reference) = item(&head).and_then(|item| item.reference) {
+                if let Some(reference) = reference_of(&head) {
                     names.items.entry(reference).or_default().push(Arc::clone(&head));
                 }
                 if let Some(uid) = item(&head).and_then(|item| item.uid.clone()) {
@@ -86,14 +96,14 @@ impl Names {
         }
         names.tombs = heads(ports, project, Kind::Deleted).await?;
         for head in &names.tombs {
-            if let Some(reference) = item(head).and_then(|item| item.reference) {
+            if let Some(reference) = reference_of(head) {
                 names.deleted.entry(reference).or_default().push(Arc::clone(head));
             }
         }
         Ok(names)
     }
 
-    /// Why a link leads nowhere; `None` if it does not.
+    /// The reason why a link leads nowhere; `None` if it does not.
     pub(crate) fn why_broken(&self, target: Reference) -> Option<String> {
         match self.deleted.get(&target) {
             _ if self.items.contains_key(&target) => None,
@@ -102,15 +112,14 @@ impl Names {
         }
     }
 
-    /// What there is to mend in one document, by line.
+    /// Adds the problems of one document, by line.
     fn check(&self, head: &DocumentMeta, text: &str, findings: &mut Vec<Finding>) {
         let mut found: Vec<Diagnostic> = head.fault.iter().cloned().collect();
-        found.extend(
-            self.claimed_twice(head).into_iter().map(|message| Diagnostic::new(None, message)),
-        );
-        found.extend(item(head).map(|item| check_keys(item.kind, text)).unwrap_or_default());
-        for link in self.broken_links(head) {
-            found.push(Diagnostic::new(line_of(text, link.key, link.target), link.message));
+        let twice = self.claimed_twice(head).into_iter();
+        found.extend(twice.map(|message| Diagnostic::new(None, message)));
+        if let Some(item) = item(head) {
+            found.extend(check_keys(item.kind, text));
+            found.extend(self.broken_links(head, item, text));
         }
         found.sort_by_key(|found| found.line);
         findings.extend(found.into_iter().map(|found| Finding::new(&head.id, found)));
@@ -121,79 +130,93 @@ impl Names {
         self.items.iter().map(|(reference, heads)| (*reference, heads.as_slice()))
     }
 
-    /// Whose tombstone has an item's reference; its own, where there are several.
+    /// A tombstone with an item's reference; the item's own if there are several.
     pub(crate) fn tomb(&self, head: &DocumentMeta) -> Option<Tomb<'_>> {
-        let tombs = self.deleted.get(&item(head)?.reference?)?;
+        let tombs = self.deleted.get(&reference_of(head)?)?;
         let own = tombs.iter().find(|tomb| is_of(tomb, head)).map(|tomb| Tomb::Own(tomb));
         own.or_else(|| tombs.first().map(|tomb| Tomb::OfAnother(tomb)))
     }
 
-    /// Is there nothing, and was there never anything?
+    /// True if there is no item, and never was one.
     pub(crate) fn is_empty(&self) -> bool {
         self.heads.is_empty() && self.tombs.is_empty()
     }
 
-    fn broken_links(&self, head: &DocumentMeta) -> Vec<Broken> {
-        let Some(item) = item(head).filter(|item| item.deleted.is_none()) else {
-            return Vec::new();
-        };
-        let broken = |(key, target): (&'static str, Reference)| {
+    fn broken_links(&self, head: &DocumentMeta, item: &Item, text: &str) -> Vec<Diagnostic> {
+        let mut broken = Vec::new();
+        if item.deleted.is_some() {
+            return broken;
+        }
+        for (key, target) in links(item) {
             let why = if Some(target) == item.reference {
                 Some(format!("{target}, which is itself; remove it"))
+            } else if let Some(stale) = self.stale_link(head, item, target) {
+                Some(stale.message(target))
             } else {
-                let astray = self.astray(head, item, target);
-                astray.map(|astray| astray.message(target)).or_else(|| self.why_broken(target))
+                self.why_broken(target)
             };
-            why.map(|why| Broken { key, target, message: format!("{key} leads to {why}") })
-        };
-        links(item).filter_map(broken).collect()
+            let line = line_of(text, key, target);
+            broken.extend(why.map(|why| Diagnostic::new(line, format!("{key} leads to {why}"))));
+        }
+        broken
     }
 
     /// The links that can be pointed to the item that they mean, by the document that keeps them.
-    pub(crate) fn moves(&self) -> impl Iterator<Item = (&Arc<DocumentMeta>, Vec<Move>)> {
-        let of = |head: &Arc<DocumentMeta>| -> Vec<Move> {
-            let Some(item) = item(head) else { return Vec::new() };
+    pub(crate) fn moves(&self) -> Vec<(&Arc<DocumentMeta>, Vec<Move>)> {
+        let mut all = Vec::new();
+        for head in &self.heads {
+            let Some(item) = item(head) else { continue };
             let targets: BTreeSet<Reference> = links(item).map(|(_, target)| target).collect();
             let targets = targets.into_iter().filter(|target| Some(*target) != item.reference);
-            let moved = |target| {
-                let astray = self.astray(head, item, target)?;
-                let meant = astray.meant()?;
-                let to = find::linked(reference_of(meant)?, &meant.id.name);
-                let from = Linked { reference: target, mark: Some(astray.mark.to_owned()) };
-                Some(Move { from, to, id: meant.id.clone() })
-            };
-            targets.filter_map(moved).collect()
-        };
-        self.heads.iter().map(move |head| (head, of(head))).filter(|(_, all)| !all.is_empty())
+            let moves: Vec<Move> = targets.filter_map(|to| self.moved(head, item, to)).collect();
+            if !moves.is_empty() {
+                all.push((head, moves));
+            }
+        }
+        all
     }
 
-    /// A link with a mark that no item of its reference has.
-    fn astray<'a>(
+    fn moved(&self, head: &DocumentMeta, item: &Item, target: Reference) -> Option<Move> {
+        let StaleLink { mark, meaning } = self.stale_link(head, item, target)?;
+        let (Meaning::Renumbered(meant) | Meaning::Renamed(meant)) = meaning else { return None };
+        Some(Move {
+            from: Linked { reference: target, mark: Some(mark.to_owned()) },
+            to: find::linked(reference_of(meant)?, &meant.id.name),
+            id: meant.id.clone(),
+        })
+    }
+
+    fn stale_link<'a>(
         &'a self,
         head: &DocumentMeta,
         item: &'a Item,
         target: Reference,
-    ) -> Option<Astray<'a>> {
+    ) -> Option<StaleLink<'a>> {
         let mark = item.linked.iter().find(|(known, _)| *known == target)?.1.as_str();
         let has_mark = |head: &&Arc<DocumentMeta>| mark_of(&head.id.name) == Some(mark);
         let claims = self.items.get(&target).map(Vec::as_slice).unwrap_or_default();
         if claims.iter().any(|head| has_mark(&head)) {
             return None;
         }
-        let tombs = self.deleted.get(&target);
-        let meaning = if tombs.into_iter().flatten().any(|head| has_mark(&head)) {
-            Meaning::Deleted
-        } else {
-            let all = self.items.iter().filter(|(known, _)| known.kind == target.kind);
-            let marked = all.flat_map(|(_, heads)| heads).filter(has_mark);
-            Meaning::Live(marked.filter(|found| found.id != head.id).collect())
+        let tombs = self.deleted.get(&target).map(Vec::as_slice).unwrap_or_default();
+        let of_kind = self.items.iter().filter(|(known, _)| known.kind == target.kind);
+        let marked = of_kind.flat_map(|(_, heads)| heads).filter(has_mark);
+        let marked: Vec<&Arc<DocumentMeta>> = marked.filter(|found| found.id != head.id).collect();
+        let meaning = match (marked.as_slice(), claims) {
+            _ if tombs.iter().any(|head| has_mark(&head)) => Meaning::Deleted,
+            ([one], _) => Meaning::Renumbered(one),
+            ([], [one]) => Meaning::Renamed(one),
+            _ => Meaning::Unknown,
         };
-        let is_told = matches!(&meaning, Meaning::Live(marked) if !marked.is_empty());
-        // Where nothing has the reference, that is what there is to say.
-        (is_told || !claims.is_empty()).then_some(Astray { mark, claims, meaning })
+        // Otherwise the link is simply broken.
+        let is_stale = match meaning {
+            Meaning::Deleted => !claims.is_empty(),
+            _ => !claims.is_empty() || !marked.is_empty(),
+        };
+        is_stale.then_some(StaleLink { mark, meaning })
     }
 
-    /// Who else has the reference or the uid of a document.
+    /// The other documents with the reference or the uid of this one.
     fn claimed_twice(&self, head: &DocumentMeta) -> Vec<String> {
         let Some(item) = item(head).filter(|_| head.id.kind != Kind::Deleted) else {
             return Vec::new();
@@ -205,81 +228,51 @@ impl Names {
         };
         let Item { reference, uid, .. } = item;
         let called = reference.map(|reference| reference.to_string()).unwrap_or_default();
+        let mut messages = Vec::new();
         let twins = reference.and_then(|reference| self.items.get(&reference));
-        let twin = others(twins.into_iter().flatten().map(|head| &head.id).collect());
-        let copies = uid.as_ref().and_then(|uid| self.uids.get(uid));
-        let copy = others(copies.into_iter().flatten().collect());
-        let messages = [
-            twin.map(|twin| {
-                format!(
-                    "{twin} has the reference {called} as well; `reqlore check --fix` gives the \
-                     younger a new one"
-                )
-            }),
-            self.tomb(head).map(|tomb| match tomb {
-                Tomb::Own(tomb) => {
-                    format!("{called} was deleted, says {}; remove one of the files", tomb.id)
-                }
-                Tomb::OfAnother(tomb) => format!(
-                    "{} has the reference {called} as well, of another item, which was deleted; \
-                     `reqlore check --fix` gives this one a new one",
-                    tomb.id
-                ),
-            }),
-            copy.map(|copy| format!("{copy} has the same uid; remove the line from the copy")),
-        ];
-        messages.into_iter().flatten().collect()
-    }
-}
-
-/// A link with a mark that no item of its reference has: another branch renumbered the one that it
-/// means, or a person renamed or removed that file.
-struct Astray<'a> {
-    mark: &'a str,
-    /// Who has the reference.
-    claims: &'a [Arc<DocumentMeta>],
-    meaning: Meaning<'a>,
-}
-
-enum Meaning<'a> {
-    Deleted,
-    /// Those that have the mark, of whatever reference.
-    Live(Vec<&'a Arc<DocumentMeta>>),
-}
-
-impl Astray<'_> {
-    /// The one document that it can mean.
-    fn meant(&self) -> Option<&DocumentMeta> {
-        match &self.meaning {
-            Meaning::Live(marked) => match (marked.as_slice(), self.claims) {
-                ([one], _) => Some(one),
-                ([], [one]) => Some(one),
-                _ => None,
-            },
-            Meaning::Deleted => None,
+        if let Some(twins) = others(twins.into_iter().flatten().map(|head| &head.id).collect()) {
+            messages.push(format!(
+                "{twins} has the reference {called} as well; `reqlore check --fix` gives the \
+                 younger a new one"
+            ));
         }
+        match self.tomb(head) {
+            Some(Tomb::Own(tomb)) => messages
+                .push(format!("{called} was deleted, says {}; remove one of the files", tomb.id)),
+            Some(Tomb::OfAnother(tomb)) => messages.push(format!(
+                "{} has the reference {called} as well, of another item, which was deleted; \
+                 `reqlore check --fix` gives this one a new one",
+                tomb.id
+            )),
+            None => {}
+        }
+        let copies = uid.as_ref().and_then(|uid| self.uids.get(uid));
+        if let Some(copies) = others(copies.into_iter().flatten().collect()) {
+            messages.push(format!("{copies} has the same uid; remove the line from the copy"));
+        }
+        messages
     }
+}
 
+impl StaleLink<'_> {
     fn message(&self, target: Reference) -> String {
         let mark = self.mark;
-        if matches!(self.meaning, Meaning::Deleted) {
-            return format!(
+        match self.meaning {
+            Meaning::Deleted => format!(
                 "{target}, and the item that it means (`linked` says {mark}) was deleted; mend or \
                  remove it"
-            );
-        }
-        match self.meant() {
-            Some(meant) if mark_of(&meant.id.name) == Some(mark) => format!(
+            ),
+            Meaning::Renumbered(meant) => format!(
                 "{target}, and the item that it means (`linked` says {mark}) is {} now; `reqlore \
                  check --fix` points it there",
                 reference_of(meant).unwrap_or(target)
             ),
-            Some(meant) => format!(
+            Meaning::Renamed(meant) => format!(
                 "{target}, and `linked` says {mark}, which no file of such items ends with; \
                  `reqlore check --fix` makes it mean {}",
                 meant.id
             ),
-            None => format!(
+            Meaning::Unknown => format!(
                 "{target}, and `linked` says {mark}, which is the end of no file of {target}; say \
                  there how the file ends that it means"
             ),
@@ -298,7 +291,7 @@ fn links(item: &Item) -> impl Iterator<Item = (&'static str, Reference)> {
     parent.into_iter().chain(related)
 }
 
-/// Is it this very item's? Uids tell it where both say one, else the ends of the names.
+/// Compares uids if both have one, else the ends of the names.
 fn is_of(tomb: &DocumentMeta, head: &DocumentMeta) -> bool {
     let uid = |head| item(head).and_then(|item: &Item| item.uid.as_deref());
     match (uid(tomb), uid(head)) {
@@ -313,8 +306,7 @@ async fn heads(ports: &Ports, project: &ProjectKey, kind: Kind) -> Result<Vec<Ar
     Ok(documents.find(project, &Filter::all(kind)).await?.heads)
 }
 
-/// The line of the front matter where a key names a reference, however it is spelled; counted from
-/// 1.
+/// The line of the front matter where a key names a reference in any spelling; counted from 1.
 fn line_of(text: &str, key: &str, target: Reference) -> Option<usize> {
     let yaml = front_matter::split(text).yaml?;
     let is_key = |line: &str| line.trim_start().trim_start_matches('"').starts_with(key);

@@ -1,8 +1,7 @@
-//! `delete_item`: takes an item away, and leaves a tombstone so that its reference still answers.
+//! `delete_item`: replaces an item by a tombstone, so that its reference still answers.
 //!
-//! The trap: children and relationships are looked for before the commit, because a commit names
-//! what it changes. The decision looks again, and where somebody added one in between, all of it is
-//! looked for anew.
+//! A commit names the documents that it changes, so children and relationships are read before it.
+//! The decision reads them again. If another one was added in between, the deletion starts over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,26 +10,26 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{Edit, Item, ItemKind, Reference, tombstone};
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{BacklinkQuery, Change, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::ItemRef;
-use super::find::{self, Backlog};
-use super::update_item::{changed, check_version};
+use super::find::{self, Backlog, links_to};
+use super::write_item::{change, check_version};
 use crate::Context;
 use crate::edit::{act, edit};
 use crate::tool::{Tool, decode, reply, write_tool};
 
 pub(crate) struct DeleteItem;
 
-/// So often it is looked for anew.
-const ATTEMPTS: usize = 5;
-/// So many references are named in a refusal.
-const NAMED: usize = 10;
+const MAX_ATTEMPTS: usize = 5;
+/// References that a refusal names.
+const MAX_NAMED: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +44,6 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Answer {
     project: String,
     reference_id: String,
@@ -78,14 +76,10 @@ impl Tool for DeleteItem {
         let reference = given.reference.reference("reference")?;
         let backlog = Backlog::of(&context.ports, &call.caller);
         let act = act(context, &call, spec, format!("{reference} is deleted"));
-        for _ in 0..ATTEMPTS {
-            let closure = Closure::of(backlog, reference, given.cascade).await?;
-            if let Some(answer) = closure.delete(backlog, &given, act.clone()).await? {
-                let Answer { title, version, .. } = &answer;
-                let noun = reference.kind.noun().to_lowercase();
-                let sentence =
-                    format!("Deleted {noun} {reference}: {title} (version {})", &version[..8]);
-                return reply(format!("{sentence}{}", beside(&answer)), &answer);
+        for _ in 0..MAX_ATTEMPTS {
+            let deletion = Deletion::of(backlog, reference, &given).await?;
+            if let Some(answer) = deletion.commit(backlog, act.clone()).await? {
+                return reply(text(reference, &answer), &answer);
             }
         }
         let message = "Others kept adding to it. Nothing was deleted; try again.";
@@ -93,57 +87,80 @@ impl Tool for DeleteItem {
     }
 }
 
-/// What went or changed with it, for a reader.
-fn beside(answer: &Answer) -> String {
-    let list = |what: &str, all: &[String]| match all {
-        [] => String::new(),
-        all => format!("\n{what}: {}", all.join(", ")),
-    };
-    let with = answer.deleted.get(1..).unwrap_or_default();
-    list("With it", with) + &list("No longer related", &answer.unlinked)
-}
-
-/// An item, what belongs to it, and the requirements that relate to any of that.
-struct Closure {
-    /// Itself first.
-    deleted: Vec<(Reference, Arc<DocumentMeta>)>,
-    unlinked: Vec<(Reference, Arc<DocumentMeta>)>,
-}
-
-impl Closure {
-    async fn of(backlog: Backlog<'_>, reference: Reference, cascade: bool) -> Result<Self> {
-        let head = backlog.find(reference, "reference").await?;
-        let mut closure = Self { deleted: vec![(reference, head)], unlinked: Vec::new() };
-        if !cascade {
-            return Ok(closure);
+fn text(reference: Reference, answer: &Answer) -> String {
+    let Answer { title, version, deleted, unlinked, .. } = answer;
+    let noun = reference.kind.noun().to_lowercase();
+    let mut text = format!("Deleted {noun} {reference}: {title} (version {})", &version[..8]);
+    let with_it = deleted.get(1..).unwrap_or_default();
+    for (label, references) in [("With it", with_it), ("No longer related", unlinked.as_slice())] {
+        if !references.is_empty() {
+            text = format!("{text}\n{label}: {}", references.join(", "));
         }
-        let mut level = vec![reference];
+    }
+    text
+}
+
+type Items = Vec<(Reference, Arc<DocumentMeta>)>;
+
+/// An item, its descendants, and the requirements that relate to any of them.
+#[derive(Clone)]
+struct Deletion {
+    project: ProjectKey,
+    /// The item itself first.
+    deleted: Items,
+    unlinked: Items,
+    cascade: bool,
+    if_version: Option<Version>,
+}
+
+impl Deletion {
+    async fn of(backlog: Backlog<'_>, reference: Reference, given: &Arguments) -> Result<Self> {
+        let head = backlog.find(reference, "reference").await?;
+        let mut deletion = Self {
+            project: backlog.project.clone(),
+            deleted: vec![(reference, head)],
+            unlinked: Vec::new(),
+            cascade: given.cascade,
+            if_version: given.if_version,
+        };
+        if deletion.cascade {
+            deletion.add_descendants(backlog, reference).await?;
+        }
+        Ok(deletion)
+    }
+
+    async fn add_descendants(&mut self, backlog: Backlog<'_>, root: Reference) -> Result<()> {
+        let mut level = vec![root];
         while !level.is_empty() {
-            let found = backlinks(backlog, &level).await?;
-            let known = closure.deleted_ids();
+            let links = links_to(&level);
+            let found = backlog.ports.documents.backlinks(backlog.project, &links).await?;
+            // By id, because one item may link to several of them.
+            let found = found.into_iter().flatten().map(|head| (head.id.clone(), head));
+            let found: BTreeMap<DocumentId, Arc<DocumentMeta>> = found.collect();
+            let known = self.deleted_ids();
             let mut below = Vec::new();
-            for head in found.into_iter().filter(|head| !known.contains(&head.id)) {
+            for head in found.into_values().filter(|head| !known.contains(&head.id)) {
                 let Some(item) = find::item(&head) else { continue };
                 let (Some(own), parent) = (item.reference, item.parent) else { continue };
                 if parent.is_some_and(|parent| level.contains(&parent)) {
                     below.push(own);
-                    closure.deleted.push((own, head));
+                    self.deleted.push((own, head));
                 } else if item.relationships.iter().any(|link| level.contains(&link.target)) {
-                    closure.unlinked.push((own, head));
+                    self.unlinked.push((own, head));
                 }
             }
             level = below;
         }
-        closure.check_unambiguous(backlog).await?;
-        // What relates to one part and belongs to another one goes.
-        let deleted = closure.deleted_ids();
-        closure.unlinked.retain(|(_, head)| !deleted.contains(&head.id));
-        closure.unlinked.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
-        closure.unlinked.dedup_by(|(_, a), (_, b)| a.id == b.id);
-        Ok(closure)
+        self.check_unambiguous(backlog).await?;
+        // An item may relate to one part and belong to another.
+        let deleted = self.deleted_ids();
+        self.unlinked.retain(|(_, head)| !deleted.contains(&head.id));
+        self.unlinked.sort_by(|(_, a), (_, b)| a.id.cmp(&b.id));
+        self.unlinked.dedup_by(|(_, a), (_, b)| a.id == b.id);
+        Ok(())
     }
 
-    /// Of two items of one reference nobody can say here whose children are whose.
+    /// Two items with one reference cannot tell their children apart.
     async fn check_unambiguous(&self, backlog: Backlog<'_>) -> Result<()> {
         for kind in ItemKind::ALL {
             let of_kind = self.deleted.iter().filter(|(reference, _)| reference.kind == kind);
@@ -159,66 +176,29 @@ impl Closure {
         self.deleted.iter().map(|(_, head)| head.id.clone()).collect()
     }
 
-    fn ids(&self) -> impl Iterator<Item = DocumentId> {
-        self.deleted.iter().chain(&self.unlinked).map(|(_, head)| head.id.clone())
-    }
-
-    /// `None` when more belongs to it than was known.
-    async fn delete(
-        &self,
-        backlog: Backlog<'_>,
-        given: &Arguments,
-        act: WriteContext,
-    ) -> Result<Option<Answer>> {
-        let mut documents: Vec<DocumentId> = self.ids().collect();
-        documents.extend(self.deleted.iter().map(|(_, head)| tomb(&head.id)));
-        let targets = self.deleted.iter().map(|(reference, _)| reference.to_string()).collect();
-        let links = BacklinkQuery { kinds: Kind::ITEMS.to_vec(), targets };
-        let reads = ReadSet { links, ..ReadSet::of(documents) };
-        let decide = Decide {
-            project: backlog.project.clone(),
-            deleted: self.deleted.clone(),
-            unlinked: self.unlinked.clone(),
-            cascade: given.cascade,
-            if_version: given.if_version,
-            by: act.caller.name.to_string(),
-            at: act.at.whole(),
-        };
-        let decide = move |snapshot: &Snapshot| decide.decide(snapshot);
+    /// Returns `None` if another item was added in between.
+    async fn commit(&self, backlog: Backlog<'_>, act: WriteContext) -> Result<Option<Answer>> {
+        let involved = self.deleted.iter().chain(&self.unlinked);
+        let mut documents: Vec<DocumentId> = involved.map(|(_, head)| head.id.clone()).collect();
+        documents.extend(self.deleted.iter().map(|(_, head)| tombstone_id(&head.id)));
+        let references: Vec<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
+        let reads = ReadSet { links: links_to(&references), ..ReadSet::of(documents) };
+        let (deletion, by, at) = (self.clone(), Arc::clone(&act.caller), act.at.whole());
+        let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &by.name, at);
         let (answer, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
         Ok(answer)
     }
-}
 
-/// Who links to any of these.
-async fn backlinks(backlog: Backlog<'_>, to: &[Reference]) -> Result<Vec<Arc<DocumentMeta>>> {
-    let targets = to.iter().map(ToString::to_string).collect();
-    let links = BacklinkQuery { kinds: Kind::ITEMS.to_vec(), targets };
-    let found = backlog.ports.documents.backlinks(backlog.project, &links).await?;
-    let by_id = found.into_iter().flatten().map(|head| (head.id.clone(), head));
-    Ok(by_id.collect::<BTreeMap<_, _>>().into_values().collect())
-}
-
-fn tomb(id: &DocumentId) -> DocumentId {
-    DocumentId { kind: Kind::Deleted, name: id.name.clone() }
-}
-
-struct Decide {
-    project: ProjectKey,
-    deleted: Vec<(Reference, Arc<DocumentMeta>)>,
-    unlinked: Vec<(Reference, Arc<DocumentMeta>)>,
-    cascade: bool,
-    if_version: Option<Version>,
-    by: String,
-    at: reqlore_domain::time::Timestamp,
-}
-
-impl Decide {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Option<Answer>)> {
+    fn decide(
+        &self,
+        snapshot: &Snapshot,
+        by: &str,
+        at: Timestamp,
+    ) -> Result<(Vec<Change>, Option<Answer>)> {
         let gone: BTreeSet<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
         let known: BTreeSet<&DocumentId> =
             self.deleted.iter().chain(&self.unlinked).map(|(_, head)| &head.id).collect();
-        let holders = snapshot.links.iter().flatten().filter(|head| holds(head, &gone));
+        let holders = snapshot.links.iter().flatten().filter(|head| depends_on(head, &gone));
         let holders: Vec<&Arc<DocumentMeta>> =
             holders.filter(|head| !known.contains(&head.id)).collect();
         let (reference, head) = &self.deleted[0];
@@ -227,7 +207,7 @@ impl Decide {
         check_version(self.if_version, first, *reference)?;
         let first = find::read(head, first, find::text(first)?);
         if !self.cascade && (!holders.is_empty() || !first.relationships.is_empty()) {
-            return Err(held(*reference, &holders, &first));
+            return Err(still_referenced(*reference, &holders, &first));
         }
         if !holders.is_empty() {
             return Ok((Vec::new(), None));
@@ -236,49 +216,50 @@ impl Decide {
         for ((reference, head), document) in self.deleted.iter().zip(documents.by_ref()) {
             let document = find::still_there(Some(document), *reference)?;
             let text = find::text(document)?;
-            let item = find::read(head, document, text);
-            let kept = tombstone(&item, text, self.at, &self.by);
-            changes.push(Change::put(tomb(&document.id), kept));
+            let kept = tombstone(&find::read(head, document, text), text, at, by);
+            changes.push(Change::put(tombstone_id(&document.id), kept));
             changes.push(Change::Delete { id: document.id.clone() });
         }
         for ((_, head), document) in self.unlinked.iter().zip(documents) {
-            // One that went meanwhile relates to nothing.
+            // A document that was removed in between relates to nothing.
             let Some(document) = document else { continue };
-            let mut relationships = find::read(head, document, find::text(document)?).relationships;
+            let item = find::read(head, document, find::text(document)?);
+            let mut relationships = item.relationships.clone();
             relationships.retain(|link| !gone.contains(&link.target));
             let wanted = Edit { relationships: Some(relationships), ..Edit::default() };
-            changes.extend(changed(head, document, &wanted, self.at)?.0);
+            changes.extend(change(&item, document, &wanted, at)?.0);
         }
-        let names = |all: &[(Reference, Arc<DocumentMeta>)]| -> Vec<String> {
-            all.iter().map(|(reference, _)| reference.to_string()).collect()
-        };
         let version = changes.first().and_then(Change::version);
         let answer = Answer {
             project: self.project.to_string(),
             reference_id: reference.to_string(),
             title: first.title,
             version: version.map(|version| version.to_string()).unwrap_or_default(),
-            deleted: names(&self.deleted),
-            unlinked: names(&self.unlinked),
+            deleted: self.deleted.iter().map(|(reference, _)| reference.to_string()).collect(),
+            unlinked: self.unlinked.iter().map(|(reference, _)| reference.to_string()).collect(),
         };
         Ok((changes, Some(answer)))
     }
 }
 
-/// Does it belong to any of these, or relate to one? Whoever only speaks of them does not hold.
-fn holds(head: &DocumentMeta, gone: &BTreeSet<Reference>) -> bool {
+fn tombstone_id(id: &DocumentId) -> DocumentId {
+    DocumentId { kind: Kind::Deleted, name: id.name.clone() }
+}
+
+/// True for an item that belongs or relates to any of these. A mention does not count.
+fn depends_on(head: &DocumentMeta, gone: &BTreeSet<Reference>) -> bool {
     find::item(head).is_some_and(|item| {
         item.parent.is_some_and(|parent| gone.contains(&parent))
             || item.relationships.iter().any(|link| gone.contains(&link.target))
     })
 }
 
-fn held(reference: Reference, holders: &[&Arc<DocumentMeta>], item: &Item) -> Error {
+fn still_referenced(reference: Reference, holders: &[&Arc<DocumentMeta>], item: &Item) -> Error {
     let mut by = Vec::new();
     for (head, holder) in holders.iter().filter_map(|head| Some((head, find::item(head)?))) {
         let called = holder.called(&head.id.name);
-        let related = holder.relationships.iter().filter(|link| link.target == reference);
-        match related.map(|link| link.kind.name()).next() {
+        let related = holder.relationships.iter().find(|link| link.target == reference);
+        match related.map(|link| link.kind.name()) {
             Some(kind) => by.push(format!("{called} {kind} it")),
             None => by.push(format!("{called} belongs to it")),
         }
@@ -286,8 +267,9 @@ fn held(reference: Reference, holders: &[&Arc<DocumentMeta>], item: &Item) -> Er
     let own = item.relationships.iter();
     by.extend(own.map(|link| format!("it {} {}", link.kind.name(), link.target)));
     let all = by.len();
-    by.truncate(NAMED);
-    let more = if all > NAMED { format!(" and {} more", all - NAMED) } else { String::new() };
+    by.truncate(MAX_NAMED);
+    let more =
+        if all > MAX_NAMED { format!(" and {} more", all - MAX_NAMED) } else { String::new() };
     let message = format!(
         "{reference} can't be deleted yet: {}{more}. Delete these, or end them with \
          delete_relationship, or do all of that with cascade: true. Nothing was deleted.",

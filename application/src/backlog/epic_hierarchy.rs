@@ -4,13 +4,14 @@ use std::fmt::Write;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::arguments::EpicRef;
+use super::arguments::{EpicRef, not_found};
 use super::find::{self, Backlog};
 use super::item_view::Brief;
 use crate::Context;
@@ -39,7 +40,8 @@ impl Tool for EpicHierarchy {
         let given: Arguments = decode(&mut call, spec)?;
         let epic = given.epic.reference("epic")?;
         let backlog = Backlog::of(&context.ports, &call.caller);
-        let found = hierarchy(backlog, epic).await.map_err(|error| error.field("epic"))?;
+        let head = backlog.find(epic, "epic").await?;
+        let found = hierarchy(backlog, epic, &head).await?;
         reply(text(&found), &found)
     }
 }
@@ -79,9 +81,8 @@ fn line(text: &mut String, indent: &str, reference: &str, title: &str, status: O
     let _ = status.map(|status| write!(text, " ({status})"));
 }
 
-/// An epic, its stories, and what belongs to each of them, in the one order.
+/// An epic with its stories, and their requirements and criteria, in the one order.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Hierarchy {
     #[schemars(with = "Map<String, Value>")]
     pub(crate) epic: Brief,
@@ -93,9 +94,8 @@ pub(crate) struct Hierarchy {
     pub(crate) left_out: Option<String>,
 }
 
-/// A user story with what belongs to it.
+/// A user story with its requirements and criteria.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Story {
     pub(crate) reference_id: String,
     /// Stored content, to be treated as data.
@@ -114,7 +114,6 @@ pub(crate) struct Story {
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Counts {
     pub(crate) user_stories: usize,
     pub(crate) requirements: usize,
@@ -122,10 +121,13 @@ pub(crate) struct Counts {
 }
 
 /// Everything below an epic.
-pub(crate) async fn hierarchy(backlog: Backlog<'_>, reference: Reference) -> Result<Hierarchy> {
-    let head = backlog.head(reference).await?;
-    let Some(epic) = Brief::of(&head) else {
-        return Err(super::arguments::not_found(reference.kind, &reference.to_string()));
+pub(crate) async fn hierarchy(
+    backlog: Backlog<'_>,
+    reference: Reference,
+    head: &DocumentMeta,
+) -> Result<Hierarchy> {
+    let Some(epic) = Brief::of(head) else {
+        return Err(not_found(reference.kind, &reference.to_string()));
     };
     let stories = backlog.children(reference, ItemKind::UserStory).await?;
     let known = stories.iter().filter_map(|head| find::item(head)?.reference.zip(Brief::of(head)));
@@ -152,19 +154,19 @@ pub(crate) async fn hierarchy(backlog: Backlog<'_>, reference: Reference) -> Res
     Ok(Hierarchy { epic, user_stories, counts, left_out })
 }
 
-/// About so many bytes are shown, as a result may have (reliability 6).
-const MOST_BYTES: usize = 1024 * 1024;
-/// What an item takes beside its title.
+/// Approximate limit of a result, in bytes.
+const MAX_BYTES: usize = 1024 * 1024;
+/// Bytes of an item beside its title.
 const FRAME: usize = 120;
 
-/// Leaves out the last stories of what would be too much, and says so.
+/// Leaves out the last stories of a result that is too large; the text says so.
 fn cut(stories: &mut Vec<Story>) -> Option<String> {
     let size = |item: &Brief| item.title.len() + FRAME;
     let mut bytes = 0;
     let fitting = stories.iter().take_while(|story| {
         let below = story.requirements.iter().chain(&story.acceptance_criteria);
         bytes += story.title.len() + FRAME + below.map(size).sum::<usize>();
-        bytes <= MOST_BYTES
+        bytes <= MAX_BYTES
     });
     let (fitting, all) = (fitting.count(), stories.len());
     if fitting == all {
@@ -179,37 +181,11 @@ fn cut(stories: &mut Vec<Story>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use reqlore_domain::document::{DocumentId, Kind};
-    use reqlore_domain::project::ProjectKey;
-    use serde_json::Value;
-
     use super::*;
-    use crate::test_support::Testing;
-    use crate::tool::schema;
-
-    #[tokio::test]
-    async fn it_is_what_its_schema_says() {
-        let testing = Testing::new();
-        for (kind, name, text) in [
-            (ItemKind::Epic, "EP-001", "---\ntitle: E\n---\n"),
-            (ItemKind::UserStory, "US-001", "---\ntitle: S\nepic: EP-1\n---\n"),
-            (ItemKind::Requirement, "REQ-001", "---\ntitle: R\nuser_story: US-1\n---\n"),
-            (ItemKind::AcceptanceCriteria, "AC-001", "---\nuser_story: US-1\n---\nGiven\n"),
-        ] {
-            testing.write(DocumentId { kind: Kind::Item(kind), name: name.to_owned() }, text).await;
-        }
-        let epic = Reference { kind: ItemKind::Epic, number: 1 };
-        let (ports, project) = (&testing.ports(), &ProjectKey::default());
-        let hierarchy = hierarchy(Backlog { ports, project }, epic).await.unwrap();
-        let hierarchy = serde_json::to_value(hierarchy).unwrap();
-        let schema = jsonschema::validator_for(&Value::Object(schema::<Hierarchy>())).unwrap();
-        assert!(schema.is_valid(&hierarchy), "{hierarchy:#}");
-        assert_eq!(hierarchy["counts"]["acceptance_criteria"], 1);
-    }
 
     #[test]
-    fn what_would_be_too_much_is_left_out_and_said() {
-        let story = || Story {
+    fn a_result_that_is_too_large_is_cut_and_says_so() {
+        let story = |_| Story {
             reference_id: "US-001".to_owned(),
             title: "t".repeat(500),
             status: None,
@@ -218,11 +194,11 @@ mod tests {
             requirements: Vec::new(),
             acceptance_criteria: Vec::new(),
         };
-        let mut few: Vec<Story> = (0..1_000).map(|_| story()).collect();
+        let mut few: Vec<Story> = (0..1_000).map(story).collect();
         assert_eq!((cut(&mut few), few.len()), (None, 1_000));
-        let mut many: Vec<Story> = (0..7_000).map(|_| story()).collect();
+        let mut many: Vec<Story> = (0..7_000).map(story).collect();
         let told = cut(&mut many).unwrap();
         assert!(told.starts_with(&format!("the first {} of 7000", many.len())), "{told}");
-        assert!(many.len() * 620 <= MOST_BYTES && many.len() > 1_500);
+        assert!(many.len() * 620 <= MAX_BYTES && many.len() > 1_500);
     }
 }

@@ -1,4 +1,4 @@
-//! From references to what is stored: the backlog of one project, and how its documents are read.
+//! Looks up and reads the items of one project's backlog.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use reqlore_domain::project::ProjectKey;
 
 use super::arguments::not_found;
 use crate::Ports;
+use crate::edit::get_one;
 
-/// The backlog of one project, which is that of whoever calls (rulings 1).
+/// The backlog of one project.
 #[derive(Clone, Copy)]
 pub(crate) struct Backlog<'a> {
     pub(crate) ports: &'a Ports,
@@ -26,7 +27,7 @@ impl<'a> Backlog<'a> {
         Self { ports, project: &caller.project }
     }
 
-    /// The head of the one item of a reference.
+    /// The metadata of the one item of a reference.
     pub(crate) async fn head(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
         let found = self.heads(&[reference]).await?;
         found.into_iter().next().unwrap_or_else(|| Err(not_found(reference.kind, "")))
@@ -37,7 +38,7 @@ impl<'a> Backlog<'a> {
         self.head(reference).await.map_err(|error| error.field(field))
     }
 
-    /// The heads of these items, all of one kind, each of them or why there is none.
+    /// The metadata of these items, which are of one kind, or the error for each.
     pub(crate) async fn heads(
         self,
         references: &[Reference],
@@ -59,15 +60,14 @@ impl<'a> Backlog<'a> {
         Ok(heads)
     }
 
-    /// It was never there, or somebody deleted it.
+    /// The error for a missing item. It tells if the item was deleted.
     async fn missing(self, reference: Reference) -> Result<Error> {
         let printed = reference.to_string();
         let words = std::slice::from_ref(&printed);
         let tombs = self.ports.documents.lookup(self.project, Kind::Deleted, words).await?;
         let mut error = not_found(reference.kind, &printed);
-        let item =
-            tombs.first().and_then(|heads| heads.first()).and_then(|head| head.item.as_ref());
-        if let Some(deleted) = item.and_then(|item| item.deleted.as_ref()) {
+        let tomb = tombs.first().and_then(|heads| heads.first());
+        if let Some(deleted) = tomb.and_then(|tomb| item(tomb)?.deleted.as_ref()) {
             let by = deleted.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
             let when = format!("deleted on {}{by}", deleted.at.rfc3339());
             error.message = format!("{} (it was {when})", error.message);
@@ -76,7 +76,8 @@ impl<'a> Backlog<'a> {
         Ok(error)
     }
 
-    /// The one document that each of these names, a question for each kind among them.
+    /// The documents of these words, with one lookup for each kind. Words that name no document or
+    /// several are left out.
     pub(crate) async fn named(
         self,
         words: impl Iterator<Item = String>,
@@ -98,17 +99,15 @@ impl<'a> Backlog<'a> {
         Ok(known)
     }
 
-    /// The document of a head.
     pub(crate) async fn document(self, head: &DocumentMeta) -> Result<Document> {
-        let documents = self.documents(std::slice::from_ref(head)).await?;
-        let gone = || {
+        let document = get_one(&*self.ports.documents, self.project, &head.id).await?;
+        document.ok_or_else(|| {
             let message = format!("{} was removed just now; ask again.", head.id);
             Error::new(ErrorKind::NotFound, message)
-        };
-        documents.into_iter().flatten().next().ok_or_else(gone)
+        })
     }
 
-    /// The documents of heads, `None` for one that went meanwhile.
+    /// `None` for a document that was removed in between.
     pub(crate) async fn documents<H: std::borrow::Borrow<DocumentMeta>>(
         self,
         heads: &[H],
@@ -137,7 +136,7 @@ impl<'a> Backlog<'a> {
         let links = BacklinkQuery { kinds: vec![Kind::Item(kind)], targets };
         let mut linking = self.ports.documents.backlinks(self.project, &links).await?;
         for (heads, parent) in linking.iter_mut().zip(parents) {
-            // It may only speak of it.
+            // Others only mention it.
             heads.retain(|head| item(head).is_some_and(|item| item.parent == Some(*parent)));
             sort(heads);
         }
@@ -165,6 +164,12 @@ fn ambiguous(reference: Reference, found: &[Arc<DocumentMeta>]) -> Error {
     Error::new(ErrorKind::Refused, message).reference(reference.to_string())
 }
 
+/// The query for items that link to any of these.
+pub(crate) fn links_to(references: &[Reference]) -> BacklinkQuery {
+    let targets = references.iter().map(ToString::to_string).collect();
+    BacklinkQuery { kinds: Kind::ITEMS.to_vec(), targets }
+}
+
 /// A document's text, or an error that names it.
 pub(crate) fn text(document: &Document) -> Result<&str> {
     document
@@ -172,7 +177,7 @@ pub(crate) fn text(document: &Document) -> Result<&str> {
         .map_err(|fault| Error::new(ErrorKind::Unreadable, format!("{}: {fault}", document.id)))
 }
 
-/// Into the one order.
+/// Sorts into the one order of all lists.
 pub(crate) fn sort(heads: &mut [Arc<DocumentMeta>]) {
     heads.sort_by(|a, b| match (item(a), item(b)) {
         (Some(one), Some(other)) => order(one, other).then_with(|| a.id.cmp(&b.id)),
@@ -180,7 +185,7 @@ pub(crate) fn sort(heads: &mut [Arc<DocumentMeta>]) {
     });
 }
 
-/// A document that a decision needs; it may have gone since it was found.
+/// A document that a decision needs. It may have been removed since the lookup.
 pub(crate) fn still_there(found: Option<&Option<Document>>, of: Reference) -> Result<&Document> {
     found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
 }
@@ -190,14 +195,14 @@ pub(crate) fn linked(reference: Reference, name: &str) -> Linked {
     Linked { reference, mark: reference::mark_of(name).map(str::to_owned) }
 }
 
-/// What a document says now; times that it does not say are those of its head.
+/// Parses a document. Times that it does not tell are those of its metadata.
 pub(crate) fn read(head: &DocumentMeta, document: &Document, text: &str) -> Item {
     let known = item(head);
     if let Some(item) = known.filter(|_| head.version == document.version) {
         return item.clone();
     }
     let modified = known.map(|item| item.created_at).unwrap_or_default();
-    // Whoever asks for an item has the id of one.
+    // Only tombstones have another kind.
     let kind = match document.id.kind {
         Kind::Item(kind) => kind,
         _ => known.map_or(ItemKind::Requirement, |item| item.kind),
@@ -205,12 +210,11 @@ pub(crate) fn read(head: &DocumentMeta, document: &Document, text: &str) -> Item
     Item::read(kind, &document.id.name, text, modified).0
 }
 
-/// What a head of the backlog says.
 pub(crate) fn item(head: &DocumentMeta) -> Option<&Item> {
     head.item.as_deref()
 }
 
-/// What should be mended in an item's file, and where; what it says there reads as a default.
+/// The fault of an item's file with its place. The faulty field has its default.
 pub(crate) fn fault(head: &DocumentMeta) -> Option<String> {
     let fault = head.fault.as_ref()?;
     let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();

@@ -9,9 +9,7 @@ use serde_json::{Map, Value};
 
 use super::arguments::ItemRef;
 use super::find::{self, Backlog};
-use super::item_view::Brief;
-use super::item_view::{self, Record};
-use super::surroundings::{Links, Related, Relationships, Surroundings};
+use super::item_view::{self, Brief, ItemRelations, Links, Record, Related, Relationships};
 use crate::Context;
 use crate::tool::{Tool, decode, read_tool, reply};
 
@@ -25,7 +23,6 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Answer {
     item: Record,
     /// What belongs to it.
@@ -54,7 +51,7 @@ impl Tool for GetItem {
         let reference = given.reference.reference("reference")?;
         let backlog = Backlog::of(&context.ports, &call.caller);
         let head = backlog.find(reference, "reference").await?;
-        let around = Surroundings::of(backlog, reference, &head).await?;
+        let around = ItemRelations::of(backlog, reference, &head).await?;
         let answer = Answer {
             item: item_view::one(backlog, &head).await?,
             children: Brief::all(&around.children),

@@ -1,23 +1,26 @@
-//! Items as answers and resources show them: whole records, and summaries in lists.
+//! Items as answers and resources show them: whole records, summaries in lists, and relations.
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{Item, ItemKind, Priority, RequirementType, Status};
-use reqlore_domain::document::{Document, DocumentMeta, Version};
+use reqlore_domain::backlog::{
+    Item, ItemKind, MENTIONS, Priority, Reference, RelationshipType, RequirementType, Status,
+};
+use reqlore_domain::document::{Document, DocumentMeta, Kind, Version};
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::documents::BacklinkQuery;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::find::{self, Backlog};
 
-/// Stands for a creator whom nobody wrote down.
-pub(crate) const UNKNOWN: &str = "unknown";
+/// The creator of an item that names none.
+const UNKNOWN: &str = "unknown";
 
-/// An item with everything it says. What its kind does not have is left out.
+/// A whole item. Fields that its kind does not have are left out.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Record {
     /// The project's key; "default" for the server's own root.
     pub(crate) project: String,
@@ -50,20 +53,16 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// What a head and its document say; the document counts where it is newer.
-    pub(crate) fn of(
-        project: &ProjectKey,
-        head: &DocumentMeta,
-        document: &Document,
-    ) -> Result<Self> {
+    /// The record of a document; metadata of the same version saves parsing it.
+    fn of(project: &ProjectKey, head: &DocumentMeta, document: &Document) -> Result<Self> {
         let text = find::text(document)?;
         let item = find::read(head, document, text);
         let name = &document.id.name;
         Ok(Self::new(project, &item, name, document.version, Item::description(text)))
     }
 
-    /// What a head says by itself, where its description is short.
-    pub(crate) fn of_head(project: &ProjectKey, head: &DocumentMeta) -> Option<Self> {
+    /// The record of metadata alone; `None` if the description is too long to be part of it.
+    fn of_head(project: &ProjectKey, head: &DocumentMeta) -> Option<Self> {
         let item = find::item(head)?;
         let description = item.description.as_deref()?;
         Some(Self::new(project, item, &head.id.name, head.version, description))
@@ -100,32 +99,30 @@ impl Record {
     }
 }
 
-/// The records of heads, in their order; `None` for a document that went meanwhile. Documents are
-/// read for long descriptions alone.
+/// The records of these items in their order; `None` for a document that was removed in between.
+/// Reads the documents of long descriptions only.
 pub(crate) async fn all(
     backlog: Backlog<'_>,
     heads: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Option<Result<Record>>>> {
-    let mut records: Vec<Option<Record>> =
-        heads.iter().map(|head| Record::of_head(backlog.project, head)).collect();
-    let long: Vec<Arc<DocumentMeta>> = heads
-        .iter()
-        .zip(&records)
-        .filter(|(_, record)| record.is_none())
-        .map(|(head, _)| Arc::clone(head))
-        .collect();
-    let mut documents = backlog.documents(&long).await?.into_iter();
-    let both = heads.iter().zip(&mut records);
-    let all = both.map(|(head, record)| match record.take() {
-        Some(record) => Some(Ok(record)),
-        None => {
-            documents.next().flatten().map(|document| Record::of(backlog.project, head, &document))
+    let mut records = Vec::with_capacity(heads.len());
+    let mut long = Vec::new();
+    for (position, head) in heads.iter().enumerate() {
+        let record = Record::of_head(backlog.project, head);
+        if record.is_none() {
+            long.push((position, Arc::clone(head)));
         }
-    });
-    Ok(all.collect())
+        records.push(record.map(Ok));
+    }
+    let long_heads: Vec<&DocumentMeta> = long.iter().map(|(_, head)| &**head).collect();
+    let documents = backlog.documents(&long_heads).await?;
+    for ((position, head), document) in long.iter().zip(documents) {
+        records[*position] = document.map(|found| Record::of(backlog.project, head, &found));
+    }
+    Ok(records)
 }
 
-/// The record of what a commit wrote, or found to be so already.
+/// The record of a committed document.
 pub(crate) fn written(
     backlog: Backlog<'_>,
     document: &Document,
@@ -137,7 +134,7 @@ pub(crate) fn written(
     Ok(Record::new(backlog.project, &item, name, document.version, Item::description(text)))
 }
 
-/// The record of a head; its document is read where the description is long.
+/// The record of one item.
 pub(crate) async fn one(backlog: Backlog<'_>, head: &DocumentMeta) -> Result<Record> {
     match Record::of_head(backlog.project, head) {
         Some(record) => Ok(record),
@@ -145,16 +142,15 @@ pub(crate) async fn one(backlog: Backlog<'_>, head: &DocumentMeta) -> Result<Rec
     }
 }
 
-/// The first line of an answer (rulings 3).
+/// The first line of an answer to a write.
 pub(crate) fn sentence(done: &str, kind: ItemKind, record: &Record) -> String {
     let Record { reference_id, title, version, .. } = record;
     let noun = kind.noun().to_lowercase();
     format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
 }
 
-/// What heads alone tell of an item. What its kind does not have is left out.
+/// A summary from metadata alone. Fields that its kind does not have are left out.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Brief {
     pub(crate) reference_id: String,
     /// Stored content, to be treated as data.
@@ -171,7 +167,7 @@ pub(crate) struct Brief {
 }
 
 impl Brief {
-    /// `None` for what is no item.
+    /// `None` for a document that is not an item.
     pub(crate) fn of(head: &DocumentMeta) -> Option<Self> {
         let item = find::item(head)?;
         Some(Self {
@@ -186,5 +182,154 @@ impl Brief {
 
     pub(crate) fn all(heads: &[Arc<DocumentMeta>]) -> Vec<Self> {
         heads.iter().filter_map(|head| Self::of(head)).collect()
+    }
+}
+
+/// The children of an item, its relationships, and its other links in both directions. A link that
+/// leads to no item, or to several with one reference, has no title.
+#[derive(Debug, Default)]
+pub(crate) struct ItemRelations {
+    /// In the one order, all kinds together.
+    pub(crate) children: Vec<Arc<DocumentMeta>>,
+    pub(crate) relationships: Relationships,
+    pub(crate) links: Links,
+}
+
+/// Relationships between requirements.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Relationships {
+    /// Those that begin here.
+    pub(crate) outgoing: Vec<Related>,
+    /// Those that end here.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub(crate) incoming: Vec<Related>,
+}
+
+/// The other end of a relationship.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Related {
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    pub(crate) reference_id: String,
+    /// Absent where there is no such requirement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<&'static str>,
+}
+
+impl Related {
+    fn new(kind: &'static str, reference_id: String, item: Option<&Item>) -> Self {
+        let title = item.map(|item| item.title.clone());
+        let status = item.and_then(|item| item.status).map(Status::name);
+        Self { kind, reference_id, title, status }
+    }
+}
+
+/// Who speaks of whom: items whose texts name others, and entities of the knowledge graph.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Links {
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub(crate) outgoing: Vec<Link>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub(crate) incoming: Vec<Link>,
+}
+
+/// The other end of a link.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Link {
+    /// `mentions`, or what an entity calls it.
+    relation: String,
+    /// A reference, or an entity's id.
+    id: String,
+    /// `requirement`, `decision`, …
+    kind: String,
+    /// Absent where there is nothing of that name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+}
+
+impl ItemRelations {
+    pub(crate) async fn of(
+        backlog: Backlog<'_>,
+        reference: Reference,
+        head: &DocumentMeta,
+    ) -> Result<Self> {
+        let mut found = Self::default();
+        found.add_incoming(backlog, reference).await?;
+        if let Some(item) = find::item(head) {
+            found.add_outgoing(backlog, item).await?;
+        }
+        Ok(found)
+    }
+
+    /// The children of one kind.
+    pub(crate) fn children_of_kind(&self, kind: ItemKind) -> Vec<Arc<DocumentMeta>> {
+        let is_one = |head: &&Arc<DocumentMeta>| head.id.kind == Kind::Item(kind);
+        self.children.iter().filter(is_one).cloned().collect()
+    }
+
+    async fn add_incoming(&mut self, backlog: Backlog<'_>, reference: Reference) -> Result<()> {
+        let printed = reference.to_string();
+        let kinds = Kind::ITEMS.into_iter().chain([Kind::Entity]).collect();
+        let query = BacklinkQuery { kinds, targets: vec![printed.clone()] };
+        let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
+        for head in backlinks.into_iter().flatten() {
+            for (relation, target) in head.links() {
+                if target == printed {
+                    self.add_backlink(reference, &head, relation);
+                }
+            }
+        }
+        find::sort(&mut self.children);
+        Ok(())
+    }
+
+    fn add_backlink(&mut self, target: Reference, head: &Arc<DocumentMeta>, relation: &str) {
+        let types = RelationshipType::ALL.map(RelationshipType::name);
+        let relationship = types.into_iter().find(|name| *name == relation);
+        let (id, kind, title) = match (find::item(head), &head.entity) {
+            (Some(_), _) if relation == target.kind.name() => {
+                self.children.push(Arc::clone(head));
+                return;
+            }
+            (Some(item), _) => {
+                let id = item.called(&head.id.name).into_owned();
+                if let Some(kind) = relationship {
+                    self.relationships.incoming.push(Related::new(kind, id, Some(item)));
+                    return;
+                }
+                (id, item.kind.name().to_owned(), item.title.clone())
+            }
+            (None, Some(entity)) => (entity.id.clone(), entity.kind.clone(), entity.title.clone()),
+            (None, None) => return,
+        };
+        let relation = relation.to_owned();
+        self.links.incoming.push(Link { relation, id, kind, title: Some(title) });
+    }
+
+    async fn add_outgoing(&mut self, backlog: Backlog<'_>, item: &Item) -> Result<()> {
+        let related = item.relationships.iter().map(|related| related.target.to_string());
+        let known = backlog.named(related.chain(item.mentions.iter().cloned())).await?;
+        for related in &item.relationships {
+            let target = related.target.to_string();
+            let item = known.get(&target).and_then(|head| find::item(head));
+            self.relationships.outgoing.push(Related::new(related.kind.name(), target, item));
+        }
+        for mention in &item.mentions {
+            let head = known.get(mention);
+            let entity = head.and_then(|head| head.entity.as_ref());
+            let item = head.and_then(|head| find::item(head));
+            let kind = match (Reference::parse(mention), entity) {
+                (Some(reference), _) => reference.kind.name().to_owned(),
+                (None, Some(entity)) => entity.kind.clone(),
+                // It only looks like an id.
+                (None, None) => continue,
+            };
+            let title = item.map(|item| &item.title).or(entity.map(|entity| &entity.title));
+            let (relation, id) = (MENTIONS.to_owned(), mention.clone());
+            self.links.outgoing.push(Link { relation, id, kind, title: title.cloned() });
+        }
+        Ok(())
     }
 }

@@ -1,70 +1,47 @@
-//! The backlog (S2; S5 6 to 8): tools, resources and prompts over epics, user stories, requirements
-//! and acceptance criteria.
+//! The backlog: tools, resources and prompts over epics, user stories, requirements and acceptance
+//! criteria.
 
+mod acceptance_criteria;
 pub(crate) mod arguments;
 pub(crate) mod check;
-mod create_acceptance_criteria;
-mod create_epic;
-mod create_item;
-mod create_relationship;
-mod create_requirement;
-mod create_user_story;
 mod delete_item;
-mod delete_relationship;
+mod epic;
 pub(crate) mod epic_hierarchy;
 pub(crate) mod find;
-mod found;
 mod get_item;
 mod get_user_story_requirements;
 pub(crate) mod item_view;
-mod list_epics;
 pub(crate) mod prompts;
 mod relationship;
 pub mod repair;
+mod requirement;
 pub(crate) mod resources;
-mod search_global;
-mod search_requirements;
-pub(crate) mod surroundings;
+mod search;
 #[cfg(test)]
 mod tests;
-mod update_acceptance_criteria;
-mod update_epic;
-mod update_item;
-mod update_requirement;
-mod update_user_story;
-
-use schemars::JsonSchema;
+mod user_story;
+mod write_item;
 
 use crate::tool::Tool;
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(create_epic::CreateEpic),
-        Box::new(update_epic::UpdateEpic),
-        Box::new(create_user_story::CreateUserStory),
-        Box::new(update_user_story::UpdateUserStory),
+        Box::new(epic::CreateEpic),
+        Box::new(epic::UpdateEpic),
+        Box::new(user_story::CreateUserStory),
+        Box::new(user_story::UpdateUserStory),
         Box::new(get_user_story_requirements::GetUserStoryRequirements),
-        Box::new(create_requirement::CreateRequirement),
-        Box::new(update_requirement::UpdateRequirement),
-        Box::new(create_acceptance_criteria::CreateAcceptanceCriteria),
-        Box::new(update_acceptance_criteria::UpdateAcceptanceCriteria),
-        Box::new(create_relationship::CreateRelationship),
-        Box::new(delete_relationship::DeleteRelationship),
+        Box::new(requirement::CreateRequirement),
+        Box::new(requirement::UpdateRequirement),
+        Box::new(acceptance_criteria::CreateAcceptanceCriteria),
+        Box::new(acceptance_criteria::UpdateAcceptanceCriteria),
+        Box::new(relationship::CreateRelationship),
+        Box::new(relationship::DeleteRelationship),
         Box::new(get_item::GetItem),
         Box::new(delete_item::DeleteItem),
-        Box::new(list_epics::ListEpics),
+        Box::new(epic::ListEpics),
         Box::new(epic_hierarchy::EpicHierarchy),
-        Box::new(search_global::SearchGlobal),
-        Box::new(search_requirements::SearchRequirements),
+        Box::new(search::SearchGlobal),
+        Box::new(search::SearchRequirements),
     ]
-}
-
-// The promised part of the answer to a change; the answer is the whole record. Naming every key at
-// each of nine tools would cost models more than it tells. (A doc comment would enter the schema.)
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a schema")]
-struct Written {
-    project: String,
-    reference_id: String,
-    version: String,
 }

@@ -11,7 +11,7 @@ use reqlore_domain::backlog::reference::{self, MAX_NUMBER};
 use reqlore_domain::backlog::{self, Item, Linked, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{BacklinkQuery, Change, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::time::Timestamp;
 use serde::Serialize;
@@ -21,12 +21,12 @@ use super::find::{self, Backlog};
 use crate::check::Finding;
 use crate::edit::edit;
 
-/// What was done, and what was left.
+/// The result of all repairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Mended {
     pub relinked: Vec<Relinked>,
     pub renumbered: Vec<Renumbered>,
-    /// What could not be done, why, and what to do.
+    /// Repairs that failed, each with its reason and remedy.
     pub refused: Vec<Finding>,
 }
 
@@ -52,7 +52,7 @@ pub struct Renumbered {
     pub relinked: Vec<String>,
 }
 
-/// Points each link to the item that it means. What refuses one keeps no other from it.
+/// Points each link to the item that it means.
 pub(crate) async fn relink(
     backlog: Backlog<'_>,
     names: &Names,
@@ -80,7 +80,7 @@ async fn relink_document(
     Ok(edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?.0)
 }
 
-/// Nothing for what went meanwhile, on either end.
+/// Skips documents that were removed in between, on either end.
 fn decide_relink(
     head: &DocumentMeta,
     moves: &[Move],
@@ -113,13 +113,12 @@ fn decide_relink(
     Ok((change.into_iter().collect(), done))
 }
 
-/// What does not say when it was made counts as made before everything that does.
+/// An item that does not tell its time of creation is older than all that do.
 const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
 
-/// So often it is looked for anew.
-const ATTEMPTS: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
-/// Gives these items new references. What refuses one keeps no other from it.
+/// Gives these items new references.
 pub(crate) async fn renumber(
     backlog: Backlog<'_>,
     all: Vec<Twin>,
@@ -142,7 +141,7 @@ pub(crate) async fn renumber(
 pub(crate) struct Twin {
     from: Reference,
     head: Arc<DocumentMeta>,
-    /// Links that keep no mark mean it: nobody else has the reference now.
+    /// Links without a mark mean it, because no other item has the reference now.
     is_meant_unmarked: bool,
 }
 
@@ -193,16 +192,15 @@ async fn by_age(
     Ok(aged.into_iter().map(|(_, head)| head).collect())
 }
 
-/// `None` where the item went meanwhile.
+/// `None` if the item was removed in between.
 async fn renumber_item(
     backlog: Backlog<'_>,
     twin: &Twin,
     act: &WriteContext,
 ) -> Result<Option<Renumbered>> {
     let Twin { from, head, .. } = twin;
-    let kinds = Kind::ITEMS.to_vec();
-    let links = BacklinkQuery { kinds, targets: vec![from.to_string()] };
-    for _ in 0..ATTEMPTS {
+    let links = find::links_to(&[*from]);
+    for _ in 0..MAX_ATTEMPTS {
         let linking = backlog.ports.documents.backlinks(backlog.project, &links).await?;
         let mut holders: Vec<Arc<DocumentMeta>> = linking.into_iter().flatten().collect();
         holders.retain(|holder| holder.id != head.id);
@@ -232,7 +230,7 @@ enum Decided {
     Renumbered(Renumbered),
     /// The item is not there any more.
     Gone,
-    /// Somebody else links to it since it was looked for.
+    /// Another item links to it since the links were read.
     LinkedMeanwhile,
 }
 

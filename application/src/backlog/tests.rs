@@ -3,12 +3,12 @@
 mod check;
 mod fix;
 
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
 use serde_json::{Value, json};
 
-use crate::test_support::Testing;
+use crate::test_support::{Testing, item_id};
 
 mod deleting;
 mod projects;
@@ -29,11 +29,6 @@ async fn requirement(testing: &Testing, title: &str, priority: u8) -> Value {
         "user_story": "US-001", "title": title, "priority": priority, "type": "Functional",
     });
     testing.data("create_requirement", given).await
-}
-
-async fn write(testing: &Testing, kind: usize, name: &str, text: &str) {
-    let id = DocumentId { kind: Kind::ITEMS[kind], name: name.to_owned() };
-    testing.write(id, text.to_owned()).await;
 }
 
 #[tokio::test]

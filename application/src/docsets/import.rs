@@ -1,4 +1,4 @@
-//! The docsets' configuration put into the storage from a file (rulings 4).
+//! Imports the docsets' configuration from a file into the storage.
 
 use std::sync::Arc;
 
@@ -6,26 +6,25 @@ use reqlore_domain::docsets::Configuration;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Change, ReadSet};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 
 use crate::Ports;
 use crate::edit::edit;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Imported {
     pub docsets: usize,
     pub version: Version,
-    /// Was there another one before?
+    /// True if it replaced another one.
     pub replaced: bool,
-    /// The same was there already.
+    /// True if the storage had the same one already.
     pub unchanged: bool,
 }
 
-/// Puts a configuration in the place of the one that there is. One that can't be used is refused
-/// with all that is wrong with it.
+/// Replaces the configuration. A faulty one is refused with its faults.
 pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Imported> {
     if !caller.may(Access::Write) {
         let message = format!("An import writes, and {} may only read.", caller.name);
@@ -49,10 +48,14 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
     };
     let document = Document::new(id, text.into());
     let version = document.version;
-    let put = move |snapshot: &_| {
-        let before = before(snapshot);
-        let changes = vec![Change::Put { document: document.clone() }];
-        Ok((if before == Some(version) { Vec::new() } else { changes }, before))
+    let put = move |snapshot: &Snapshot| {
+        let before = snapshot.documents.first().and_then(Option::as_ref);
+        let before = before.map(|document| document.version);
+        let mut changes = Vec::new();
+        if before != Some(version) {
+            changes.push(Change::Put { document: document.clone() });
+        }
+        Ok((changes, before))
     };
     let (before, _) = edit(ports, &project, reads, act, put).await?;
     Ok(Imported {
@@ -61,9 +64,4 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
         replaced: before.is_some_and(|before| before != version),
         unchanged: before == Some(version),
     })
-}
-
-fn before(snapshot: &reqlore_domain::ports::documents::Snapshot) -> Option<Version> {
-    let document = snapshot.documents.first().and_then(Option::as_ref);
-    document.map(|document| document.version)
 }

@@ -1,11 +1,9 @@
-//! Docsets (S3): two tools over the project's configuration, and its check.
+//! Docsets: `list_docsets`, and the configuration that both tools read.
 //!
-//! `Configurations` keeps what was made of a configuration for as long as its version stays. A
-//! newcomer's trap: what does not parse is kept as well, as the error it is; an older state that
-//! did parse is never answered from.
+//! `Configurations` caches each configuration while its version stays the same. A faulty one is
+//! cached as its error, so an older state never answers.
 
 pub mod import;
-pub(crate) mod list_docsets;
 pub(crate) mod search_docs;
 #[cfg(test)]
 mod tests;
@@ -13,26 +11,30 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::docsets::{Configuration, FILE, MINIMAL, located};
+use reqlore_domain::docsets::{Configuration, Docset, FILE, MINIMAL, located};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::project::ProjectKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Ports;
+use crate::edit::get_one;
+use crate::tool::{Tool, decode, read_tool};
+use crate::{Context, Ports};
 
-/// So many projects are kept; one more, and all are read anew.
+/// Cached projects; a full cache is cleared.
 const MAX_PROJECTS: usize = 1_000;
-/// What becomes of a mended file.
+/// The remedy in each error about the file.
 const NEXT: &str = "the next call reads it (a database reads it with `reqlore docsets \
                     import FILE`)";
-/// So many faults are told at once.
 const MAX_FAULTS: usize = 5;
 
-/// What is known of each project's configuration.
 #[derive(Debug)]
 pub(crate) struct Configurations {
     id: DocumentId,
@@ -46,8 +48,8 @@ type Outcome = std::result::Result<Arc<Loaded>, Arc<str>>;
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) configuration: Configuration,
-    pub(crate) list_text: String,
-    pub(crate) list_data: Arc<Value>,
+    list_text: String,
+    list_data: Arc<Value>,
 }
 
 impl Default for Configurations {
@@ -57,12 +59,11 @@ impl Default for Configurations {
 }
 
 impl Configurations {
-    /// The configuration as it is now: the version is asked at every call, and only what changed
-    /// is read again (S3 REQ-9).
+    /// The current configuration. Each call reads its version; the file is read after a change
+    /// only.
     pub(crate) async fn load(&self, ports: &Ports, caller: &Caller) -> Result<Arc<Loaded>> {
         let project = ports.projects.resolve(caller, None, Toolset::Docsets).await?;
-        let id = std::slice::from_ref(&self.id);
-        let versions = ports.documents.versions(&project, id).await?;
+        let versions = ports.documents.versions(&project, std::slice::from_ref(&self.id)).await?;
         let Some(version) = versions.into_iter().next().flatten() else {
             return Err(not_configured(&ports.projects.folder(&project).await?, caller));
         };
@@ -93,15 +94,14 @@ impl Configurations {
         project: ProjectKey,
     ) -> Result<Arc<Loaded>> {
         let folder = ports.projects.folder(&project).await?;
-        let found = ports.documents.get(&project, std::slice::from_ref(&self.id)).await?;
-        let Some(document) = found.into_iter().next().flatten() else {
+        let Some(document) = get_one(&*ports.documents, &project, &self.id).await? else {
             return Err(not_configured(&folder, caller));
         };
         let outcome: Outcome = match document.text() {
             Err(fault) => Err(format!("{FILE}: {fault}; {NEXT}.").into()),
             Ok(text) => match Configuration::read(text, &folder) {
                 Err(faults) => Err(format!("{}\nMend the file; {NEXT}.", told(&faults)).into()),
-                Ok(configuration) => list_docsets::loaded(configuration).map(Arc::new).map(Ok)?,
+                Ok(configuration) => loaded(configuration).map(Arc::new).map(Ok)?,
             },
         };
         self.keep(project, document.version, outcome.clone());
@@ -109,7 +109,7 @@ impl Configurations {
     }
 }
 
-/// The faults for a caller: the first ones, and what to do.
+/// The first faults, a line each.
 fn told(faults: &[Diagnostic]) -> String {
     let mut lines: Vec<String> = faults.iter().take(MAX_FAULTS).map(located).collect();
     if let Some(more) = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
@@ -122,8 +122,7 @@ fn unusable(message: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(FILE)
 }
 
-/// S3 REQ-3.4: where it was looked for, and what to put there. Only who may go anywhere is told the
-/// folder.
+/// The error for a missing configuration. Only a local caller sees the folder.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     let (place, file) = match caller.reach {
         ProjectScope::Anywhere => {
@@ -138,4 +137,74 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
          with:\n\n{MINIMAL}\nand put the documentation into .knowledge/docs/react-18.2/; {NEXT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(FILE)
+}
+
+pub(crate) struct ListDocsets;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {}
+
+#[derive(Serialize, JsonSchema)]
+struct DocsetList<'a> {
+    /// The docsets in the order of the configuration; the text holds the same.
+    docsets: Vec<DocsetItem<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct DocsetItem<'a> {
+    /// The name that search_docs takes.
+    name: &'a str,
+    /// The version of what is documented, as it is configured; null where none is.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    version: Option<&'a str>,
+    /// Other names that search_docs takes.
+    aliases: &'a [String],
+    /// The folder of the files: absolute, with forward slashes, ending with one.
+    local_path: &'a str,
+    /// What the documentation is about, where that is configured.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    description: Option<&'a str>,
+}
+
+#[async_trait]
+impl Tool for ListDocsets {
+    fn spec(&self) -> ToolSpec {
+        read_tool::<Arguments, DocsetList<'_>>(
+            "list_docsets",
+            "List the docsets",
+            "\
+Lists the documentation sets of this project: name, version, aliases and folder of each.
+Call it to learn which docset search_docs can be asked for. The list is empty when the \
+configuration names none.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let Arguments {} = decode(&mut call, spec)?;
+        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
+        let text = vec![loaded.list_text.clone()];
+        Ok(Reply { text, data: Arc::clone(&loaded.list_data) })
+    }
+}
+
+/// A configuration with its list, which is the same for every call.
+fn loaded(configuration: Configuration) -> Result<Loaded> {
+    let answer = DocsetList { docsets: configuration.docsets.iter().map(item).collect() };
+    let failed = |error: serde_json::Error| {
+        Error::new(ErrorKind::Internal, "The list could not be written.").caused_by(error)
+    };
+    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(failed)?;
+    let list_data = Arc::new(serde_json::to_value(&answer).map_err(failed)?);
+    Ok(Loaded { configuration, list_text, list_data })
+}
+
+fn item(docset: &Docset) -> DocsetItem<'_> {
+    DocsetItem {
+        name: &docset.name,
+        version: docset.version.as_deref(),
+        aliases: &docset.aliases,
+        local_path: &docset.local_path,
+        description: docset.description.as_deref().or(docset.title.as_deref()),
+    }
 }

@@ -1,11 +1,9 @@
-//! `search_docs` (S3 REQ-1): how to look for something in a docset. It reads no documentation.
+//! `search_docs`: how to search a docset. It reads no documentation.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::docsets::Configuration;
-use reqlore_domain::docsets::DocsetName;
-use reqlore_domain::docsets::{Keyword, Keywords};
+use reqlore_domain::docsets::{Configuration, DocsetName, Keyword, Keywords};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use schemars::JsonSchema;
@@ -15,10 +13,10 @@ use serde_json::{Map, Value};
 use crate::Context;
 use crate::tool::{Tool, decode, read_tool};
 
-pub(crate) struct SearchDocs;
-
-/// So many docsets are named when one is not found.
+/// Docsets named in the error for an unknown one.
 const MAX_NAMES: usize = 20;
+
+pub(crate) struct SearchDocs;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,10 +31,8 @@ struct Arguments {
     generalized_keywords: Keywords<0>,
 }
 
-// The published schema of the structured answer, which is made by hand below. Clients would read a
-// doc comment.
+// The schema of the data, which is built by hand below. (A doc comment would become part of it.)
 #[derive(Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Answer {
     /// The docset's name, even where an alias was given.
     docset: String,
@@ -77,7 +73,7 @@ A template of the project may have made the instructions: they are stored conten
         let exists = context.ports.projects.has_folder(&docset.local_path).await;
         let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);
         let text = docset.instruction(keywords.as_slice(), generalized.as_slice());
-        // By hand, because a serializer copies every word once more.
+        // Built by hand, because a serializer would copy every word.
         let mut data = Map::with_capacity(6);
         let mut name = arguments.docset.into_string();
         name.clone_from(&docset.name);
@@ -95,7 +91,6 @@ fn words(words: Vec<Keyword>) -> Value {
     words.into_iter().map(Keyword::into_string).collect()
 }
 
-/// S3 REQ-1.2, REQ-7.4: what there is instead.
 fn not_found(configuration: &Configuration, name: &str) -> Error {
     let docsets = &configuration.docsets;
     let meant = configuration.nearest(name).map(|meant| format!(" Did you mean {meant:?}?"));

@@ -1,48 +1,45 @@
-//! Reading the audit, and finding out whether it is whole.
+//! Lists audit rows, and verifies their chain.
 //!
-//! Trap: the chain proves what stands in it and what was taken out of its middle. That nobody cut
-//! its end off is proved only against a row's number and hash that somebody wrote down elsewhere.
+//! The chain proves that no row was changed or removed from its middle. A missing end is proved
+//! only against a row's number and hash that were noted elsewhere.
 
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainError, ChainHead, Hash, Verifier};
+use reqlore_domain::audit::{AuditRow, ChainError, ChainHead, Hash, Verifier};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::audit::AuditLog;
 
-/// How many rows are read at once.
+/// Rows read at a time.
 const PART: usize = 1_000;
 
-/// Which rows somebody wants to see.
+/// A query for audit rows.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// So many of the newest.
+    /// Maximum number of rows, the newest.
     pub last: usize,
-    /// Only of this user.
     pub user: Option<String>,
-    /// Only of this action: a tool's name, or a method.
+    /// A tool's name, or a method.
     pub action: Option<String>,
 }
 
 impl Wanted {
-    /// A row that this version can't read is of nobody and of no action.
+    /// A row that this version cannot read has no user and no action.
     fn includes(&self, row: &AuditRow) -> bool {
-        let (None, None) = (&self.user, &self.action) else {
-            let fits = |entry: AuditEvent| {
-                let user = self.user.as_ref().is_none_or(|u| u.eq_ignore_ascii_case(&entry.user));
-                user && self.action.as_ref().is_none_or(|action| *action == entry.action)
-            };
-            return row.entry().is_some_and(fits);
-        };
-        true
+        if self.user.is_none() && self.action.is_none() {
+            return true;
+        }
+        let Some(entry) = row.entry() else { return false };
+        self.user.as_ref().is_none_or(|user| user.eq_ignore_ascii_case(&entry.user))
+            && self.action.as_ref().is_none_or(|action| *action == entry.action)
     }
 }
 
-/// The newest rows that are wanted, by number.
+/// The newest rows of a query, by number.
 pub async fn list(log: &dyn AuditLog, wanted: &Wanted) -> Result<Vec<AuditRow>> {
     let mut found = Vec::new();
     let mut end = log.newest().await?.number + 1;
     while end > 1 && found.len() < wanted.last {
         let from = end.saturating_sub(PART as u64).max(1);
         let mut part = log.rows(from, PART).await?;
-        // Where the first rows are gone, those behind them come instead.
+        // After pruning, the storage returns later rows in place of the first.
         part.retain(|row| row.number < end);
         if part.is_empty() {
             break;
@@ -55,10 +52,10 @@ pub async fn list(log: &dyn AuditLog, wanted: &Wanted) -> Result<Vec<AuditRow>> 
     Ok(found)
 }
 
-/// What is to be said of the audit as a whole.
+/// The result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
-    /// How many rows there are, up to the first that is wrong.
+    /// Number of rows before the first broken one.
     pub rows: u64,
     /// The newest of these.
     pub newest: ChainHead,
@@ -66,16 +63,16 @@ pub struct Verified {
     pub noted: Noted,
 }
 
-/// What became of the row that somebody wrote down.
+/// The state of the row that was noted elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noted {
-    /// Nobody told of one.
+    /// No row was given.
     None,
-    /// It is there, as it was.
+    /// Present and unchanged.
     Found,
-    /// It is too old and gone, so it proves nothing.
+    /// Pruned, so it proves nothing.
     Pruned,
-    /// It is not there, or it is another one.
+    /// Missing or changed.
     Missing,
 }
 
@@ -85,7 +82,7 @@ impl Verified {
     }
 }
 
-/// Reads all rows and holds them against their seals, and one of them against what was noted.
+/// Verifies all rows, and compares one of them with the noted row.
 pub async fn verify(log: &dyn AuditLog, noted: Option<ChainHead>) -> Result<Verified> {
     let mut verifier = Verifier::default();
     let (mut rows, mut newest, mut first) = (0, ChainHead::default(), None);

@@ -1,7 +1,7 @@
-//! From a token to a caller, at each request (S5 1.3 to 1.5, 4.1 to 4.6).
+//! Authenticates each request by its token.
 //!
-//! What was looked up is kept while the storage's epoch stays, which is asked every time: so what
-//! somebody revoked, in whatever process, is refused from the next request on.
+//! Lookups are cached while the storage's epoch stays the same. It is read on each request, so a
+//! token that any process revokes is refused from the next request on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,22 +22,22 @@ use reqlore_domain::time::Timestamp;
 
 use crate::audit::Recorder;
 
-/// So many tokens are remembered at most; then all are looked up anew.
-const MOST_KNOWN: usize = 10_000;
-/// So many refused logins have a row of their own in a minute; the others are counted.
-const MOST_REFUSED: u64 = 100;
-/// So many rows a minute has a token that does not count any more.
-const MOST_SHOWN: u32 = 5;
+/// Cached tokens; a full cache is cleared.
+const MAX_KNOWN: usize = 10_000;
+/// Refused logins with a row of their own, per minute; the others are counted.
+const MAX_REFUSED: u64 = 100;
+/// Rows per minute of one token that is no longer valid.
+const MAX_SHOWN: u32 = 5;
 const LOGIN: &str = "login";
 
-/// Recognises callers by their tokens.
+#[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct TokenAuthenticator {
     identities: Arc<dyn IdentityRepository>,
     projects: Arc<dyn ProjectResolver>,
     clock: Arc<dyn Clock>,
     recorder: Arc<Recorder>,
-    /// What this server allows to anybody.
-    most: Access,
+    /// The most that this server allows.
+    max_access: Access,
     state: Mutex<State>,
 }
 
@@ -45,24 +45,19 @@ pub struct TokenAuthenticator {
 struct State {
     epoch: u64,
     known: HashMap<TokenId, Known>,
-    /// When tokens were used, since it was last written down.
+    /// Uses of tokens that are not saved yet.
     used: HashMap<TokenId, Timestamp>,
-    /// Guesses in this minute.
+    /// Refused guesses in this minute.
     refused: u64,
-    /// How often tokens were shown in this minute that do not count any more.
+    /// Uses of invalid tokens in this minute.
     shown: HashMap<TokenId, u32>,
 }
 
+#[derive(Clone)]
 struct Known {
     holder: Arc<TokenOwner>,
-    /// As who it calls when it names no project.
+    /// The caller of a request that names no project.
     caller: Arc<Caller>,
-}
-
-impl std::fmt::Debug for TokenAuthenticator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TokenAuthenticator").field("most", &self.most).finish_non_exhaustive()
-    }
 }
 
 impl TokenAuthenticator {
@@ -71,18 +66,17 @@ impl TokenAuthenticator {
         projects: Arc<dyn ProjectResolver>,
         clock: Arc<dyn Clock>,
         recorder: Arc<Recorder>,
-        most: Access,
+        max_access: Access,
     ) -> Self {
         let state = Mutex::default();
-        Self { identities, projects, clock, recorder, most, state }
+        Self { identities, projects, clock, recorder, max_access, state }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The token and its user, and as who they call.
-    async fn known(&self, id: &TokenId) -> StoreResult<Option<(Arc<TokenOwner>, Arc<Caller>)>> {
+    async fn known(&self, id: &TokenId) -> StoreResult<Option<Known>> {
         let epoch = self.identities.epoch().await?;
         {
             let mut state = self.state();
@@ -90,23 +84,22 @@ impl TokenAuthenticator {
                 state.epoch = epoch;
                 state.known.clear();
             }
-            if let Some(Known { holder, caller }) = state.known.get(id) {
-                return Ok(Some((Arc::clone(holder), Arc::clone(caller))));
+            if let Some(known) = state.known.get(id) {
+                return Ok(Some(known.clone()));
             }
         }
         let Some(holder) = self.identities.holder(id).await? else { return Ok(None) };
         let caller = Arc::new(self.caller(&holder));
-        let holder = Arc::new(holder);
+        let known = Known { holder: Arc::new(holder), caller };
         let mut state = self.state();
-        // What was looked up while somebody changed it is not kept: it may be from before.
+        // A lookup during a change is not cached, because it may be older than the change.
         if state.epoch == epoch {
-            if state.known.len() >= MOST_KNOWN {
+            if state.known.len() >= MAX_KNOWN {
                 state.known.clear();
             }
-            let known = Known { holder: Arc::clone(&holder), caller: Arc::clone(&caller) };
-            state.known.insert(id.clone(), known);
+            state.known.insert(id.clone(), known.clone());
         }
-        Ok(Some((holder, caller)))
+        Ok(Some(known))
     }
 
     fn caller(&self, TokenOwner { token, user }: &TokenOwner) -> Caller {
@@ -120,15 +113,15 @@ impl TokenAuthenticator {
         Caller {
             name: user.name.as_str().into(),
             role: user.role,
-            access: user.role.access().min(token.scope).min(self.most),
+            access: user.role.access().min(token.scope).min(self.max_access),
             token: Some(token.id.clone()),
             reach,
             project,
         }
     }
 
-    /// The same caller, who speaks of another project.
-    fn speaking_of(&self, caller: &Caller, project: &str) -> Result<Arc<Caller>, Error> {
+    /// The same caller with the project that the request names.
+    fn with_project(&self, caller: &Caller, project: &str) -> Result<Arc<Caller>, Error> {
         let (keys, named) = (self.projects.keys(), ProjectKey::new(project));
         if keys.contains(&named) && caller.reach.includes(&named) {
             return Ok(Arc::new(Caller { project: named, ..caller.clone() }));
@@ -136,8 +129,8 @@ impl TokenAuthenticator {
         Err(no_project(&caller.reach, &keys, "Reqlore-Project", project))
     }
 
-    /// Tells the log and the audit of a refused login; of too many only their number.
-    async fn refuse(
+    /// Logs and audits a refused login; of too many only their number.
+    async fn record_refusal(
         &self,
         credentials: &Credentials<'_>,
         id: Option<&TokenId>,
@@ -161,8 +154,8 @@ impl TokenAuthenticator {
         self.recorder.add(entry).await
     }
 
-    /// Puts on record who asked for a project that is not theirs, or not there.
-    async fn no_project(
+    /// Logs and audits a request for a project outside the caller's scope.
+    async fn record_foreign_project(
         &self,
         caller: &Caller,
         credentials: &Credentials<'_>,
@@ -170,12 +163,8 @@ impl TokenAuthenticator {
     ) -> Result<(), Error> {
         let Credentials { address, correlation_id, project, .. } = credentials;
         let name = project.unwrap_or_default().to_owned();
-        tracing::info!(
-            id = correlation_id,
-            address,
-            user = &*caller.name,
-            "no such project for them"
-        );
+        let user = &*caller.name;
+        tracing::info!(id = correlation_id, address, user, "no such project for them");
         let entry = AuditEvent {
             user: caller.name.to_string(),
             token: caller.token.clone(),
@@ -186,19 +175,19 @@ impl TokenAuthenticator {
         self.recorder.add(entry).await
     }
 
-    /// Writes down when tokens were used, and how many logins were refused beyond those that have
-    /// rows: once a minute, outside of every request.
-    pub(crate) async fn settle(&self) -> StoreResult<()> {
+    /// Saves the last uses of tokens, and audits the number of refused logins without a row. Call
+    /// it once a minute.
+    pub(crate) async fn save_uses(&self) -> StoreResult<()> {
         let (used, refused) = {
             let mut state = self.state();
             state.shown.clear();
             (std::mem::take(&mut state.used), std::mem::take(&mut state.refused))
         };
-        if refused > MOST_REFUSED {
-            let more = format!("{} more logins were refused", refused - MOST_REFUSED);
+        if refused > MAX_REFUSED {
+            let more = format!("{} more logins were refused", refused - MAX_REFUSED);
             tracing::warn!(more, "a flood of logins");
             let entry = AuditEvent::refused(LOGIN, "many", more, self.clock.now());
-            // Whoever waits for it is told; here it waits for the next batch.
+            // The next batch tries again.
             let _ = self.recorder.add(entry).await;
         }
         if used.is_empty() {
@@ -216,39 +205,28 @@ impl TokenAuthenticator {
 }
 
 impl State {
-    /// Is there a row for this refusal? Guesses are many, and only counted beyond a number; who has
-    /// the true secret of a token that does not count any more is always told of a few times.
+    /// Decides whether a refusal gets a row. A flood of guesses never hides uses of an invalid
+    /// token with its true secret.
     fn wants(&mut self, id: Option<&TokenId>, denial: TokenError) -> bool {
-        match (denial, id) {
-            (
-                TokenError::Missing
-                | TokenError::Malformed
-                | TokenError::Unknown
-                | TokenError::Wrong,
-                _,
-            )
-            | (_, None) => {
-                self.refused += 1;
-                self.refused <= MOST_REFUSED
-            }
-            (_, Some(id)) => {
-                let shown = self.shown.entry(id.clone()).or_default();
-                *shown += 1;
-                *shown <= MOST_SHOWN
-            }
-        }
+        use TokenError::{Malformed, Missing, Unknown, Wrong};
+        let is_guess = matches!(denial, Missing | Malformed | Unknown | Wrong);
+        let Some(id) = id.filter(|_| !is_guess) else {
+            self.refused += 1;
+            return self.refused <= MAX_REFUSED;
+        };
+        let shown = self.shown.entry(id.clone()).or_default();
+        *shown += 1;
+        *shown <= MAX_SHOWN
     }
 }
 
 #[async_trait]
 impl Authenticator for TokenAuthenticator {
     async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Arc<Caller>, Denied> {
-        let refuse = async |id: Option<&TokenId>, denial| match self
-            .refuse(&credentials, id, denial)
-            .await
-        {
-            Ok(()) => Err(Denied::Token(denial)),
-            Err(error) => Err(Denied::Failed(error)),
+        let refuse = async |id: Option<&TokenId>, denial| {
+            let recorded = self.record_refusal(&credentials, id, denial).await;
+            recorded.map_err(Denied::Failed)?;
+            Err(Denied::Token(denial))
         };
         let Some(text) = credentials.token else { return refuse(None, TokenError::Missing).await };
         let Some(presented) = PresentedToken::parse(text) else {
@@ -256,21 +234,21 @@ impl Authenticator for TokenAuthenticator {
         };
         let failed = |error: StoreError| Denied::Failed(error.into());
         let known = self.known(&presented.id).await.map_err(failed)?;
-        let holder = known.as_ref().map(|(holder, _)| &**holder);
+        let holder = known.as_ref().map(|known| &*known.holder);
         let now = self.clock.now();
         if let Err(denial) = token::judge(holder, &presented.digest(), now) {
             return refuse(Some(&presented.id), denial).await;
         }
-        let Some((_, caller)) = known else {
+        let Some(Known { caller, .. }) = known else {
             return refuse(Some(&presented.id), TokenError::Unknown).await;
         };
         self.state().used.insert(presented.id, now);
         let Some(project) = credentials.project else { return Ok(caller) };
-        match self.speaking_of(&caller, project) {
+        match self.with_project(&caller, project) {
             Ok(caller) => Ok(caller),
             Err(error) => {
-                let told = self.no_project(&caller, &credentials, error.kind).await;
-                told.map_err(Denied::Failed)?;
+                let recorded = self.record_foreign_project(&caller, &credentials, error.kind).await;
+                recorded.map_err(Denied::Failed)?;
                 Err(Denied::Project(error))
             }
         }

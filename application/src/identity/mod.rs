@@ -1,7 +1,6 @@
-//! Users and tokens: who a client is, and the administration of both.
+//! Users, tokens, authentication and the audit trail.
 //!
-//! Trap: administration is no tool. Nobody gets at it but through the command line on the host, so
-//! its only caller is the local person.
+//! Administration is not a tool: it is reachable only through the command line on the host.
 
 pub mod audit_trail;
 pub mod authenticate;

@@ -15,28 +15,26 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
-use super::users::{Administration, Looks, no_user};
+use super::users::{Administration, ReadSet, no_user};
 
-/// A token that somebody asks for.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub user: UserName,
     pub scope: Access,
-    /// The first is meant where a call names none; none of them means all.
+    /// The first is the default of a call that names none. An empty list means all projects.
     pub projects: Vec<ProjectKey>,
     pub lifetime: Lifetime,
 }
 
-/// A new token, and the only chance to show it.
+/// A new token with its secret, which is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issued {
     pub presented: PresentedToken,
     pub token: Token,
-    /// Whose it is: the role may allow less than the token's scope.
+    /// The role may allow less than the token's scope.
     pub user: User,
 }
 
-/// Makes a token.
 pub async fn create(of: &Administration, wanted: Wanted) -> Result<Issued> {
     let Wanted { user, scope, projects, lifetime } = wanted;
     let projects = configured(of, projects)?;
@@ -54,28 +52,28 @@ pub async fn create(of: &Administration, wanted: Wanted) -> Result<Issued> {
         successor: None,
         last_used_at: None,
     };
-    let looks = Looks { users: vec![token.user.clone()], tokens: vec![token.id.clone()] };
+    let reads = ReadSet { users: vec![token.user.clone()], tokens: vec![token.id.clone()] };
     let decide = move |users: &[Option<User>], tokens: &[Option<Token>]| {
         let user = users.first().cloned().flatten().ok_or_else(|| no_user(&token.user))?;
         check_enabled(&user)?;
         check_free(tokens.first())?;
-        // As the user is called, whatever case was given.
+        // With the stored case of the name.
         let token = Token { user: user.name.clone(), ..token.clone() };
         let issued = Issued { presented: presented.clone(), token: token.clone(), user };
         Ok((vec![IdentityChange::Token(token)], issued))
     };
-    of.change("token/create", now, looks, decide).await
+    of.change("token/create", now, reads, decide).await
 }
 
-/// Makes a successor of a token that counts, for the same user, scope, projects and length of
-/// time. The old one counts for as long as `overlap` beside it.
+/// Makes a successor of a valid token with the same user, scope, projects and lifetime. The old
+/// token stays valid for `overlap`.
 pub async fn rotate(of: &Administration, id: TokenId, overlap: Lifetime) -> Result<Issued> {
     let now = of.clock.now();
     let presented = new(of)?;
-    // Whose a token is never changes, so this may be looked up before.
+    // The user of a token never changes, so it may be read before the commit.
     let known = of.identities.holder(&id).await?.ok_or_else(|| no_token(&id))?;
-    let looks =
-        Looks { users: vec![known.user.name], tokens: vec![id.clone(), presented.id.clone()] };
+    let reads =
+        ReadSet { users: vec![known.user.name], tokens: vec![id.clone(), presented.id.clone()] };
     let decide = move |users: &[Option<User>], tokens: &[Option<Token>]| {
         let token = tokens.first().cloned().flatten().ok_or_else(|| no_token(&id))?;
         let user = users.first().cloned().flatten().ok_or_else(|| no_user(&token.user))?;
@@ -100,7 +98,7 @@ pub async fn rotate(of: &Administration, id: TokenId, overlap: Lifetime) -> Resu
         let issued = Issued { presented: presented.clone(), token: token.clone(), user };
         Ok((vec![IdentityChange::Token(retired), IdentityChange::Token(token)], issued))
     };
-    of.change("token/rotate", now, looks, decide).await
+    of.change("token/rotate", now, reads, decide).await
 }
 
 fn check_can_rotate(holder: &TokenOwner, now: Timestamp) -> Result<()> {
@@ -127,17 +125,16 @@ fn check_can_rotate(holder: &TokenOwner, now: Timestamp) -> Result<()> {
     }
 }
 
-/// A token that is revoked now, and whether it was so before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revoked {
     pub token: Token,
     pub unchanged: bool,
 }
 
-/// Makes a token count no more, from the next request on.
+/// Revokes a token from the next request on.
 pub async fn revoke(of: &Administration, id: TokenId) -> Result<Revoked> {
     let now = of.clock.now();
-    let looks = Looks { tokens: vec![id.clone()], ..Looks::default() };
+    let reads = ReadSet { tokens: vec![id.clone()], ..ReadSet::default() };
     let decide = move |_: &_, tokens: &[Option<Token>]| {
         let token = tokens.first().cloned().flatten().ok_or_else(|| no_token(&id))?;
         if token.revoked_at.is_some() {
@@ -147,26 +144,22 @@ pub async fn revoke(of: &Administration, id: TokenId) -> Result<Revoked> {
         let changes = vec![IdentityChange::Token(token.clone())];
         Ok((changes, Revoked { token, unchanged: false }))
     };
-    of.change("token/revoke", now, looks, decide).await
+    of.change("token/revoke", now, reads, decide).await
 }
 
-/// A token and whether it counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub token: Token,
     pub state: State,
 }
 
-/// Does a token count?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Active,
-    /// Why it does not.
     Denied(TokenError),
 }
 
 impl State {
-    /// For programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -189,7 +182,7 @@ pub async fn list(of: &Administration) -> Result<Vec<Listed>> {
     Ok(listed.collect())
 }
 
-/// What whoever shows this token is told.
+/// The answer of a server to this token.
 fn state(token: &Token, user: Option<&User>, now: Timestamp) -> State {
     let holder = user.map(|user| TokenOwner { token: token.clone(), user: user.clone() });
     judge(holder.as_ref(), &token.digest, now).map_or_else(State::Denied, |()| State::Active)
@@ -202,7 +195,7 @@ fn new(of: &Administration) -> Result<PresentedToken> {
     })
 }
 
-/// The projects, each once and in the order given, if all of them are configured.
+/// The projects, each once and in the given order. All must be configured.
 fn configured(of: &Administration, projects: Vec<ProjectKey>) -> Result<Vec<ProjectKey>> {
     let mut found: Vec<ProjectKey> = Vec::new();
     for project in projects {
@@ -234,7 +227,7 @@ fn check_enabled(user: &User) -> Result<()> {
     Err(Error::new(ErrorKind::Refused, message).field("user").reference(name.as_str()))
 }
 
-/// Among 62 to the power of 12 ids two are never the same by chance.
+/// Rejects an id that is in use. Random ids are never equal in practice.
 fn check_free(token: Option<&Option<Token>>) -> Result<()> {
     match token {
         Some(Some(there)) => {
@@ -253,18 +246,17 @@ fn refused(id: &TokenId, message: String) -> Error {
     Error::new(ErrorKind::Refused, message).field("id").reference(id.as_str())
 }
 
-/// What letters mean, the longest first.
+/// Units of time in seconds, the longest first.
 const UNITS: [(char, u32); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60), ('s', 1)];
 
-/// A length of time in whole seconds, 366 days at most: no token lives longer (rulings 7).
+/// A length of time in whole seconds, at most 366 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Lifetime(u32);
 
 impl Lifetime {
-    /// How long a token counts when nothing else is asked for.
     pub const USUAL: Self = Self::days(90);
     pub const LONGEST: Self = Self::days(366);
-    /// How long a token counts beside its successor, at most (reliability 4).
+    /// The longest time that a token stays valid after its rotation.
     pub const LONGEST_OVERLAP: Self = Self::days(1);
 
     const fn days(days: u32) -> Self {
@@ -279,26 +271,25 @@ impl Lifetime {
         let read =
             digits.and_then(|(digits, seconds)| Some((digits.parse::<u64>().ok()?, seconds)));
         let Some((count, seconds)) = read else {
-            return Err(
-                "write a number and s, m, h or d for seconds, minutes, hours or days, like \
-                        90d"
-                .to_owned(),
-            );
+            let form =
+                "write a number and s, m, h or d for seconds, minutes, hours or days, like 90d";
+            return Err(form.to_owned());
         };
         let seconds = count.saturating_mul(u64::from(*seconds));
         let fits = u32::try_from(seconds).ok().map(Self).filter(|length| *length <= Self::LONGEST);
         fits.ok_or_else(|| format!("at most {}", Self::LONGEST))
     }
 
-    /// How long a token counts: some time.
+    /// Reads the lifetime of a token, at least one second.
     pub fn of_token(text: &str) -> Result<Self, String> {
-        Self::parse(text).and_then(|length| match length.0 {
-            0 => Err("a token counts at least 1s".to_owned()),
-            _ => Ok(length),
-        })
+        let length = Self::parse(text)?;
+        if length.0 == 0 {
+            return Err("a token counts at least 1s".to_owned());
+        }
+        Ok(length)
     }
 
-    /// How long a token counts beside its successor: a day at most, and perhaps no time at all.
+    /// Reads the overlap of a rotation, at most a day.
     pub fn of_overlap(text: &str) -> Result<Self, String> {
         let length = Self::parse(text)?;
         if length > Self::LONGEST_OVERLAP {
@@ -333,22 +324,9 @@ mod tests {
             assert_eq!(Lifetime::of_token(text), Ok(Lifetime(seconds)), "{text}");
             assert_eq!(Lifetime(seconds).to_string(), text);
         }
-        for wrong in [
-            "",
-            "d",
-            "90",
-            "0s",
-            "-1d",
-            "+1d",
-            "1.5h",
-            "1w",
-            "1 d",
-            "367d",
-            "31622401s",
-            "9D",
-            "99999999999999999999d",
-            "\u{661}d",
-        ] {
+        let wrong =
+            " |d|90|0s|-1d|+1d|1.5h|1w|1 d|367d|31622401s|9D|99999999999999999999d|\u{661}d";
+        for wrong in wrong.split('|').chain([""]) {
             assert!(Lifetime::of_token(wrong).is_err(), "{wrong}");
         }
         assert_eq!(Lifetime::of_overlap("24h"), Ok(Lifetime::LONGEST_OVERLAP));

@@ -14,27 +14,26 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
-/// What users and tokens are administered with.
+/// The ports of the administration.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Administration {
     pub identities: Arc<dyn IdentityRepository>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGenerator>,
-    /// The keys of all projects that are configured.
+    /// All configured projects.
     pub projects: Vec<ProjectKey>,
-    /// The local person.
+    /// The local user.
     pub caller: Arc<Caller>,
-    /// Does the audit learn of it?
     pub is_audited: bool,
 }
 
-/// The changes, and what was found out beside them.
+/// The changes, and the result of the command.
 pub(super) type Decided<T> = Result<(Vec<IdentityChange>, T)>;
 
-/// What is looked at before a change is decided.
+/// The users and tokens that a decision reads.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Looks {
+pub(super) struct ReadSet {
     pub(super) users: Vec<UserName>,
     pub(super) tokens: Vec<TokenId>,
 }
@@ -52,20 +51,20 @@ impl Administration {
         }
     }
 
-    /// Changes what `decide` answers on the newest state, and gives back what it found out beside.
-    /// It may run again; the last run counts.
+    /// Commits the changes that `decide` returns on the newest state, and returns its result.
+    /// `decide` may run again; the last run is valid.
     pub(super) async fn change<T: Send + 'static>(
         &self,
         action: &'static str,
         now: Timestamp,
-        looks: Looks,
+        reads: ReadSet,
         mut decide: impl FnMut(&[Option<User>], &[Option<Token>]) -> Decided<T> + Send + 'static,
     ) -> Result<T> {
         let found: Arc<Mutex<Option<T>>> = Arc::default();
         let decided = Arc::clone(&found);
         let commit = IdentityCommit {
-            users: looks.users,
-            tokens: looks.tokens,
+            users: reads.users,
+            tokens: reads.tokens,
             decide: Box::new(move |users, tokens| {
                 let (changes, found) = decide(users, tokens)?;
                 *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
@@ -81,7 +80,6 @@ impl Administration {
     }
 }
 
-/// A name that nobody has.
 pub(super) fn no_user(name: &UserName) -> Error {
     let message = format!(
         "there is no user {name}; `reqlore user list` shows all, `reqlore user add {name} --role \
@@ -90,23 +88,22 @@ pub(super) fn no_user(name: &UserName) -> Error {
     Error::new(ErrorKind::NotFound, message).field("user").reference(name.as_str())
 }
 
-/// A user, and whether that is what they were before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     pub user: User,
     pub unchanged: bool,
 }
 
-/// Adds a user, whose name nobody may have yet in whatever case.
+/// Adds a user. Names that differ in case only are equal.
 pub async fn add(to: &Administration, name: UserName, role: Role) -> Result<User> {
     let now = to.clock.now();
     let user = User { name: name.clone(), role, created_at: now, disabled_at: None };
-    let looks = Looks { users: vec![name], ..Looks::default() };
+    let reads = ReadSet { users: vec![name], ..ReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| match users {
         [Some(there)] => Err(is_there(there)),
         _ => Ok((vec![IdentityChange::User(user.clone())], user.clone())),
     };
-    to.change("user/add", now, looks, decide).await
+    to.change("user/add", now, reads, decide).await
 }
 
 fn is_there(user: &User) -> Error {
@@ -130,7 +127,7 @@ pub async fn set_role(of: &Administration, name: UserName, role: Role) -> Result
     change(of, "user/set-role", name, move |user| User { role, ..user }).await
 }
 
-/// Makes none of a user's tokens count any more.
+/// Disables a user, which invalidates all their tokens.
 pub async fn disable(of: &Administration, name: UserName) -> Result<Changed> {
     let now = of.clock.now();
     let disabled = move |user: User| User { disabled_at: user.disabled_at.or(Some(now)), ..user };
@@ -143,7 +140,7 @@ async fn change(
     name: UserName,
     changed: impl Fn(User) -> User + Send + 'static,
 ) -> Result<Changed> {
-    let looks = Looks { users: vec![name.clone()], ..Looks::default() };
+    let reads = ReadSet { users: vec![name.clone()], ..ReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| {
         let there = users.first().cloned().flatten().ok_or_else(|| no_user(&name))?;
         let user = changed(there.clone());
@@ -152,5 +149,5 @@ async fn change(
         }
         Ok((vec![IdentityChange::User(user.clone())], Changed { user, unchanged: false }))
     };
-    of.change(action, of.clock.now(), looks, decide).await
+    of.change(action, of.clock.now(), reads, decide).await
 }

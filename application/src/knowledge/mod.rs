@@ -1,99 +1,42 @@
-//! The knowledge graph (S4): six tools over `.ixchel/**/*.md`, and their check.
+//! The knowledge graph: six tools over `.ixchel/**/*.md`.
 
-pub(crate) mod budget;
-pub(crate) mod context;
-pub(crate) mod graph;
-mod import;
-mod neighbours;
+pub(crate) mod entity;
 pub(crate) mod search;
-pub(crate) mod show;
 pub(crate) mod sync;
 pub(crate) mod tags;
 
-use std::sync::Arc;
-
-use reqlore_domain::bounded::BoundedString;
-use reqlore_domain::document::{DocumentMeta, Kind};
+use reqlore_domain::bounded::{BoundedInt, BoundedString};
+use reqlore_domain::document::Kind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::{Found, Node};
-use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::knowledge::Node;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::Reply;
 use reqlore_domain::project::ProjectKey;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Context;
 use crate::tool;
-use budget::MaxTokens;
 
-/// S4 `repo`.
-pub(crate) type Repo = BoundedString<1_000>;
-/// An id, or the path of a file below `.ixchel`.
-pub(crate) type Id = BoundedString<1_000>;
+type Repo = BoundedString<1_000>;
 
-// What the tools about one entity take. (A doc comment would become part of the schema.)
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct OneEntity {
-    /// The entity's id, such as "dec-1d2c8f"; for a file without one its path below .ixchel.
-    id: Id,
-    /// A path inside the repository; the server's root when left out.
-    repo: Option<Repo>,
-    /// Cuts the answer's text to about so many tokens.
-    max_tokens: Option<MaxTokens>,
-}
-
-/// The project that `repo` names, or the caller's own (S4 AC-003).
+/// The project that `repo` names, or the caller's own.
 async fn project(context: &Context, caller: &Caller, repo: Option<&Repo>) -> Result<ProjectKey> {
     context.ports.projects.resolve(caller, repo.map(Repo::as_str), Toolset::Knowledge).await
 }
 
-/// What these words name now, in their order.
-async fn named(
+/// The entities that each of these words names, in their order.
+async fn lookup(
     context: &Context,
     project: &ProjectKey,
     words: &[String],
 ) -> Result<Vec<Vec<Node>>> {
-    let named = context.ports.documents.lookup(project, Kind::Entity, words).await?;
-    let nodes =
-        |heads: Vec<Arc<DocumentMeta>>| heads.iter().filter_map(|head| Node::of(head)).collect();
-    Ok(named.into_iter().map(nodes).collect())
-}
-
-/// The one entity of an id.
-async fn find(context: &Context, project: &ProjectKey, id: &Id) -> Result<Node> {
-    let word = id.as_str();
-    let nodes = named(context, project, &[word.to_owned()]).await?;
-    match Found::among(word, nodes.first().map_or(&[], Vec::as_slice)) {
-        Found::One(node) => Ok(node.clone()),
-        Found::Several(names) => {
-            let message = format!(
-                "{} files claim the id {id}: {}. Give one of these names as the id, and mend the \
-                 others.",
-                names.len(),
-                names.join(", ")
-            );
-            Err(Error::new(ErrorKind::Refused, message).field("id").reference(word))
-        }
-        Found::Nothing => {
-            let known =
-                context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
-            Err(unknown(word, &known.inventory.similar(word)))
-        }
+    let mut nodes = Vec::with_capacity(words.len());
+    for heads in context.ports.documents.lookup(project, Kind::Entity, words).await? {
+        nodes.push(heads.iter().filter_map(|head| Node::of(head)).collect());
     }
-}
-
-fn unknown(id: &str, similar: &[&str]) -> Error {
-    let meant = match similar {
-        [] => String::new(),
-        similar => format!(" Did you mean {}?", similar.join(" or ")),
-    };
-    let shown: String = id.chars().take(100).collect();
-    let message =
-        format!("There is no entity {shown:?} in this project.{meant} ixchel_search finds ids.");
-    Error::new(ErrorKind::NotFound, message).field("id").reference(shown)
+    Ok(nodes)
 }
 
 /// Pretty JSON as text, and the same as data.
@@ -102,6 +45,92 @@ fn reply(answer: &impl Serialize) -> Result<Reply> {
         Error::new(ErrorKind::Internal, "The answer could not be written.").caused_by(error)
     })?;
     tool::reply(text, answer)
+}
+
+/// `max_tokens`, the size of an answer; four characters count as one token.
+type MaxTokens = BoundedInt<1, 262_144>;
+
+/// The rest of `max_tokens` while an answer is built, and the parts that were cut.
+#[derive(Debug)]
+struct Budget {
+    /// In characters.
+    left: usize,
+    cut: Vec<String>,
+}
+
+const CHARACTERS_A_TOKEN: usize = 4;
+/// About a mebibyte of text.
+const DEFAULT_TOKENS: usize = 262_144;
+
+impl Budget {
+    fn new(max_tokens: Option<MaxTokens>) -> Self {
+        let tokens = max_tokens.map_or(DEFAULT_TOKENS, MaxTokens::get);
+        Self { left: tokens * CHARACTERS_A_TOKEN, cut: Vec::new() }
+    }
+
+    /// As much of a text as fits, cut at the end of a line or else of a word.
+    fn cut<'a>(&mut self, what: &str, text: &'a str) -> &'a str {
+        // Bytes are never fewer than characters.
+        if text.len() <= self.left {
+            self.left -= text.len();
+            return text;
+        }
+        let Some((end, _)) = text.char_indices().nth(self.left) else {
+            self.left -= text.chars().count();
+            return text;
+        };
+        let head = &text[..end];
+        let line = head.rfind('\n').filter(|at| *at * 2 > end);
+        let end = line.or_else(|| head.rfind(char::is_whitespace)).unwrap_or(end);
+        let kept_text = text[..end].trim_end();
+        let (kept, all) = (kept_text.chars().count(), text.chars().count());
+        self.cut.push(format!("{what}: the first {kept} of {all} characters"));
+        self.left = 0;
+        kept_text
+    }
+
+    /// Takes as many leading items as fit by their size as JSON.
+    fn keep<T: Serialize>(&mut self, what: &str, items: &mut Vec<T>) {
+        let all = items.len();
+        let mut kept = 0;
+        for item in &*items {
+            let size = serde_json::to_string(item).map_or(0, |json| json.chars().count());
+            if size > self.left {
+                break;
+            }
+            self.left -= size;
+            kept += 1;
+        }
+        if kept < all {
+            items.truncate(kept);
+            self.left = 0;
+            self.cut.push(format!("{what}: the first {kept} of {all}"));
+        }
+    }
+
+    /// Notes a part that is left out for another reason.
+    fn note(&mut self, what: String) {
+        self.cut.push(what);
+    }
+
+    fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
+    fn into_cut(self) -> Cut {
+        Cut { truncated: !self.cut.is_empty(), cut: self.cut }
+    }
+}
+
+// The end of each answer that has a budget. (A doc comment would become part of the schema.)
+#[derive(Serialize, JsonSchema)]
+struct Cut {
+    /// Was something cut?
+    truncated: bool,
+    /// What was cut, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    cut: Vec<String>,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `ixchel_search` (S4 AC-002.2): by meaning and by words, over everything that is there now.
+//! `ixchel_search`: by meaning and by words.
 
 use async_trait::async_trait;
 use reqlore_domain::bounded::{BoundedInt, BoundedString};
@@ -9,8 +9,7 @@ use reqlore_domain::search::{Hits, Meaning, Query};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Repo;
-use super::budget::{Budget, MaxTokens};
+use super::{Budget, Cut, MaxTokens, Repo};
 use crate::Context;
 use crate::tool::{Tool, decode, read_tool};
 
@@ -37,12 +36,11 @@ struct Arguments {
     words_only: bool,
     /// A path inside the repository; the server's root when left out.
     repo: Option<Repo>,
-    /// Cuts the answer's text to about so many tokens.
+    /// Cuts the answer's text to about this number of tokens.
     max_tokens: Option<MaxTokens>,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Answer<'a> {
     /// Best first.
     hits: Vec<Hit<'a>>,
@@ -52,16 +50,11 @@ struct Answer<'a> {
     signals: &'a [String],
     /// How many texts still await embedding; until then their meaning does not rank.
     pending: usize,
-    /// Was something cut?
-    truncated: bool,
-    /// What was cut, in words.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    cut: Vec<String>,
+    #[serde(flatten)]
+    cut: Cut,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Hit<'a> {
     id: &'a str,
     kind: &'a str,
@@ -119,13 +112,11 @@ fn reply(found: &Hits, max_tokens: Option<MaxTokens>) -> Result<Reply> {
         .collect();
     let mut budget = Budget::new(max_tokens);
     budget.keep("hits", &mut hits);
-    let cut = budget.into_cut();
     super::reply(&Answer {
         hits,
         total: found.total,
         signals: &found.signals,
         pending: found.pending,
-        truncated: !cut.is_empty(),
-        cut,
+        cut: budget.into_cut(),
     })
 }

@@ -1,31 +1,43 @@
-//! `ixchel_sync` (S4 AC-002.1): looks at every file, brings the index up to date, and counts.
+//! `ixchel_sync`: examines every file, brings the search index up to date, and counts.
+//!
+//! For a storage that keeps documents elsewhere, it imports the files of the project's root: it
+//! puts documents whose bytes differ and deletes those without a file. A root without any entity
+//! may be the one of another machine, so nothing is deleted then.
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use reqlore_domain::document::DocumentId;
-use reqlore_domain::error::Result;
+use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::knowledge::Inventory;
-use reqlore_domain::ports::documents::Refresh;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::{
+    Change, DocumentRepository, Filter, ReadSet, Refresh, Revision, StoreError,
+};
+use reqlore_domain::ports::service::{Call, ProgressSink, Reply, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use super::import::Missed;
-use crate::Context;
-use crate::edit::act;
+use crate::edit::{act, edit, get_one};
 use crate::tool::{Tool, decode, read_tool};
+use crate::{Context, Ports};
 
-/// Whether it takes files over into a database is part of what clients are told.
 pub(crate) struct Sync {
+    /// True if it imports files into a database. Clients see that in its spec.
     pub(crate) takes_over: bool,
 }
 
-/// The name of the checkpoint that counts are taken from.
+/// The checkpoint of the search index that changes are counted from.
 const CHECKPOINT: &str = "ixchel_sync";
-/// So many warnings are told; the rest is counted.
-const MOST_WARNINGS: usize = 100;
+/// Warnings that are listed; the rest is counted.
+const MAX_WARNINGS: usize = 100;
+/// Documents and bytes of one commit. A call can be cancelled between two commits.
+const BATCH: (usize, usize) = (256, 4 * 1024 * 1024);
+/// Metadata read at a time.
+const PAGE: usize = 10_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +47,6 @@ struct Arguments {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 struct Answer {
     /// Every .md file below .ixchel, readable or not.
     scanned: usize,
@@ -79,7 +90,7 @@ impl Tool for Sync {
             let reason = "the files of the project's root are taken over";
             // It takes several commits, and does the same when it is done again.
             let act = WriteContext { once: None, ..act(context, &call, spec, reason) };
-            missed = super::import::import(ports, tree, &project, &act, observer).await?;
+            missed = import(ports, tree, &project, &act, observer).await?;
         }
         context.indexes.update_search(ports, &project, Refresh::Full, observer).await?;
         let known = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
@@ -112,9 +123,136 @@ fn warnings(inventory: &Inventory, mut warnings: Vec<String>) -> Vec<String> {
         warnings.push(format!("{} claim one id, {id}; give each its own", files.join(" and ")));
     }
     let all = warnings.len();
-    if all > MOST_WARNINGS {
-        warnings.truncate(MOST_WARNINGS);
-        warnings.push(format!("and {} more; `reqlore check` lists all", all - MOST_WARNINGS));
+    if all > MAX_WARNINGS {
+        warnings.truncate(MAX_WARNINGS);
+        warnings.push(format!("and {} more; `reqlore check` lists all", all - MAX_WARNINGS));
     }
     warnings
+}
+
+/// Files that could not be imported.
+#[derive(Debug, Default)]
+struct Missed {
+    /// Number of files of which the storage has nothing.
+    files: usize,
+    warnings: Vec<String>,
+}
+
+/// Imports the entities of the tree. A file that cannot be read changes nothing and is a warning.
+async fn import(
+    ports: &Ports,
+    tree: &dyn DocumentRepository,
+    project: &ProjectKey,
+    act: &WriteContext,
+    observer: &dyn ProgressSink,
+) -> Result<Missed> {
+    tree.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
+    let mut missed = Missed::default();
+    let mut files = versions(tree, project, &mut |id, reason| {
+        missed.warnings.push(format!("{id}: {reason}; it was not taken over"));
+    })
+    .await?;
+    if files.is_empty() {
+        return Ok(missed);
+    }
+    let kept = versions(&*ports.documents, project, &mut |_, _| ()).await?;
+    let unread = |id: &DocumentId| files.get(id) == Some(&Version::UNREAD);
+    missed.files = files.keys().filter(|id| unread(id) && !kept.contains_key(*id)).count();
+    let mut differing: Vec<DocumentId> =
+        kept.keys().filter(|id| !files.contains_key(*id)).cloned().collect();
+    files.retain(|id, version| *version != Version::UNREAD && kept.get(id) != Some(version));
+    drop(kept);
+    differing.extend(files.into_keys());
+    let total = differing.len();
+    let mut rest = differing.into_iter().peekable();
+    while rest.peek().is_some() {
+        if observer.is_cancelled() {
+            let message = "Cancelled; what was taken over until now stays.";
+            return Err(Error::new(ErrorKind::Cancelled, message));
+        }
+        let (mut changes, mut bytes) = (Vec::new(), 0);
+        while changes.len() < BATCH.0 && bytes < BATCH.1 {
+            let Some(id) = rest.next() else { break };
+            let change = change(tree, project, id).await?;
+            if let Some(Change::Put { document }) = &change {
+                bytes += document.body.len();
+            }
+            changes.extend(change);
+        }
+        take_over(ports, project, changes, act, &mut missed).await?;
+        observer.progress(total - rest.len(), total, "taken over");
+    }
+    Ok(missed)
+}
+
+/// The version of every entity; calls `fault` for those that cannot be read.
+async fn versions(
+    documents: &dyn DocumentRepository,
+    project: &ProjectKey,
+    fault: &mut (dyn FnMut(&DocumentId, &str) + Send),
+) -> Result<BTreeMap<DocumentId, Version>> {
+    let mut versions = BTreeMap::new();
+    let mut filter = Filter { limit: Some(PAGE), ..Filter::all(Kind::Entity) };
+    loop {
+        let page = documents.find(project, &filter).await?;
+        for head in &page.heads {
+            if let Some(found) = head.fault.as_ref().filter(|_| head.version == Version::UNREAD) {
+                fault(&head.id, &found.message);
+            }
+            versions.insert(head.id.clone(), head.version);
+        }
+        let Some(next) = page.next else { return Ok(versions) };
+        filter.after = Some(next);
+    }
+}
+
+/// The change for a document that differs; none while its file cannot be read.
+async fn change(
+    tree: &dyn DocumentRepository,
+    project: &ProjectKey,
+    id: DocumentId,
+) -> Result<Option<Change>> {
+    match get_one(tree, project, &id).await {
+        Ok(Some(document)) => Ok(Some(Change::Put { document })),
+        Ok(None) => Ok(Some(Change::Delete { id })),
+        Err(StoreError::Internal(fault)) => Err(StoreError::Internal(fault).into()),
+        // It could be read a moment ago; the next sync tells more.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Commits all at once. If the storage refuses that, commits one by one and warns of the refused.
+async fn take_over(
+    ports: &Ports,
+    project: &ProjectKey,
+    changes: Vec<Change>,
+    act: &WriteContext,
+    missed: &mut Missed,
+) -> Result<()> {
+    match commit(ports, project, changes.clone(), act).await {
+        Err(error) if error.kind == ErrorKind::Refused => {}
+        committed => return committed,
+    }
+    for change in changes {
+        match commit(ports, project, vec![change], act).await {
+            Err(error) if error.kind == ErrorKind::Refused => {
+                missed.files += 1;
+                missed.warnings.push(format!("{}; it was not taken over", error.message));
+            }
+            committed => committed?,
+        }
+    }
+    Ok(())
+}
+
+async fn commit(
+    ports: &Ports,
+    project: &ProjectKey,
+    changes: Vec<Change>,
+    act: &WriteContext,
+) -> Result<()> {
+    let documents = changes.iter().map(|change| change.id().clone()).collect();
+    let reads = ReadSet::of(documents);
+    let put = edit(ports, project, reads, act.clone(), move |_| Ok((changes.clone(), ())));
+    put.await.map(|_| ())
 }

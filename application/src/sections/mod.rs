@@ -1,4 +1,4 @@
-//! Requirement sections (S1): four tools over AGENTS.md and its sections, and their check.
+//! Requirement sections: four tools over AGENTS.md and its sections.
 
 pub(crate) mod delete_requirements;
 pub(crate) mod get_instructions;
@@ -21,17 +21,15 @@ use reqlore_domain::sections::instructions::{self, PLACEHOLDER, Titles};
 use crate::Ports;
 use crate::edit::edit;
 
-/// S1 `project_root`.
 pub(crate) type ProjectRoot = BoundedString<1_000>;
-/// S1 `operation_description`.
 pub(crate) type OperationDescription = BoundedString<10_000>;
 
 async fn project(ports: &Ports, caller: &Caller, root: &ProjectRoot) -> Result<ProjectKey> {
     ports.projects.resolve(caller, Some(root.as_str()), Toolset::Sections).await
 }
 
-/// AGENTS.md and the section as they are stored; AGENTS.md is created when it is missing, as C.1
-/// wants it, for a caller who may write.
+/// AGENTS.md and the section as they are stored. Creates a missing AGENTS.md for a caller who may
+/// write.
 async fn read(
     ports: &Ports,
     project: &ProjectKey,
@@ -49,8 +47,8 @@ async fn read(
     Ok((agents, found.next().flatten()))
 }
 
-/// Writes the placeholder (S1 T.3.2), unless somebody else was faster. A key that comes with the
-/// call is for what the caller asked for, which comes behind this.
+/// Writes the placeholder unless another process was faster. The idempotency key of the call
+/// belongs to the change that follows.
 async fn create_instructions(
     ports: &Ports,
     project: &ProjectKey,
@@ -70,7 +68,7 @@ async fn create_instructions(
     created.await.map(|(document, _)| document)
 }
 
-/// What a write of a section reads: AGENTS.md, the section, and which sections there are.
+/// The reads of a section's write: AGENTS.md, the section, and the list of sections.
 fn reads_of_write(key: &SectionKey) -> ReadSet {
     let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
     ReadSet { documents, heads: Some(Kind::Section), ..ReadSet::default() }
@@ -82,7 +80,7 @@ fn documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
     (at(0), at(1))
 }
 
-/// The change that makes AGENTS.md list the sections there are after `key` came or went.
+/// The change of AGENTS.md's list after the section `key` was added or removed.
 fn list_change(snapshot: &Snapshot, key: &SectionKey, remains: bool) -> Result<Option<Change>> {
     let heads = snapshot.heads.iter().map(|head| (head.id.name.clone(), head.title.clone()));
     let mut titles: Titles = heads.collect();
@@ -107,7 +105,7 @@ fn text(document: &Document) -> Result<&str> {
     document.text().map_err(|fault| unreadable(&document.id, &fault))
 }
 
-/// The same, taken out of the document without a copy.
+/// The same without a copy.
 fn into_text(document: Document) -> Result<String> {
     let Document { id, body, version } = document;
     String::from_utf8(body.into()).map_err(|error| {
@@ -121,8 +119,7 @@ fn unreadable(id: &DocumentId, fault: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())
 }
 
-/// The version that the caller expects must be the one there is; else nothing is changed and the
-/// conflict shows what is there now (rulings 1).
+/// Rejects a version that is not the current one. The conflict shows the current requirement.
 fn check_version(
     expected: Option<Version>,
     section: Option<&Document>,

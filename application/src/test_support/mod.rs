@@ -5,11 +5,12 @@ pub(crate) mod team;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::backlog::Reference;
+use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, MockDocumentRepository, ReadSet,
+    Change, Commit, DocumentRepository, MockDocumentRepository, ReadSet, StoreError,
 };
 use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
 use reqlore_domain::ports::search::SearchIndex;
@@ -23,6 +24,7 @@ use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
+use crate::check::{Finding, check};
 use crate::{Application, Ports, Settings};
 
 /// An application, the store below it, and who calls.
@@ -38,6 +40,26 @@ pub(crate) struct Testing {
     pub(crate) reach: ProjectScope,
     /// The caller's.
     pub(crate) project: ProjectKey,
+}
+
+pub(crate) fn item_id(name: &str) -> DocumentId {
+    let kind = Reference::of_name(name).expect("the name of an item").kind;
+    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+}
+
+/// The references of a list of items or results.
+pub(crate) fn references(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["reference_id"].as_str().unwrap()).collect()
+}
+
+/// A store on which each lookup fails.
+pub(crate) fn unavailable() -> Testing {
+    let mut store = MockDocumentRepository::new();
+    store.expect_lookup().returning(|_, _, _| {
+        let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { place, reason, source: None })
+    });
+    Testing::on(store)
 }
 
 impl Testing {
@@ -127,6 +149,20 @@ impl Testing {
         self.change(Change::put(id, body)).await;
     }
 
+    /// Writes an item of the backlog, of the kind that its name says.
+    pub(crate) async fn write_item(&self, name: &str, body: impl Into<Bytes>) {
+        self.write(item_id(name), body).await;
+    }
+
+    /// Writes the tombstone of an item.
+    pub(crate) async fn write_tombstone(&self, name: &str, body: impl Into<Bytes>) {
+        self.write(DocumentId { kind: Kind::Deleted, name: name.to_owned() }, body).await;
+    }
+
+    pub(crate) async fn write_entity(&self, name: &str, body: impl Into<Bytes>) {
+        self.write(DocumentId::entity(name), body).await;
+    }
+
     /// Takes a document away, as a person would.
     pub(crate) async fn remove(&self, id: DocumentId) {
         self.change(Change::Delete { id }).await;
@@ -151,6 +187,16 @@ impl Testing {
         let found = self.store.get(&self.project, &[id]).await.unwrap();
         let document = found.into_iter().next().flatten()?;
         Some(String::from_utf8(document.body.to_vec()).unwrap())
+    }
+
+    /// The findings of `reqlore check`, as `document:line: message`.
+    pub(crate) async fn check(&self) -> Vec<String> {
+        let mut shown = Vec::new();
+        for Finding { document, line, message } in check(&self.ports()).await.unwrap() {
+            let line = line.map_or_else(String::new, |line| line.to_string());
+            shown.push(format!("{document}:{line}: {message}"));
+        }
+        shown
     }
 
     pub(crate) fn caller(&self) -> Arc<Caller> {

@@ -117,15 +117,6 @@ async fn a_copy_is_the_same_and_is_counted() {
     let verified = verify(&from, &to, &tell).await.unwrap();
     assert_eq!(verified, Verified { same: 5, ..Verified::default() });
     assert_eq!(told.take().last(), Some(&(5, None)));
-    let again = copied(&from, &to, SILENT).await.unwrap_err();
-    assert!(again.message.contains("is not empty"), "{again}");
-}
-
-#[tokio::test]
-async fn nothing_is_copied_too() {
-    let (from, to) = (MemoryStore::default(), MemoryStore::default());
-    assert_eq!(copied(&from, &to, SILENT).await.unwrap(), Copied::default());
-    assert_eq!(verify(&from, &to, SILENT).await.unwrap(), Verified::default());
 }
 
 #[tokio::test]
@@ -235,17 +226,6 @@ fn rows(count: usize, user: &str) -> Vec<AuditRow> {
 async fn with(users: Vec<User>, tokens: Vec<Token>, rows: Vec<AuditRow>) -> MemoryStore {
     let rows = rows.into_iter().map(ArchiveRecord::AuditRow);
     store(Identities { users, tokens }.into_records().chain(rows)).await
-}
-
-// Rulings 1: `copy` moves users, tokens and the audit's chain
-#[tokio::test]
-async fn a_team_moves_with_its_documents() {
-    let (users, tokens) = (vec![user("ada"), user("Bob")], vec![token("aaaaaaaaaaaa")]);
-    let from = with(users, tokens, rows(3, "ada")).await;
-    let to = MemoryStore::default();
-    let done = copied(&from, &to, SILENT).await.unwrap();
-    assert_eq!(done, Copied { users: 2, tokens: 1, rows: 3, ..Copied::default() });
-    assert_eq!(verify(&from, &to, SILENT).await.unwrap(), Verified::default());
 }
 
 #[tokio::test]

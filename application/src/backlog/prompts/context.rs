@@ -1,8 +1,7 @@
-//! What a prompt tells of its item: itself, its parents, its siblings, its children, its
-//! relationships, and what the knowledge graph says of it.
+//! The stored content of a prompt: an item with its parents, siblings, children, relationships and
+//! links.
 //!
-//! Long lists and texts are cut, and say so where they are cut. A parent that is gone is no error;
-//! the item itself is.
+//! Long lists and texts are cut, and say so. A missing parent is noted; a missing item is an error.
 
 use std::sync::Arc;
 
@@ -12,24 +11,20 @@ use reqlore_domain::error::{ErrorKind, Result};
 use serde::Serialize;
 
 use crate::backlog::find::{self, Backlog};
-use crate::backlog::item_view::Brief;
-use crate::backlog::item_view::{self, Record};
+use crate::backlog::item_view::{self, Brief, ItemRelations, Links, Record, Relationships};
 use crate::backlog::resources::uri::{View, uri};
-use crate::backlog::surroundings::{Links, Relationships, Surroundings};
 
-/// The longest list.
-const MOST: usize = 50;
+const MAX_LIST: usize = 50;
+/// Descriptions of a list, in bytes.
+const MAX_LIST_BYTES: usize = 64 * 1024;
+/// The description of the item itself, in characters.
+const MAX_OWN_DESCRIPTION: usize = 50_000;
+/// Each other description, in characters.
+const MAX_OTHER_DESCRIPTION: usize = 4_000;
+/// In characters; tools write no longer titles.
+const MAX_TITLE: usize = 500;
 
-/// So much of a list comes with its whole text, in bytes.
-const MOST_BYTES: usize = 64 * 1024;
-
-/// The longest description of the item itself, and of others, in characters.
-const LONGEST: (usize, usize) = (50_000, 4_000);
-
-/// The longest title, in characters; what tools write is no longer.
-const LONGEST_TITLE: usize = 500;
-
-/// An item and what stands around it. What its kind does not have is left out.
+/// Fields that the item's kind does not have are left out.
 #[derive(Default, Serialize)]
 pub(super) struct PromptContext {
     /// The item's; for `if_version`.
@@ -80,20 +75,20 @@ impl PromptContext {
         let (head, mut record) = found(backlog, reference).await?;
         let mut stored = Self { version: record.version.clone(), ..Self::default() };
         stored.notes.extend(find::fault(&head));
-        stored.cut(&mut record, LONGEST.0);
-        let around = Surroundings::of(backlog, reference, &head).await?;
+        stored.cut(&mut record, MAX_OWN_DESCRIPTION);
+        let around = ItemRelations::of(backlog, reference, &head).await?;
         let parent = find::item(&head).and_then(|item| item.parent);
         match reference.kind {
             ItemKind::Epic => {
                 stored.epic = Some(record);
-                let heads = around.of_kind(ItemKind::UserStory);
+                let heads = around.children_of_kind(ItemKind::UserStory);
                 stored.user_stories = Some(stored.children(backlog, reference, &heads).await?);
             }
             ItemKind::UserStory => {
                 stored.user_story = Some(record);
-                let heads = around.of_kind(ItemKind::Requirement);
+                let heads = around.children_of_kind(ItemKind::Requirement);
                 stored.requirements = Some(stored.children(backlog, reference, &heads).await?);
-                let heads = around.of_kind(ItemKind::AcceptanceCriteria);
+                let heads = around.children_of_kind(ItemKind::AcceptanceCriteria);
                 stored.acceptance_criteria =
                     Some(stored.children(backlog, reference, &heads).await?);
             }
@@ -105,16 +100,23 @@ impl PromptContext {
                 };
                 let story = parent.unwrap_or(reference);
                 stored.acceptance_criteria = Some(stored.children(backlog, story, &heads).await?);
-                stored.relationships = Some(stored.few_related(around.relationships));
+                let Relationships { outgoing, incoming } = around.relationships;
+                stored.relationships = Some(Relationships {
+                    outgoing: stored.shorten_list("relationships.outgoing", outgoing),
+                    incoming: stored.shorten_list("relationships.incoming", incoming),
+                });
             }
         }
-        stored.links = stored.few_links(around.links);
+        stored.links = Links {
+            outgoing: stored.shorten_list("links.outgoing", around.links.outgoing),
+            incoming: stored.shorten_list("links.incoming", around.links.incoming),
+        };
         stored.siblings(backlog, reference, parent).await?;
         stored.parents(backlog, reference, parent).await?;
         Ok(stored)
     }
 
-    /// The item's parent, and that one's.
+    /// Adds the item's parent, and the parent's.
     async fn parents(
         &mut self,
         backlog: Backlog<'_>,
@@ -131,7 +133,7 @@ impl PromptContext {
                 }
                 Err(error) => return Err(error),
             };
-            self.cut(&mut record, LONGEST.1);
+            self.cut(&mut record, MAX_OTHER_DESCRIPTION);
             match reference.kind {
                 ItemKind::Epic => self.epic = Some(record),
                 _ => self.user_story = Some(record),
@@ -145,7 +147,7 @@ impl PromptContext {
         Ok(())
     }
 
-    /// Others of the same parent.
+    /// Adds the other children of the parent.
     async fn siblings(
         &mut self,
         backlog: Backlog<'_>,
@@ -156,7 +158,7 @@ impl PromptContext {
         let mut heads = backlog.children(parent, reference.kind).await?;
         heads.retain(|head| find::item(head).is_some_and(|it| it.reference != Some(reference)));
         let count = heads.len();
-        heads.truncate(MOST);
+        heads.truncate(MAX_LIST);
         let whole = uri(parent, View::Children(reference.kind));
         let mut briefs = Brief::all(&heads);
         for brief in &mut briefs {
@@ -171,7 +173,7 @@ impl PromptContext {
         Ok(())
     }
 
-    /// Items with their texts, the first ones.
+    /// The first children, with their texts.
     async fn children(
         &mut self,
         backlog: Backlog<'_>,
@@ -180,7 +182,7 @@ impl PromptContext {
     ) -> Result<Part<Record>> {
         let kind = heads.first().and_then(|head| find::item(head)).map(|item| item.kind);
         let whole = kind.map_or_else(String::new, |kind| uri(parent, View::Children(kind)));
-        let first = &heads[..heads.len().min(MOST)];
+        let first = &heads[..heads.len().min(MAX_LIST)];
         let (mut records, mut bytes) = (Vec::new(), 0);
         for found in item_view::all(backlog, first).await?.into_iter().flatten() {
             let mut record = match found {
@@ -190,9 +192,9 @@ impl PromptContext {
                     continue;
                 }
             };
-            self.cut(&mut record, LONGEST.1);
+            self.cut(&mut record, MAX_OTHER_DESCRIPTION);
             bytes += record.description.len();
-            if bytes > MOST_BYTES {
+            if bytes > MAX_LIST_BYTES {
                 break;
             }
             records.push(record);
@@ -210,35 +212,24 @@ impl PromptContext {
         ));
     }
 
-    fn few_related(&mut self, mut all: Relationships) -> Relationships {
-        self.few("relationships.outgoing", &mut all.outgoing);
-        self.few("relationships.incoming", &mut all.incoming);
-        all
-    }
-
-    fn few_links(&mut self, mut all: Links) -> Links {
-        self.few("links.outgoing", &mut all.outgoing);
-        self.few("links.incoming", &mut all.incoming);
-        all
-    }
-
-    fn few<T>(&mut self, name: &str, list: &mut Vec<T>) {
-        if list.len() > MOST {
-            self.notes.push(format!("{name}: the first {MOST} of {}", list.len()));
-            list.truncate(MOST);
+    fn shorten_list<T>(&mut self, name: &str, mut list: Vec<T>) -> Vec<T> {
+        if list.len() > MAX_LIST {
+            self.notes.push(format!("{name}: the first {MAX_LIST} of {}", list.len()));
+            list.truncate(MAX_LIST);
         }
+        list
     }
 }
 
 /// A file made by hand may have a title of any length.
 fn shorten(title: &mut String) {
-    if let Some((at, _)) = title.char_indices().nth(LONGEST_TITLE) {
+    if let Some((at, _)) = title.char_indices().nth(MAX_TITLE) {
         title.truncate(at);
         title.push('…');
     }
 }
 
-/// Nothing that a prompt on another item could not do without.
+/// True for an error that concerns one item alone.
 fn is_gone(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
 }

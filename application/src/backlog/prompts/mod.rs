@@ -179,58 +179,45 @@ fn read_arguments(
     spec: &PromptSpec,
     given: Map<String, Value>,
 ) -> Result<BTreeMap<String, String>> {
-    let mut faults: Vec<(String, String)> = Vec::new();
+    let names: Vec<&str> = spec.arguments.iter().map(|known| known.name).collect();
     let mut read = BTreeMap::new();
+    let mut faults: Vec<(String, String)> = Vec::new();
     for (name, value) in given {
-        if spec.arguments.iter().all(|known| known.name != name) {
-            let name: String = name.chars().take(100).collect();
-            let taken: Vec<&str> = spec.arguments.iter().map(|known| known.name).collect();
-            let taken = taken.join(", ");
-            faults.push((name, format!("unknown argument; {} takes {taken}", spec.name)));
-            continue;
-        }
-        match value {
-            Value::Null => {}
-            Value::String(text) if text.trim().is_empty() => {}
+        let fault = match value {
+            _ if !names.contains(&name.as_str()) => {
+                format!("unknown argument; {} takes {}", spec.name, names.join(", "))
+            }
+            Value::Null => continue,
+            Value::String(text) if text.trim().is_empty() => continue,
             Value::String(text) => match text.chars().count() {
                 0..=MAX_ARGUMENT_CHARS => {
                     read.insert(name, text);
+                    continue;
                 }
-                length => {
-                    let reason =
-                        format!("at most {MAX_ARGUMENT_CHARS} characters, this has {length}");
-                    faults.push((name, reason));
-                }
+                length => format!("at most {MAX_ARGUMENT_CHARS} characters, this has {length}"),
             },
-            _ => faults.push((name, "must be a text".to_owned())),
+            _ => "must be a text".to_owned(),
+        };
+        faults.push((name.chars().take(100).collect(), fault));
+    }
+    let required: Vec<&ArgumentSpec> =
+        spec.arguments.iter().filter(|argument| argument.required).collect();
+    for ArgumentSpec { name, description, .. } in &required {
+        let is_faulty = faults.iter().any(|(field, _)| field == name);
+        if !read.contains_key(*name) && !is_faulty {
+            faults.push(((*name).to_owned(), format!("required, and missing ({description})")));
         }
     }
-    let required = || spec.arguments.iter().filter(|argument| argument.required);
-    let missing: Vec<&str> = required()
-        .map(|argument| argument.name)
-        .filter(|name| !read.contains_key(*name) && faults.iter().all(|(field, _)| field != name))
-        .collect();
-    faults.extend(missing.iter().map(|name| {
-        let named = required().find(|argument| argument.name == *name);
-        let what = named.map_or("", |argument| argument.description);
-        ((*name).to_owned(), format!("required, and missing ({what})"))
-    }));
-    if faults.is_empty() {
-        return Ok(read);
-    }
+    let Some((field, _)) = faults.first() else { return Ok(read) };
     let told: Vec<String> = faults.iter().map(|(name, why)| format!("{name}: {why}")).collect();
-    let required: Vec<&str> = required().map(|argument| argument.name).collect();
+    let required: Vec<&str> = required.iter().map(|argument| argument.name).collect();
     let message = format!(
         "Invalid arguments. {}. {} requires: {}.",
         told.join(". "),
         spec.name,
         required.join(", ")
     );
-    let error = Error::new(ErrorKind::InvalidArgument, message);
-    Err(match faults.into_iter().next() {
-        Some((field, _)) => error.field(field),
-        None => error,
-    })
+    Err(Error::new(ErrorKind::InvalidArgument, message).field(field))
 }
 
 const DATA: &str = include_str!("stored_content.md");
@@ -294,8 +281,8 @@ fn line(value: &impl Serialize) -> Result<String> {
     Ok(line)
 }
 
-/// What could look like the end of the line or of the marking, or could not be seen at all. None of
-/// these stands in JSON outside its strings.
+/// True for characters that look like the end of the line or of the marking, and for invisible
+/// ones. JSON has none of them outside its strings.
 fn is_hidden(c: char) -> bool {
     matches!(c,
         '<' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}'

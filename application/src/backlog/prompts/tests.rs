@@ -2,20 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
 use reqlore_domain::ports::service::Message;
 use serde_json::{Value, json};
 
 use super::ALL;
-use crate::test_support::Testing;
-
-fn id(name: &str) -> DocumentId {
-    let kind = Reference::of_name(name).unwrap().kind;
-    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
-}
+use crate::test_support::{Testing, references, unavailable};
 
 async fn project() -> Testing {
     let testing = Testing::new();
@@ -31,10 +23,10 @@ async fn project() -> Testing {
         ("REQ-002", "---\ntitle: By bill\nuser_story: US-001\n---\n\nThe shop shall send bills.\n"),
         ("AC-001", "---\nuser_story: US-001\n---\n\nGiven a card\nThen it is charged\n"),
     ] {
-        testing.write(id(name), text).await;
+        testing.write_item(name, text).await;
     }
     let decision = "---\nid: dec-1d2c8f\ntitle: Cards first\naffects: [REQ-1, US-1, EP-1]\n---\n";
-    testing.write(DocumentId::entity("decisions/dec-1d2c8f"), decision).await;
+    testing.write_entity("decisions/dec-1d2c8f", decision).await;
     testing
 }
 
@@ -71,11 +63,6 @@ fn stored(text: &str) -> Value {
     serde_json::from_str(lines[begin + 1]).unwrap()
 }
 
-fn references(part: &Value) -> Vec<&str> {
-    let items = part["items"].as_array().unwrap();
-    items.iter().map(|one| one["reference_id"].as_str().unwrap()).collect()
-}
-
 #[tokio::test]
 async fn an_idea_is_taken_and_may_be_left_out() {
     let testing = project().await;
@@ -95,29 +82,19 @@ async fn an_idea_is_taken_and_may_be_left_out() {
 async fn an_item_that_can_t_be_had_is_told_with_details() {
     let testing = project().await;
     let tomb = "---\ntitle: Gone\ndeleted_at: 2026-11-22T07:48:05Z\n---\n";
-    testing
-        .write(DocumentId { kind: Kind::Deleted, name: "REQ-009-ffffff".to_owned() }, tomb)
-        .await;
-    testing.write(id("REQ-010"), &b"\xff\xfe"[..]).await;
+    testing.write_tombstone("REQ-009-ffffff", tomb).await;
+    testing.write_item("REQ-010", &b"\xff\xfe"[..]).await;
     for (reference, kind, says) in [
-        ("REQ-999", ErrorKind::NotFound, "Requirement not found: REQ-999"),
         ("REQ-9", ErrorKind::NotFound, "(it was deleted on 2026-11-22T07:48:05Z)"),
         ("REQ-10", ErrorKind::Unreadable, ".reqlore/backlog/requirements/REQ-010.md"),
-        ("US-001", ErrorKind::InvalidArgument, "Invalid requirement reference ID format"),
-        ("req-001", ErrorKind::InvalidArgument, "write it like REQ-047"),
     ] {
         let given = json!({ "requirement": reference });
         let error = error(&testing, "analyze_requirement_quality", given).await;
         assert_eq!(error.kind, kind, "{reference}");
         assert!(error.message.contains(says), "{reference}: {}", error.message);
     }
-    let mut store = MockDocumentRepository::new();
-    store.expect_lookup().returning(|_, _, _| {
-        let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
-        Err(StoreError::Unavailable { place, reason, source: None })
-    });
     let given = json!({ "epic": "EP-001" });
-    let error = error(&Testing::on(store), "decompose_epic", given).await;
+    let error = error(&unavailable(), "decompose_epic", given).await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("permission denied"));
 }
@@ -126,8 +103,8 @@ async fn an_item_that_can_t_be_had_is_told_with_details() {
 #[tokio::test]
 async fn a_parent_that_is_gone_is_noted_and_stops_nothing() {
     let testing = Testing::new();
-    testing.write(id("REQ-001"), "---\ntitle: T\nuser_story: US-009\n---\n").await;
-    testing.write(id("REQ-002"), "---\ntitle: T\n---\n").await;
+    testing.write_item("REQ-001", "---\ntitle: T\nuser_story: US-009\n---\n").await;
+    testing.write_item("REQ-002", "---\ntitle: T\n---\n").await;
     for (reference, says) in [
         ("REQ-001", "parent of REQ-001: User story not found: US-009"),
         ("REQ-002", "REQ-002 belongs to no user story"),
@@ -144,15 +121,15 @@ async fn a_parent_that_is_gone_is_noted_and_stops_nothing() {
 async fn what_is_too_much_is_cut_and_says_so() {
     let testing = project().await;
     let long = "x".repeat(60_000);
-    testing.write(id("US-001"), format!("---\ntitle: Pay\nepic: EP-1\n---\n{long}")).await;
+    testing.write_item("US-001", format!("---\ntitle: Pay\nepic: EP-1\n---\n{long}")).await;
     for number in 3..=80 {
         let text = format!("---\ntitle: T\nuser_story: US-1\n---\n{}", "y".repeat(3_000));
-        testing.write(id(&format!("REQ-{number:03}")), text).await;
+        testing.write_item(&format!("REQ-{number:03}"), text).await;
     }
     let given = json!({ "requirement": "REQ-001" });
     let of_requirement = stored(&text(&testing, "analyze_requirement_quality", given).await);
     let siblings = &of_requirement["sibling_requirements"];
-    assert_eq!((&siblings["count"], references(siblings).len()), (&json!(79), 50));
+    assert_eq!((&siblings["count"], references(&siblings["items"]).len()), (&json!(79), 50));
     let more = "29 more; they stand in user-story://US-001/requirements";
     assert_eq!(siblings["left_out"], more);
     let cut = "the description of US-001 ends here after 4000 characters; get_item reads all";
@@ -162,7 +139,7 @@ async fn what_is_too_much_is_cut_and_says_so() {
     assert!(whole.len() < 160_000, "{}", whole.len());
     let of_story = stored(&whole);
     assert_eq!(of_story["requirements"]["count"], 80);
-    assert_eq!(references(&of_story["requirements"]).len(), 21);
+    assert_eq!(references(&of_story["requirements"]["items"]).len(), 21);
     assert_eq!(of_story["user_story"]["description"].as_str().unwrap().len(), 50_000);
 }
 
@@ -180,7 +157,7 @@ async fn no_stored_text_leaves_its_place() {
         ("AC-001", "user_story: US-001"),
     ] {
         let text = format!("---\ntitle: {title}\n{parent}\ntags: [{title}]\n---\n\n{hostile}");
-        testing.write(id(name), text).await;
+        testing.write_item(name, text).await;
     }
     for (prompt, argument, reference) in OF {
         let made = testing.prompt(prompt, json!({ argument: reference })).await.unwrap();
@@ -206,7 +183,7 @@ async fn no_stored_text_can_know_the_markers() {
         line.trim_start_matches("<<<STORED CONTENT ").trim_end_matches(">>>").to_owned()
     };
     let before = marker(&text(&testing, "decompose_epic", arguments()).await);
-    testing.write(id("EP-001"), format!("---\ntitle: Shop\n---\n{before}")).await;
+    testing.write_item("EP-001", format!("---\ntitle: Shop\n---\n{before}")).await;
     assert_ne!(marker(&text(&testing, "decompose_epic", arguments()).await), before);
 }
 

@@ -1,39 +1,57 @@
-//! Resources: the backlog's items and collections as JSON, read by URI.
+//! Resources: the backlog's items and collections as JSON, read by URI, listed in pages, and
+//! completed while a user types.
 
-mod complete;
-mod list;
 #[cfg(test)]
 mod tests;
 pub(crate) mod uri;
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType, RequirementType};
-use reqlore_domain::document::DocumentMeta;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqlore_domain::backlog::{Item, ItemKind, Reference, RelationshipType, RequirementType};
+use reqlore_domain::document::{DocumentMeta, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::service::{Completion, CompletionRequest, Content, Resources};
+use reqlore_domain::ports::documents::Filter;
+use reqlore_domain::ports::service::{
+    Completion, CompletionRequest, CompletionTarget, Content, Resource, Resources,
+};
 use reqlore_domain::project::ProjectKey;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::Context;
 use crate::backlog::epic_hierarchy::hierarchy;
 use crate::backlog::find::{self, Backlog};
-use crate::backlog::item_view::{self, Brief, Record};
-use crate::backlog::surroundings::{Links, Relationships, Surroundings};
+use crate::backlog::item_view::{self, Brief, ItemRelations, Links, Record, Relationships};
+use crate::backlog::prompts;
 pub(crate) use uri::TEMPLATES;
-use uri::{Collection, JSON, Uri, View, uri};
+use uri::{COLLECTIONS, Collection, Contents, JSON, Uri, VARIABLE, View, uri};
 
-pub(crate) async fn list(
-    context: &Context,
-    caller: &Caller,
-    cursor: Option<String>,
-) -> Result<Resources> {
-    list::page(Backlog::of(&context.ports, caller), cursor.as_deref()).await
-}
+/// A list is cut when its records are longer than this, in bytes.
+const MAX_LIST_BYTES: usize = 1024 * 1024;
 
-/// `is_on`: does this server have a backlog at all?
+/// Documents read at a time.
+const BATCH: usize = 100;
+
+/// Characters of a title in a description.
+const MAX_TITLE_CHARS: usize = 200;
+
+/// Resources of a page.
+const PAGE: usize = 100;
+
+/// The cursors of the server are shorter: a kind, and the name of a file.
+const MAX_CURSOR_BYTES: usize = 1_000;
+
+/// The protocol allows no more values.
+const MAX_COMPLETIONS: usize = 100;
+
+/// A longer text completes nothing.
+const MAX_TYPED_BYTES: usize = 500;
+
+/// Reads a resource; `is_on` is false on a server without the backlog.
 pub(crate) async fn read(
     context: &Context,
     is_on: bool,
@@ -54,97 +72,61 @@ pub(crate) async fn read(
     }
 }
 
-pub(crate) async fn complete(
-    context: &Context,
-    caller: &Caller,
-    begun: &CompletionRequest,
-) -> Result<Completion> {
-    complete::complete(Backlog::of(&context.ports, caller), begun).await
-}
-
-/// A list is cut when its records are longer than this, in bytes.
-const MOST_BYTES: usize = 1024 * 1024;
-
-/// So many documents are read at once.
-const AT_ONCE: usize = 100;
-
-/// A title in a sentence is cut there.
-const MOST_TITLE: usize = 200;
-
 #[derive(Serialize)]
 struct Envelope<'a, T> {
     uri: &'a str,
     name: &'a str,
-    /// An item has one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     #[serde(flatten)]
     body: &'a T,
 }
 
-/// What tells a resource from others.
 struct Label {
     uri: String,
     name: String,
     description: String,
+    /// The body of an item has a description of its own.
+    is_item: bool,
 }
 
 impl Label {
-    /// A resource of which the body tells no description.
     fn content(self, body: &impl Serialize) -> Result<Content> {
-        let description = self.description.clone();
-        self.with(Some(&description), body)
-    }
-
-    /// A resource with a body that has a description.
-    fn described(self, body: &impl Serialize) -> Result<Content> {
-        self.with(None, body)
-    }
-
-    fn with(self, description: Option<&str>, body: &impl Serialize) -> Result<Content> {
-        let envelope = Envelope { uri: &self.uri, name: &self.name, description, body };
+        let Self { uri, name, description, is_item } = self;
+        let shown = (!is_item).then_some(description.as_str());
+        let envelope = Envelope { uri: &uri, name: &name, description: shown, body };
         let text = serde_json::to_string(&envelope).map_err(|error| {
             Error::new(ErrorKind::Internal, "The resource could not be written.").caused_by(error)
         })?;
-        let Self { uri, name, description } = self;
         Ok(Content { uri, name, description, mime_type: JSON, text })
     }
 }
 
-/// A title as sentences have it.
-fn short(title: &str) -> String {
-    let mut short: String = title.chars().take(MOST_TITLE).collect();
-    if short.len() < title.len() {
-        short.push('…');
-    }
-    short
-}
-
-/// Records under the plural name of their kind, with their true number.
+/// Records under the plural name of their kind.
 struct Records {
     key: &'static str,
     items: Vec<Record>,
+    /// Counts those that were cut too.
     count: usize,
-    /// What to do where not all of them are here.
+    /// Tells how to find the others.
     hint: &'static str,
-    /// What can't be read.
+    /// Files that cannot be read.
     warnings: Vec<String>,
 }
 
 impl Records {
-    /// The records of these heads, until there are too many.
     async fn of(
         backlog: Backlog<'_>,
+        kind: ItemKind,
         heads: &[Arc<DocumentMeta>],
-        key: &'static str,
         hint: &'static str,
     ) -> Result<Self> {
-        let (items, warnings) = Default::default();
-        let mut list = Self { key, items, count: heads.len(), hint, warnings };
+        let (items, warnings) = (Vec::new(), Vec::new());
+        let mut list = Self { key: plural(kind), items, count: heads.len(), hint, warnings };
         let mut bytes = 0;
-        for heads in heads.chunks(AT_ONCE) {
+        for heads in heads.chunks(BATCH) {
             for (head, found) in heads.iter().zip(item_view::all(backlog, heads).await?) {
-                // It may have gone meanwhile.
+                // It may have been removed in between.
                 let Some(record) =
                     found.and_then(|found| list.record(backlog.project, head, found))
                 else {
@@ -152,7 +134,7 @@ impl Records {
                     continue;
                 };
                 bytes += serde_json::to_string(&record).map_or(0, |text| text.len());
-                if bytes > MOST_BYTES {
+                if bytes > MAX_LIST_BYTES {
                     return Ok(list);
                 }
                 list.items.push(record);
@@ -161,7 +143,7 @@ impl Records {
         Ok(list)
     }
 
-    /// One bad file harms no other.
+    /// A file that cannot be read is a warning.
     fn record(
         &mut self,
         project: &ProjectKey,
@@ -197,7 +179,7 @@ impl Serialize for Records {
     }
 }
 
-/// An item with what belongs to it.
+/// An item with its children, relationships and links.
 #[derive(Serialize)]
 struct Whole {
     #[serde(flatten)]
@@ -211,62 +193,63 @@ struct Whole {
     #[serde(skip_serializing_if = "Option::is_none")]
     relationships: Option<Relationships>,
     links: Links,
-    /// What should be mended in its file.
+    /// The fault of its file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct Related {
-    count: usize,
-    relationships: Relationships,
-}
-
 async fn item_content(backlog: Backlog<'_>, reference: Reference, view: View) -> Result<Content> {
+    let head = backlog.head(reference).await?;
+    let title = find::item(&head).map_or("", |item| &item.title);
     match view {
-        View::Item => whole(backlog, reference).await,
-        View::Hierarchy => {
-            let hierarchy = hierarchy(backlog, reference).await?;
-            let what = "with everything below it";
-            label(reference, view, &hierarchy.epic.title, what).content(&hierarchy)
+        View::Item => {
+            let record = item_view::one(backlog, &head).await?;
+            let label = label(reference, view, &record.title, contains(reference.kind));
+            label.content(&whole(backlog, reference, &head, record).await?)
         }
-        View::Children(kind) => children(backlog, reference, kind).await,
+        View::Hierarchy => {
+            let hierarchy = hierarchy(backlog, reference, &head).await?;
+            label(reference, view, title, "with everything below it").content(&hierarchy)
+        }
+        View::Children(kind) => {
+            let heads = backlog.children(reference, kind).await?;
+            let hint = "search_requirements and search_global find the others, get_item reads one";
+            let records = Records::of(backlog, kind, &heads, hint).await?;
+            let what = format!("its {}", records.key.replace('_', " "));
+            label(reference, view, title, &what).content(&records)
+        }
         View::Relationships => {
-            let head = backlog.head(reference).await?;
-            let around = Surroundings::of(backlog, reference, &head).await?;
-            let relationships = around.relationships;
+            let relationships = ItemRelations::of(backlog, reference, &head).await?.relationships;
             let count = relationships.outgoing.len() + relationships.incoming.len();
-            let title = find::item(&head).map_or("", |item| &item.title);
-            let what = "its relationships to other requirements";
-            label(reference, view, title, what).content(&Related { count, relationships })
+            let body = json!({ "count": count, "relationships": relationships });
+            label(reference, view, title, "its relationships to other requirements").content(&body)
         }
     }
 }
 
-async fn whole(backlog: Backlog<'_>, reference: Reference) -> Result<Content> {
-    let head = backlog.head(reference).await?;
-    let record = item_view::one(backlog, &head).await?;
-    let around = Surroundings::of(backlog, reference, &head).await?;
-    let of = |kind: ItemKind| {
-        (kind.parent() == Some(reference.kind)).then(|| Brief::all(&around.of_kind(kind)))
+async fn whole(
+    backlog: Backlog<'_>,
+    reference: Reference,
+    head: &DocumentMeta,
+    record: Record,
+) -> Result<Whole> {
+    let around = ItemRelations::of(backlog, reference, head).await?;
+    let children = |kind: ItemKind| {
+        (kind.parent() == Some(reference.kind)).then(|| Brief::all(&around.children_of_kind(kind)))
     };
-    let (user_stories, requirements) = (of(ItemKind::UserStory), of(ItemKind::Requirement));
-    let acceptance_criteria = of(ItemKind::AcceptanceCriteria);
     let is_requirement = reference.kind == ItemKind::Requirement;
-    let relationships = is_requirement.then_some(around.relationships);
-    let label = label(reference, View::Item, &record.title, contains(reference.kind));
-    label.described(&Whole {
+    Ok(Whole {
         record,
-        user_stories,
-        requirements,
-        acceptance_criteria,
-        relationships,
+        user_stories: children(ItemKind::UserStory),
+        requirements: children(ItemKind::Requirement),
+        acceptance_criteria: children(ItemKind::AcceptanceCriteria),
+        relationships: is_requirement.then_some(around.relationships),
         links: around.links,
-        warnings: find::fault(&head).into_iter().collect(),
+        warnings: find::fault(head).into_iter().collect(),
     })
 }
 
-/// What an item's own resource has beside it.
+/// The parts of an item's own resource, for its description.
 fn contains(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Epic => "with its user stories",
@@ -276,19 +259,13 @@ fn contains(kind: ItemKind) -> &'static str {
     }
 }
 
-async fn children(backlog: Backlog<'_>, reference: Reference, kind: ItemKind) -> Result<Content> {
-    let head = backlog.head(reference).await?;
-    let heads = backlog.children(reference, kind).await?;
-    let hint = "search_requirements and search_global find the others, get_item reads one";
-    let (key, what) = match kind {
-        ItemKind::Epic => ("epics", "its epics"),
-        ItemKind::UserStory => ("user_stories", "its user stories"),
-        ItemKind::Requirement => ("requirements", "its requirements"),
-        ItemKind::AcceptanceCriteria => ("acceptance_criteria", "its acceptance criteria"),
-    };
-    let records = Records::of(backlog, &heads, key, hint).await?;
-    let title = find::item(&head).map_or("", |item| &item.title);
-    label(reference, View::Children(kind), title, what).content(&records)
+fn plural(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Epic => "epics",
+        ItemKind::UserStory => "user_stories",
+        ItemKind::Requirement => "requirements",
+        ItemKind::AcceptanceCriteria => "acceptance_criteria",
+    }
 }
 
 fn label(reference: Reference, view: View, title: &str, what: &str) -> Label {
@@ -296,75 +273,200 @@ fn label(reference: Reference, view: View, title: &str, what: &str) -> Label {
         uri: uri(reference, view),
         name: reference.to_string(),
         description: described(reference, title, what),
+        is_item: view == View::Item,
     }
 }
 
-/// One sentence on an item.
+/// One sentence about an item.
 fn described(reference: Reference, title: &str, what: &str) -> String {
-    format!("{} {reference}: {}, {what}", reference.kind.noun(), short(title))
+    let mut short: String = title.chars().take(MAX_TITLE_CHARS).collect();
+    if short.len() < title.len() {
+        short.push('…');
+    }
+    format!("{} {reference}: {short}, {what}", reference.kind.noun())
 }
 
-/// One sentence on an item in a list.
-fn listed(reference: Reference, title: &str) -> String {
-    described(reference, title, contains(reference.kind))
-}
-
-#[derive(Serialize)]
-struct Named {
-    name: &'static str,
-    description: &'static str,
-}
-
-#[derive(Serialize)]
-struct RequirementTypes {
-    requirement_types: Vec<Named>,
-    count: usize,
-}
-
-#[derive(Serialize)]
-struct RelationshipTypes {
-    relationship_types: Vec<Named>,
-    count: usize,
-}
-
-async fn collection_content(backlog: Backlog<'_>, collection: Collection) -> Result<Content> {
+async fn collection_content(backlog: Backlog<'_>, collection: &Collection) -> Result<Content> {
     let label = Label {
         uri: collection.uri(),
-        name: collection.name().to_owned(),
-        description: collection.description().to_owned(),
+        name: collection.name.to_owned(),
+        description: collection.description.to_owned(),
+        is_item: false,
     };
-    let (kind, key, hint) = match collection {
-        Collection::RequirementTypes => {
+    match collection.contents {
+        Contents::Items(kind, hint) => {
+            let heads = backlog.all(kind).await?;
+            label.content(&Records::of(backlog, kind, &heads, hint).await?)
+        }
+        Contents::RequirementTypes => {
             let all = RequirementType::ALL.map(|t| (t.name(), t.description()));
-            let requirement_types = named(&all);
-            let count = requirement_types.len();
-            return label.content(&RequirementTypes { requirement_types, count });
+            label.content(&types("requirement_types", &all))
         }
-        Collection::RelationshipTypes => {
+        Contents::RelationshipTypes => {
             let all = RelationshipType::ALL.map(|t| (t.name(), t.description()));
-            let relationship_types = named(&all);
-            let count = relationship_types.len();
-            return label.content(&RelationshipTypes { relationship_types, count });
+            label.content(&types("relationship_types", &all))
         }
-        Collection::Epics => {
-            (ItemKind::Epic, "epics", "list_epics pages through all, search_global finds some")
-        }
-        Collection::UserStories => (
-            ItemKind::UserStory,
-            "user_stories",
-            "read those of one epic, like epic://EP-001/user-stories, or use search_global",
-        ),
-        Collection::Requirements => (
-            ItemKind::Requirement,
-            "requirements",
-            "use search_requirements, or read those of one story, like \
-             user-story://US-001/requirements",
-        ),
-    };
-    let heads = backlog.all(kind).await?;
-    label.content(&Records::of(backlog, &heads, key, hint).await?)
+    }
 }
 
-fn named(all: &[(&'static str, &'static str)]) -> Vec<Named> {
-    all.iter().map(|(name, description)| Named { name, description }).collect()
+fn types(key: &str, all: &[(&str, &str)]) -> Value {
+    let as_json =
+        |(name, description): &(&str, &str)| json!({ "name": name, "description": description });
+    let types: Vec<Value> = all.iter().map(as_json).collect();
+    json!({ key: types, "count": all.len() })
+}
+
+/// A page of all resources: the collections, then every item, kind by kind.
+pub(crate) async fn list(
+    context: &Context,
+    caller: &Caller,
+    cursor: Option<String>,
+) -> Result<Resources> {
+    let backlog = Backlog::of(&context.ports, caller);
+    let (mut position, mut after, mut resources) = match cursor.as_deref() {
+        None => (0, None, COLLECTIONS.iter().map(collection_resource).collect()),
+        Some(cursor) => {
+            let found = read_cursor(backlog.project, cursor);
+            let (position, after) = found.ok_or_else(|| unknown_cursor(cursor))?;
+            (position, Some(after), Vec::new())
+        }
+    };
+    while let Some(kind) = ItemKind::ALL.get(position) {
+        let room = PAGE - resources.len();
+        let limit = Some(room.max(1));
+        let filter = Filter { kind: Kind::Item(*kind), after: after.take(), limit };
+        let page = backlog.ports.documents.find(backlog.project, &filter).await?;
+        if room == 0 && !page.heads.is_empty() {
+            let next_cursor = Some(write_cursor(backlog.project, *kind, ""));
+            return Ok(Resources { resources, next_cursor });
+        }
+        resources.extend(page.heads.iter().filter_map(|head| item_resource(head)));
+        // Two files may claim one reference; it is one resource.
+        resources.dedup_by(|a, b| a.uri == b.uri);
+        if let Some(next) = page.next {
+            let next_cursor = Some(write_cursor(backlog.project, *kind, &next));
+            return Ok(Resources { resources, next_cursor });
+        }
+        position += 1;
+    }
+    Ok(Resources { resources, next_cursor: None })
+}
+
+fn collection_resource(collection: &Collection) -> Resource {
+    Resource {
+        uri: collection.uri(),
+        name: collection.name.to_owned(),
+        title: collection.title.to_owned(),
+        description: collection.description.to_owned(),
+        mime_type: JSON,
+    }
+}
+
+/// `None` for a file without a reference, which no URI can name.
+fn item_resource(head: &DocumentMeta) -> Option<Resource> {
+    let item = find::item(head)?;
+    let reference = item.reference?;
+    Some(Resource {
+        uri: uri(reference, View::Item),
+        name: reference.to_string(),
+        title: item.title.clone(),
+        description: described(reference, &item.title, contains(reference.kind)),
+        mime_type: JSON,
+    })
+}
+
+/// The cursor of the page after this name. Its digest tells it from other texts.
+fn write_cursor(project: &ProjectKey, kind: ItemKind, name: &str) -> String {
+    let place = format!("{}\n{name}", kind.name());
+    URL_SAFE_NO_PAD.encode(format!("{}{place}", cursor_digest(project, &place)))
+}
+
+fn read_cursor(project: &ProjectKey, cursor: &str) -> Option<(usize, String)> {
+    if cursor.len() > MAX_CURSOR_BYTES {
+        return None;
+    }
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    let (found, place) = text.split_at_checked(16)?;
+    let (kind, name) = place.split_once('\n').filter(|_| found == cursor_digest(project, place))?;
+    let kind = ItemKind::ALL.iter().position(|known| known.name() == kind)?;
+    Some((kind, name.to_owned()))
+}
+
+fn cursor_digest(project: &ProjectKey, place: &str) -> String {
+    Version::of(format!("resources\n{project}\n{place}").as_bytes()).to_string()
+}
+
+fn unknown_cursor(cursor: &str) -> Error {
+    let shown: String = cursor.chars().take(100).collect();
+    let message = format!(
+        "`cursor` {shown:?} is none of this list; take it from `nextCursor` of the page before, or \
+         leave it out to begin"
+    );
+    Error::new(ErrorKind::InvalidArgument, message).field("cursor")
+}
+
+/// References that begin with the typed text, or whose titles have its words. A completion is only
+/// a hint, so an unknown argument has none.
+pub(crate) async fn complete(
+    context: &Context,
+    caller: &Caller,
+    begun: &CompletionRequest,
+) -> Result<Completion> {
+    let typed = begun.value.trim().to_lowercase();
+    let Some(kind) = completed_kind(begun).filter(|_| typed.len() <= MAX_TYPED_BYTES) else {
+        return Ok(Completion::default());
+    };
+    let heads = Backlog::of(&context.ports, caller).all(kind).await?;
+    let ranked = |head: &Arc<DocumentMeta>| {
+        let item = find::item(head)?;
+        let reference = item.reference?;
+        Some((rank(item, reference, &typed)?, reference))
+    };
+    let mut found: Vec<(u8, Reference)> = heads.iter().filter_map(ranked).collect();
+    // Words of titles keep the one order; references count up.
+    found.sort_by_key(|(rank, reference)| {
+        (*rank, if *rank == BY_TITLE { 0 } else { reference.number })
+    });
+    found.dedup_by_key(|(_, reference)| *reference);
+    let total = found.len();
+    let values = found.iter().take(MAX_COMPLETIONS).map(|(_, reference)| reference.to_string());
+    Ok(Completion { values: values.collect(), total })
+}
+
+/// The kind of items that the argument names.
+fn completed_kind(begun: &CompletionRequest) -> Option<ItemKind> {
+    match &begun.of {
+        CompletionTarget::Template(uri) => {
+            let form = TEMPLATES.iter().find(|form| form.spec.uri_template == uri)?;
+            (begun.argument == VARIABLE).then_some(form.kind)
+        }
+        CompletionTarget::Prompt(name) => prompts::kind(name, &begun.argument),
+    }
+}
+
+const BY_TITLE: u8 = 3;
+
+/// The rank of an item, the best first; `None` if it does not match.
+fn rank(item: &Item, reference: Reference, typed: &str) -> Option<u8> {
+    let printed = reference.to_string().to_lowercase();
+    let number = reference.number.to_string();
+    let bare = format!("{}-{number}", reference.kind.prefix().to_lowercase());
+    if typed == printed || typed == bare || typed == number {
+        Some(0)
+    } else if printed.starts_with(typed) || bare.starts_with(typed) {
+        Some(1)
+    } else if number.starts_with(typed) || printed.ends_with(&format!("-{typed}")) {
+        Some(2)
+    } else {
+        has_words(&item.title, typed).then_some(BY_TITLE)
+    }
+}
+
+/// True if each typed word begins a word of the title.
+fn has_words(title: &str, typed: &str) -> bool {
+    let title = title.to_lowercase();
+    let of_title = || title.split(|c: char| !c.is_alphanumeric());
+    let mut words = typed.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let has_any = typed.contains(char::is_alphanumeric);
+    has_any && words.all(|word| of_title().any(|other| other.starts_with(word)))
 }

@@ -4,18 +4,10 @@ mod complete;
 
 use std::collections::BTreeSet;
 
-use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
 use serde_json::{Value, json};
 
-use crate::test_support::Testing;
-
-fn id(name: &str) -> DocumentId {
-    let kind = Reference::of_name(name).unwrap().kind;
-    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
-}
+use crate::test_support::{Testing, references, unavailable};
 
 /// An epic with two stories; the first has three requirements and a criterion.
 async fn project() -> Testing {
@@ -33,10 +25,10 @@ async fn project() -> Testing {
         ("REQ-003", "---\ntitle: By cash\nuser_story: US-001\nblocks: REQ-001\n---\nREQ-001!\n"),
         ("AC-001", "---\nuser_story: US-001\n---\n\nGiven a card\nThen it is charged\n"),
     ] {
-        testing.write(id(name), text).await;
+        testing.write_item(name, text).await;
     }
     let decision = "---\nid: dec-1d2c8f\ntitle: Cards first\nimplements: REQ-1\n---\n";
-    testing.write(DocumentId::entity("decisions/dec-1d2c8f"), decision).await;
+    testing.write_entity("decisions/dec-1d2c8f", decision).await;
     testing
 }
 
@@ -48,55 +40,17 @@ async fn error(testing: &Testing, uri: &str) -> Error {
     testing.read(uri).await.expect_err(uri)
 }
 
-fn references(list: &Value) -> Vec<&str> {
-    list.as_array().unwrap().iter().map(|one| one["reference_id"].as_str().unwrap()).collect()
-}
-
-// S5: 6.4, 6.7
-#[tokio::test]
-async fn what_is_not_there_is_not_found_and_a_deleted_item_says_since_when() {
-    let testing = project().await;
-    let tomb = "---\ntitle: Gone\ndeleted_at: 2026-11-22T07:48:05Z\ndeleted_username: ann\n---\n";
-    testing.write(DocumentId { kind: Kind::Deleted, name: "US-009-ffffff".to_owned() }, tomb).await;
-    for (uri, says) in [
-        ("epic://EP-999", "Epic not found: EP-999"),
-        ("epic://EP-999/hierarchy", "Epic not found: EP-999"),
-        ("epic://EP-999/user-stories", "Epic not found: EP-999"),
-        ("user-story://US-999", "User story not found: US-999"),
-        ("user-story://US-999/requirements", "User story not found: US-999"),
-        ("requirement://REQ-999/relationships", "Requirement not found: REQ-999"),
-        ("acceptance-criteria://AC-999", "Acceptance criteria not found: AC-999"),
-    ] {
-        let error = error(&testing, uri).await;
-        assert_eq!((error.kind, error.message.as_str()), (ErrorKind::NotFound, says));
-        assert!(error.reference.is_some_and(|found| says.ends_with(&found)), "{uri}");
-    }
-    for uri in ["user-story://US-9", "user-story://US-009/acceptance-criteria"] {
-        let error = error(&testing, uri).await;
-        assert_eq!(error.kind, ErrorKind::NotFound);
-        let says = "User story not found: US-009 (it was deleted on 2026-11-22T07:48:05Z by ann)";
-        assert_eq!(error.message, says);
-    }
-    let foreign = error(&testing, "file:///etc/passwd").await;
-    assert_eq!(foreign.kind, ErrorKind::InvalidArgument);
-}
-
 // S5: 6.7
 #[tokio::test]
 async fn a_storage_that_fails_is_no_missing_item() {
-    let mut store = MockDocumentRepository::new();
-    store.expect_lookup().returning(|_, _, _| {
-        let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
-        Err(StoreError::Unavailable { place, reason, source: None })
-    });
-    let error = error(&Testing::on(store), "epic://EP-001").await;
+    let error = error(&unavailable(), "epic://EP-001").await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
 }
 
 #[tokio::test]
 async fn two_files_of_one_reference_are_told_apart_by_nobody() {
     let testing = project().await;
-    testing.write(id("EP-001-cccccc"), "---\ntitle: Twin\n---\n").await;
+    testing.write_item("EP-001-cccccc", "---\ntitle: Twin\n---\n").await;
     let error = error(&testing, "epic://EP-001").await;
     assert_eq!(error.kind, ErrorKind::Refused);
     assert!(error.message.contains("check --fix"), "{}", error.message);
@@ -109,7 +63,7 @@ async fn a_long_collection_is_cut_and_says_so() {
     let testing = Testing::new();
     for number in 1..=30 {
         let text = format!("---\ntitle: T\n---\n{}", "x".repeat(50_000));
-        testing.write(id(&format!("REQ-{number:03}")), text).await;
+        testing.write_item(&format!("REQ-{number:03}"), text).await;
     }
     let content = testing.read("requirements://requirements").await.unwrap();
     assert!(content.text.len() < 1024 * 1024 + 1_000, "{}", content.text.len());
@@ -123,7 +77,7 @@ async fn a_long_collection_is_cut_and_says_so() {
 #[tokio::test]
 async fn a_file_that_is_no_text_harms_no_other() {
     let testing = project().await;
-    testing.write(id("EP-002"), &b"\xff\xfe"[..]).await;
+    testing.write_item("EP-002", &b"\xff\xfe"[..]).await;
     let found = json(&testing, "requirements://epics").await;
     assert_eq!(references(&found["epics"]), ["EP-001", "EP-002"]);
     let warning = found["warnings"][0].as_str().unwrap();
@@ -134,7 +88,7 @@ async fn a_file_that_is_no_text_harms_no_other() {
 #[tokio::test]
 async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
     let testing = Testing::new();
-    testing.write(id("REQ-001"), "---\ntitle: T\nstatus: Doing\n---\n").await;
+    testing.write_item("REQ-001", "---\ntitle: T\nstatus: Doing\n---\n").await;
     let found = json(&testing, "requirement://REQ-001").await;
     assert_eq!(found["status"], "Draft");
     let warning = found["warnings"][0].as_str().unwrap();
@@ -154,7 +108,7 @@ async fn the_list_pages_through_everything_once() {
     ] {
         for number in 1..=many {
             let name = format!("{prefix}-{number:03}");
-            testing.write(id(&name), format!("---\ntitle: Title of {name}\n---\n")).await;
+            testing.write_item(&name, format!("---\ntitle: Title of {name}\n---\n")).await;
             expected.insert(format!("{scheme}://{name}"));
         }
     }
@@ -187,7 +141,7 @@ async fn the_list_pages_through_everything_once() {
 async fn a_full_page_with_nothing_behind_it_is_the_last() {
     let testing = Testing::new();
     for number in 1..=95 {
-        testing.write(id(&format!("EP-{number:03}")), "---\ntitle: T\n---\n").await;
+        testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
     }
     let page = testing.resources(None).await.unwrap();
     assert_eq!((page.resources.len(), page.next_cursor), (100, None));
@@ -197,7 +151,7 @@ async fn a_full_page_with_nothing_behind_it_is_the_last() {
 async fn a_cursor_of_somebody_else_is_refused() {
     let testing = Testing::new();
     for number in 1..=101 {
-        testing.write(id(&format!("EP-{number:03}")), "---\ntitle: T\n---\n").await;
+        testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
     }
     let good = testing.resources(None).await.unwrap().next_cursor.unwrap();
     assert!(testing.resources(Some(&good)).await.is_ok());

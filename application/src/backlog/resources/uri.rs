@@ -1,5 +1,5 @@
-//! URIs of the backlog, read exactly: what is not one of the forms below is an error that names
-//! them. Nothing is ever fetched.
+//! URIs of the backlog's resources. Any text that is not exactly one of their forms is an error
+//! that names them. Nothing is ever fetched.
 
 use reqlore_domain::backlog::reference::Reading;
 use reqlore_domain::backlog::{ItemKind, Reference};
@@ -8,102 +8,99 @@ use reqlore_domain::ports::service::TemplateSpec;
 
 use crate::backlog::arguments::not_found;
 
-/// Everything here is JSON.
+/// The media type of all resources.
 pub(super) const JSON: &str = "application/json";
 
 /// The variable of every template.
 pub(super) const VARIABLE: &str = "reference";
+const PLACEHOLDER: &str = "{reference}";
 
-/// What a URI stands for.
+/// A parsed URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Uri {
     Item(Reference, View),
-    Collection(Collection),
+    Collection(&'static Collection),
 }
 
-/// What is shown of an item.
+/// The part of an item that a resource shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     Item,
     Hierarchy,
-    /// The children of a kind, whole.
+    /// The children of a kind, with their whole texts.
     Children(ItemKind),
     Relationships,
 }
 
-impl View {
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Item => "",
-            Self::Hierarchy => "/hierarchy",
-            Self::Children(ItemKind::Epic) => "/epics",
-            Self::Children(ItemKind::UserStory) => "/user-stories",
-            Self::Children(ItemKind::Requirement) => "/requirements",
-            Self::Children(ItemKind::AcceptanceCriteria) => "/acceptance-criteria",
-            Self::Relationships => "/relationships",
-        }
-    }
+/// A resource about the whole project.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Collection {
+    pub(super) contents: Contents,
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) description: &'static str,
 }
 
-/// What there is of a kind in all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Collection {
-    Epics,
-    UserStories,
-    Requirements,
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// The hint tells how to find the others if the list is cut.
+    Items(ItemKind, &'static str),
     RequirementTypes,
     RelationshipTypes,
 }
 
 impl Collection {
-    pub(super) const ALL: [Self; 5] = [
-        Self::Epics,
-        Self::UserStories,
-        Self::Requirements,
-        Self::RequirementTypes,
-        Self::RelationshipTypes,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Epics => "epics",
-            Self::UserStories => "user-stories",
-            Self::Requirements => "requirements",
-            Self::RequirementTypes => "requirements-types",
-            Self::RelationshipTypes => "relationship-types",
-        }
-    }
-
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Epics => "Epics",
-            Self::UserStories => "User stories",
-            Self::Requirements => "Requirements",
-            Self::RequirementTypes => "Requirement types",
-            Self::RelationshipTypes => "Relationship types",
-        }
-    }
-
-    pub(super) fn description(self) -> &'static str {
-        match self {
-            Self::Epics => "All epics of the project, the most urgent first",
-            Self::UserStories => "All user stories of the project, the most urgent first",
-            Self::Requirements => "All requirements of the project, the most urgent first",
-            Self::RequirementTypes => "The types that a requirement can have, and what each means",
-            Self::RelationshipTypes => {
-                "How one requirement can relate to another, and what each type means"
-            }
-        }
-    }
-
-    pub(super) fn uri(self) -> String {
-        format!("{COLLECTIONS}{}", self.name())
+    pub(super) fn uri(&self) -> String {
+        format!("{COLLECTION_SCHEME}{}", self.name)
     }
 }
 
-const COLLECTIONS: &str = "requirements://";
+const COLLECTION_SCHEME: &str = "requirements://";
 
-/// One form of URIs: whose items, what of them, and the words for clients.
+pub(super) static COLLECTIONS: [Collection; 5] = [
+    Collection {
+        contents: Contents::Items(
+            ItemKind::Epic,
+            "list_epics pages through all, search_global finds some",
+        ),
+        name: "epics",
+        title: "Epics",
+        description: "All epics of the project, the most urgent first",
+    },
+    Collection {
+        contents: Contents::Items(
+            ItemKind::UserStory,
+            "read those of one epic, like epic://EP-001/user-stories, or use search_global",
+        ),
+        name: "user-stories",
+        title: "User stories",
+        description: "All user stories of the project, the most urgent first",
+    },
+    Collection {
+        contents: Contents::Items(
+            ItemKind::Requirement,
+            "use search_requirements, or read those of one story, like \
+             user-story://US-001/requirements",
+        ),
+        name: "requirements",
+        title: "Requirements",
+        description: "All requirements of the project, the most urgent first",
+    },
+    Collection {
+        contents: Contents::RequirementTypes,
+        name: "requirements-types",
+        title: "Requirement types",
+        description: "The types that a requirement can have, and what each means",
+    },
+    Collection {
+        contents: Contents::RelationshipTypes,
+        name: "relationship-types",
+        title: "Relationship types",
+        description: "How one requirement can relate to another, and what each type means",
+    },
+];
+
+/// One form of items' URIs.
 pub(crate) struct Form {
     pub(super) kind: ItemKind,
     pub(super) view: View,
@@ -208,32 +205,24 @@ pub(crate) static TEMPLATES: [Form; 9] = [
     ),
 ];
 
-/// What URIs of items of this kind begin with.
-fn scheme(kind: ItemKind) -> &'static str {
-    match kind {
-        ItemKind::Epic => "epic://",
-        ItemKind::UserStory => "user-story://",
-        ItemKind::Requirement => "requirement://",
-        ItemKind::AcceptanceCriteria => "acceptance-criteria://",
-    }
-}
-
-/// The one spelling of a URI.
+/// The URI of an item's view; empty if items of this kind have no such view.
 pub(crate) fn uri(reference: Reference, view: View) -> String {
-    format!("{}{reference}{}", scheme(reference.kind), view.suffix())
+    let mut forms = TEMPLATES.iter();
+    let form = forms.find(|form| form.kind == reference.kind && form.view == view);
+    let template = form.map_or("", |form| form.spec.uri_template);
+    template.replace(PLACEHOLDER, &reference.to_string())
 }
 
-/// Reads a URI, or says which there are.
+/// Parses a URI.
 pub(super) fn read(text: &str) -> Result<Uri> {
-    let collection = Collection::ALL
-        .into_iter()
-        .find(|found| text.strip_prefix(COLLECTIONS).is_some_and(|name| name == found.name()));
-    if let Some(collection) = collection {
+    if let Some(name) = text.strip_prefix(COLLECTION_SCHEME)
+        && let Some(collection) = COLLECTIONS.iter().find(|known| known.name == name)
+    {
         return Ok(Uri::Collection(collection));
     }
     for form in &TEMPLATES {
-        let rest = text.strip_prefix(scheme(form.kind));
-        let given = rest.and_then(|rest| rest.strip_suffix(form.view.suffix()));
+        let (scheme, suffix) = form.spec.uri_template.split_once(PLACEHOLDER).unwrap_or_default();
+        let given = text.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(suffix));
         match given.map(|given| (given, Reference::read(form.kind, given))) {
             Some((_, Reading::Reference(reference))) => return Ok(Uri::Item(reference, form.view)),
             Some((given, Reading::TooLarge)) => return Err(not_found(form.kind, given)),
@@ -247,7 +236,7 @@ fn unknown(text: &str) -> Error {
     let shown: String = text.chars().take(100).collect();
     let first = |kind: ItemKind| Reference { kind, number: 1 };
     let forms = TEMPLATES.iter().map(|form| uri(first(form.kind), form.view));
-    let forms: Vec<String> = forms.chain(Collection::ALL.map(Collection::uri)).collect();
+    let forms: Vec<String> = forms.chain(COLLECTIONS.iter().map(Collection::uri)).collect();
     let hint = format!("the forms are: {}", forms.join(", "));
     let message = format!("There is no resource of the form {shown:?}; {hint}.");
     Error::new(ErrorKind::InvalidArgument, message).field("uri").reference(shown).hint(hint)
@@ -259,17 +248,15 @@ mod tests {
 
     // S5: 6.1, 6.5
     #[test]
-    fn the_parser_and_the_templates_tell_the_same_forms() {
+    fn every_uri_is_parsed_as_it_is_printed() {
         for form in &TEMPLATES {
             let reference = Reference { kind: form.kind, number: 47 };
             let printed = uri(reference, form.view);
-            let template = form.spec.uri_template.replace("{reference}", &reference.to_string());
-            assert_eq!(printed, template);
             assert_eq!(read(&printed).unwrap(), Uri::Item(reference, form.view), "{printed}");
             let short = printed.replace("047", "47");
             assert_eq!(read(&short).unwrap(), Uri::Item(reference, form.view), "{short}");
         }
-        for collection in Collection::ALL {
+        for collection in &COLLECTIONS {
             assert_eq!(read(&collection.uri()).unwrap(), Uri::Collection(collection));
         }
     }

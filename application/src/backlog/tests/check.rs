@@ -1,56 +1,35 @@
 //! What `reqlore check` finds in a backlog.
 
-use reqlore_domain::backlog::ItemKind;
-
 use super::*;
-use crate::check::Finding;
-
-async fn shown(testing: &Testing) -> Vec<String> {
-    let shown = |finding: Finding| {
-        let line = finding.line.map_or_else(String::new, |line| line.to_string());
-        format!("{}:{line}: {}", finding.document, finding.message)
-    };
-    let findings = crate::check::check(&testing.ports()).await.unwrap();
-    findings.into_iter().map(shown).collect()
-}
-
-fn id(kind: ItemKind, name: &str) -> DocumentId {
-    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
-}
 
 #[tokio::test]
 async fn a_backlog_made_by_hand_without_parents_is_fine() {
     let testing = Testing::new();
-    for (kind, name) in [
-        (ItemKind::Epic, "EP-001"),
-        (ItemKind::UserStory, "US-001"),
-        (ItemKind::Requirement, "REQ-001"),
-    ] {
-        testing.write(id(kind, name), "---\ntitle: By hand\n---\nSee REQ-999.\n").await;
+    for name in ["EP-001", "US-001", "REQ-001"] {
+        testing.write_item(name, "---\ntitle: By hand\n---\nSee REQ-999.\n").await;
     }
-    testing.write(id(ItemKind::AcceptanceCriteria, "AC-001"), "It works.\n").await;
-    assert_eq!(shown(&testing).await, [""; 0]);
+    testing.write_item("AC-001", "It works.\n").await;
+    assert_eq!(testing.check().await, [""; 0]);
 }
 
 #[tokio::test]
 async fn broken_links_and_twins_are_named_with_file_and_line() {
     let testing = Testing::new();
-    let requirement = |name: &str| id(ItemKind::Requirement, name);
     let text = "---\ntitle: One, not REQ-9\nuser_story: US-5\ndepends_on:\n- REQ-2\n\
                 - REQ-009\nblocks: [REQ-1, REQ-3]\npriority: 7\n---\n";
-    testing.write(requirement("REQ-001"), text).await;
-    testing.write(requirement("REQ-002-aaaaaa"), "---\ntitle: A\nuid: u\n---\n").await;
-    testing.write(requirement("REQ-002-bbbbbb"), "---\ntitle: B\nuid: u\n---\n").await;
-    testing.write(requirement("README"), "---\ntitle: No item\n---\n").await;
-    testing.write(requirement("REQ-004"), &b"\xff\xfe"[..]).await;
-    testing.write(requirement("REQ-005"), "---\ntitle: Back\n---\n").await;
+    testing.write_item("REQ-001", text).await;
+    testing.write_item("REQ-002-aaaaaa", "---\ntitle: A\nuid: u\n---\n").await;
+    testing.write_item("REQ-002-bbbbbb", "---\ntitle: B\nuid: u\n---\n").await;
+    let readme = DocumentId { name: "README".to_owned(), ..item_id("REQ-001") };
+    testing.write(readme, "---\ntitle: No item\n---\n").await;
+    testing.write_item("REQ-004", &b"\xff\xfe"[..]).await;
+    testing.write_item("REQ-005", "---\ntitle: Back\n---\n").await;
     for name in ["REQ-003", "REQ-005"] {
-        let tomb = DocumentId { kind: Kind::Deleted, name: name.to_owned() };
         let text = "---\ntitle: Gone\ndeleted_at: 2026-01-31T23:59:59Z\nuser_story: US-9\n\
                     ---\n";
-        testing.write(tomb, text).await;
+        testing.write_tombstone(name, text).await;
     }
-    let shown = shown(&testing).await;
+    let shown = testing.check().await;
     let folder = ".reqlore/backlog/requirements";
     for part in [
         format!("{folder}/REQ-001.md:3: user_story leads to US-005, which is not there"),
@@ -75,20 +54,20 @@ async fn broken_links_and_twins_are_named_with_file_and_line() {
 async fn links_of_the_knowledge_graph_into_the_backlog_are_checked_where_there_is_one() {
     let testing = Testing::new();
     let text = "---\nid: dec-1d2c8f\nimplements: [REQ-48, REQ-049]\n---\n";
-    testing.write(DocumentId::entity("dec-1d2c8f"), text).await;
-    assert_eq!(shown(&testing).await, [""; 0], "there is no backlog");
-    testing.write(id(ItemKind::Requirement, "REQ-048"), "---\ntitle: A\n---\n").await;
+    testing.write_entity("dec-1d2c8f", text).await;
+    assert_eq!(testing.check().await, [""; 0], "there is no backlog");
+    testing.write_item("REQ-048", "---\ntitle: A\n---\n").await;
     let expected = ".ixchel/dec-1d2c8f.md:3: implements leads to REQ-049, which is not there; \
                     mend or remove it";
-    assert_eq!(shown(&testing).await, [expected]);
+    assert_eq!(testing.check().await, [expected]);
 }
 
 #[tokio::test]
 async fn keys_that_are_an_argument_s_word_are_told_with_the_file_s_key() {
     let testing = Testing::new();
     let text = "---\ntitle: T\ntype: Data\nowner: ann\n---\n";
-    testing.write(id(ItemKind::Requirement, "REQ-001"), text).await;
+    testing.write_item("REQ-001", text).await;
     let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type is not read here; the key is \
                     type_name";
-    assert_eq!(shown(&testing).await, [expected]);
+    assert_eq!(testing.check().await, [expected]);
 }

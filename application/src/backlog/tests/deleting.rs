@@ -46,12 +46,12 @@ async fn requirement_of(testing: &Testing, story: &str) -> Value {
 #[tokio::test]
 async fn a_cascade_takes_nothing_of_another_item_with_the_same_reference() {
     let testing = Testing::new();
-    write(&testing, 0, "EP-001", "---\ntitle: A\n---\n").await;
-    write(&testing, 0, "EP-002", "---\ntitle: B\n---\n").await;
-    write(&testing, 1, "US-001-aaaaaa", "---\ntitle: Of A\nepic: EP-001\n---\n").await;
-    write(&testing, 1, "US-001-bbbbbb", "---\ntitle: Of B\nepic: EP-002\n---\n").await;
+    testing.write_item("EP-001", "---\ntitle: A\n---\n").await;
+    testing.write_item("EP-002", "---\ntitle: B\n---\n").await;
+    testing.write_item("US-001-aaaaaa", "---\ntitle: Of A\nepic: EP-001\n---\n").await;
+    testing.write_item("US-001-bbbbbb", "---\ntitle: Of B\nepic: EP-002\n---\n").await;
     let child = "---\ntitle: C\nuser_story: US-001\nlinked: {US-001: bbbbbb}\n---\n";
-    write(&testing, 2, "REQ-001", child).await;
+    testing.write_item("REQ-001", child).await;
     let given = json!({ "reference": "EP-001", "cascade": true });
     let error = testing.error("delete_item", given).await;
     assert!(error.message.contains("reqlore check --fix"), "{error}");
@@ -63,7 +63,7 @@ async fn a_cascade_takes_nothing_of_another_item_with_the_same_reference() {
 async fn one_bad_file_is_told_and_harms_no_other() {
     let testing = story().await;
     requirement(&testing, "Good", 1).await;
-    write(&testing, 2, "REQ-002", "---\ntitle: A: b\nuser_story: US-001\n---\n").await;
+    testing.write_item("REQ-002", "---\ntitle: A: b\nuser_story: US-001\n---\n").await;
     let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
     assert!(reply.text[0].starts_with("Found 2 requirements"), "{reply:?}");
     assert!(reply.text[1].contains("REQ-002.md:2"), "{reply:?}");

@@ -5,17 +5,9 @@ use reqlore_domain::identity::Caller;
 use super::*;
 use crate::backlog::repair::Mended;
 
-const STORY: usize = 1;
-const REQUIREMENT: usize = 2;
-
 async fn fix(testing: &Testing) -> Mended {
     let caller = Caller::local("t", Access::Write);
     crate::check::fix(&testing.ports(), caller).await.unwrap()
-}
-
-async fn check(testing: &Testing) -> Vec<String> {
-    let findings = crate::check::check(&testing.ports()).await.unwrap();
-    findings.into_iter().map(|found| format!("{}: {}", found.document, found.message)).collect()
 }
 
 #[tokio::test]
@@ -23,15 +15,14 @@ async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
     let testing = story().await;
     assert_eq!(fix(&testing).await, Mended::default());
     let made = |day: u8| format!("created_at: 2026-01-0{day}\n");
-    write(&testing, STORY, "US-007-bbbbbb", &format!("---\ntitle: Younger\n{}---\n", made(2)))
-        .await;
-    write(&testing, STORY, "US-007-aaaaaa", &format!("---\ntitle: Older\n{}---\n", made(1))).await;
+    testing.write_item("US-007-bbbbbb", format!("---\ntitle: Younger\n{}---\n", made(2))).await;
+    testing.write_item("US-007-aaaaaa", format!("---\ntitle: Older\n{}---\n", made(1))).await;
     let child = |mark: &str| {
         format!("---\ntitle: C\nuser_story: US-007\nlinked: {{US-007: {mark}}}\n{}---\n", made(3))
     };
-    write(&testing, REQUIREMENT, "REQ-001-cccccc", &child("bbbbbb")).await;
-    write(&testing, REQUIREMENT, "REQ-002-dddddd", &child("aaaaaa")).await;
-    write(&testing, REQUIREMENT, "REQ-003", "---\ntitle: D\nuser_story: US-7\n---\n").await;
+    testing.write_item("REQ-001-cccccc", child("bbbbbb")).await;
+    testing.write_item("REQ-002-dddddd", child("aaaaaa")).await;
+    testing.write_item("REQ-003", "---\ntitle: D\nuser_story: US-7\n---\n").await;
     let done = fix(&testing).await.renumbered;
     assert_eq!(done.len(), 1);
     assert_eq!((done[0].from.as_str(), done[0].to.as_str()), ("US-007", "US-008"));
@@ -54,10 +45,10 @@ async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
 async fn what_refuses_one_renumbering_keeps_no_other_from_it() {
     let testing = Testing::new();
     for name in ["US-001-aaaaaa", "US-001-bbbbbb", "US-002-aaaaaa", "US-002-bbbbbb"] {
-        write(&testing, STORY, name, "---\ntitle: S\n---\n").await;
+        testing.write_item(name, "---\ntitle: S\n---\n").await;
     }
     let anchor = "---\ntitle: T\nuser_story: &s US-001\nlinked: {US-001: bbbbbb}\nalso: *s\n---\n";
-    write(&testing, REQUIREMENT, "REQ-001", anchor).await;
+    testing.write_item("REQ-001", anchor).await;
     let Mended { renumbered, refused, .. } = fix(&testing).await;
     let done: Vec<_> = renumbered.iter().map(|one| (&*one.document, &*one.to)).collect();
     assert_eq!(done, [(".reqlore/backlog/stories/US-002-bbbbbb.md", "US-003")]);
@@ -72,12 +63,12 @@ async fn what_refuses_one_renumbering_keeps_no_other_from_it() {
 async fn which_one_is_younger_is_told_by_the_files_alone() {
     let testing = Testing::new();
     let said = "---\ntitle: Says when\ncreated_at: 1969-01-01\n---\n";
-    write(&testing, STORY, "US-001-aaaaaa", said).await;
+    testing.write_item("US-001-aaaaaa", said).await;
     // The time of the file is later, and says nothing.
-    write(&testing, STORY, "US-001-bbbbbb", "---\ntitle: By hand\n---\n").await;
+    testing.write_item("US-001-bbbbbb", "---\ntitle: By hand\n---\n").await;
     let same = "created_at: 2026-01-01\n---\n";
-    write(&testing, STORY, "US-002-aaaaaa", &format!("---\nuid: 02\ntitle: B\n{same}")).await;
-    write(&testing, STORY, "US-002-bbbbbb", &format!("---\nuid: 01\ntitle: A\n{same}")).await;
+    testing.write_item("US-002-aaaaaa", format!("---\nuid: 02\ntitle: B\n{same}")).await;
+    testing.write_item("US-002-bbbbbb", format!("---\nuid: 01\ntitle: A\n{same}")).await;
     let renumbered = fix(&testing).await.renumbered;
     let moved: Vec<&str> = renumbered.iter().map(|one| &*one.document).collect();
     let folder = ".reqlore/backlog/stories";
@@ -87,24 +78,23 @@ async fn which_one_is_younger_is_told_by_the_files_alone() {
 #[tokio::test]
 async fn an_item_gives_way_to_another_branch_s_deleted_one_of_its_reference() {
     let testing = Testing::new();
-    let tomb = |name: &str| DocumentId { kind: Kind::Deleted, name: name.to_owned() };
     let gone = "---\ntitle: Gone\nuid: one\ndeleted_at: 2026-01-31\n---\n";
-    testing.write(tomb("US-001-aaaaaa"), gone).await;
-    testing.write(tomb("US-002-aaaaaa"), gone).await;
-    write(&testing, STORY, "US-001-bbbbbb", "---\ntitle: Live\nuid: two\n---\n").await;
-    write(&testing, STORY, "US-002-aaaaaa", "---\ntitle: Deleted itself\nuid: one\n---\n").await;
+    testing.write_tombstone("US-001-aaaaaa", gone).await;
+    testing.write_tombstone("US-002-aaaaaa", gone).await;
+    testing.write_item("US-001-bbbbbb", "---\ntitle: Live\nuid: two\n---\n").await;
+    testing.write_item("US-002-aaaaaa", "---\ntitle: Deleted itself\nuid: one\n---\n").await;
     for (name, linked) in [("REQ-001", "{US-001: bbbbbb}"), ("REQ-002", "{}")] {
         let text = format!("---\ntitle: T\nuser_story: US-001\nlinked: {linked}\n---\n");
-        write(&testing, REQUIREMENT, name, &text).await;
+        testing.write_item(name, text).await;
     }
-    let found = check(&testing).await;
-    assert!(found[0].contains("US-001-bbbbbb.md: .reqlore/backlog/deleted/US-001-aaaaaa.md has"));
+    let found = testing.check().await;
+    assert!(found[0].contains("US-001-bbbbbb.md:: .reqlore/backlog/deleted/US-001-aaaaaa.md has"));
     assert!(found[0].contains("`reqlore check --fix` gives this one a new one"), "{found:?}");
     let renumbered = fix(&testing).await.renumbered;
     assert_eq!(renumbered.len(), 1, "{renumbered:?}");
     assert_eq!((&*renumbered[0].from, &*renumbered[0].to), ("US-001", "US-003"));
     assert_eq!(renumbered[0].relinked.len(), 2, "{renumbered:?}");
-    let found = check(&testing).await;
+    let found = testing.check().await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("US-002 was deleted, says") && found[0].contains("remove one of"));
 }
@@ -113,7 +103,7 @@ async fn an_item_gives_way_to_another_branch_s_deleted_one_of_its_reference() {
 async fn a_link_of_a_third_branch_follows_the_item_that_another_one_renumbered() {
     let testing = Testing::new();
     for name in ["US-001-aaaaaa", "US-002-bbbbbb", "US-003-cccccc", "US-003-dddddd"] {
-        write(&testing, STORY, name, "---\ntitle: S\n---\n").await;
+        testing.write_item(name, "---\ntitle: S\n---\n").await;
     }
     for (name, story, mark) in [
         ("REQ-001", "US-1", "bbbbbb"), // renumbered
@@ -125,16 +115,16 @@ async fn a_link_of_a_third_branch_follows_the_item_that_another_one_renumbered()
     ] {
         let text =
             format!("---\ntitle: T\nuser_story: {story}\nlinked: {{{story}: {mark}}}\n---\n");
-        write(&testing, REQUIREMENT, name, &text).await;
+        testing.write_item(name, text).await;
     }
-    let found = check(&testing).await;
+    let found = testing.check().await;
     for part in [
-        "REQ-001.md: user_story leads to US-001, and the item that it means (`linked` says bbbbbb) \
+        "REQ-001.md:3: user_story leads to US-001, and the item that it means (`linked` says bbbbbb) \
          is US-002 now; `reqlore check --fix` points it there",
-        "REQ-002.md: user_story leads to US-009, and the item that it means",
-        "REQ-003.md: user_story leads to US-001, and `linked` says eeeeee, which no file",
-        "REQ-004.md: user_story leads to US-003, and `linked` says eeeeee, which is the end of no",
-        "REQ-005.md: user_story leads to US-001, and the item that it means",
+        "REQ-002.md:3: user_story leads to US-009, and the item that it means",
+        "REQ-003.md:3: user_story leads to US-001, and `linked` says eeeeee, which no file",
+        "REQ-004.md:3: user_story leads to US-003, and `linked` says eeeeee, which is the end of no",
+        "REQ-005.md:3: user_story leads to US-001, and the item that it means",
     ] {
         assert!(found.iter().any(|line| line.contains(part)), "{part}\n{found:#?}");
     }
@@ -148,10 +138,6 @@ async fn a_link_of_a_third_branch_follows_the_item_that_another_one_renumbered()
         ("US-001-dddddd", "US-003-dddddd"),
     ];
     assert_eq!(links, expected);
-    let text = async |name: &str| {
-        let id = DocumentId { kind: Kind::ITEMS[REQUIREMENT], name: name.to_owned() };
-        testing.body(id).await.unwrap()
-    };
     for (name, lines) in [
         ("REQ-001", "user_story: US-002\nlinked: {US-002: bbbbbb}\n"),
         ("REQ-003", "user_story: US-1\nlinked: {US-001: aaaaaa}\n"),
@@ -159,7 +145,7 @@ async fn a_link_of_a_third_branch_follows_the_item_that_another_one_renumbered()
         ("REQ-005", "user_story: US-004\nlinked: {US-004: dddddd}\n"),
         ("REQ-006", "user_story: US-1\nlinked: {US-1: aaaaaa}\n"),
     ] {
-        let text = text(name).await;
+        let text = testing.body(item_id(name)).await.unwrap();
         assert!(text.contains(lines), "{name}: {text}");
     }
 }

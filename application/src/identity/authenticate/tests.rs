@@ -132,7 +132,7 @@ async fn refused_logins_are_on_record_with_the_id_alone() {
     for _ in 0..300 {
         let _ = team.login('z').await;
     }
-    team.authenticator.settle().await.unwrap();
+    team.authenticator.save_uses().await.unwrap();
     let rows = team.rows().await;
     assert!(rows.len() < 102, "a flood is no {} rows", rows.len());
     assert_eq!(rows.last().unwrap().reason, "202 more logins were refused");

@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::ports::service::CompletionTarget;
 
-use super::{id, project};
+use super::project;
 use crate::test_support::Testing;
 
 async fn completed(testing: &Testing, template: &str, value: &str) -> Vec<String> {
@@ -22,7 +22,9 @@ async fn completion_knows_references_numbers_and_words_of_titles() {
         (148, "Reset a password"),
         (481, "Größe"),
     ] {
-        testing.write(id(&format!("REQ-{number:03}")), format!("---\ntitle: {title}\n---\n")).await;
+        testing
+            .write_item(&format!("REQ-{number:03}"), format!("---\ntitle: {title}\n---\n"))
+            .await;
     }
     let template = "requirement://{reference}/relationships";
     for (typed, expected) in [
@@ -48,7 +50,7 @@ async fn completion_knows_references_numbers_and_words_of_titles() {
 async fn completion_gives_a_hundred_and_the_true_number() {
     let testing = Testing::new();
     for number in 1..=130 {
-        testing.write(id(&format!("US-{number:03}")), "---\ntitle: T\n---\n").await;
+        testing.write_item(&format!("US-{number:03}"), "---\ntitle: T\n---\n").await;
     }
     let of = CompletionTarget::Prompt("suggest_acceptance_criteria".to_owned());
     let found = testing.complete(of, "user_story", "US-").await.unwrap();

@@ -1,0 +1,77 @@
+//! `create_acceptance_criteria` and `update_acceptance_criteria`.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
+use reqlore_domain::backlog::{Edit, ItemKind};
+use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::document::Version;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::{AcceptanceCriteriaRef, UserStoryRef};
+use super::write_item::{Written, create_item, update_fields, update_tool};
+use crate::Context;
+use crate::tool::{Tool, decode, write_tool};
+
+pub(crate) struct CreateAcceptanceCriteria;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateArguments {
+    user_story: UserStoryRef,
+    /// Markdown.
+    description: BoundedString<MAX_DESCRIPTION>,
+}
+
+#[async_trait]
+impl Tool for CreateAcceptanceCriteria {
+    fn spec(&self) -> ToolSpec {
+        write_tool::<CreateArguments, Written>(
+            "create_acceptance_criteria",
+            "Create acceptance criteria",
+            "Creates an acceptance criterion of a user story: how to tell that the story is \
+             done, such as Given, When, Then. Answers with its reference (AC-001) and version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: CreateArguments = decode(&mut call, spec)?;
+        let story = given.user_story.reference("user_story")?;
+        let fields = Edit { description: Some(given.description.into_string()), ..Edit::default() };
+        let kind = ItemKind::AcceptanceCriteria;
+        create_item(context, &call, spec, kind, Some(story), fields).await
+    }
+}
+
+pub(crate) struct UpdateAcceptanceCriteria;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateArguments {
+    acceptance_criteria: AcceptanceCriteriaRef,
+    /// Markdown.
+    description: BoundedString<MAX_DESCRIPTION>,
+    /// Change only if it is still at this version.
+    if_version: Option<Version>,
+}
+
+#[async_trait]
+impl Tool for UpdateAcceptanceCriteria {
+    fn spec(&self) -> ToolSpec {
+        update_tool::<UpdateArguments>(
+            "update_acceptance_criteria",
+            "Update acceptance criteria",
+            "Replaces the text of an acceptance criterion. Answers with the record and its new \
+             version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: UpdateArguments = decode(&mut call, spec)?;
+        let fields = Edit { description: Some(given.description.into_string()), ..Edit::default() };
+        let item = given.acceptance_criteria.reference("acceptance_criteria")?;
+        update_fields(context, &call, spec, item, None, fields, given.if_version).await
+    }
+}

@@ -1,0 +1,244 @@
+//! Creates and updates items: one commit each, decided on the newest state.
+
+use std::sync::Arc;
+
+use reqlore_domain::backlog::reference::MAX_NUMBER;
+use reqlore_domain::backlog::{Edit, Item, ItemKind, Linked, New, Reference};
+use reqlore_domain::document::{Document, DocumentMeta, Version};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::time::Timestamp;
+use schemars::JsonSchema;
+
+use super::find::{self, Backlog};
+use super::item_view::{self, Record};
+use crate::Context;
+use crate::edit::{act, edit};
+use crate::tool::{reply, write_tool};
+
+/// Characters of the uid at the end of a file's name.
+const SUFFIX_CHARS: usize = 6;
+
+// The promised part of the answer to a change; the answer is the whole record. Naming every key at
+// each of nine tools would cost models more than it tells. (A doc comment would enter the schema.)
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema")]
+pub(super) struct Written {
+    project: String,
+    reference_id: String,
+    version: String,
+}
+
+/// The spec of a tool that updates items of one kind.
+pub(super) fn update_tool<Arguments: JsonSchema>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+) -> ToolSpec {
+    ToolSpec { idempotent: true, ..write_tool::<Arguments, Written>(name, title, description) }
+}
+
+/// Creates an item of this kind; tools give only the fields that the kind has.
+pub(super) async fn create_item(
+    context: &Context,
+    call: &Call,
+    spec: &ToolSpec,
+    kind: ItemKind,
+    parent: Option<Reference>,
+    fields: Edit,
+) -> Result<Reply> {
+    let backlog = Backlog::of(&context.ports, &call.caller);
+    let act = act(context, call, spec, format!("a new {}", kind.name()));
+    let parent = match parent {
+        Some(parent) => Some((parent, backlog.find(parent, parent.kind.name()).await?)),
+        None => None,
+    };
+    // The uid orders two items of the same second.
+    let uid = backlog.ports.ids.uid(act.at);
+    let at = act.at.whole();
+    let documents = parent.iter().map(|(_, head)| head.id.clone()).collect();
+    let reads = ReadSet { numbers: vec![kind], ..ReadSet::of(documents) };
+    let creator = call.caller.name.to_string();
+    let draft = Draft { kind, parent, fields, uid, creator, at };
+    let decide = move |snapshot: &Snapshot| draft.decide(snapshot);
+    let (document, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
+    let record = item_view::written(backlog, &document, kind, at)?;
+    reply(item_view::sentence("Created", kind, &record), &record)
+}
+
+/// The new item without its reference, which the commit allots.
+struct Draft {
+    kind: ItemKind,
+    parent: Option<(Reference, Arc<DocumentMeta>)>,
+    fields: Edit,
+    uid: String,
+    creator: String,
+    at: Timestamp,
+}
+
+impl Draft {
+    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Document)> {
+        let Self { kind, parent, fields, uid, creator, at } = self;
+        if let Some((parent, _)) = parent {
+            find::still_there(snapshot.documents.first(), *parent)?;
+        }
+        let number = snapshot.numbers.first().copied().unwrap_or(1);
+        if number > MAX_NUMBER {
+            let message = format!(
+                "There are no references left: {} is the highest. Nothing was written.",
+                Reference { kind: *kind, number: MAX_NUMBER }
+            );
+            return Err(Error::new(ErrorKind::Refused, message));
+        }
+        let parent = parent.as_ref().map(|(parent, head)| find::linked(*parent, &head.id.name));
+        let new = New {
+            kind: *kind,
+            uid,
+            title: fields.title.as_deref(),
+            description: fields.description.as_deref().unwrap_or_default(),
+            status: fields.status.or_else(|| kind.statuses().first().copied()),
+            priority: fields.priority,
+            requirement_type: fields.requirement_type,
+            parent: parent.as_ref(),
+            assignee: fields.assignee.as_ref().and_then(Option::as_deref),
+            tags: fields.tags.as_deref().unwrap_or_default(),
+            creator,
+            at: *at,
+        };
+        let text = new.text().map_err(|fault| Error::new(ErrorKind::Refused, fault))?;
+        let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
+        let document =
+            Document::new(Reference { kind: *kind, number }.document(suffix), text.into());
+        Ok((vec![Change::Put { document: document.clone() }], document))
+    }
+}
+
+/// Updates the given fields of an item, and moves it to another parent if one is given.
+pub(super) async fn update_fields(
+    context: &Context,
+    call: &Call,
+    spec: &ToolSpec,
+    item: Reference,
+    parent: Option<Reference>,
+    fields: Edit,
+    if_version: Option<Version>,
+) -> Result<Reply> {
+    if fields == Edit::default() && parent.is_none() {
+        return Err(nothing_to_change(spec));
+    }
+    let update = ItemUpdate {
+        item: (item.kind.name(), item),
+        linked: parent.map(|parent| (parent.kind.name(), parent)),
+        if_version,
+    };
+    let edit_item = move |_: &Item, parent: Option<LinkedDocument<'_>>| {
+        let parent = parent.map(|(parent, _)| parent.clone());
+        Ok(Edit { parent, ..fields.clone() })
+    };
+    let reason = format!("a change of {item}");
+    let (record, is_changed) = update.run(context, call, spec, reason, edit_item).await?;
+    let done = if is_changed { "Updated" } else { "Nothing to change in" };
+    reply(item_view::sentence(done, item.kind, &record), &record)
+}
+
+fn nothing_to_change(spec: &ToolSpec) -> Error {
+    let properties = spec.input_schema.get("properties").and_then(|found| found.as_object());
+    let required = spec.input_schema.get("required").and_then(|found| found.as_array());
+    let is_required =
+        |name: &str| required.into_iter().flatten().any(|found| found.as_str() == Some(name));
+    let names = properties.into_iter().flatten().map(|(name, _)| name.as_str());
+    let names: Vec<&str> =
+        names.filter(|name| !is_required(name) && *name != "if_version").collect();
+    let message = format!("Nothing to change was given. Give one of {}.", names.join(", "));
+    Error::new(ErrorKind::InvalidArgument, message)
+        .field(names.first().copied().unwrap_or_default())
+}
+
+/// A document that an updated item links to, and the link.
+pub(super) type LinkedDocument<'a> = (&'a Linked, &'a Document);
+
+/// An update of one item, with the names of the arguments that gave the references.
+pub(super) struct ItemUpdate {
+    pub(super) item: (&'static str, Reference),
+    /// An item that it links to afterwards. It must exist.
+    pub(super) linked: Option<(&'static str, Reference)>,
+    pub(super) if_version: Option<Version>,
+}
+
+impl ItemUpdate {
+    /// Commits what `edit` makes of the newest state. Returns the item's record, and whether it
+    /// changed.
+    pub(super) async fn run(
+        self,
+        context: &Context,
+        call: &Call,
+        spec: &ToolSpec,
+        reason: String,
+        edit_item: impl Fn(&Item, Option<LinkedDocument<'_>>) -> Result<Edit> + Send + 'static,
+    ) -> Result<(Record, bool)> {
+        let backlog = Backlog::of(&context.ports, &call.caller);
+        let act = act(context, call, spec, reason);
+        let at = act.at.whole();
+        let Self { item: (argument, reference), linked, if_version } = self;
+        let head = backlog.find(reference, argument).await?;
+        let mut ids = vec![head.id.clone()];
+        let mut link = None;
+        if let Some((argument, linked)) = linked {
+            let found = backlog.find(linked, argument).await?;
+            link = Some(find::linked(linked, &found.id.name));
+            ids.push(found.id.clone());
+        }
+        let decide = move |snapshot: &Snapshot| {
+            let mut documents = snapshot.documents.iter();
+            let document = find::still_there(documents.next(), reference)?;
+            check_version(if_version, document, reference)?;
+            let linked = match &link {
+                Some(link) => Some((link, find::still_there(documents.next(), link.reference)?)),
+                None => None,
+            };
+            let item = find::read(&head, document, find::text(document)?);
+            change(&item, document, &edit_item(&item, linked)?, at)
+        };
+        let (document, committed) =
+            edit(backlog.ports, backlog.project, ReadSet::of(ids), act, decide).await?;
+        let record = item_view::written(backlog, &document, reference.kind, at)?;
+        Ok((record, !committed.versions.is_empty()))
+    }
+}
+
+/// The edited document of an item, and the change that stores it.
+pub(super) fn change(
+    item: &Item,
+    document: &Document,
+    wanted: &Edit,
+    at: Timestamp,
+) -> Result<(Vec<Change>, Document)> {
+    let text = find::text(document)?;
+    let edited = reqlore_domain::backlog::edit(item, text, wanted, at).map_err(|fault| {
+        let message = format!("{}: {fault}. Nothing was changed.", document.id);
+        Error::new(ErrorKind::Refused, message).reference(item.called(&document.id.name))
+    })?;
+    let Some(edited) = edited else { return Ok((Vec::new(), document.clone())) };
+    let document = Document::new(document.id.clone(), edited.into());
+    Ok((vec![Change::Put { document: document.clone() }], document))
+}
+
+/// Rejects a document whose version is not the one that the caller expects.
+pub(super) fn check_version(
+    expected: Option<Version>,
+    document: &Document,
+    reference: Reference,
+) -> Result<()> {
+    let Some(expected) = expected.filter(|expected| *expected != document.version) else {
+        return Ok(());
+    };
+    let message = format!(
+        "Conflict: {reference} changed since version {expected}; it is now at {}. Nothing was \
+         changed. It reads:\n{}",
+        document.version,
+        find::text(document)?
+    );
+    let error = Error::new(ErrorKind::Conflict, message).field("if_version");
+    Err(error.reference(reference.to_string()))
+}
