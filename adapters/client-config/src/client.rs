@@ -1,13 +1,14 @@
 //! The supported clients: their names, their files, and a server's entry in them.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, json};
 
+use crate::ConfigError;
 use crate::edit::{Entry, Slot};
-use crate::profiles;
-use crate::surroundings::{Surroundings, first_existing, is_there};
+use crate::profiles::PROFILES;
+use crate::surroundings::Surroundings;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
@@ -39,19 +40,30 @@ pub enum Server {
     Url { url: String, token_variable: String },
 }
 
+impl Scope {
+    pub const ALL: [Self; 2] = [Self::Project, Self::User];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::User => "user",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
 /// The position of a client's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
+    pub scope: Scope,
     pub file: PathBuf,
     pub slot: Slot,
-    /// Whether the client starts the server in the project. Else the entry needs `--root`.
+    /// True if the client starts the server in the project. Else the entry needs `--root`.
     pub starts_in_project: bool,
 }
-
-/// Why a client can't be configured so, and what to do instead; a whole sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoPlace(pub String);
 
 impl Client {
     pub const ALL: [Self; 10] = [
@@ -81,7 +93,8 @@ impl Client {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
-    /// Whether its program is on the path, or it left files for the user or in the project.
+    /// True if its program is on the path, or it left files for the user or in the project. A path
+    /// that cannot be inspected counts as absent: it cannot be edited either.
     pub fn is_present(self, around: &Surroundings) -> bool {
         let profile = self.profile();
         let user_paths = profile
@@ -89,16 +102,14 @@ impl Client {
             .map_or_else(|| vec![(profile.user_folder)(around)], |paths| paths(around));
         let project_paths = profile.project_paths.iter().map(|name| around.project.join(name));
         around.has_program(profile.programs)
-            || user_paths.into_iter().chain(project_paths).any(|path| is_there(&path))
+            || user_paths.into_iter().chain(project_paths).any(|path| path.metadata().is_ok())
     }
 
     /// The file in which the client looks for servers.
-    pub fn place(self, scope: Scope, around: &Surroundings) -> Result<Place, NoPlace> {
+    pub fn place(self, scope: Scope, around: &Surroundings) -> Result<Place, ConfigError> {
         let profile = self.profile();
         let file = match scope {
-            Scope::Project => {
-                first_existing(&around.project, profile.project_files.map_err(no_place)?)
-            }
+            Scope::Project => first_existing(&around.project, profile.project_files?),
             Scope::User => first_existing(&(profile.user_folder)(around), profile.user_files),
         };
         let starts_in_project = match profile.starts {
@@ -106,7 +117,7 @@ impl Client {
             WorkingDirectory::ProjectForItsOwnFile => scope == Scope::Project,
             WorkingDirectory::Other => false,
         };
-        Ok(Place { file, slot: profile.slot, starts_in_project })
+        Ok(Place { scope, file, slot: profile.slot, starts_in_project })
     }
 
     /// The text of a new file before the entry is added.
@@ -121,34 +132,32 @@ impl Client {
         self.profile().project_variable
     }
 
-    pub fn entry(self, server: &Server) -> Result<Entry, NoPlace> {
+    /// The variable's name in [`Server::Url`] is written as it is: the caller checks it.
+    pub fn entry(self, server: &Server) -> Result<Entry, ConfigError> {
         let profile = self.profile();
-        match server {
+        let template = match server {
             Server::Command { program, arguments } => {
                 profile.check_command(program, arguments)?;
+                &profile.command
             }
-            Server::Url { url, token_variable } => profile.check_url(url, token_variable)?,
-        }
-        let template = match server {
-            Server::Command { .. } => &profile.command,
-            Server::Url { .. } => profile.remote.as_ref().map_err(|reason| no_place(reason))?,
+            Server::Url { url, .. } => {
+                let template = profile.remote.as_ref().map_err(|reason| *reason)?;
+                if let Some(variable) = profile.variable_in(url) {
+                    // The URL may contain a secret, so it is not shown.
+                    return Err(ConfigError(format!(
+                        "{} takes `{variable}` in the URL for the beginning of a variable; give \
+                         one without it",
+                        profile.title
+                    )));
+                }
+                template
+            }
         };
         Ok(template.entry(server))
     }
 
     fn profile(self) -> &'static ClientProfile {
-        match self {
-            Self::ClaudeCode => &profiles::CLAUDE_CODE,
-            Self::ClaudeDesktop => &profiles::CLAUDE_DESKTOP,
-            Self::Cursor => &profiles::CURSOR,
-            Self::VsCode => &profiles::VS_CODE,
-            Self::Zed => &profiles::ZED,
-            Self::Codex => &profiles::CODEX,
-            Self::Gemini => &profiles::GEMINI,
-            Self::Copilot => &profiles::COPILOT,
-            Self::Kiro => &profiles::KIRO,
-            Self::OpenCode => &profiles::OPEN_CODE,
-        }
+        PROFILES[self as usize]
     }
 }
 
@@ -158,8 +167,10 @@ impl fmt::Display for Client {
     }
 }
 
-fn no_place(reason: &str) -> NoPlace {
-    NoPlace(reason.to_owned())
+/// The first of these files that exists, else the first.
+fn first_existing(folder: &Path, names: &[&str]) -> PathBuf {
+    let existing = names.iter().map(|name| folder.join(name)).find(|file| file.metadata().is_ok());
+    existing.unwrap_or_else(|| folder.join(names.first().unwrap_or(&"")))
 }
 
 /// The facts of one client. An `Err` says what it lacks and what to do instead.
@@ -180,7 +191,11 @@ pub(crate) struct ClientProfile {
     pub new_file: &'static str,
     pub starts: WorkingDirectory,
     pub project_variable: Option<&'static str>,
-    pub variables: VariableSyntax,
+    /// The beginnings of the texts that the client replaces in values. `$` is one only before a
+    /// name.
+    pub variables: &'static [&'static str],
+    /// True if a shell splits a program without arguments.
+    pub has_shell: bool,
     pub command: Template,
     pub remote: Result<Template, &'static str>,
 }
@@ -191,20 +206,6 @@ pub(crate) enum WorkingDirectory {
     Project,
     ProjectForItsOwnFile,
     Other,
-}
-
-/// The texts that a client replaces in values.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VariableSyntax {
-    None,
-    /// `${NAME}`, with anything as the name.
-    Braced,
-    /// `${NAME}` and `$NAME`.
-    Dollar,
-    /// The same, and a shell splits a program without arguments.
-    Shell,
-    /// `{env:NAME}` and `{file:PATH}`.
-    Curly,
 }
 
 /// An entry for one kind of server.
@@ -268,15 +269,14 @@ impl Template {
     }
 }
 
-/// Clients replace variables in what they read, so `${` in a path would change it silently. None
-/// documents an escape, so such texts are rejected.
 impl ClientProfile {
-    fn check_command(&self, program: &str, arguments: &[String]) -> Result<(), NoPlace> {
+    /// Clients replace variables in what they read, so `${` in a path would change it silently.
+    /// None documents an escape, so such texts are rejected.
+    fn check_command(&self, program: &str, arguments: &[String]) -> Result<(), ConfigError> {
         let title = self.title;
         let is_word = |c: char| c.is_alphanumeric() || "/\\:._-+@".contains(c);
-        let is_split = arguments.is_empty() && !program.chars().all(is_word);
-        if self.variables == VariableSyntax::Shell && is_split {
-            return Err(NoPlace(format!(
+        if self.has_shell && arguments.is_empty() && !program.chars().all(is_word) {
+            return Err(ConfigError(format!(
                 "{title} passes `{program}` to a shell, which would split or expand it; put the \
                  program on the path, and name it without spaces and signs"
             )));
@@ -284,8 +284,8 @@ impl ClientProfile {
         let given = arguments.iter().map(String::as_str);
         let given = given.filter(|argument| Some(*argument) != self.project_variable);
         for text in std::iter::once(program).chain(given) {
-            if let Some(variable) = self.variables.find(text) {
-                return Err(NoPlace(format!(
+            if let Some(variable) = self.variable_in(text) {
+                return Err(ConfigError(format!(
                     "{title} takes `{variable}` in `{text}` for the beginning of a variable; give \
                      it another name"
                 )));
@@ -294,46 +294,12 @@ impl ClientProfile {
         Ok(())
     }
 
-    /// A URL may contain a secret, and an invalid name may be the token: neither is shown.
-    fn check_url(&self, url: &str, token_variable: &str) -> Result<(), NoPlace> {
-        if let Err(reason) = self.remote {
-            return Err(no_place(reason));
-        }
-        if let Some(variable) = self.variables.find(url) {
-            return Err(NoPlace(format!(
-                "{} takes `{variable}` in the URL for the beginning of a variable; give one \
-                 without it",
-                self.title
-            )));
-        }
-        // Our own tokens are letters, digits and `_` as well.
-        let is_name = token_variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-            && !token_variable.is_empty()
-            && !token_variable.starts_with(|c: char| c.is_ascii_digit())
-            && !token_variable.starts_with("reqlore_pat_");
-        if !is_name {
-            return Err(no_place(
-                "the token's variable is not a valid name of an environment variable; give a name \
-                 like REQLORE_TOKEN, and set it to the token where the client is started",
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl VariableSyntax {
-    /// The first variable in a text.
-    fn find(self, text: &str) -> Option<&'static str> {
-        let has = |sign: &'static str| text.contains(sign).then_some(sign);
-        match self {
-            Self::None => None,
-            Self::Braced => has("${"),
-            Self::Dollar | Self::Shell => has("${").or_else(|| {
-                let is_name =
-                    |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-                text.split('$').skip(1).any(is_name).then_some("$")
-            }),
-            Self::Curly => has("{env:").or_else(|| has("{file:")),
-        }
+    fn variable_in(&self, text: &str) -> Option<&'static str> {
+        let is_name =
+            |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        self.variables.iter().copied().find(|sign| match *sign {
+            "$" => text.split('$').skip(1).any(is_name),
+            sign => text.contains(sign),
+        })
     }
 }

@@ -9,7 +9,43 @@ mod profiles;
 mod surroundings;
 pub mod trace;
 
-pub use client::{Client, NoPlace, Place, Scope, Server};
-pub use edit::{Entry, Format, Slot, Unreadable};
+pub use client::{Client, Place, Scope, Server};
+pub use edit::{Entry, Format, Slot};
 pub use surroundings::{Platform, Surroundings};
 pub use trace::Trace;
+
+/// Why a client can't be configured or its file can't be edited, and what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+impl ConfigError {
+    /// An error at a byte of a text, with line and column as editors count them.
+    fn at(text: &str, at: usize, what: &str) -> Self {
+        let before = &text[..at];
+        let line = before.matches('\n').count() + 1;
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let column = before[start..].chars().count() + 1;
+        Self(format!("line {line}, column {column}: {what}"))
+    }
+
+    fn syntax(text: &str, at: usize, format: &str, what: &str) -> Self {
+        let what = format!(
+            "not the {format} that the client reads: {what}; correct it there, or move the file \
+             away, then run this again"
+        );
+        Self::at(text, at, &what)
+    }
+}
+
+impl From<&str> for ConfigError {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
+impl From<ConfigError> for String {
+    fn from(error: ConfigError) -> Self {
+        error.0
+    }
+}

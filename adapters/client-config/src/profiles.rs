@@ -1,6 +1,6 @@
 //! The facts of each client, with the documentation in which to check them again.
 
-use crate::client::{ClientProfile, Field, Template, VariableSyntax, WorkingDirectory};
+use crate::client::{ClientProfile, Field, Template, WorkingDirectory};
 use crate::edit::{Format, Slot};
 use crate::surroundings::Platform;
 
@@ -8,6 +8,20 @@ use Field::{
     Arguments, False, Headers, List, OptionalArguments, Program, ProgramAndArguments, Text,
     TokenVariable, Url,
 };
+
+/// In the order of [`Client`](crate::Client).
+pub(crate) const PROFILES: [&ClientProfile; 10] = [
+    &CLAUDE_CODE,
+    &CLAUDE_DESKTOP,
+    &CURSOR,
+    &VS_CODE,
+    &ZED,
+    &CODEX,
+    &GEMINI,
+    &COPILOT,
+    &KIRO,
+    &OPEN_CODE,
+];
 
 /// The map of servers that most clients have.
 const SERVERS: Slot = Slot { format: Format::Json, path: &["mcpServers"] };
@@ -18,7 +32,7 @@ const SERVERS: Slot = Slot { format: Format::Json, path: &["mcpServers"] };
 ///   `headers`; `$NAME` is not.
 /// - A server is started in the directory of `claude`, which is the project.
 /// - A project's servers start after the user has agreed to them once.
-pub(crate) const CLAUDE_CODE: ClientProfile = ClientProfile {
+const CLAUDE_CODE: ClientProfile = ClientProfile {
     name: "claude-code",
     title: "Claude Code",
     programs: &["claude"],
@@ -34,7 +48,8 @@ pub(crate) const CLAUDE_CODE: ClientProfile = ClientProfile {
     new_file: "",
     starts: WorkingDirectory::Project,
     project_variable: None,
-    variables: VariableSyntax::Braced,
+    variables: &["${"],
+    has_shell: false,
     command: Template {
         set: &[("type", Text("stdio")), ("command", Program), ("args", OptionalArguments)],
         drop: &["args", "url", "headers"],
@@ -53,7 +68,7 @@ pub(crate) const CLAUDE_CODE: ClientProfile = ClientProfile {
 ///   name the project.
 /// - The file is read at start, as JSON without comments.
 /// - On Windows a program from the store may see another `%APPDATA%`.
-pub(crate) const CLAUDE_DESKTOP: ClientProfile = ClientProfile {
+const CLAUDE_DESKTOP: ClientProfile = ClientProfile {
     name: "claude-desktop",
     title: "Claude Desktop",
     programs: &["claude-desktop"],
@@ -63,7 +78,7 @@ pub(crate) const CLAUDE_DESKTOP: ClientProfile = ClientProfile {
     user_paths: None,
     project_paths: &[],
     starts: WorkingDirectory::Other,
-    variables: VariableSyntax::None,
+    variables: &[],
     command: Template {
         set: &[("command", Program), ("args", OptionalArguments)],
         drop: &["args", "type", "url", "headers"],
@@ -78,7 +93,7 @@ pub(crate) const CLAUDE_DESKTOP: ClientProfile = ClientProfile {
 ///   `${pathSeparator}` are replaced in `command`, `args`, `env`, `url` and `headers`.
 /// - The directory of a server is not documented; for the user's file it was seen to be the home
 ///   folder. `${workspaceFolder}` is the project for both files.
-pub(crate) const CURSOR: ClientProfile = ClientProfile {
+const CURSOR: ClientProfile = ClientProfile {
     name: "cursor",
     title: "Cursor",
     programs: &["cursor", "cursor-agent"],
@@ -109,7 +124,7 @@ pub(crate) const CURSOR: ClientProfile = ClientProfile {
 /// - A server of a project's file is started in the project, one of the user's file in the home
 ///   folder.
 /// - The folder is the stable release's default profile; other profiles have files of their own.
-pub(crate) const VS_CODE: ClientProfile = ClientProfile {
+const VS_CODE: ClientProfile = ClientProfile {
     name: "vscode",
     title: "VS Code",
     programs: &["code"],
@@ -142,7 +157,7 @@ pub(crate) const VS_CODE: ClientProfile = ClientProfile {
 ///   before August 2026 may start it before there is a folder.
 /// - A project's settings apply after the user has trusted it.
 /// - On macOS the folder is `~/.config/zed` as well.
-pub(crate) const ZED: ClientProfile = ClientProfile {
+const ZED: ClientProfile = ClientProfile {
     name: "zed",
     title: "Zed",
     // Distributions name it `zeditor`, since ZFS has a `zed`.
@@ -157,7 +172,8 @@ pub(crate) const ZED: ClientProfile = ClientProfile {
     user_paths: None,
     project_paths: &[".zed"],
     slot: Slot { format: Format::Json, path: &["context_servers"] },
-    variables: VariableSyntax::Shell,
+    variables: &["${", "$"],
+    has_shell: true,
     // Earlier versions reject an entry without `args`.
     command: Template {
         set: &[("command", Program), ("args", Arguments)],
@@ -175,7 +191,7 @@ pub(crate) const ZED: ClientProfile = ClientProfile {
 ///   `bearer_token` or a key of the other kind of server makes the whole file invalid.
 /// - A server is started in the directory of `codex`, which is the project, and with few variables
 ///   of the environment (`env_vars` adds some).
-pub(crate) const CODEX: ClientProfile = ClientProfile {
+const CODEX: ClientProfile = ClientProfile {
     name: "codex",
     title: "Codex CLI",
     programs: &["codex"],
@@ -185,7 +201,7 @@ pub(crate) const CODEX: ClientProfile = ClientProfile {
     user_paths: None,
     project_paths: &[".codex"],
     slot: Slot { format: Format::Toml, path: &["mcp_servers"] },
-    variables: VariableSyntax::None,
+    variables: &[],
     command: Template {
         set: &[("command", Program), ("args", OptionalArguments)],
         drop: &[
@@ -215,7 +231,7 @@ pub(crate) const CODEX: ClientProfile = ClientProfile {
 /// - `GEMINI_CLI_HOME` is the folder that contains `.gemini`.
 /// - A server is started in the directory of `gemini`, which is the project.
 /// - In a folder that the user does not trust, project settings are ignored and no server starts.
-pub(crate) const GEMINI: ClientProfile = ClientProfile {
+const GEMINI: ClientProfile = ClientProfile {
     name: "gemini",
     title: "Gemini CLI",
     programs: &["gemini"],
@@ -225,7 +241,7 @@ pub(crate) const GEMINI: ClientProfile = ClientProfile {
     // Other programs of Google use the folder as well.
     user_paths: Some(|around| vec![(GEMINI.user_folder)(around).join("settings.json")]),
     project_paths: &[".gemini"],
-    variables: VariableSyntax::Dollar,
+    variables: &["${", "$"],
     command: Template {
         set: &[("command", Program), ("args", OptionalArguments)],
         drop: &["args", "type", "url", "httpUrl", "headers", "oauth"],
@@ -248,7 +264,7 @@ pub(crate) const GEMINI: ClientProfile = ClientProfile {
 ///   `headers`.
 /// - A server is started in the directory of `copilot`, which is the project.
 /// - A project's file applies after the user has trusted the folder.
-pub(crate) const COPILOT: ClientProfile = ClientProfile {
+const COPILOT: ClientProfile = ClientProfile {
     name: "copilot",
     title: "Copilot CLI",
     programs: &["copilot"],
@@ -258,7 +274,7 @@ pub(crate) const COPILOT: ClientProfile = ClientProfile {
     // The folder alone may be VS Code's, which keeps servers there as well.
     user_paths: Some(|around| vec![(COPILOT.user_folder)(around).join("config.json")]),
     project_paths: &[".github/mcp.json", ".github/copilot"],
-    variables: VariableSyntax::Dollar,
+    variables: &["${", "$"],
     command: Template {
         set: &[
             ("type", Text("stdio")),
@@ -287,7 +303,7 @@ pub(crate) const COPILOT: ClientProfile = ClientProfile {
 ///   file in the folder where Kiro is installed (issue 10486).
 /// - `args` is required. A URL has to use https, or be localhost.
 /// - `KIRO_HOME` moves only some of its files, so it is ignored here.
-pub(crate) const KIRO: ClientProfile = ClientProfile {
+const KIRO: ClientProfile = ClientProfile {
     name: "kiro",
     title: "Kiro",
     programs: &["kiro", "kiro-cli"],
@@ -319,7 +335,7 @@ pub(crate) const KIRO: ClientProfile = ClientProfile {
 ///   `OPENCODE_CONFIG` and `OPENCODE_CONFIG_DIR` add files and move none.
 /// - A server is started in the project's folder.
 /// - Without `"oauth": false` it tries to log in at a server that rejects a token.
-pub(crate) const OPEN_CODE: ClientProfile = ClientProfile {
+const OPEN_CODE: ClientProfile = ClientProfile {
     name: "opencode",
     title: "OpenCode",
     programs: &["opencode"],
@@ -336,7 +352,7 @@ pub(crate) const OPEN_CODE: ClientProfile = ClientProfile {
     slot: Slot { format: Format::Json, path: &["mcp"] },
     // OpenCode would write this line itself, and the file could not be restored to the byte.
     new_file: "{\n  \"$schema\": \"https://opencode.ai/config.json\"\n}\n",
-    variables: VariableSyntax::Curly,
+    variables: &["{env:", "{file:"],
     command: Template {
         set: &[("type", Text("local")), ("command", ProgramAndArguments)],
         drop: &["args", "env", "url", "headers", "oauth"],

@@ -3,8 +3,7 @@
 //! Its parts are values, so that tests can simulate another machine or platform. Programs are
 //! never run, not even to ask for their version.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Debug, Clone)]
 pub struct Surroundings {
@@ -74,15 +73,4 @@ impl Surroundings {
         let (_, value) = self.variables.iter().find(|(other, _)| other == name)?;
         (!value.is_empty()).then_some(value.as_str())
     }
-}
-
-/// A path that cannot be inspected counts as absent: it cannot be edited either.
-pub(crate) fn is_there(path: &Path) -> bool {
-    fs::metadata(path).is_ok()
-}
-
-/// The first of these files that exists, else the first.
-pub(crate) fn first_existing(folder: &Path, names: &[&str]) -> PathBuf {
-    let existing = names.iter().map(|name| folder.join(name)).find(|file| is_there(file));
-    existing.unwrap_or_else(|| folder.join(names.first().unwrap_or(&"")))
 }

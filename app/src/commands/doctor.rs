@@ -3,7 +3,6 @@
 //! It changes nothing, and the files of a project, which may be a cloned repository, can't make it
 //! start another program or send a token.
 
-mod client_entry;
 mod clients;
 mod git;
 mod report;
@@ -14,17 +13,14 @@ use std::path::Path;
 
 use reqlore_client_config::{Client, edit::block};
 
-use super::print;
-use super::untrusted_text::{agents_md_ignored_by_claude, read};
+use super::untrusted_text::{AGENTS_MD, MAX_AGENTS_MD_BYTES, agents_md_ignored_by_claude, read};
+use super::{print, print_json};
 use crate::client_environment::{NAME, VERSION, own_program, program_on_path, surroundings};
 use crate::config::{Config, variable};
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::{FILE, FILE_VARIABLE, Flags};
 use crate::{composition, telemetry};
 use report::{Area, AreaReport, Report};
-
-const AGENTS_MD: &str = "AGENTS.md";
-const MAX_AGENTS_MD_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -67,12 +63,11 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
         git::check(&root, requirements.as_deref(), report.area(Area::Git));
         check_agents_md(&root, has_claude, report.area(Area::Instructions));
     }
-    let text = if options.json {
-        report.as_json()?
+    if options.json {
+        print_json(&report.as_json())?;
     } else {
-        report.as_text(std::io::stdout().is_terminal())
-    };
-    print(&text)?;
+        print(&report.as_text(std::io::stdout().is_terminal()))?;
+    }
     Ok(if report.has_problems() { REFUSED } else { OK })
 }
 

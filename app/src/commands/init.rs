@@ -1,25 +1,23 @@
 //! `reqlore init`: configures the assistants on this machine, and takes it back.
 //!
 //! It edits other programs' files: each change is shown first, needs consent, and is logged, so
-//! that
-//! `--remove` restores the bytes.
+//! that `--remove` restores the bytes.
 
 mod plan;
 mod remove;
 mod report;
 mod server_entry;
-mod target_file;
 mod undo_log;
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqlore_client_config::{Client, Scope, Surroundings};
 
 use super::demo::SNIPPET;
-use super::print;
+use super::{print, print_json};
 use crate::client_environment::surroundings;
 use crate::config::state;
 use crate::exit::{CommandError, OK, REFUSED};
@@ -27,7 +25,7 @@ use crate::settings::Flags;
 use plan::{Change, Outcome, Plan, Scaffold};
 use report::Confirmation;
 use server_entry::ServerEntry;
-use undo_log::{ChangeKind, UndoLog};
+use undo_log::{ChangeKind, LogFile, UndoLog};
 
 /// In the state folder.
 const LOG_FILE: &str = "init.json";
@@ -39,8 +37,8 @@ pub(crate) struct Options {
     client: Vec<Client>,
     /// The project's files, shared by all who work on it, or your own, for all projects
     /// [default: the project's, where the client has one]
-    #[arg(long, value_enum, value_name = "SCOPE")]
-    scope: Option<ScopeName>,
+    #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
+    scope: Option<Scope>,
     /// The address of a server over HTTP, for --transport http
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -79,31 +77,17 @@ pub(crate) struct How {
     remove: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ScopeName {
-    Project,
-    User,
-}
-
-impl Options {
-    fn scope(&self) -> Option<Scope> {
-        self.scope.map(|scope| match scope {
-            ScopeName::Project => Scope::Project,
-            ScopeName::User => Scope::User,
-        })
-    }
-
-    fn is_to_write(&self) -> bool {
-        !self.how.dry_run && !self.how.check
-    }
-}
-
 fn parse_client(name: &str) -> Result<Client, String> {
     Client::named(name).ok_or_else(|| format!("there are {}", client_names()))
 }
 
 fn client_names() -> String {
     Client::ALL.map(Client::name).join(", ")
+}
+
+fn scope_parser() -> impl TypedValueParser<Value = Scope> {
+    let names = PossibleValuesParser::new(Scope::ALL.map(Scope::name));
+    names.try_map(|name| Scope::named(&name).ok_or("it is project or user"))
 }
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
@@ -122,10 +106,11 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
         named => Client::ALL.into_iter().filter(|client| named.contains(client)).collect(),
     };
     let path = state(&around.home).join(LOG_FILE);
-    let log = if options.is_to_write() {
-        UndoLog::open(&path, &around.home).map_err(CommandError::refused)?
-    } else {
+    let log_file = LogFile { path: &path, home: &around.home };
+    let log = if options.how.dry_run || options.how.check {
         UndoLog::default()
+    } else {
+        log_file.open().map_err(CommandError::refused)?
     };
     let plan = if options.how.remove {
         remove::plan(options, &clients, &log, &around)
@@ -135,21 +120,20 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
         check_project(options, &around)?;
         if clients.is_empty() && options.create.is_empty() {
             if options.json {
-                let json = report::as_json(&Plan::default(), &[], &[], &around);
-                print(&format!("{json:#}\n"))?;
+                print_json(&report::as_json(&Plan::new(&around), &[], &[]))?;
             }
             return Err(no_client());
         }
         Plan::configure(&server, flags, options, &clients, &around)?
     };
-    Run { options, around: &around, log: &log, path: &path, plan, done: vec![] }.execute(&present)
+    Run { options, log: &log, log_file, plan, done: vec![] }.execute(&present)
 }
 
 /// Files in a home folder are for all projects.
 fn check_project(options: &Options, around: &Surroundings) -> Result<(), CommandError> {
     let home = around.home.canonicalize().unwrap_or_else(|_| around.home.clone());
     let is_project = around.project != home && around.project.parent().is_some();
-    if is_project || options.scope() == Some(Scope::User) && options.create.is_empty() {
+    if is_project || options.scope == Some(Scope::User) && options.create.is_empty() {
         return Ok(());
     }
     Err(CommandError::refused(format!(
@@ -178,41 +162,47 @@ fn no_client() -> CommandError {
     ))
 }
 
-/// One run: its plan, and what is done of it.
 struct Run<'a> {
     options: &'a Options,
-    around: &'a Surroundings,
     log: &'a UndoLog,
-    path: &'a Path,
-    plan: Plan,
+    log_file: LogFile<'a>,
+    plan: Plan<'a>,
     /// The files that were written.
     done: Vec<PathBuf>,
 }
 
 impl Run<'_> {
     fn execute(&mut self, present: &[Client]) -> Result<u8, CommandError> {
-        let How { yes, remove, .. } = self.options.how;
-        let is_silent = yes || remove;
-        let is_interactive = self.options.is_to_write() && !self.options.json;
-        let is_asked = !is_silent && is_interactive && io::stdin().is_terminal();
+        let How { yes, remove, dry_run, check } = self.options.how;
+        let is_to_ask = !(yes || remove || dry_run || check);
+        let is_asked = is_to_ask && !self.options.json && io::stdin().is_terminal();
         // Warnings come before questions, but after differences that need no answer.
         if is_asked {
             self.print_warnings();
             let mut confirmation = Confirmation::new(io::stdin().lock());
-            self.write(|change, around| confirmation.is_given(&report::question(change, around)))?;
-        } else if is_silent {
-            self.write(|_, _| true)?;
+            self.write(|change| confirmation.is_given(&report::question(change)))?;
+        } else if yes || remove {
+            self.write(|_| true)?;
         } else {
-            self.preview()?;
+            self.print(&self.preview())?;
         }
         if self.options.json {
-            let json = report::as_json(&self.plan, present, &self.done, self.around);
-            print(&format!("{json:#}\n"))?;
+            print_json(&report::as_json(&self.plan, present, &self.done))?;
         }
         if !is_asked {
             self.print_warnings();
         }
-        Ok(self.exit_code())
+        let changes = &self.plan.changes;
+        let is_open =
+            changes.iter().any(|change| change.is_write() && !self.done.contains(&change.path));
+        let is_refused =
+            !self.plan.unsupported.is_empty() || changes.iter().any(Change::is_refused);
+        let is_unasked = is_open && is_to_ask && !is_asked;
+        if is_unasked {
+            eprintln!("reqlore: nothing was written; use --yes to write all of it");
+        }
+        let is_stale = check && is_open;
+        Ok(if is_refused || is_unasked || is_stale { REFUSED } else { OK })
     }
 
     fn print_warnings(&self) {
@@ -225,41 +215,36 @@ impl Run<'_> {
         if self.options.json { Ok(OK) } else { print(text) }
     }
 
-    fn preview(&self) -> Result<u8, CommandError> {
-        let Self { options, around, plan, .. } = self;
+    fn preview(&self) -> String {
         let mut text = String::new();
-        for change in &plan.changes {
+        for change in &self.plan.changes {
             text += &match &change.outcome {
-                _ if options.how.check => report::check_line(change, around),
-                Outcome::Write { .. } => report::difference(change, around),
-                Outcome::Refused(reason) => report::refusal(change, reason, around),
+                _ if self.options.how.check => report::check_line(change),
+                Outcome::Write { .. } => report::difference(change),
+                Outcome::Refused(reason) => report::refusal(change, reason),
                 Outcome::Unchanged => String::new(),
             };
         }
-        text += &report::unsupported(plan);
-        self.print(if text.is_empty() { "Nothing to change.\n" } else { &text })
+        text += &report::unsupported(&self.plan);
+        if text.is_empty() { "Nothing to change.\n".to_owned() } else { text }
     }
 
     /// Shows each change, and writes it if it is wanted.
-    fn write(
-        &mut self,
-        mut is_wanted: impl FnMut(&Change, &Surroundings) -> bool,
-    ) -> Result<(), CommandError> {
-        let Self { options, around, log, path, .. } = *self;
-        let (home, is_removal) = (&around.home, options.how.remove);
+    fn write(&mut self, mut is_wanted: impl FnMut(&Change) -> bool) -> Result<(), CommandError> {
+        let is_removal = self.options.how.remove;
         let mut changes = std::mem::take(&mut self.plan.changes);
         for change in &mut changes {
             let is_write = change.is_write();
             if is_write {
-                self.print(&report::difference(change, around))?;
+                self.print(&report::difference(change))?;
             }
-            let entry = log.files.get(&change.target);
+            let entry = self.log.files.get(&change.target);
             // An entry whose edit is gone is removed from the log.
             let is_taken = !change.is_refused() && (is_write || entry.is_some());
             let written = if is_removal && is_taken {
-                undo_log::take(change, path, home, entry)
-            } else if !is_removal && is_write && is_wanted(change, around) {
-                undo_log::put(change, path, home, &around.project)
+                self.log_file.take(change, entry)
+            } else if !is_removal && is_write && is_wanted(change) {
+                self.log_file.put(change, &self.plan.around.project)
             } else {
                 continue;
             };
@@ -276,40 +261,24 @@ impl Run<'_> {
     fn results(&self) -> String {
         let is_removal = self.options.how.remove;
         let mut text = String::new();
+        // A client may have two files.
+        let mut clients = BTreeSet::new();
         for change in &self.plan.changes {
             let is_done = self.done.contains(&change.path);
-            text += &report::result_line(change, is_done, is_removal, self.around);
+            text += &report::result_line(change, is_done, is_removal);
+            if is_done && change.what == ChangeKind::Entry {
+                clients.extend(change.clients.iter().copied());
+            }
         }
         text += &report::unsupported(&self.plan);
-        let is_changed =
-            |change: &&Change| change.what == ChangeKind::Entry && self.done.contains(&change.path);
-        let changed = self.plan.changes.iter().filter(is_changed);
-        // A client may have two files.
-        let clients: BTreeSet<Client> = changed.flat_map(|change| change.clients.clone()).collect();
-        let titles = clients.into_iter().map(Client::title).collect::<Vec<_>>().join(", ");
         if text.is_empty() {
             text += "Nothing written by init is here.\n";
         }
-        if titles.is_empty() {
+        if clients.is_empty() {
             return text;
         }
+        let titles = clients.into_iter().map(Client::title).collect::<Vec<_>>().join(", ");
         let next = if is_removal { " gone." } else { ". To undo it: reqlore init --remove" };
         format!("{text}\nRestart {titles} to see it{next}\n")
-    }
-
-    /// Explains on stderr why nothing was written, if there was no terminal to ask.
-    fn exit_code(&self) -> u8 {
-        let Plan { changes, unsupported, .. } = &self.plan;
-        let is_refused = !unsupported.is_empty() || changes.iter().any(Change::is_refused);
-        let is_open =
-            changes.iter().any(|change| change.is_write() && !self.done.contains(&change.path));
-        let is_unasked = is_open
-            && self.options.is_to_write()
-            && (self.options.json || !io::stdin().is_terminal());
-        if is_unasked {
-            eprintln!("reqlore: nothing was written; use --yes to write all of it");
-        }
-        let is_stale = self.options.how.check && is_open;
-        if is_refused || is_unasked || is_stale { REFUSED } else { OK }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod check;
+mod client_entry;
 pub(crate) mod demo;
 pub(crate) mod docsets;
 pub(crate) mod doctor;

@@ -24,12 +24,13 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<String>, String
     String::from_utf8(bytes).map(Some).map_err(|_| "it is not UTF-8 text; save it as UTF-8".into())
 }
 
-const MAX_INSTRUCTION_BYTES: u64 = 4 << 20;
+pub(crate) const AGENTS_MD: &str = "AGENTS.md";
+pub(crate) const MAX_AGENTS_MD_BYTES: u64 = 4 << 20;
 
 /// Why Claude Code does not read the project's AGENTS.md, and the fix.
 pub(crate) fn agents_md_ignored_by_claude(project: &Path) -> Option<[&'static str; 2]> {
     // Claude Code reads AGENTS.md only where there is no CLAUDE.md.
-    let text = read(&project.join("CLAUDE.md"), MAX_INSTRUCTION_BYTES).ok()??;
+    let text = read(&project.join("CLAUDE.md"), MAX_AGENTS_MD_BYTES).ok()??;
     (!text.contains("AGENTS.md")).then_some([
         "Claude Code reads CLAUDE.md here and not AGENTS.md",
         "a line `@AGENTS.md` in CLAUDE.md brings the other in",

@@ -5,20 +5,21 @@
 
 use std::ops::Range;
 
-use super::{Unreadable, text};
+use super::text;
+use crate::ConfigError;
 
 pub const BEGIN: &str = "<!-- reqlore:begin -->";
 pub const END: &str = "<!-- reqlore:end -->";
 
 /// The text between the markers.
-pub fn find(text: &str) -> Result<Option<String>, Unreadable> {
+pub fn find(text: &str) -> Result<Option<String>, ConfigError> {
     Ok(scan(text)?.block.map(|block| text[block.inside].to_owned()))
 }
 
 /// The text with this content between the markers. A text without the block gets it at its end.
-pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
+pub fn put(text: &str, content: &str) -> Result<String, ConfigError> {
     if content.lines().any(|line| is_marker(line, BEGIN) || is_marker(line, END)) {
-        return Err(Unreadable(format!("the block must not contain `{BEGIN}` or `{END}`")));
+        return Err(ConfigError(format!("the block must not contain `{BEGIN}` or `{END}`")));
     }
     let line_end = text::line_end(text);
     let inside: String = content.lines().flat_map(|line| [line, line_end]).collect();
@@ -29,7 +30,7 @@ pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
     if let Some(fence) = open_fence {
         let what = "the code block that begins here has no end, and would contain what is written \
                     after it; close it, then run this again";
-        return Err(Unreadable::at(text, fence, what));
+        return Err(ConfigError::at(text, fence, what));
     }
     let between = match text.trim_start_matches(text::BOM) {
         "" => String::new(),
@@ -42,7 +43,7 @@ pub fn put(text: &str, content: &str) -> Result<String, Unreadable> {
 
 /// The text without the block. Of two blank lines that would meet, or end the text, one is removed
 /// as well.
-pub fn take(text: &str) -> Result<String, Unreadable> {
+pub fn take(text: &str) -> Result<String, ConfigError> {
     let Some(Block { whole, .. }) = scan(text)?.block else { return Ok(text.to_owned()) };
     let (head, tail) = (&text[..whole.start], &text[whole.end..]);
     let is_doubled = tail.is_empty() || text::is_last_in_line(tail, 0);
@@ -64,7 +65,7 @@ struct Found {
     open_fence: Option<usize>,
 }
 
-fn scan(text: &str) -> Result<Found, Unreadable> {
+fn scan(text: &str) -> Result<Found, ConfigError> {
     let mut begin: Option<Range<usize>> = None;
     let mut block = None;
     let mut fence: Option<Fence> = None;
@@ -101,12 +102,12 @@ fn scan(text: &str) -> Result<Found, Unreadable> {
     Ok(Found { block, open_fence: fence.map(|fence| fence.start) })
 }
 
-fn stray(text: &str, at: usize, marker: &str, what: &str) -> Unreadable {
+fn stray(text: &str, at: usize, marker: &str, what: &str) -> ConfigError {
     let what = format!(
         "`{marker}` {what}; keep one `{BEGIN}` with one `{END}` below it, or neither, then run \
          this again"
     );
-    Unreadable::at(text, at, &what)
+    ConfigError::at(text, at, &what)
 }
 
 /// Four spaces or a tab would make it code.

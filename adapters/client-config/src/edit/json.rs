@@ -12,10 +12,11 @@ use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, pars
 use serde_json::{Map, Value};
 
 use super::braces::{Braces, Style};
-use super::{Unreadable, text};
+use super::text;
+use crate::ConfigError;
 
 /// The object that these names lead to.
-pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Value>, Unreadable> {
+pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Value>, ConfigError> {
     let readable = replace_half_pairs(body);
     let document = Document::read(&readable)?;
     let Target::Found { map, at } = document.target(names)? else { return Ok(None) };
@@ -23,7 +24,7 @@ pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Value>, Unreadab
     Ok(Some(Value::from(ast::Value::Object(entry.clone()))))
 }
 
-pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, Unreadable> {
+pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, ConfigError> {
     let readable = replace_half_pairs(body);
     Ok(match Document::read(&readable)?.target(names)? {
         Target::Found { map, at } => {
@@ -35,7 +36,7 @@ pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, Unreadable> {
 }
 
 /// The text with this value, and with the maps that are missing around it.
-pub(super) fn set(body: &str, names: &[&str], value: &Value) -> Result<String, Unreadable> {
+pub(super) fn set(body: &str, names: &[&str], value: &Value) -> Result<String, ConfigError> {
     let readable = replace_half_pairs(body);
     let document = Document::read(&readable)?;
     Ok(match document.target(names)? {
@@ -99,13 +100,13 @@ enum Target<'d, 'a> {
 }
 
 impl<'a> Document<'a> {
-    fn read(text: &'a str) -> Result<Self, Unreadable> {
+    fn read(text: &'a str) -> Result<Self, ConfigError> {
         let collect =
             CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
         let parsed = parse_to_ast(text, &collect, &OPTIONS).map_err(|error| {
             let what = error.kind().to_string();
             let what = format!("{}{}", what[..1].to_lowercase(), &what[1..]);
-            unreadable(text, error.range().start, &what)
+            ConfigError::syntax(text, error.range().start, "JSON", &what)
         })?;
         let document = Self { text, tokens: parsed.tokens.unwrap_or_default(), root: parsed.value };
         document.check_characters()?;
@@ -113,7 +114,7 @@ impl<'a> Document<'a> {
     }
 
     /// Rejects what the parser accepts and no client does.
-    fn check_characters(&self) -> Result<(), Unreadable> {
+    fn check_characters(&self) -> Result<(), ConfigError> {
         let is_odd = |sign: char| ![' ', '\t', '\n', '\r'].contains(&sign);
         let mut end = 0;
         let ranges = self.tokens.iter().map(|token| (token.start(), token.end(), &token.token));
@@ -121,29 +122,33 @@ impl<'a> Document<'a> {
             ranges.chain([(self.text.len(), self.text.len(), &Token::Comma)])
         {
             if let Some(at) = self.text[end..start].find(is_odd) {
-                return Err(unreadable(self.text, end + at, "white space that JSON does not have"));
+                return self.reject(end + at, "white space that JSON does not have");
             }
             end = stop;
             let rest = &self.text[end..];
             let is_lone_return = rest.starts_with('\r') && !rest.starts_with("\r\n");
             if is_lone_return && matches!(token, Token::CommentLine(_)) {
                 // For some clients the comment goes on after it.
-                return Err(unreadable(self.text, end, "a comment that ends with a lone CR"));
+                return self.reject(end, "a comment that ends with a lone CR");
             }
             if let (Token::String(_), Some(at)) = (token, self.text[start..end].find(|c| c < ' ')) {
                 let what = "a line break or tab in a string; write `\\n` or `\\t`";
-                return Err(unreadable(self.text, start + at, what));
+                return self.reject(start + at, what);
             }
         }
         Ok(())
     }
 
-    fn target(&self, names: &[&str]) -> Result<Target<'_, 'a>, Unreadable> {
+    fn reject(&self, at: usize, what: &str) -> Result<(), ConfigError> {
+        Err(ConfigError::syntax(self.text, at, "JSON", what))
+    }
+
+    fn target(&self, names: &[&str]) -> Result<Target<'_, 'a>, ConfigError> {
         let Some(root) = &self.root else { return Ok(Target::Empty) };
         let Some(mut map) = root.as_object() else {
             let what = "the file is not a JSON object; write `{}` instead, or move the file away, \
                         then run this again";
-            return Err(Unreadable::at(self.text, root.start(), what));
+            return Err(ConfigError::at(self.text, root.start(), what));
         };
         for (depth, name) in names.iter().enumerate() {
             let Some(at) = self.property(map, name)? else {
@@ -157,19 +162,19 @@ impl<'a> Document<'a> {
         Ok(Target::Empty)
     }
 
-    fn object<'d>(&self, property: &'d ast::ObjectProp<'a>) -> Result<&'d Object<'a>, Unreadable> {
+    fn object<'d>(&self, property: &'d ast::ObjectProp<'a>) -> Result<&'d Object<'a>, ConfigError> {
         property.value.as_object().ok_or_else(|| {
             let name = property.name.as_str();
             let what = format!(
                 "the value of `{name}` has to be an object; remove `{name}`, or write `{{}}` as \
                  its value, then run this again"
             );
-            Unreadable::at(self.text, property.value.start(), &what)
+            ConfigError::at(self.text, property.value.start(), &what)
         })
     }
 
     /// The index of the property of this name.
-    fn property(&self, map: &Object<'_>, name: &str) -> Result<Option<usize>, Unreadable> {
+    fn property(&self, map: &Object<'_>, name: &str) -> Result<Option<usize>, ConfigError> {
         let has_name = |property: &ast::ObjectProp| property.name.as_str() == name;
         let first = map.properties.iter().position(has_name);
         match map.properties.iter().rposition(has_name) {
@@ -178,7 +183,7 @@ impl<'a> Document<'a> {
                     "`{name}` occurs twice in this object, and clients differ in which they take; \
                      remove one, then run this again"
                 );
-                Err(Unreadable::at(self.text, map.properties[at].start(), &what))
+                Err(ConfigError::at(self.text, map.properties[at].start(), &what))
             }
             _ => Ok(first),
         }
@@ -256,17 +261,6 @@ fn surrogate(text: &str, at: usize) -> Option<u32> {
     let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
     let unit = u32::from_str_radix(digits, 16).ok()?;
     (0xD800..0xE000).contains(&unit).then_some(unit)
-}
-
-fn unreadable(text: &str, at: usize, what: &str) -> Unreadable {
-    Unreadable::at(
-        text,
-        at,
-        &format!(
-            "not the JSON that the client reads: {what}; correct it there, or move the file away, \
-             then run this again"
-        ),
-    )
 }
 
 /// JSON with comments and trailing commas, nothing else of JSON5.

@@ -11,6 +11,8 @@ mod toml;
 
 use serde_json::{Map, Value};
 
+use crate::ConfigError;
+
 /// The name of our entry in each client's map of servers.
 pub const NAME: &str = "reqlore";
 
@@ -45,20 +47,12 @@ pub struct Entry {
     pub drop: &'static [&'static str],
 }
 
-/// Why a file can't be edited: what is wrong, where, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreadable(pub String);
-
-impl Unreadable {
-    fn at(text: &str, place: usize, what: &str) -> Self {
-        Self(format!("{}: {what}", text::place(text, place)))
-    }
+/// The entry, if the text has one.
+pub fn find(text: &str, slot: Slot) -> Result<Option<Value>, ConfigError> {
+    find_in(split_bom(text)?.1, slot)
 }
 
-/// The entry, if the text has one.
-pub fn find(text: &str, slot: Slot) -> Result<Option<Value>, Unreadable> {
-    let (_, body) = split_bom(text)?;
+fn find_in(body: &str, slot: Slot) -> Result<Option<Value>, ConfigError> {
     match slot.format {
         Format::Json => json::find(body, &slot.names()),
         Format::Toml => toml::find(body, &slot.names()),
@@ -66,62 +60,60 @@ pub fn find(text: &str, slot: Slot) -> Result<Option<Value>, Unreadable> {
 }
 
 /// The text with this entry; the same text if it has it. An empty text becomes a whole file.
-pub fn put(text: &str, slot: Slot, entry: &Entry) -> Result<String, Unreadable> {
-    let names = slot.names();
-    let edited = if find(text, slot)?.is_none() {
-        edit_body(text, |body| match slot.format {
-            Format::Json => json::set(body, &names, &Value::Object(entry.set.clone())),
-            Format::Toml => toml::append_entry(body, &names, &entry.set),
-        })?
+pub fn put(text: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError> {
+    let (bom, body) = split_bom(text)?;
+    let edited = if find_in(body, slot)?.is_some() {
+        update(body, slot, entry)?
     } else {
-        let mut edited = text.to_owned();
-        for key in entry.drop {
-            edited = remove(&edited, slot.format, &[&names[..], &[key]].concat())?;
+        match slot.format {
+            Format::Json => json::set(body, &slot.names(), &Value::Object(entry.set.clone()))?,
+            Format::Toml => toml::append_entry(body, &slot.names(), &entry.set)?,
         }
-        for (key, value) in &entry.set {
-            let names = [&names[..], &[key.as_str()]].concat();
-            edited = edit_body(&edited, |body| match slot.format {
-                Format::Json => json::set(body, &names, value),
-                Format::Toml => toml::set(body, &names, value),
-            })?;
-        }
-        edited
     };
-    match find(&edited, slot) {
-        Ok(Some(found)) if entry.is_in(&found) => Ok(edited),
+    match find_in(&edited, slot) {
+        Ok(Some(found)) if entry.is_in(&found) => Ok(format!("{bom}{edited}")),
         _ => Err(impossible(slot, "add", "it cannot be written without breaking this file")),
     }
 }
 
+fn update(body: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError> {
+    let names = slot.names();
+    let mut edited = body.to_owned();
+    for key in entry.drop {
+        edited = remove(&edited, slot.format, &[&names[..], &[key]].concat())?;
+    }
+    for (key, value) in &entry.set {
+        let names = [&names[..], &[key.as_str()]].concat();
+        edited = match slot.format {
+            Format::Json => json::set(&edited, &names, value)?,
+            Format::Toml => toml::set(&edited, &names, value)?,
+        };
+    }
+    Ok(edited)
+}
+
 /// The text without the entry; the same text if it has none. Maps around it stay, even empty: only
 /// a [`Trace`](crate::Trace) knows whether they were there before.
-pub fn take(text: &str, slot: Slot) -> Result<String, Unreadable> {
-    find(text, slot)?;
-    let edited = remove(text, slot.format, &slot.names())?;
-    match find(&edited, slot) {
-        Ok(None) => Ok(edited),
+pub fn take(text: &str, slot: Slot) -> Result<String, ConfigError> {
+    let (bom, body) = split_bom(text)?;
+    find_in(body, slot)?;
+    let edited = remove(body, slot.format, &slot.names())?;
+    match find_in(&edited, slot) {
+        Ok(None) => Ok(format!("{bom}{edited}")),
         _ => Err(impossible(slot, "remove", "it cannot be removed without breaking this file")),
     }
 }
 
-fn remove(text: &str, format: Format, names: &[&str]) -> Result<String, Unreadable> {
-    edit_body(text, |body| match format {
+fn remove(body: &str, format: Format, names: &[&str]) -> Result<String, ConfigError> {
+    match format {
         Format::Json => json::remove(body, names),
         Format::Toml => toml::remove(body, names),
-    })
-}
-
-fn edit_body(
-    text: &str,
-    edit: impl FnOnce(&str) -> Result<String, Unreadable>,
-) -> Result<String, Unreadable> {
-    let (bom, body) = split_bom(text)?;
-    Ok(format!("{bom}{}", edit(body)?))
+    }
 }
 
 /// A file may be written in a way that these edits do not handle; then the user has to edit it.
-fn impossible(slot: Slot, verb: &str, what: &str) -> Unreadable {
-    Unreadable(format!("`{}.{NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
+fn impossible(slot: Slot, verb: &str, what: &str) -> ConfigError {
+    ConfigError(format!("`{}.{NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
 }
 
 impl Entry {
@@ -132,9 +124,9 @@ impl Entry {
     }
 }
 
-fn split_bom(text: &str) -> Result<(&str, &str), Unreadable> {
+fn split_bom(text: &str) -> Result<(&str, &str), ConfigError> {
     if text.len() > MAX_BYTES {
-        return Err(Unreadable(format!(
+        return Err(ConfigError(format!(
             "it has {} bytes, which is more than {MAX_BYTES}; is it the right file?",
             text.len()
         )));

@@ -72,13 +72,6 @@ pub(super) fn ends_with_blank_line(text: &str) -> bool {
     text[line_start(text, text.len())..].trim().is_empty()
 }
 
-/// `line 3, column 7`, as editors count.
-pub(super) fn place(text: &str, at: usize) -> String {
-    let line = text[..at].matches('\n').count() + 1;
-    let column = text[line_start(text, at)..at].chars().count() + 1;
-    format!("line {line}, column {column}")
-}
-
 /// Replaces ranges of a text. At one position the order of the list is kept; ranges may overlap.
 pub(super) fn splice(text: &str, mut splices: Vec<(Range<usize>, String)>) -> String {
     splices.sort_by_key(|(range, _)| range.start);

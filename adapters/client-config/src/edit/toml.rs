@@ -10,21 +10,22 @@ use serde_json::{Map, Value as Json};
 use toml_edit::{Document, InlineTable, Item, Table, TableLike, Value};
 
 use super::braces::{Braces, Style, tokens};
-use super::{Unreadable, text};
+use super::text;
+use crate::ConfigError;
 
-pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Json>, Unreadable> {
+pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigError> {
     let document = read(body)?;
     let Walk { item, .. } = walk(&document, names);
     for (depth, name) in names.iter().enumerate() {
         if let Some(other) = walk(&document, &names[..=depth]).item.filter(|i| !i.is_table_like()) {
             let what = format!("`{name}` has to be a table; remove it, then run this again");
-            return Err(Unreadable::at(body, other.span().map_or(0, |span| span.start), &what));
+            return Err(ConfigError::at(body, other.span().map_or(0, |span| span.start), &what));
         }
     }
     Ok(item.map(json))
 }
 
-pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, Unreadable> {
+pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, ConfigError> {
     let document = read(body)?;
     let Walk { home, item, .. } = walk(&document, names);
     Ok(item.map_or_else(|| body.to_owned(), |item| remove_item(body, home, item)))
@@ -35,7 +36,7 @@ pub(super) fn append_entry(
     body: &str,
     names: &[&str],
     entry: &Map<String, Json>,
-) -> Result<String, Unreadable> {
+) -> Result<String, ConfigError> {
     Ok(match walk(&read(body)?, names).home {
         Home::Inline { table, depth } => {
             append_inline(body, table, &pair(&names[depth..], &Json::Object(entry.clone())))
@@ -45,7 +46,7 @@ pub(super) fn append_entry(
 }
 
 /// The text with this value of a key of an entry. Null is not written.
-pub(super) fn set(body: &str, names: &[&str], value: &Json) -> Result<String, Unreadable> {
+pub(super) fn set(body: &str, names: &[&str], value: &Json) -> Result<String, ConfigError> {
     let document = read(body)?;
     let Walk { home, parent, item } = walk(&document, names);
     let Some(old) = item else { return Ok(add(body, home, parent, names, value)) };
@@ -59,14 +60,10 @@ pub(super) fn set(body: &str, names: &[&str], value: &Json) -> Result<String, Un
     }
 }
 
-fn read(body: &str) -> Result<Document<&str>, Unreadable> {
+fn read(body: &str) -> Result<Document<&str>, ConfigError> {
     Document::parse(body).map_err(|error| {
-        let what = format!(
-            "not the TOML that the client reads: {}; correct it there, or move the file away, \
-             then run this again",
-            error.message().lines().collect::<Vec<_>>().join(", ")
-        );
-        Unreadable::at(body, error.span().map_or(0, |span| span.start), &what)
+        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        ConfigError::syntax(body, error.span().map_or(0, |span| span.start), "TOML", &what)
     })
 }
 

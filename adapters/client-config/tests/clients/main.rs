@@ -7,7 +7,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod presence;
-mod refusals;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,13 +14,11 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use reqlore_client_config::{
-    Client, Format, NoPlace, Place, Platform, Scope, Server, Slot, Surroundings, edit,
+    Client, Format, Place, Platform, Scope, Server, Slot, Surroundings, edit,
 };
 use serde_json::{Value, json};
 
-const SCOPES: [(Scope, &str); 2] = [(Scope::Project, "project"), (Scope::User, "user")];
-
-/// Nobody's machine: nothing of it is there.
+/// A machine without files.
 fn nowhere(platform: Platform) -> Surroundings {
     Surroundings {
         project: PathBuf::from("/work-of/ann/shop"),
@@ -32,15 +29,18 @@ fn nowhere(platform: Platform) -> Surroundings {
     }
 }
 
-/// As `init` has it: a program without arguments, and the project where the client has to be told.
+fn command(program: &str, arguments: &[&str]) -> Server {
+    let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    Server::Command { program: program.to_owned(), arguments }
+}
+
+/// As `init` has it: a program without arguments, and the project where the client needs it.
 fn started(client: Client, place: &Place, around: &Surroundings) -> Server {
-    let mut arguments = Vec::new();
-    if !place.starts_in_project {
-        let project = around.project.to_str().unwrap().to_owned();
-        arguments.push("--root".to_owned());
-        arguments.push(client.project_variable().map_or(project, str::to_owned));
+    if place.starts_in_project {
+        return command("reqlore", &[]);
     }
-    Server::Command { program: "reqlore".to_owned(), arguments }
+    let root = client.project_variable().unwrap_or(around.project.to_str().unwrap());
+    command("reqlore", &["--root", root])
 }
 
 fn elsewhere() -> Server {
@@ -50,12 +50,8 @@ fn elsewhere() -> Server {
     }
 }
 
-fn reviewed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
-}
-
-fn golden(client: Client) -> PathBuf {
-    reviewed().join(client.name())
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 fn ending(format: Format) -> &'static str {
@@ -65,40 +61,45 @@ fn ending(format: Format) -> &'static str {
     }
 }
 
-/// All that a client's test does.
-fn check(client: Client) {
+#[test]
+fn each_client_gets_the_reviewed_files() {
     let around = nowhere(Platform::Linux);
-    let mut refused = String::new();
-    for (scope, name) in SCOPES {
-        let place = match client.place(scope, &around) {
-            Ok(place) => place,
-            Err(NoPlace(reason)) => {
-                writeln!(refused, "{name}: {reason}").unwrap();
-                continue;
-            }
-        };
-        for (server, kind) in [(started(client, &place, &around), "stdio"), (elsewhere(), "http")] {
-            match client.entry(&server) {
-                Ok(entry) => {
-                    let file = format!("{name}-{kind}.{}", ending(place.slot.format));
-                    let text = edit::put(client.new_file(), place.slot, &entry).unwrap();
-                    assert_eq!(read(&text, place.slot), Value::Object(entry.set));
-                    expect_file![golden(client).join(file)].assert_eq(&text);
+    for client in Client::ALL {
+        let folder = golden(client.name());
+        let mut refused = String::new();
+        for scope in Scope::ALL {
+            let name = scope.name();
+            let place = match client.place(scope, &around) {
+                Ok(place) => place,
+                Err(reason) => {
+                    writeln!(refused, "{name}: {reason}").unwrap();
+                    continue;
                 }
-                Err(NoPlace(reason)) => writeln!(refused, "{name}, {kind}: {reason}").unwrap(),
+            };
+            let command = started(client, &place, &around);
+            for (server, kind) in [(command, "stdio"), (elsewhere(), "http")] {
+                match client.entry(&server) {
+                    Ok(entry) => {
+                        let file = format!("{name}-{kind}.{}", ending(place.slot.format));
+                        let text = edit::put(client.new_file(), place.slot, &entry).unwrap();
+                        assert_eq!(read(&text, place.slot), Value::Object(entry.set));
+                        expect_file![folder.join(file)].assert_eq(&text);
+                    }
+                    Err(reason) => writeln!(refused, "{name}, {kind}: {reason}").unwrap(),
+                }
             }
         }
+        // There is no such file if nothing is refused.
+        expect_file![folder.join("refused.txt")].assert_eq(&refused);
+        check_existing(client, &around);
     }
-    // Where nothing is refused there is no such file.
-    expect_file![golden(client).join("refused.txt")].assert_eq(&refused);
-    check_existing(client, &around);
 }
 
 /// A file of others gets the entry, then one of the other kind in its place, then the first again.
 fn check_existing(client: Client, around: &Surroundings) {
     let place = client.place(Scope::User, around).unwrap();
     let (slot, ending) = (place.slot, ending(place.slot.format));
-    let folder = golden(client);
+    let folder = golden(client.name());
     let before = fs::read_to_string(folder.join(format!("existing.{ending}"))).unwrap();
     let put = |text: &str, server: &Server| {
         let entry = client.entry(server).unwrap();
@@ -147,13 +148,6 @@ fn from_toml(item: &toml_edit::Item) -> Value {
     item.as_bool().map(Value::from).or(item.as_str().map(Value::from)).unwrap()
 }
 
-#[test]
-fn each_client_gets_the_reviewed_files() {
-    for client in Client::ALL {
-        check(client);
-    }
-}
-
 /// Both refuse their whole file for one key of the other kind.
 #[test]
 fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
@@ -189,20 +183,6 @@ fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
 }
 
 #[test]
-fn each_client_has_a_folder_of_reviewed_files() {
-    let mut folders: Vec<String> = fs::read_dir(reviewed())
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect();
-    folders.sort();
-    let mut names = Client::ALL.map(|client| client.name().to_owned());
-    names.sort();
-    assert_eq!(folders, names);
-}
-
-#[test]
 fn where_the_files_lie() {
     let mut table = String::new();
     for (platform, title) in
@@ -219,24 +199,72 @@ fn where_the_files_lie() {
     };
     write_places(&mut table, "Linux, all variables set", &moved(Platform::Linux));
     write_places(&mut table, "Windows, all variables set", &moved(Platform::Windows));
-    expect_file![reviewed().join("places.txt")].assert_eq(&table);
+    expect_file![golden("places.txt")].assert_eq(&table);
 }
 
 fn write_places(table: &mut String, title: &str, around: &Surroundings) {
     writeln!(table, "# {title}").unwrap();
     for client in Client::ALL {
-        for (scope, name) in SCOPES {
+        for scope in Scope::ALL {
             let line = match client.place(scope, around) {
-                Ok(Place { file, slot, starts_in_project }) => format!(
+                Ok(Place { file, slot, starts_in_project, .. }) => format!(
                     "{}  {}  {}",
                     file.display().to_string().replace('\\', "/"),
                     slot.path.join("."),
                     if starts_in_project { "starts in the project" } else { "starts elsewhere" },
                 ),
-                Err(NoPlace(reason)) => reason,
+                Err(reason) => reason.to_string(),
             };
-            writeln!(table, "{:<15} {name:<8} {line}", client.name()).unwrap();
+            writeln!(table, "{:<15} {:<8} {line}", client.name(), scope.name()).unwrap();
         }
     }
     writeln!(table).unwrap();
+}
+
+fn refusal(client: Client, server: &Server) -> Option<String> {
+    client.entry(server).err().map(String::from)
+}
+
+#[test]
+fn words_that_a_client_would_expand_are_refused() {
+    let refusing = |root: &str| -> Vec<&str> {
+        let server = command("reqlore", &["--root", root]);
+        let refuses = |client: &Client| refusal(*client, &server).is_some();
+        Client::ALL.into_iter().filter(refuses).map(Client::name).collect()
+    };
+    let braced = ["claude-code", "cursor", "vscode", "zed", "gemini", "copilot", "kiro"];
+    assert_eq!(refusing("/home/ann/${x}"), braced);
+    assert_eq!(refusing("/home/ann/$x"), ["zed", "gemini", "copilot"]);
+    assert_eq!(refusing("/home/ann/{env:x}"), ["opencode"]);
+    assert_eq!(refusing("/home/ann/{file:x}"), ["opencode"]);
+    assert_eq!(refusing("/home/ann/5$ \"'\\ {x} %x% ü/a b$"), [""; 0]);
+    assert_eq!(
+        refusal(Client::Gemini, &command("/home/ann/$x", &[])).unwrap(),
+        "Gemini CLI takes `$` in `/home/ann/$x` for the beginning of a variable; give it \
+         another name"
+    );
+    // Its own variable for the project is written as it is; another client's is a path.
+    let variable = Client::Cursor.project_variable().unwrap();
+    let server = command("reqlore", &["--root", variable]);
+    assert_eq!(Client::Cursor.entry(&server).unwrap().set["args"][1], variable);
+    assert!(refusal(Client::VsCode, &server).is_some());
+    // A shell quotes arguments, and not a program without them.
+    let spaced = "/Users/ann/my tools/reqlore";
+    assert!(refusal(Client::Zed, &command(spaced, &[])).unwrap().contains(spaced));
+    assert_eq!(refusal(Client::Zed, &command(spaced, &["serve"])), None);
+    assert_eq!(refusal(Client::Codex, &command(spaced, &[])), None);
+    for program in ["reqlore", "/opt/reqlore-0.1/bin/reqlore", "C:\\Users\\Änne\\reqlore.exe"] {
+        assert_eq!(refusal(Client::Zed, &command(program, &[])), None);
+    }
+}
+
+#[test]
+fn no_entry_has_a_key_that_it_drops() {
+    let servers = [command("reqlore", &[]), command("reqlore", &["serve"]), elsewhere()];
+    for client in Client::ALL {
+        for entry in servers.iter().filter_map(|server| client.entry(server).ok()) {
+            let both = entry.drop.iter().find(|key| entry.set.contains_key(**key));
+            assert_eq!(both, None, "{client}");
+        }
+    }
 }

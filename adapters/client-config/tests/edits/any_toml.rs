@@ -1,10 +1,9 @@
-//! What holds for any TOML, however it is written.
+//! Properties of any TOML, however it is written.
 
 use proptest::prelude::*;
-use reqlore_client_config::{Trace, edit};
 use toml_edit::{DocumentMut, Item};
 
-use super::{TOML, command, ink, put, take, url};
+use super::{TOML, check_damaged, check_others_stay, check_signs_stay, command, ink, put, take};
 
 /// Lines that a file may begin with, of which each may stand there once.
 const ROOT: [&str; 6] = [
@@ -57,7 +56,7 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
-/// What isn't ours, as another program would write it.
+/// Everything except our entry, as another program would write it.
 fn others(text: &str) -> String {
     let text = text.trim_start_matches('\u{feff}');
     let mut document: DocumentMut = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -92,47 +91,24 @@ proptest! {
     #![proptest_config(super::cases(250))]
 
     #[test]
-    fn any_file_keeps_all_that_is_not_ours(text in file()) {
-        let first = put(&text, TOML, &command());
-        let second = put(&first, TOML, &url());
-        let taken = take(&second, TOML);
-        for after in [&first, &second, &taken] {
-            prop_assert_eq!(others(after), others(&text), "{}", after);
-        }
-        let undone = Trace::between(&first, &second).undo(&second).expect("the second edit");
-        prop_assert_eq!(&undone, &first);
-        prop_assert_eq!(edit::find(&undone, TOML), edit::find(&first, TOML));
+    fn any_file_keeps_everything_else(text in file()) {
+        check_others_stay(&text, TOML, others);
     }
 
     #[test]
     fn any_file_keeps_every_sign_around_our_table(text in file()) {
-        let without = take(&text, TOML);
-        let with = put(&without, TOML, &command());
-        let again = take(&with, TOML);
-        prop_assert_eq!(ink(&again), ink(&without), "{}", with);
-        let mut rest = ink(&with).into_bytes().into_iter();
-        prop_assert!(ink(&without).bytes().all(|byte| rest.any(|other| other == byte)), "{}", with);
-        let is_windows = text.contains("\r\n") && without.contains("\r\n");
-        prop_assert_eq!(is_windows && with.replace("\r\n", "").contains('\n'), false, "{:?}", with);
+        let without = check_signs_stay(&text, TOML);
+        let again = take(&put(&without, TOML, &command()), TOML);
+        prop_assert_eq!(ink(&again), ink(&without));
     }
 
     #[test]
     fn a_damaged_file_is_edited_well_or_not_at_all(
         text in file(),
-        cut in any::<prop::sample::Index>(),
+        at in any::<usize>(),
         length in 0..3_usize,
         signs in "[\"\'{}\\[\\],.=#\\\\\r\n 1a]{0,3}",
     ) {
-        let mut text: Vec<char> = text.chars().collect();
-        let at = cut.index(text.len() + 1);
-        text.splice(at..(at + length).min(text.len()), signs.chars());
-        let text: String = text.into_iter().collect();
-        match edit::put(&text, TOML, &command()) {
-            Ok(_) => prop_assert_eq!(others(&put(&text, TOML, &command())), others(&text)),
-            Err(refused) => prop_assert!(refused.to_string().ends_with("again"), "{}", refused),
-        }
-        if let Ok(taken) = edit::take(&text, TOML) {
-            prop_assert_eq!(others(&taken), others(&text));
-        }
+        check_damaged(&text, (at, length, &signs), TOML, others);
     }
 }

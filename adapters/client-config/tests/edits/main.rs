@@ -1,6 +1,6 @@
-//! Edits of others' files: what each looks like afterwards, and what holds for any file.
+//! Edits of others' files: reviewed texts, and properties of any file.
 //!
-//! The expected texts are written by `UPDATE_EXPECT=1`; look at the difference before it is kept.
+//! The expected texts are written by `UPDATE_EXPECT=1`; review the difference.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -12,7 +12,7 @@ mod trace;
 
 use proptest::test_runner::Config as ProptestConfig;
 use reqlore_client_config::edit::{self, Entry, Format, Slot};
-use reqlore_client_config::{Trace, Unreadable};
+use reqlore_client_config::{ConfigError, Trace};
 use serde_json::{Map, Value, json};
 
 const JSON: Slot = Slot { format: Format::Json, path: &["mcpServers"] };
@@ -33,7 +33,7 @@ fn entry(set: Value, drop: &'static [&'static str]) -> Entry {
     Entry { set, drop }
 }
 
-/// Puts the entry in, and sees that all that has to hold for any file holds for this one.
+/// Puts the entry in, and checks everything that has to be true for any file.
 fn put(text: &str, slot: Slot, entry: &Entry) -> String {
     let put = edit::put(text, slot, entry).expect("a file that can be edited");
     let mut expected = match edit::find(text, slot).expect("a file that can be read") {
@@ -65,7 +65,7 @@ fn refusal(text: &str, slot: Slot) -> String {
     let refused = edit::put(text, slot, &command()).expect_err("a file that can't be edited");
     assert_eq!(edit::find(text, slot), Err(refused.clone()), "each asks the same of a file");
     assert_eq!(edit::take(text, slot), Err(refused.clone()));
-    let Unreadable(refused) = refused;
+    let ConfigError(refused) = refused;
     refused
 }
 
@@ -83,4 +83,50 @@ fn cases(cases: u32) -> ProptestConfig {
 /// Everything that isn't white space.
 fn ink(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_whitespace()).collect()
+}
+
+/// Two edits and the removal keep everything else, and the second edit can be undone.
+fn check_others_stay(text: &str, slot: Slot, others: impl Fn(&str) -> String) {
+    let first = put(text, slot, &command());
+    let second = put(&first, slot, &url());
+    let taken = take(&second, slot);
+    for after in [&first, &second, &taken] {
+        assert_eq!(others(after), others(text), "{after}");
+    }
+    let undone = Trace::between(&first, &second).undo(&second);
+    assert_eq!(undone.as_ref(), Some(&first));
+}
+
+/// An entry is added to the text, and taken out again, without another sign being lost. Returns
+/// the text without the entry.
+fn check_signs_stay(text: &str, slot: Slot) -> String {
+    let without = take(text, slot);
+    let with = put(&without, slot, &command());
+    assert_eq!(text.ends_with('\n') || slot == TOML, with.ends_with('\n') || slot == TOML);
+    let mut rest = ink(&with).into_bytes().into_iter();
+    assert!(ink(&without).bytes().all(|byte| rest.any(|other| other == byte)), "{with}");
+    let is_windows = text.contains("\r\n") && without.contains("\r\n");
+    assert!(!is_windows || !with.replace("\r\n", "").contains('\n'), "{with:?}");
+    without
+}
+
+/// A damaged text is edited like a sound one, or rejected.
+fn check_damaged(
+    text: &str,
+    damage: (usize, usize, &str),
+    slot: Slot,
+    others: impl Fn(&str) -> String,
+) {
+    let (at, length, signs) = damage;
+    let mut damaged: Vec<char> = text.chars().collect();
+    let at = at % (damaged.len() + 1);
+    damaged.splice(at..(at + length).min(damaged.len()), signs.chars());
+    let damaged: String = damaged.into_iter().collect();
+    match edit::put(&damaged, slot, &command()) {
+        Ok(_) => assert_eq!(others(&put(&damaged, slot, &command())), others(&damaged)),
+        Err(refused) => assert!(refused.to_string().ends_with("again"), "{refused}"),
+    }
+    if let Ok(taken) = edit::take(&damaged, slot) {
+        assert_eq!(others(&taken), others(&damaged));
+    }
 }

@@ -1,32 +1,28 @@
-//! What an edit replaced, and how it is undone.
+//! The undo of an edit.
 
 use proptest::prelude::*;
 use reqlore_client_config::Trace;
 use serde_json::json;
 
-fn check(before: &str, after: &str, removed: &str, inserted: &str) {
-    let trace = Trace::between(before, after);
-    let written = serde_json::to_value(&trace).expect("it can be written");
-    assert_eq!(written, json!({"removed": removed, "inserted": inserted}));
-    assert_eq!(trace.undo(after).as_deref(), Some(before));
-}
-
 #[test]
-fn it_holds_what_changed_and_no_more() {
-    check("secret, a, secret", "secret, b, secret", "a", "b");
-    check("ab", "axyb", "", "xy");
-    check("one two", "one\r\ntwo", " ", "\r\n");
-    check("x\r\ny", "x\ny", "\r\n", "\n");
-    check("x\r\ny", "x\r\nz\r\ny", "", "z\r\n");
-    check("ü", "ö", "ü", "ö");
-    check("", "new", "", "new");
-}
-
-#[test]
-fn it_is_widened_until_it_is_found_once() {
-    check("a,b,c", "a,b,,c", ",c", ",,c");
-    check("one two three", "one three", "two th", "th");
-    check("aaa", "aaaa", "aaa", "aaaa");
+fn trace_has_the_change_widened_until_it_is_found_once() {
+    for (before, after, removed, inserted) in [
+        ("secret, a, secret", "secret, b, secret", "a", "b"),
+        ("ab", "axyb", "", "xy"),
+        ("one two", "one\r\ntwo", " ", "\r\n"),
+        ("x\r\ny", "x\ny", "\r\n", "\n"),
+        ("x\r\ny", "x\r\nz\r\ny", "", "z\r\n"),
+        ("ü", "ö", "ü", "ö"),
+        ("", "new", "", "new"),
+        ("a,b,c", "a,b,,c", ",c", ",,c"),
+        ("one two three", "one three", "two th", "th"),
+        ("aaa", "aaaa", "aaa", "aaaa"),
+    ] {
+        let trace = Trace::between(before, after);
+        let written = serde_json::to_value(&trace).expect("it can be written");
+        assert_eq!(written, json!({"removed": removed, "inserted": inserted}));
+        assert_eq!(trace.undo(after).as_deref(), Some(before));
+    }
 }
 
 #[test]
@@ -35,16 +31,13 @@ fn other_edits_do_not_matter() {
     assert_eq!(trace.undo("b\nours\ny\n").as_deref(), Some("b\ny\n"));
     assert_eq!(trace.undo("b\ny\n"), None, "it is gone");
     assert_eq!(trace.undo("ours\nours\n"), None, "which of the two?");
-}
-
-#[test]
-fn what_left_nothing_can_not_be_undone() {
+    // Nothing is left to find.
     assert_eq!(Trace::between("same", "same").undo("same"), None);
     assert_eq!(Trace::between("gone", "").undo(""), None);
 }
 
 #[test]
-fn long_texts_that_repeat_are_no_trouble() {
+fn a_long_text_that_repeats_is_undone() {
     let before = "{}, ".repeat(250_000);
     let after = format!("{}{{}}, {}", &before[..500_000], &before[500_000..]);
     assert_eq!(Trace::between(&before, &after).undo(&after), Some(before));

@@ -5,7 +5,6 @@
 //! sent a token, only with `--with-token`.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,11 +13,11 @@ use reqlore_domain::identity::{PresentedToken, token};
 use reqlore_probe::{ProbeError, ServerInfo, StdioClient};
 use serde_json::Value;
 
-use super::client_entry::{self, ClientEntry, CommandEntry, TokenSource};
 use super::report::AreaReport;
 use crate::client_environment::{
     NAME, VERSION, is_program, isolated_server, own_program, program_on_path,
 };
+use crate::commands::client_entry::{self, ClientEntry, CommandEntry, TokenSource};
 use crate::commands::untrusted_text::{read, shell_word};
 use crate::config::variable;
 use crate::settings::Flags;
@@ -36,18 +35,30 @@ pub(super) fn check(
     environment: &Surroundings,
     storage: Option<&Storage>,
     with_token: bool,
-    report: AreaReport<'_>,
+    mut report: AreaReport<'_>,
 ) {
-    let other_storages = BTreeSet::new();
-    let mut check = ClientCheck { environment, storage, with_token, report, other_storages };
+    let mut other_storages = BTreeSet::new();
     let mut is_any = false;
     for client in Client::ALL {
-        let configured = [Scope::Project, Scope::User].map(|scope| check.check_file(client, scope));
-        if configured.contains(&true) {
-            is_any = true;
-        } else if client.is_present(environment) {
-            is_any = true;
-            check.report.note(
+        let mut is_configured = false;
+        for scope in Scope::ALL {
+            let Ok(mut place) = client.place(scope, environment) else { continue };
+            // A file in the project is the project's, even if it is the user's or a link to it.
+            let is_inside = |file: &Path| file.starts_with(&environment.project);
+            if is_inside(&place.file) || place.file.canonicalize().is_ok_and(|f| is_inside(&f)) {
+                place.scope = Scope::Project;
+            }
+            let report = report.about(&format!("{} ({})", client.title(), place.file.display()));
+            let other_storages = &mut other_storages;
+            let project = &environment.project;
+            let mut check =
+                EntryCheck { project, storage, with_token, client, place, report, other_storages };
+            is_configured |= check.check_file();
+        }
+        let is_present = is_configured || client.is_present(environment);
+        is_any |= is_present;
+        if is_present && !is_configured {
+            report.note(
                 format!("{} is here, and does not know this server", client.title()),
                 format!("`reqlore init --client {client}` configures it"),
             );
@@ -56,89 +67,69 @@ pub(super) fn check(
     if !is_any {
         let next = "`reqlore init --client NAME` writes for one that is not found; see `reqlore \
                     init --help`";
-        check.report.note("no client was found", next);
+        report.note("no client was found", next);
     }
 }
 
-struct ClientCheck<'a> {
-    environment: &'a Surroundings,
+/// The check of one file of one client, and of the entry in it.
+struct EntryCheck<'a> {
+    project: &'a Path,
     storage: Option<&'a Storage>,
     with_token: bool,
+    client: Client,
+    place: Place,
     report: AreaReport<'a>,
     /// Storages of entries that were not checked; each is reported once.
-    other_storages: BTreeSet<String>,
+    other_storages: &'a mut BTreeSet<String>,
 }
 
-/// One entry of one client.
-struct Subject<'a> {
-    client: Client,
-    scope: Scope,
-    file: &'a Path,
-    starts_in_project: bool,
-}
-
-impl fmt::Display for Subject<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.client.title(), self.file.display())
-    }
-}
-
-impl Subject<'_> {
+impl EntryCheck<'_> {
     /// The command that writes a correct entry.
     fn init(&self) -> String {
-        let scope = if self.scope == Scope::Project { "project" } else { "user" };
-        format!("`reqlore init --client {} --scope {scope}`", self.client)
+        format!("`reqlore init --client {} --scope {}`", self.client, self.place.scope.name())
     }
-}
 
-impl ClientCheck<'_> {
+    fn is_of_project(&self) -> bool {
+        self.place.scope == Scope::Project
+    }
+
     /// Returns whether the client has a file that mentions this server.
-    fn check_file(&mut self, client: Client, scope: Scope) -> bool {
-        let Ok(Place { file, slot, starts_in_project }) = client.place(scope, self.environment)
-        else {
-            return false;
-        };
-        // A file in the project is the project's, even if it is the user's or a link to it.
-        let project = &self.environment.project;
-        let is_inside = file.starts_with(project)
-            || file.canonicalize().is_ok_and(|file| file.starts_with(project));
-        let scope = if is_inside { Scope::Project } else { scope };
-        let of = Subject { client, scope, file: &file, starts_in_project };
-        let text = match read(&file, if is_inside { MAX_PROJECT_BYTES } else { MAX_USER_BYTES }) {
+    fn check_file(&mut self) -> bool {
+        let max_bytes = if self.is_of_project() { MAX_PROJECT_BYTES } else { MAX_USER_BYTES };
+        let text = match read(&self.place.file, max_bytes) {
             Ok(Some(text)) => text,
             Ok(None) => return false,
             Err(error) => {
-                let next = "make it a file that you can read, as text";
-                self.report.warning(format!("{of}: {error}"), next);
+                self.report.warning(error, "make it a file that you can read, as text");
                 return true;
             }
         };
-        match edit::find(&text, slot) {
-            Ok(Some(value)) => self.check_entry(&of, &value),
+        match edit::find(&text, self.place.slot) {
+            Ok(Some(value)) => self.check_entry(&value),
             Ok(None) => return false,
             Err(error) => {
-                let message = format!("{of}: the client can't read it: {error}");
+                let message = format!("the client can't read it: {error}");
                 self.report.problem(message, "correct the file by hand");
             }
         }
         true
     }
 
-    fn check_entry(&mut self, of: &Subject<'_>, value: &Value) {
-        let fixes = format!("{} fixes it", of.init());
+    fn check_entry(&mut self, value: &Value) {
+        let init = self.init();
+        let fixes = format!("{init} fixes it");
         if client_entry::all_texts(value).iter().any(|text| text.contains(token::PREFIX)) {
             self.report.problem(
-                format!("{of}: the file contains a token, readable by all who may read the file"),
+                "the file contains a token, readable by all who may read the file",
                 format!(
                     "make a new one with `reqlore token rotate ID`, put it into a variable, and \
-                     run {} with --transport http --url URL",
-                    of.init()
+                     run {init} with --transport http --url URL"
                 ),
             );
         }
         if client_entry::is_disabled(value) {
             let next = "the client does not start it until you enable it there";
-            return self.report.note(format!("{of}: the entry is disabled"), next);
+            return self.report.note("the entry is disabled", next);
         }
         let entry = ClientEntry::parse(value);
         let server = match &entry {
@@ -150,35 +141,35 @@ impl ClientCheck<'_> {
                 Server::Url { url: url.clone(), token_variable: "REQLORE_TOKEN".to_owned() }
             }
             ClientEntry::Unknown => {
-                let message = format!("{of}: the entry names no command and no address");
-                return self.report.problem(message, fixes);
+                return self.report.problem("the entry names no command and no address", fixes);
             }
         };
         // An older format of Zed nests the command.
-        let is_nested = of.client == Client::Zed && value["command"].is_object();
-        if let Ok(wanted) = of.client.entry(&server) {
+        let is_nested = self.client == Client::Zed && value["command"].is_object();
+        if let Ok(wanted) = self.client.entry(&server) {
             if let Some(wrong) = client_entry::wrong_type(value, &wanted.set).filter(|_| !is_nested)
             {
-                return self.report.problem(format!("{of}: {wrong}"), fixes);
+                return self.report.problem(wrong, fixes);
             }
-            let needs_type = of.client == Client::OpenCode || matches!(server, Server::Url { .. });
+            let needs_type =
+                self.client == Client::OpenCode || matches!(server, Server::Url { .. });
             if needs_type && wanted.set.contains_key("type") && value.get("type").is_none() {
-                let message = format!("{of}: the entry has no `type`; the client may ignore it");
-                self.report.note(message, format!("{} writes it", of.init()));
+                let message = "the entry has no `type`; the client may ignore it";
+                self.report.note(message, format!("{init} writes it"));
             }
         }
         match entry {
-            ClientEntry::Command(command) => self.check_command(of, &command),
-            ClientEntry::Url { url, token } => self.check_url(of, &url, &token),
+            ClientEntry::Command(command) => self.check_command(&command),
+            ClientEntry::Url { url, token } => self.check_url(&url, &token),
             ClientEntry::Unknown => {}
         }
     }
 
-    fn check_command(&mut self, of: &Subject<'_>, command: &CommandEntry) {
+    fn check_command(&mut self, command: &CommandEntry) {
         let program = &command.program;
         let foreign = command.foreign_variables();
-        if of.scope == Scope::Project && !foreign.is_empty() {
-            let message = format!("{of}: it sets {} for its program", foreign.join(", "));
+        if self.is_of_project() && !foreign.is_empty() {
+            let message = format!("it sets {} for its program", foreign.join(", "));
             let next = "a client sets them, and some variables make a program start another; check \
                         that you want that";
             self.report.warning(message, next);
@@ -195,37 +186,35 @@ impl ClientCheck<'_> {
         let is_own = found.as_ref().is_some_and(|path| path.canonicalize().is_ok_and(|p| p == own));
         let arguments = if is_own { Some(&*command.arguments) } else { command.own_arguments() };
         if let Some(arguments) = arguments
-            && !self.check_arguments(of, command, arguments)
+            && !self.check_arguments(command, arguments)
         {
             return;
         }
         if found.is_none() && !is_relative_path {
-            let message = format!("{of}: there is no program {program:?}");
-            return self.report.problem(message, format!("install it, or run {}", of.init()));
+            let next = format!("install it, or run {}", self.init());
+            return self.report.problem(format!("there is no program {program:?}"), next);
         }
         if !is_own {
-            return self.report_untried(of, command);
+            return self.report_untried(command);
         }
         match start(&own, &command.arguments) {
-            Ok(server) => {
-                self.check_server(of, &format!("`{program}` starts and answers"), &server);
-            }
+            Ok(server) => self.check_server(&format!("`{program}` starts and answers"), &server),
             Err(error) => {
-                self.report.problem(format!("{of}: `{program}` {}", error.message), error.next);
+                self.report.problem(format!("`{program}` {}", error.message), error.next);
             }
         }
     }
 
-    fn report_untried(&mut self, of: &Subject<'_>, command: &CommandEntry) {
-        let message = format!("{of}: `{}` was not tried, it is not this program", command.program);
+    fn report_untried(&mut self, command: &CommandEntry) {
+        let message = format!("`{}` was not tried, it is not this program", command.program);
         let words = std::iter::once(&command.program).chain(&command.arguments);
         let words = words.map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
         let next = format!("to try it by hand: `{words} </dev/null` has to end without an error");
-        if of.scope == Scope::Project && command.own_arguments().is_none() {
+        if self.is_of_project() && command.own_arguments().is_none() {
             let next = format!(
                 "a project's file may start anything: check it before your client starts it; {} \
                  makes it start Reqlore; {next}",
-                of.init()
+                self.init()
             );
             return self.report.warning(message, next);
         }
@@ -233,41 +222,33 @@ impl ClientCheck<'_> {
     }
 
     /// Returns whether a server would start with these arguments.
-    fn check_arguments(
-        &mut self,
-        of: &Subject<'_>,
-        command: &CommandEntry,
-        arguments: &[String],
-    ) -> bool {
+    fn check_arguments(&mut self, command: &CommandEntry, arguments: &[String]) -> bool {
+        let init = self.init();
         let flags = command.flags(arguments);
-        if let Err(wrong) = flags.and_then(|flags| self.check_storage(of, flags)) {
-            let message = format!("{of}: its arguments are wrong: {wrong}");
-            self.report.problem(message, format!("{} fixes it", of.init()));
+        if let Err(wrong) = flags.and_then(|flags| self.check_storage(flags)) {
+            let message = format!("its arguments are wrong: {wrong}");
+            self.report.problem(message, format!("{init} fixes it"));
             return false;
         }
-        if !of.starts_in_project && !command.names_root() {
+        if !self.place.starts_in_project && !command.names_root() {
+            let title = self.client.title();
             self.report.warning(
-                format!("{of}: it does not say which project it serves"),
-                format!(
-                    "{} starts servers in no particular folder; {} names the project",
-                    of.client.title(),
-                    of.init()
-                ),
+                "it does not say which project it serves",
+                format!("{title} starts servers in no particular folder; {init} names the project"),
             );
         }
         true
     }
 
     /// Notes a storage other than the checked one. The error says why a server would not start.
-    fn check_storage(&mut self, of: &Subject<'_>, mut flags: Flags) -> Result<(), String> {
+    fn check_storage(&mut self, mut flags: Flags) -> Result<(), String> {
         let Some(checked) = self.storage else { return Ok(()) };
         let hint = storage_flags(&flags);
-        let project = &self.environment.project;
         // A client replaces a variable by the project's folder.
         let root = flags.root.take().filter(|root| !root.to_string_lossy().contains("${"));
-        flags.root = Some(root.map_or_else(|| project.clone(), |root| project.join(root)));
+        flags.root = Some(self.project.join(root.unwrap_or_default()));
         if let Some(file) = &mut flags.config {
-            let path = project.join(&*file);
+            let path = self.project.join(&*file);
             if !path.is_file() {
                 return Err(format!("--config {} is not a file", file.display()));
             }
@@ -276,62 +257,80 @@ impl ClientCheck<'_> {
         let config = super::resolve_config(&flags).map_err(|error| error.message)?;
         let storage = config.storage;
         if storage != *checked && self.other_storages.insert(storage.to_string()) {
-            let message = format!("{of}: it serves {storage}, which was not checked here");
+            let message = format!("it serves {storage}, which was not checked here");
             self.report.note(message, format!("`reqlore doctor{hint}` checks it"));
         }
         Ok(())
     }
 
-    fn check_server(&mut self, of: &Subject<'_>, how: &str, server: &ServerInfo) {
+    fn check_server(&mut self, how: &str, server: &ServerInfo) {
         let ServerInfo { name, version, .. } = server;
-        let message = format!("{of}: {how} as {name} {version}");
+        let message = format!("{how} as {name} {version}");
         if name != NAME {
             self.report.warning(message, "check that this entry is meant to be another server");
         } else if version != VERSION {
-            self.report
-                .warning(format!("{message}, and this is {VERSION}"), "update the older one");
+            let message = format!("{message}, and this is {VERSION}");
+            self.report.warning(message, "update the older one");
         } else {
             self.report.ok(message);
         }
     }
 
-    fn check_url(&mut self, of: &Subject<'_>, url: &str, token: &TokenSource) {
+    fn check_url(&mut self, url: &str, token: &TokenSource) {
         // The query may contain a key.
         let shown =
             url.split_once('?').map_or_else(|| url.to_owned(), |(url, _)| format!("{url}?…"));
         if !reqlore_probe::is_loopback(url) && !reqlore_probe::is_encrypted(url) {
             return self.report.problem(
-                format!("{of}: {shown} is not encrypted; anyone on the way could read the token"),
+                format!("{shown} is not encrypted; anyone on the way could read the token"),
                 "put a proxy with TLS in front of the server, and use its https:// address",
             );
         }
         // Even on this machine: any local user may listen on a port.
-        if of.scope == Scope::Project && !self.with_token {
+        if self.is_of_project() && !self.with_token {
             return self.report.note(
-                format!("{of}: {shown} was not asked, because the project chose it, not you"),
+                format!("{shown} was not asked, because the project chose it, not you"),
                 "if you know that server, `reqlore doctor --with-token` asks it",
             );
         }
         let token = match token {
-            TokenSource::Variable(name) => match token_from_environment(of, name) {
+            TokenSource::Variable(name) => match self.token_from_environment(name) {
                 Ok(token) => Some(token),
                 Err([why, next]) => {
-                    return self
-                        .report
-                        .warning(format!("{of}: {shown} was not asked: {why}"), next);
+                    return self.report.warning(format!("{shown} was not asked: {why}"), next);
                 }
             },
             TokenSource::Input => {
                 let why = "because the client asks its user for the token";
-                return self.report.note(format!("{of}: {shown} was not asked, {why}"), "");
+                return self.report.note(format!("{shown} was not asked, {why}"), "");
             }
             TokenSource::None => None,
         };
         match reqlore_probe::http_server_info(url, token.as_deref(), TIMEOUT) {
-            Ok(server) => self.check_server(of, &format!("{shown} answers"), &server),
-            Err(error) => {
-                self.report.problem(format!("{of}: {shown} {}", error.message), error.next);
-            }
+            Ok(server) => self.check_server(&format!("{shown} answers"), &server),
+            Err(error) => self.report.problem(format!("{shown} {}", error.message), error.next),
+        }
+    }
+
+    /// The token, or why there is none and the next step.
+    fn token_from_environment(&self, name: &str) -> Result<String, [String; 2]> {
+        if self.is_of_project() && !name.starts_with(TOKEN_VARIABLE_PREFIX) {
+            let file = self.place.file.display();
+            return Err([
+                format!("it wants the variable {name}, which is not one of Reqlore's"),
+                format!("check {file}: its author may want another secret of yours"),
+            ]);
+        }
+        match variable(name) {
+            Some(value) if PresentedToken::parse(&value).is_some() => Ok(value),
+            Some(_) => Err([
+                format!("the value of the variable {name} is not a token of Reqlore"),
+                format!("set {name} to what `reqlore token create` printed"),
+            ]),
+            None => Err([
+                format!("the variable {name} is not set here"),
+                format!("set {name} to the token where the client is started, and here"),
+            ]),
         }
     }
 }
@@ -349,29 +348,6 @@ fn start(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
     let server = client.initialize()?;
     client.end()?;
     Ok(server)
-}
-
-/// The token, or why there is none and the next step.
-fn token_from_environment(of: &Subject<'_>, name: &str) -> Result<String, [String; 2]> {
-    if of.scope == Scope::Project && !name.starts_with(TOKEN_VARIABLE_PREFIX) {
-        return Err([
-            format!("it wants the variable {name}, which is not one of Reqlore's"),
-            format!("check {}: its author may want another secret of yours", of.file.display()),
-        ]);
-    }
-    let Some(value) = variable(name) else {
-        return Err([
-            format!("the variable {name} is not set here"),
-            format!("set {name} to the token where the client is started, and here"),
-        ]);
-    };
-    if PresentedToken::parse(&value).is_none() {
-        return Err([
-            format!("the value of the variable {name} is not a token of Reqlore"),
-            format!("set {name} to what `reqlore token create` printed"),
-        ]);
-    }
-    Ok(value)
 }
 
 /// The flags that decide where documents are, without values that only the client knows.

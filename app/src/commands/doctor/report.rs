@@ -2,13 +2,11 @@
 //!
 //! Messages quote files, servers and programs, so all text is cleaned here.
 
-use std::fmt::Write as _;
-
 use reqlore_domain::identity::redact;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::commands::untrusted_text::is_terminal_control;
-use crate::exit::CommandError;
 
 const MAX_TEXT_CHARS: usize = 800;
 
@@ -55,9 +53,17 @@ pub(super) struct Report(Vec<Finding>);
 pub(super) struct AreaReport<'a> {
     findings: &'a mut Vec<Finding>,
     area: Area,
+    /// Starts each message: empty, or ends with `: `.
+    subject: String,
 }
 
 impl AreaReport<'_> {
+    /// The same part for findings about one subject.
+    pub(super) fn about(&mut self, subject: &str) -> AreaReport<'_> {
+        let subject = format!("{subject}: ");
+        AreaReport { findings: self.findings, area: self.area, subject }
+    }
+
     pub(super) fn ok(&mut self, message: impl AsRef<str>) {
         self.add(State::Ok, message.as_ref(), "");
     }
@@ -79,31 +85,24 @@ impl AreaReport<'_> {
     }
 
     fn add(&mut self, state: State, message: &str, next: &str) {
-        let (message, next) = (clean(message), clean(next));
+        let message = clean(&format!("{}{message}", self.subject));
+        let next = clean(next);
         self.findings.push(Finding { area: self.area, state, message, next });
     }
 }
 
 impl Report {
     pub(super) fn area(&mut self, area: Area) -> AreaReport<'_> {
-        AreaReport { findings: &mut self.0, area }
+        AreaReport { findings: &mut self.0, area, subject: String::new() }
     }
 
     pub(super) fn has_problems(&self) -> bool {
         self.count(State::Problem) > 0
     }
 
-    pub(super) fn as_json(&self) -> Result<String, CommandError> {
-        #[derive(Serialize)]
-        struct JsonReport<'a> {
-            findings: Vec<&'a Finding>,
-            problems: usize,
-            warnings: usize,
-        }
+    pub(super) fn as_json(&self) -> Value {
         let (problems, warnings) = (self.count(State::Problem), self.count(State::Warning));
-        let report = JsonReport { findings: self.sorted(), problems, warnings };
-        let text = serde_json::to_string_pretty(&report);
-        Ok(text.map_err(|error| CommandError::refused(error.to_string()))? + "\n")
+        json!({ "findings": self.sorted(), "problems": problems, "warnings": warnings })
     }
 
     /// One line per finding, grouped by area, with the next step below.
@@ -111,13 +110,12 @@ impl Report {
         let mut text = String::new();
         let mut area = None;
         for Finding { area: of, state, message, next } in self.sorted() {
-            // Writing to a string does not fail.
             if area.replace(*of) != Some(*of) {
-                let _ = writeln!(text, "{}", title(*of));
+                text += &format!("{}\n", title(*of));
             }
-            let _ = writeln!(text, "  {} {message}", symbol(*state, is_terminal));
+            text += &format!("  {} {message}\n", symbol(*state, is_terminal));
             if !next.is_empty() {
-                let _ = writeln!(text, "       {next}");
+                text += &format!("       {next}\n");
             }
         }
         text + "\n" + &self.summary() + "\n"

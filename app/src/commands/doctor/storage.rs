@@ -2,7 +2,6 @@
 
 use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{Filter, StoreError};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
+use reqlore_durable_fs::is_private;
 use reqlore_search::outside::{self, Kept};
 use reqlore_storage_fs::check_writable;
 use reqlore_storage_sled::DatabaseState;
@@ -34,7 +34,6 @@ const COUNTED: [(&str, &[Kind]); 4] = [
 const FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// The private entries of [`LOCAL`].
 const PRIVATE: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
-const GROUP_AND_OTHERS: u32 = 0o077;
 
 pub(super) fn check_all(mut config: Config, report: &mut Report) {
     check_permissions(&config, report.area(Area::Permissions));
@@ -124,9 +123,9 @@ fn check_content(
             }
             counts.push(format!("{what}: {total}"));
         }
-        Ok(counts.join(", "))
+        Ok::<_, StoreError>(counts.join(", "))
     })?;
-    let counts = counts.map_err(|error: StoreError| CommandError::refused(error.to_string()))?;
+    let counts = counts.map_err(|error| CommandError::refused(error.to_string()))?;
     let schema = schema.map_or_else(String::new, |schema| format!(", schema {schema}"));
     report.ok(format!("{}{schema}; {counts}", config.storage));
     let ports = composition::ports_over(config, store, false)?;
@@ -299,7 +298,7 @@ fn check_private(root: &Path, report: &mut AreaReport<'_>) {
 }
 
 fn check_mode(name: &str, metadata: &Metadata, report: &mut AreaReport<'_>) {
-    if !metadata.is_symlink() && metadata.permissions().mode() & GROUP_AND_OTHERS != 0 {
+    if !metadata.is_symlink() && !is_private(metadata) {
         let mode = if metadata.is_dir() { 700 } else { 600 };
         report.warning(
             format!("{name} is accessible to other users"),

@@ -6,22 +6,23 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use reqlore_client_config::edit::{self, block};
-use reqlore_client_config::{Client, Place, Scope, Surroundings};
+use reqlore_client_config::{Client, ConfigError, Place, Scope, Surroundings};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::sections::instructions;
 
+use super::Options;
 use super::report::{printable, short_path};
 use super::server_entry::{self, ServerEntry};
-use super::undo_log::ChangeKind;
-use super::{Options, target_file};
+use super::undo_log::{self, ChangeKind};
 use crate::client_environment::repository_around;
-use crate::commands::untrusted_text::agents_md_ignored_by_claude;
+use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
 use crate::config::toolsets;
 use crate::exit::CommandError;
 use crate::settings::Flags;
 
-#[derive(Debug, Default)]
-pub(super) struct Plan {
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    pub(super) around: &'a Surroundings,
     pub(super) changes: Vec<Change>,
     /// Clients that can't be configured, and why.
     pub(super) unsupported: Vec<(Client, String)>,
@@ -37,11 +38,13 @@ pub(super) struct Change {
     pub(super) scope: Scope,
     /// As its readers name it.
     pub(super) path: PathBuf,
+    /// As the user would write it.
+    pub(super) short_path: String,
     /// Behind all links.
     pub(super) target: PathBuf,
     /// `None` if there is no file.
     pub(super) before: Option<String>,
-    /// Whether the file mentions Reqlore already.
+    /// True if the file mentions Reqlore already.
     pub(super) is_known: bool,
     pub(super) outcome: Outcome,
 }
@@ -59,17 +62,18 @@ pub(super) enum Outcome {
 }
 
 impl Change {
-    /// A change of a file that leaves it as it is so far. `project` limits links.
+    /// A change of a file that leaves it as it is so far. Links of a project's file may not lead
+    /// out of the project.
     pub(super) fn open(
         what: ChangeKind,
         title: &str,
         scope: Scope,
         path: &Path,
-        project: &Path,
+        around: &Surroundings,
     ) -> Self {
-        let file = target_file::open(path, (scope == Scope::Project).then_some(project));
-        let (target, before, outcome) = match file {
-            Ok(file) => (file.path, file.text, Outcome::Unchanged),
+        let within = (scope == Scope::Project).then_some(&*around.project);
+        let (target, before, outcome) = match undo_log::open(path, within) {
+            Ok((target, text)) => (target, text, Outcome::Unchanged),
             Err(reason) => (path.to_owned(), None, Outcome::Refused(reason)),
         };
         Self {
@@ -78,11 +82,18 @@ impl Change {
             clients: Vec::new(),
             scope,
             path: path.to_owned(),
+            short_path: short_path(path, around),
             target,
             before,
             is_known: false,
             outcome,
         }
+    }
+
+    /// The project's AGENTS.md.
+    pub(super) fn agents_md(around: &Surroundings) -> Self {
+        let path = around.project.join(AGENTS_MD);
+        Self::open(ChangeKind::Block, AGENTS_MD_TITLE, Scope::Project, &path, around)
     }
 
     /// The text after the changes so far.
@@ -93,11 +104,11 @@ impl Change {
         }
     }
 
-    pub(super) fn set_text(&mut self, text: Result<String, String>) {
+    pub(super) fn set_text(&mut self, text: Result<String, ConfigError>) {
         self.outcome = match text {
             Ok(text) if self.before.as_ref() == Some(&text) => Outcome::Unchanged,
             Ok(text) => self.write(Some(text), None),
-            Err(reason) => Outcome::Refused(reason),
+            Err(reason) => Outcome::Refused(reason.into()),
         };
     }
 
@@ -110,7 +121,7 @@ impl Change {
     }
 
     fn write(&self, after: Option<String>, note: Option<String>) -> Outcome {
-        match target_file::check_writable(&self.target) {
+        match undo_log::check_writable(&self.target) {
             Ok(()) => Outcome::Write { after, note },
             Err(reason) => Outcome::Refused(reason),
         }
@@ -125,30 +136,34 @@ impl Change {
     }
 }
 
-impl Plan {
+impl<'a> Plan<'a> {
+    pub(super) fn new(around: &'a Surroundings) -> Self {
+        Self { around, changes: Vec::new(), unsupported: Vec::new(), warnings: Vec::new() }
+    }
+
     /// The changes that configure the clients.
     pub(super) fn configure(
         server: &ServerEntry,
         flags: &Flags,
         options: &Options,
         clients: &[Client],
-        around: &Surroundings,
+        around: &'a Surroundings,
     ) -> Result<Self, CommandError> {
-        let mut plan = Self::default();
+        let mut plan = Self::new(around);
         for client in clients {
-            if let Err(reason) = plan.add_entry(*client, options.scope(), server, around) {
-                plan.unsupported.push((*client, reason));
+            if let Err(reason) = plan.add_entry(*client, options.scope, server) {
+                plan.unsupported.push((*client, reason.into()));
             }
         }
         let is_shared = |change: &Change| change.scope == Scope::Project && !change.is_refused();
         if !options.no_agents_md && plan.changes.iter().any(is_shared) {
             let listed = flags.toolsets.as_deref().map(toolsets).transpose()?;
-            plan.add_agents_md(&agents_md_block(&listed.unwrap_or_default()), around);
+            plan.add_agents_md(&agents_md_block(&listed.unwrap_or_default()));
         }
         for scaffold in &options.create {
             for (path, text) in scaffold.files(&around.project) {
                 let (what, title) = (ChangeKind::Beginning, scaffold.title());
-                let mut change = Change::open(what, title, Scope::Project, &path, &around.project);
+                let mut change = Change::open(what, title, Scope::Project, &path, around);
                 change.is_known = change.before.is_some();
                 if !change.is_known && !change.is_refused() {
                     change.set_text(Ok(text.to_owned()));
@@ -156,7 +171,7 @@ impl Plan {
                 plan.changes.push(change);
             }
         }
-        plan.add_warnings(around);
+        plan.add_warnings();
         Ok(plan)
     }
 
@@ -165,43 +180,37 @@ impl Plan {
         client: Client,
         scope: Option<Scope>,
         server: &ServerEntry,
-        around: &Surroundings,
-    ) -> Result<(), String> {
-        let (scope, place) = place(client, scope, around)?;
-        let known = target_file::open(&place.file, None).ok().and_then(|file| file.text);
-        let known = known.and_then(|text| edit::find(&text, place.slot).ok()).flatten();
-        let (server, warning) = server.for_client(client, scope, &place, known.as_ref(), around);
-        let entry = client.entry(&server).map_err(|reason| reason.to_string())?;
-        let change = self.change_of(client, scope, &place, around);
+    ) -> Result<(), ConfigError> {
+        let place = place(client, scope, self.around)?;
+        let known = undo_log::find_entry(&place);
+        let (server, warning) = server.for_client(client, &place, known.as_ref(), self.around);
+        let entry = client.entry(&server)?;
+        let change = self.change_of(client, &place);
         if change.is_refused() {
             return Ok(());
         }
         let is_first = change.before.is_none() && !change.is_write();
         let text = if is_first { client.new_file() } else { change.text() }.to_owned();
         change.is_known |= known.is_some();
-        change.set_text(edit::put(&text, place.slot, &entry).map_err(|error| error.to_string()));
+        change.set_text(edit::put(&text, place.slot, &entry));
         if change.is_write() {
+            let path = change.short_path.clone();
             self.warnings.extend(warning);
             let lost = known.map(|known| server_entry::lost_words(&known, &entry.set.into()));
-            let lost = lost.filter(|lost| !lost.is_empty());
-            self.warnings.extend(lost.map(|lost| {
-                let (path, lost) = (short_path(&place.file, around), printable(&lost));
-                format!("`{lost}` goes from the entry in {path}; give it with init to keep it")
-            }));
+            if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
+                let lost = printable(&lost);
+                self.warnings.push(format!(
+                    "`{lost}` goes from the entry in {path}; give it with init to keep it"
+                ));
+            }
         }
         Ok(())
     }
 
     /// The change of a client's file, possibly one of an earlier client.
-    pub(super) fn change_of(
-        &mut self,
-        client: Client,
-        scope: Scope,
-        place: &Place,
-        around: &Surroundings,
-    ) -> &mut Change {
-        let (what, title) = (ChangeKind::Entry, client.title());
-        let new = Change::open(what, title, scope, &place.file, &around.project);
+    pub(super) fn change_of(&mut self, client: Client, place: &Place) -> &mut Change {
+        let title = client.title();
+        let new = Change::open(ChangeKind::Entry, title, place.scope, &place.file, self.around);
         let known = self.changes.iter().position(|change| change.target == new.target);
         let index = known.unwrap_or(self.changes.len());
         if known.is_some() {
@@ -214,31 +223,30 @@ impl Plan {
         change
     }
 
-    fn add_agents_md(&mut self, content: &str, around: &Surroundings) {
-        let path = around.project.join(AGENTS_MD);
-        let (what, project) = (ChangeKind::Block, &around.project);
-        let mut change = Change::open(what, AGENTS_MD_TITLE, Scope::Project, &path, project);
+    fn add_agents_md(&mut self, content: &str) {
+        let mut change = Change::agents_md(self.around);
         if !change.is_refused() {
             let text = change.text().to_owned();
             change.is_known = block::find(&text).is_ok_and(|found| found.is_some());
-            change.set_text(block::put(&text, content).map_err(|error| error.to_string()));
+            change.set_text(block::put(&text, content));
         }
         self.changes.push(change);
     }
 
     /// Why assistants may not read the project's files. The causes are the user's own files.
-    fn add_warnings(&mut self, around: &Surroundings) {
+    fn add_warnings(&mut self) {
+        let project = &self.around.project;
         let is_written = |change: &&Change| change.scope == Scope::Project && change.is_write();
         let written: Vec<&Change> = self.changes.iter().filter(is_written).collect();
         if written.is_empty() {
             return;
         }
         if written.iter().any(|change| change.clients.contains(&Client::ClaudeCode))
-            && let Some(why) = agents_md_ignored_by_claude(&around.project)
+            && let Some(why) = agents_md_ignored_by_claude(project)
         {
             self.warnings.push(why.join("; "));
         }
-        if let Some(top) = repository_around(&around.project).filter(|top| *top != around.project) {
+        if let Some(top) = repository_around(project).filter(|top| top != project) {
             self.warnings.push(format!(
                 "the Git repository begins further up, at {}; if assistants are opened there, use \
                  --root with it",
@@ -253,16 +261,13 @@ pub(super) fn place(
     client: Client,
     scope: Option<Scope>,
     around: &Surroundings,
-) -> Result<(Scope, Place), String> {
-    let at = |scope| client.place(scope, around).map(|place| (scope, place));
-    let found = match scope {
-        Some(scope) => at(scope),
-        None => at(Scope::Project).or_else(|_| at(Scope::User)),
-    };
-    found.map_err(|reason| reason.to_string())
+) -> Result<Place, ConfigError> {
+    match scope {
+        Some(scope) => client.place(scope, around),
+        None => client.place(Scope::Project, around).or_else(|_| client.place(Scope::User, around)),
+    }
 }
 
-pub(super) const AGENTS_MD: &str = "AGENTS.md";
 pub(super) const AGENTS_MD_TITLE: &str = "all assistants";
 
 const KNOWLEDGE_OF: [(Toolset, &str); 4] = [
@@ -275,7 +280,7 @@ const KNOWLEDGE_OF: [(Toolset, &str); 4] = [
 /// The block in AGENTS.md. An empty list means all toolsets.
 ///
 /// Every session pays for it, so it repeats nothing of the server's own instructions.
-pub(super) fn agents_md_block(toolsets: &[Toolset]) -> String {
+fn agents_md_block(toolsets: &[Toolset]) -> String {
     let is_served = |toolset: &Toolset| toolsets.is_empty() || toolsets.contains(toolset);
     let lines = KNOWLEDGE_OF.iter().filter(|(toolset, _)| is_served(toolset));
     format!(
@@ -312,7 +317,7 @@ docsets:
 ";
 
 impl Scaffold {
-    pub(super) fn title(self) -> &'static str {
+    fn title(self) -> &'static str {
         match self {
             Self::Requirements => "requirements",
             Self::Knowledge => "documentation of libraries",
@@ -321,7 +326,7 @@ impl Scaffold {
     }
 
     /// Paths and texts. Git does not track empty folders, so they get a `.gitkeep`.
-    pub(super) fn files(self, project: &Path) -> Vec<(PathBuf, &'static str)> {
+    fn files(self, project: &Path) -> Vec<(PathBuf, &'static str)> {
         match self {
             Self::Requirements => {
                 let folders = REQUIREMENTS.map(|folder| project.join(folder));

@@ -7,57 +7,54 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use reqlore_client_config::edit::{self, Slot, block};
-use reqlore_client_config::{Client, Place, Scope, Surroundings};
+use reqlore_client_config::{Client, ConfigError, Scope, Surroundings};
 use serde_json::{Map, Value};
 
-use super::plan::{self, AGENTS_MD, AGENTS_MD_TITLE, Change, Outcome, Plan};
-use super::report::{scope_name, short_path};
-use super::undo_log::{ChangeKind, UndoEntry, UndoLog};
-use super::{Options, target_file};
+use super::Options;
+use super::plan::{self, AGENTS_MD_TITLE, Change, Outcome, Plan};
+use super::report::short_path;
+use super::undo_log::{self, ChangeKind, UndoEntry, UndoLog, find_entry};
 
 const EDITED: &str = "it was edited since: only Reqlore's part goes, the rest stays";
 const UNRECORDED: &str = "it is not recorded: only Reqlore's part goes, what it replaced is lost";
 
-pub(super) fn plan(
+pub(super) fn plan<'a>(
     options: &Options,
     clients: &[Client],
     log: &UndoLog,
-    around: &Surroundings,
-) -> Plan {
-    let mut plan = Plan::default();
+    around: &'a Surroundings,
+) -> Plan<'a> {
+    let mut plan = Plan::new(around);
     for (path, entry) in log.files.iter().filter(|(_, entry)| is_selected(entry, options, around)) {
         plan.changes.push(logged(path, entry, around));
     }
     for client in clients {
-        let named = plan::place(*client, options.scope(), around).ok();
-        let named = named.filter(|_| !options.client.is_empty()).map(|(scope, _)| scope);
-        for scope in [Scope::Project, Scope::User] {
+        let named = plan::place(*client, options.scope, around).ok();
+        let named = named.filter(|_| !options.client.is_empty()).map(|place| place.scope);
+        for scope in Scope::ALL {
             let Ok(place) = client.place(scope, around) else { continue };
-            let file = target_file::open(&place.file, None);
-            if file.as_ref().is_ok_and(|file| log.files.contains_key(&file.path)) {
+            let file = undo_log::open(&place.file, None);
+            if file.is_ok_and(|(target, _)| log.files.contains_key(&target)) {
                 continue;
             }
             if named == Some(scope) {
-                let change = plan.change_of(*client, scope, &place, around);
+                let change = plan.change_of(*client, &place);
                 cut(change, |text| cut_entry(text, &[place.slot]), UNRECORDED);
-            } else if options.scope().is_none_or(|asked| asked == scope) && has_entry(&place) {
+            } else if options.scope.is_none_or(|asked| asked == scope)
+                && find_entry(&place).is_some()
+            {
                 plan.warnings.push(format!(
                     "{} has an entry that init did not record; to take it out: reqlore init \
                      --remove --client {client} --scope {}",
                     short_path(&place.file, around),
-                    scope_name(scope)
+                    scope.name()
                 ));
             }
         }
     }
-    add_agents_md(&mut plan, options, log, around);
+    add_agents_md(&mut plan, options, log);
     plan.changes.sort_by_key(|change| change.what != ChangeKind::Entry);
     plan
-}
-
-fn has_entry(place: &Place) -> bool {
-    let text = target_file::open(&place.file, None).ok().and_then(|file| file.text);
-    text.is_some_and(|text| matches!(edit::find(&text, place.slot), Ok(Some(_))))
 }
 
 fn is_selected(entry: &UndoEntry, options: &Options, around: &Surroundings) -> bool {
@@ -65,7 +62,7 @@ fn is_selected(entry: &UndoEntry, options: &Options, around: &Surroundings) -> b
     let is_named = |client: &Client| entry.clients.contains(client.name());
     entry.what != ChangeKind::Block
         && is_here
-        && options.scope().is_none_or(|asked| asked == scope_of(entry))
+        && options.scope.is_none_or(|asked| asked == scope_of(entry))
         && (options.client.is_empty() || options.client.iter().any(is_named))
 }
 
@@ -75,10 +72,11 @@ fn scope_of(entry: &UndoEntry) -> Scope {
 
 /// AGENTS.md is shared by all clients of the project, so its block stays while a logged entry
 /// stays, or, if nothing is logged, any entry.
-fn add_agents_md(plan: &mut Plan, options: &Options, log: &UndoLog, around: &Surroundings) {
-    if options.no_agents_md || options.scope() == Some(Scope::User) {
+fn add_agents_md(plan: &mut Plan<'_>, options: &Options, log: &UndoLog) {
+    if options.no_agents_md || options.scope == Some(Scope::User) {
         return;
     }
+    let around = plan.around;
     let removed = plan.changes.iter().filter(|change| !change.is_refused());
     let removed: BTreeSet<&Path> = removed.map(|change| &*change.target).collect();
     let is_here = |entry: &UndoEntry| entry.project.as_ref() == Some(&around.project);
@@ -96,15 +94,14 @@ fn add_agents_md(plan: &mut Plan, options: &Options, log: &UndoLog, around: &Sur
     let is_needed = || {
         let mut places = Client::ALL.iter().filter_map(|c| c.place(Scope::Project, around).ok());
         places.any(|place| {
-            let file = target_file::open(&place.file, None);
-            file.is_ok_and(|file| !removed.contains(&*file.path)) && has_entry(&place)
+            let file = undo_log::open(&place.file, None);
+            file.is_ok_and(|(target, _)| !removed.contains(&*target))
+                && find_entry(&place).is_some()
         })
     };
     if here.is_empty() && !options.client.is_empty() && !is_needed() {
-        let (what, path) = (ChangeKind::Block, around.project.join(AGENTS_MD));
-        let mut change =
-            Change::open(what, AGENTS_MD_TITLE, Scope::Project, &path, &around.project);
-        cut(&mut change, cut_block, UNRECORDED);
+        let mut change = Change::agents_md(around);
+        cut(&mut change, block::take, UNRECORDED);
         plan.changes.push(change);
     }
 }
@@ -120,7 +117,7 @@ fn logged(path: &Path, entry: &UndoEntry, around: &Surroundings) -> Change {
         ChangeKind::Block => AGENTS_MD_TITLE,
         ChangeKind::Beginning => "First files",
     };
-    let mut change = Change::open(entry.what, title, scope, path, &around.project);
+    let mut change = Change::open(entry.what, title, scope, path, around);
     change.clients.clone_from(&clients);
     let Some(text) = change.before.clone() else { return change };
     let undone = entry.undo(&text);
@@ -132,7 +129,7 @@ fn logged(path: &Path, entry: &UndoEntry, around: &Surroundings) -> Change {
             let slots: Vec<Slot> = places.map(|place| place.slot).collect();
             cut(&mut change, |text| cut_entry(text, &slots), EDITED);
         }
-        (None, ChangeKind::Block) => cut(&mut change, cut_block, EDITED),
+        (None, ChangeKind::Block) => cut(&mut change, block::take, EDITED),
         (None, ChangeKind::Beginning) if text.is_empty() => {}
         // The user has edited the file.
         (None, ChangeKind::Beginning) => return change,
@@ -146,7 +143,7 @@ fn logged(path: &Path, entry: &UndoEntry, around: &Surroundings) -> Change {
 }
 
 /// Cuts out our part, with a note.
-fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, String>, why: &str) {
+fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, ConfigError>, why: &str) {
     let Some(text) = change.before.clone().filter(|_| !change.is_refused()) else { return };
     change.set_text(cut(&text));
     change.is_known = !matches!(change.outcome, Outcome::Unchanged);
@@ -155,18 +152,14 @@ fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, String>, why: &
     }
 }
 
-fn cut_entry(text: &str, slots: &[Slot]) -> Result<String, String> {
+fn cut_entry(text: &str, slots: &[Slot]) -> Result<String, ConfigError> {
     let mut text = text.to_owned();
     // A file without our name needs no edit, even if it can't be parsed.
     let is_named = text.contains(edit::NAME);
     for slot in slots.iter().filter(|_| is_named) {
-        text = edit::take(&text, *slot).map_err(|error| error.to_string())?;
+        text = edit::take(&text, *slot)?;
     }
     Ok(text)
-}
-
-fn cut_block(text: &str) -> Result<String, String> {
-    block::take(text).map_err(|error| error.to_string())
 }
 
 /// Whether every line around the block is kept. If the file had no line end before the block, text

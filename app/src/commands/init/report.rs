@@ -72,36 +72,31 @@ pub(super) fn short_path(path: &Path, around: &Surroundings) -> String {
     printable(&path)
 }
 
-pub(super) fn scope_name(scope: Scope) -> &'static str {
-    if scope == Scope::Project { "project" } else { "user" }
-}
-
-pub(super) fn question(change: &Change, around: &Surroundings) -> String {
+pub(super) fn question(change: &Change) -> String {
     match change.what {
         ChangeKind::Beginning => format!("the first files of the {}", change.title),
-        ChangeKind::Entry | ChangeKind::Block => short_path(&change.path, around),
+        ChangeKind::Entry | ChangeKind::Block => change.short_path.clone(),
     }
 }
 
 /// A change with its heading, as `diff -u` would show it.
-pub(super) fn difference(change: &Change, around: &Surroundings) -> String {
-    let mut text = format!("── {} ({})\n", change.title, scope_name(change.scope));
+pub(super) fn difference(change: &Change) -> String {
+    let mut text = format!("── {} ({})\n", change.title, change.scope.name());
     if change.target != change.path && change.scope == Scope::User {
         let target = printable(&change.target.display().to_string());
         text += &format!("   a link to {target}\n");
     }
-    text += &diff(change, around);
+    text += &diff(change);
     if let Outcome::Write { note: Some(note), .. } = &change.outcome {
         text += &format!("note: {note}\n");
     }
     text + "\n"
 }
 
-fn diff(change: &Change, around: &Surroundings) -> String {
+fn diff(change: &Change) -> String {
     let Outcome::Write { after, .. } = &change.outcome else { return String::new() };
-    let path = short_path(&change.path, around);
     let [old, new] = [&change.before, after]
-        .map(|text| if text.is_some() { path.as_str() } else { "/dev/null" });
+        .map(|text| if text.is_some() { &*change.short_path } else { "/dev/null" });
     let before = change.before.as_deref().unwrap_or_default();
     let after = after.as_deref().unwrap_or_default();
     if before == after {
@@ -114,21 +109,21 @@ fn diff(change: &Change, around: &Surroundings) -> String {
 }
 
 /// The line of `--check` for one file; empty if nothing would change.
-pub(super) fn check_line(change: &Change, around: &Surroundings) -> String {
+pub(super) fn check_line(change: &Change) -> String {
     let state = match &change.outcome {
         Outcome::Unchanged => return String::new(),
         Outcome::Write { .. } if change.is_known => "stale",
         Outcome::Write { .. } => "missing",
-        Outcome::Refused(reason) => return refusal(change, reason, around),
+        Outcome::Refused(reason) => return refusal(change, reason),
     };
-    format!("{state}: {} ({})\n", short_path(&change.path, around), change.title)
+    format!("{state}: {} ({})\n", change.short_path, change.title)
 }
 
-pub(super) fn refusal(change: &Change, reason: &str, around: &Surroundings) -> String {
-    format!("not possible for {} ({}): {reason}\n", short_path(&change.path, around), change.title)
+pub(super) fn refusal(change: &Change, reason: &str) -> String {
+    format!("not possible for {} ({}): {reason}\n", change.short_path, change.title)
 }
 
-pub(super) fn unsupported(plan: &Plan) -> String {
+pub(super) fn unsupported(plan: &Plan<'_>) -> String {
     let line = |(client, reason): &(Client, String)| {
         format!("not possible for {}: {reason}\n", client.title())
     };
@@ -136,15 +131,10 @@ pub(super) fn unsupported(plan: &Plan) -> String {
 }
 
 /// The line of a change after the run.
-pub(super) fn result_line(
-    change: &Change,
-    is_done: bool,
-    is_removal: bool,
-    around: &Surroundings,
-) -> String {
-    let path = short_path(&change.path, around);
+pub(super) fn result_line(change: &Change, is_done: bool, is_removal: bool) -> String {
+    let path = &change.short_path;
     match &change.outcome {
-        Outcome::Refused(reason) => refusal(change, reason, around),
+        Outcome::Refused(reason) => refusal(change, reason),
         Outcome::Write { .. } if !is_done => format!("left as it is: {path}\n"),
         Outcome::Write { after: None, .. } => format!("removed: {path}\n"),
         Outcome::Write { .. } => format!("written: {path}\n"),
@@ -157,12 +147,7 @@ pub(super) fn result_line(
 }
 
 /// The output of `--json`.
-pub(super) fn as_json(
-    plan: &Plan,
-    present: &[Client],
-    written: &[PathBuf],
-    around: &Surroundings,
-) -> Value {
+pub(super) fn as_json(plan: &Plan<'_>, present: &[Client], written: &[PathBuf]) -> Value {
     let found =
         present.iter().map(|client| json!({ "name": client.name(), "title": client.title() }));
     let files = plan.changes.iter().map(|change| {
@@ -175,9 +160,9 @@ pub(super) fn as_json(
         };
         let clients: Vec<&str> = change.clients.iter().map(|client| client.name()).collect();
         json!({
-            "clients": clients, "scope": scope_name(change.scope), "path": change.path,
+            "clients": clients, "scope": change.scope.name(), "path": change.path,
             "action": action, "reason": reason,
-            "diff": diff(change, around), "written": written.contains(&change.path),
+            "diff": diff(change), "written": written.contains(&change.path),
         })
     });
     let refused = plan.unsupported.iter().map(|(client, reason)| {
@@ -187,7 +172,7 @@ pub(super) fn as_json(
         })
     });
     json!({
-        "project": around.project,
+        "project": plan.around.project,
         "clients": found.collect::<Vec<_>>(),
         "files": files.chain(refused).collect::<Vec<_>>(),
         "warnings": plan.warnings,

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::Options;
 use crate::client_environment::{NAME, program_on_path};
+use crate::commands::client_entry::{CommandEntry, NPX, is_package};
 use crate::config::{toolsets, variable};
 use crate::exit::CommandError;
 use crate::settings::Flags;
@@ -20,7 +21,6 @@ use crate::telemetry;
 
 /// Set by the launcher of the npm package.
 const LAUNCHER_VARIABLE: &str = "REQLORE_LAUNCHER";
-const NPX: &str = "npx";
 const MAX_VARIABLE_CHARS: usize = 64;
 /// A longer value in a query may be a secret.
 const MAX_QUERY_VALUE_CHARS: usize = 15;
@@ -29,21 +29,16 @@ const SECRET_NAMES: [&str; 6] = ["token", "key", "secret", "auth", "pass", "sig"
 /// The server, before it is adapted to a client.
 #[derive(Debug)]
 pub(super) enum ServerEntry {
-    Command { is_npx: bool, arguments: Vec<Argument> },
-    Url { url: String, token_variable: String },
-}
-
-/// An argument, which may end with a path.
-#[derive(Debug)]
-pub(super) struct Argument {
-    text: String,
-    path: Option<PathBuf>,
-}
-
-impl From<&str> for Argument {
-    fn from(text: &str) -> Self {
-        Self { text: text.to_owned(), path: None }
-    }
+    Command {
+        is_npx: bool,
+        arguments: Vec<String>,
+        /// With the paths inside the project relative to it.
+        project_arguments: Vec<String>,
+    },
+    Url {
+        url: String,
+        token_variable: String,
+    },
 }
 
 impl ServerEntry {
@@ -62,7 +57,8 @@ impl ServerEntry {
         match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
             ("stdio", None) => Ok(Self::Command {
                 is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
-                arguments: arguments(flags, around)?,
+                arguments: arguments(flags, around, None)?,
+                project_arguments: arguments(flags, around, Some(&around.project))?,
             }),
             ("stdio", Some(_)) => {
                 Err(CommandError::usage("--url is for a server over HTTP; add --transport http"))
@@ -88,32 +84,32 @@ impl ServerEntry {
     pub(super) fn for_client(
         &self,
         client: Client,
-        scope: Scope,
         place: &Place,
         known: Option<&Value>,
         around: &Surroundings,
     ) -> (Server, Option<String>) {
+        let is_shared = place.scope == Scope::Project;
         let (is_npx, settings) = match self {
             Self::Url { url, token_variable } => {
                 let (url, token_variable) = (url.clone(), token_variable.clone());
                 return (Server::Url { url, token_variable }, None);
             }
-            Self::Command { is_npx, arguments } => (*is_npx, arguments),
+            Self::Command { is_npx, project_arguments, .. }
+                if is_shared && place.starts_in_project =>
+            {
+                (*is_npx, project_arguments)
+            }
+            Self::Command { is_npx, arguments, .. } => (*is_npx, arguments),
         };
         // A shared entry works for the whole team, so its program and package version stay.
-        let known = known.filter(|_| scope == Scope::Project).map(words).unwrap_or_default();
-        let package = match *known {
-            [NPX, "-y", package, ..] if is_package(package) => Some(package),
-            _ => is_npx.then_some(NAME),
-        };
-        let (program, mut arguments) = match package {
+        let known = known.filter(|_| is_shared).and_then(CommandEntry::parse).unwrap_or_default();
+        let package = known.npx_package().map(|(package, _)| package);
+        let (program, mut arguments) = match package.or(is_npx.then_some(NAME)) {
             Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package.to_owned()]),
-            None if known.first() == Some(&NAME) => (NAME.to_owned(), Vec::new()),
-            None => (program(scope), Vec::new()),
+            None if known.program == NAME => (NAME.to_owned(), Vec::new()),
+            None => (program(place.scope), Vec::new()),
         };
-        let is_relative = scope == Scope::Project && place.starts_in_project;
-        let base = is_relative.then_some(&*around.project);
-        arguments.extend(settings.iter().map(|argument| argument.relative_to(base)));
+        arguments.extend(settings.iter().cloned());
         if !place.starts_in_project {
             let root = client.project_variable().map(str::to_owned);
             let root = root.unwrap_or_else(|| around.project.to_string_lossy().into_owned());
@@ -121,7 +117,7 @@ impl ServerEntry {
         }
         let is_path = |word: &&String| word.contains(":/") || word.starts_with('/');
         let path = std::iter::once(&program).chain(&arguments).find(is_path);
-        let warning = path.filter(|_| scope == Scope::Project).map(|path| {
+        let warning = path.filter(|_| is_shared).map(|path| {
             format!(
                 "{} is shared with everyone who works on the project, but {path} is a path of \
                  this machine; put reqlore on the PATH, use paths in the project, or --scope user",
@@ -132,38 +128,15 @@ impl ServerEntry {
     }
 }
 
-impl Argument {
-    fn relative_to(&self, base: Option<&Path>) -> String {
-        let Some(path) = &self.path else { return self.text.clone() };
-        match base.and_then(|base| path.strip_prefix(base).ok()) {
-            Some(inside) => format!("{}./{}", self.text, inside.display()),
-            None => format!("{}{}", self.text, path.display()),
-        }
-    }
-}
-
-fn is_package(word: &str) -> bool {
-    word.split('@').next() == Some(NAME)
-}
-
-/// The program of an entry and its arguments.
-fn words(entry: &Value) -> Vec<&str> {
-    let mut words = Vec::new();
-    for value in ["command", "args"].into_iter().filter_map(|key| entry.get(key)) {
-        match value {
-            Value::Array(items) => words.extend(items.iter().filter_map(Value::as_str)),
-            word => words.extend(word.as_str()),
-        }
-    }
-    words
-}
-
-/// The settings of an entry that the new entry lacks.
-pub(super) fn lost_words(known: &Value, entry: &Value) -> String {
-    let kept = words(entry);
-    let is_lost = |word: &&str| !kept.contains(word) && *word != "-y" && !is_package(word);
-    let lost = words(known).into_iter().skip(1).filter(is_lost);
-    if kept.is_empty() { String::new() } else { lost.collect::<Vec<_>>().join(" ") }
+/// The settings of an entry that the new entry lacks; none if the new one starts no program.
+pub(super) fn lost_words(known: &Value, new: &Value) -> String {
+    let (Some(known), Some(new)) = (CommandEntry::parse(known), CommandEntry::parse(new)) else {
+        return String::new();
+    };
+    let is_lost =
+        |word: &&String| !new.arguments.contains(word) && *word != "-y" && !is_package(word);
+    let lost: Vec<&str> = known.arguments.iter().filter(is_lost).map(String::as_str).collect();
+    lost.join(" ")
 }
 
 /// A shared file names no path; a client with a window does not have the PATH of a shell.
@@ -176,21 +149,29 @@ fn program(scope: Scope) -> String {
     }
 }
 
-fn arguments(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, CommandError> {
+/// The settings on this command line. Paths inside `base` are relative to it.
+fn arguments(
+    flags: &Flags,
+    around: &Surroundings,
+    base: Option<&Path>,
+) -> Result<Vec<String>, CommandError> {
+    let shown = |path: &Path| match base.and_then(|base| path.strip_prefix(base).ok()) {
+        Some(inside) => format!("./{}", inside.display()),
+        None => path.display().to_string(),
+    };
     let mut arguments = Vec::new();
-    let mut add = |flag: &str, value: Argument| arguments.extend([Argument::from(flag), value]);
+    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if let Some(storage) = &flags.storage {
         let parsed = Storage::read(storage, &around.project, &absolute(Path::new("."))?)?;
-        let (name, place) = storage.split_once(':').unwrap_or((storage, ""));
-        let value = match place {
-            "" => name.into(),
-            _ => Argument { text: format!("{name}:"), path: Some(parsed.place().to_owned()) },
+        let value = match storage.split_once(':') {
+            Some((name, place)) if !place.is_empty() => format!("{name}:{}", shown(parsed.place())),
+            _ => parsed.name().to_owned(),
         };
         add("--storage", value);
     }
     if let Some(list) = &flags.toolsets {
         toolsets(list)?;
-        add("--toolsets", list.as_str().into());
+        add("--toolsets", list.clone());
     }
     if let Some(file) = &flags.config {
         let path = absolute(file)?;
@@ -198,14 +179,14 @@ fn arguments(flags: &Flags, around: &Surroundings) -> Result<Vec<Argument>, Comm
             let message = format!("--config: {} is not a file; name one", path.display());
             return Err(CommandError::refused(message));
         }
-        add("--config", Argument { text: String::new(), path: Some(path) });
+        add("--config", shown(&path));
     }
     if let Some(level) = &flags.log {
         telemetry::targets(level)?;
-        add("--log", level.as_str().into());
+        add("--log", level.clone());
     }
     if flags.read_only {
-        arguments.push("--read-only".into());
+        arguments.push("--read-only".to_owned());
     }
     Ok(arguments)
 }

@@ -1,22 +1,125 @@
-//! Writes changes, and logs them so that `--remove` restores the bytes.
+//! Reads and writes the files of clients, and logs each write so that `--remove` restores the
+//! bytes.
 //!
+//! A cloned repository may contain links: a project's file is written only inside the project.
 //! The log is saved before each file is written. After a crash it may name an edit that was not
-//! made: `before` has the previous entry, and the file itself tells which of both is true.
+//! made: `before` has the previous entry, and the file itself shows which of both is true.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use reqlore_client_config::{Client, Scope, Trace};
+use reqlore_client_config::{Client, Place, Scope, Trace, edit};
 use reqlore_domain::identity::token;
+use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::plan::{Change, Outcome};
-use super::target_file;
+use crate::commands::untrusted_text;
+use crate::storage::resolved;
 
 const VERSION: u32 = 1;
 const CHANGED: &str = "it changed meanwhile; run this again to see what is left to do";
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_LINKS: usize = 32;
+
+/// Reads a file: its path behind all links, and its text, `None` if there is no file. Links may
+/// not lead out of `within`. Errors do not name the file.
+pub(super) fn open(
+    path: &Path,
+    within: Option<&Path>,
+) -> Result<(PathBuf, Option<String>), String> {
+    let path = link_target(path)?;
+    if within.is_some_and(|folder| !path.starts_with(folder)) {
+        return Err(format!(
+            "it is a link that leads out of the project, to {}; make it a file of the project",
+            path.display()
+        ));
+    }
+    if path.to_str().is_none() {
+        return Err("it is a link to a file whose name is not UTF-8; rename that".into());
+    }
+    let text = read(&path)?;
+    Ok((path, text))
+}
+
+fn read(path: &Path) -> Result<Option<String>, String> {
+    untrusted_text::read(path, MAX_BYTES)
+}
+
+/// The entry for this server, if the file can be read and has one.
+pub(super) fn find_entry(place: &Place) -> Option<Value> {
+    let (_, text) = open(&place.file, None).ok()?;
+    edit::find(&text?, place.slot).ok()?
+}
+
+/// Follows links, including one to a file that does not exist yet.
+fn link_target(path: &Path) -> Result<PathBuf, String> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = fs::read_link(&path) else {
+            let resolved = resolved(&path);
+            let is_dangling = resolved.components().any(|part| part == Component::ParentDir);
+            return if is_dangling { Err("it is a dangling link".into()) } else { Ok(resolved) };
+        };
+        path = path.parent().map_or(next.clone(), |folder| folder.join(&next));
+    }
+    Err("it is a link to itself".into())
+}
+
+/// Refuses read-only files and folders, although a rename would replace such a file.
+pub(super) fn check_writable(target: &Path) -> Result<(), String> {
+    let is_read_only = |path: &Path| fs::metadata(path).is_ok_and(|m| m.permissions().readonly());
+    if is_read_only(target) {
+        return Err("it is read-only; make it writable with chmod u+w".into());
+    }
+    let mut folders = target.ancestors().skip(1);
+    match folders.find(|folder| fs::metadata(folder).is_ok()) {
+        Some(folder) if !folder.is_dir() => {
+            Err(format!("{} is not a folder; move it away", folder.display()))
+        }
+        Some(folder) if is_read_only(folder) => Err(format!(
+            "its folder {} is read-only; make it writable with chmod u+w",
+            folder.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The missing folders of a file.
+fn missing_folders(file: &Path) -> impl Iterator<Item = PathBuf> {
+    let folders = file.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+    folders.take_while(|folder| fs::metadata(folder).is_err()).map(Path::to_owned)
+}
+
+/// Creates the missing folders, and replaces the whole text atomically and durably.
+fn replace(target: &Path, text: &str, is_private: bool) -> io::Result<()> {
+    fs::create_dir_all(reqlore_durable_fs::parent(target))?;
+    let temp_prefix = &temporary_prefix(target);
+    let options = AtomicWrite { temp_prefix, durability: Durability::Contents, is_private };
+    atomic_write(target, text.as_bytes(), options)
+}
+
+/// Removes the temporary files of an interrupted [`replace`].
+fn remove_leftovers(target: &Path) {
+    let prefix = temporary_prefix(target);
+    let entries = fs::read_dir(reqlore_durable_fs::parent(target));
+    for entry in entries.into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn temporary_prefix(target: &Path) -> OsString {
+    let mut prefix = OsString::from(".reqlore-");
+    prefix.push(target.file_name().unwrap_or_default());
+    prefix.push("-");
+    prefix
+}
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UndoLog {
@@ -61,34 +164,10 @@ impl UndoEntry {
 }
 
 impl UndoLog {
-    /// Reads the log, and recovers it after a crash. Only then it writes.
-    pub(super) fn open(path: &Path, home: &Path) -> Result<Self, String> {
-        let log = Self::load(path)?;
-        if log.before.is_empty() {
-            return Ok(log);
-        }
-        LockedLog::open(path, home)?.close()?;
-        Self::load(path)
-    }
-
-    fn load(path: &Path) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Header {
-            version: u32,
-        }
-        let text = target_file::read(path).map_err(|reason| unusable(path, reason))?;
-        let Some(text) = text else { return Ok(Self::default()) };
-        let header: Result<Header, _> = serde_json::from_str(&text);
-        if header.is_ok_and(|header| header.version > VERSION) {
-            return Err(unusable(path, "a newer version of reqlore wrote it; use that one"));
-        }
-        serde_json::from_str(&text).map_err(|error| unusable(path, error))
-    }
-
     fn recover(&mut self) {
         for (path, before) in std::mem::take(&mut self.before) {
-            target_file::remove_leftovers(&path);
-            let text = target_file::read(&path).ok().flatten();
+            remove_leftovers(&path);
+            let text = read(&path).ok().flatten();
             let is_written = self.files.get(&path).is_some_and(|entry| match text {
                 Some(_) if entry.is_new && before.is_none() => true,
                 Some(text) => entry.undo(&text).is_some(),
@@ -108,69 +187,130 @@ impl UndoLog {
     }
 }
 
-fn unusable(path: &Path, reason: impl std::fmt::Display) -> String {
-    format!(
-        "the record of what init did, {}: {reason}. Nothing was written. If it is useless, move \
-         it away: then --remove --client NAME takes out an entry, but can't restore what it \
-         replaced",
-        path.display()
-    )
+/// The log's file, and the user's home folder, which is locked for each write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogFile<'a> {
+    pub(super) path: &'a Path,
+    pub(super) home: &'a Path,
+}
+
+impl<'a> LogFile<'a> {
+    /// Reads the log, and recovers it after a crash. Only then it writes.
+    pub(super) fn open(self) -> Result<UndoLog, String> {
+        let log = self.load()?;
+        if log.before.is_empty() {
+            return Ok(log);
+        }
+        self.lock()?.close()?;
+        self.load()
+    }
+
+    fn load(self) -> Result<UndoLog, String> {
+        #[derive(Deserialize)]
+        struct Header {
+            version: u32,
+        }
+        let text = read(self.path).map_err(|reason| self.unusable(reason))?;
+        let Some(text) = text else { return Ok(UndoLog::default()) };
+        let header: Result<Header, _> = serde_json::from_str(&text);
+        if header.is_ok_and(|header| header.version > VERSION) {
+            return Err(self.unusable("a newer version of reqlore wrote it; use that one"));
+        }
+        serde_json::from_str(&text).map_err(|error| self.unusable(error))
+    }
+
+    fn unusable(self, reason: impl std::fmt::Display) -> String {
+        format!(
+            "the record of what init did, {}: {reason}. Nothing was written. If it is useless, \
+             move it away: then --remove --client NAME takes out an entry, but can't restore what \
+             it replaced",
+            self.path.display()
+        )
+    }
+
+    /// Locks the home folder: unlike the log's own folder it is never removed.
+    fn lock(self) -> Result<LockedLog<'a>, String> {
+        let lock = File::open(self.home).or_else(|_| File::open("/"));
+        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+        let lock = lock.map_err(|error| self.unusable(error))?;
+        let mut log = self.load()?;
+        log.recover();
+        log.version = VERSION;
+        log.folders.extend(missing_folders(self.path));
+        Ok(LockedLog { file: self, log, _lock: lock })
+    }
+
+    /// Writes a change that adds something.
+    pub(super) fn put(self, change: &Change, project: &Path) -> Result<(), String> {
+        let Outcome::Write { after: Some(after), .. } = &change.outcome else { return Ok(()) };
+        let mut log = self.lock()?;
+        let earlier = log.log.files.get(&change.target).cloned();
+        if earlier.is_some() && read(&change.target)?.as_ref() == Some(after) {
+            // Another init wrote the same meanwhile.
+            return Ok(());
+        }
+        check_unchanged(change)?;
+        let entry = undo_entry(change, after, earlier.as_ref(), project);
+        log.log.folders.extend(missing_folders(&change.target));
+        let written = log.write(&change.target, earlier, Some(entry), || write_text(change, after));
+        log.close().and(written)
+    }
+
+    /// Writes a change that removes something; `expected` is its entry, which is removed too.
+    pub(super) fn take(self, change: &Change, expected: Option<&UndoEntry>) -> Result<(), String> {
+        let mut log = self.lock()?;
+        let taken = match expected {
+            _ if log.log.files.get(&change.target) != expected => {
+                Err("another init changed it meanwhile; run this again".to_owned())
+            }
+            Some(_) => log.write(&change.target, expected.cloned(), None, || take_out(change)),
+            None => take_out(change),
+        };
+        log.close().and(taken)
+    }
 }
 
 /// The log while no other process can change it.
 #[derive(Debug)]
 struct LockedLog<'a> {
-    path: &'a Path,
+    file: LogFile<'a>,
     log: UndoLog,
     _lock: File,
 }
 
-impl<'a> LockedLog<'a> {
-    /// Locks the home folder: unlike the log's own folder it is never removed.
-    fn open(path: &'a Path, home: &Path) -> Result<Self, String> {
-        let lock = File::open(home).or_else(|_| File::open("/"));
-        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
-        let lock = lock.map_err(|error| unusable(path, error))?;
-        let mut log = UndoLog::load(path)?;
-        log.recover();
-        log.version = VERSION;
-        log.folders.extend(target_file::missing_folders(path));
-        Ok(Self { path, log, _lock: lock })
-    }
-
-    /// Logs the entry and the previous one, writes the file, and drops the one that is false then.
-    /// A write removes our part (`is_removal`) or adds it.
+impl LockedLog<'_> {
+    /// Logs a file's old entry and its new one, writes the file, and drops the entry that is false
+    /// then.
     fn write(
         &mut self,
         file: &Path,
-        entry: UndoEntry,
-        before: Option<UndoEntry>,
-        is_removal: bool,
+        old: Option<UndoEntry>,
+        new: Option<UndoEntry>,
         write: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        self.log.set(file, Some(entry));
+        let before = if new.is_some() { old.clone() } else { None };
+        self.log.set(file, new.clone().or_else(|| old.clone()));
         self.log.before.insert(file.to_owned(), before);
         let written = self.save().and_then(|()| write());
-        let before = self.log.before.remove(file).flatten();
-        if written.is_ok() == is_removal {
-            self.log.set(file, before);
-        }
+        self.log.before.remove(file);
+        self.log.set(file, if written.is_ok() { new } else { old });
         written
     }
 
     /// An empty log is no file.
     fn save(&self) -> Result<(), String> {
-        let failed = |error: io::Error| unusable(self.path, error);
-        if self.log.files.is_empty() {
-            target_file::remove_leftovers(self.path);
-            return match fs::remove_file(self.path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-                _ => Ok(()),
-            };
-        }
-        let text = serde_json::to_string_pretty(&self.log).map_err(io::Error::other);
-        create_folder(self.path)?;
-        text.and_then(|text| target_file::replace(self.path, &(text + "\n"), true)).map_err(failed)
+        let path = self.file.path;
+        let saved = if self.log.files.is_empty() {
+            remove_leftovers(path);
+            fs::remove_file(path).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+        } else {
+            let text = serde_json::to_string_pretty(&self.log).map_err(io::Error::other);
+            text.and_then(|text| replace(path, &(text + "\n"), true))
+        };
+        saved.map_err(|error| self.file.unusable(error))
     }
 
     /// Removes the folders that init created and that are empty now.
@@ -178,7 +318,7 @@ impl<'a> LockedLog<'a> {
         let is_done = self.log.files.is_empty();
         let is_needed = |folder: &PathBuf| {
             self.log.files.keys().any(|file| file.starts_with(folder))
-                || !is_done && self.path.starts_with(folder)
+                || !is_done && self.file.path.starts_with(folder)
         };
         let folders = std::mem::take(&mut self.log.folders);
         let (needed, idle): (BTreeSet<_>, BTreeSet<_>) = folders.into_iter().partition(is_needed);
@@ -192,43 +332,6 @@ impl<'a> LockedLog<'a> {
     }
 }
 
-/// Writes a change that adds something.
-pub(super) fn put(change: &Change, log: &Path, home: &Path, project: &Path) -> Result<(), String> {
-    let Outcome::Write { after: Some(after), .. } = &change.outcome else { return Ok(()) };
-    let mut log = LockedLog::open(log, home)?;
-    let earlier = log.log.files.get(&change.target).cloned();
-    if earlier.is_some() && target_file::read(&change.target)?.as_ref() == Some(after) {
-        // Another init wrote the same meanwhile.
-        return Ok(());
-    }
-    check_unchanged(change)?;
-    let entry = undo_entry(change, after, earlier.as_ref(), project);
-    log.log.folders.extend(target_file::missing_folders(&change.target));
-    let written = log.write(&change.target, entry, earlier, false, || {
-        create_folder(&change.target)?;
-        write_text(change, after)
-    });
-    log.close().and(written)
-}
-
-/// Writes a change that removes something; `expected` is its entry, which is removed too.
-pub(super) fn take(
-    change: &Change,
-    log: &Path,
-    home: &Path,
-    expected: Option<&UndoEntry>,
-) -> Result<(), String> {
-    let mut log = LockedLog::open(log, home)?;
-    let taken = match expected {
-        _ if log.log.files.get(&change.target) != expected => {
-            Err("another init changed it meanwhile; run this again".to_owned())
-        }
-        Some(entry) => log.write(&change.target, entry.clone(), None, true, || take_out(change)),
-        None => take_out(change),
-    };
-    log.close().and(taken)
-}
-
 fn take_out(change: &Change) -> Result<(), String> {
     let Outcome::Write { after, .. } = &change.outcome else { return Ok(()) };
     check_unchanged(change)?;
@@ -240,22 +343,17 @@ fn take_out(change: &Change) -> Result<(), String> {
     }
 }
 
-/// What is written is what the user saw, or nothing.
+/// The text that is replaced is the one that the user saw.
 fn check_unchanged(change: &Change) -> Result<(), String> {
-    let now = target_file::open(&change.path, None)?;
-    let is_same = now.path == change.target && now.text == change.before;
+    let (target, text) = open(&change.path, None)?;
+    let is_same = target == change.target && text == change.before;
     is_same.then_some(()).ok_or_else(|| CHANGED.to_owned())
 }
 
-fn create_folder(file: &Path) -> Result<(), String> {
-    let folder = file.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
-}
-
 fn write_text(change: &Change, text: &str) -> Result<(), String> {
-    let folder = change.target.parent().unwrap_or(Path::new("/"));
-    let is_private = change.scope == Scope::User && target_file::is_private(folder);
-    target_file::replace(&change.target, text, is_private)
+    let folder = fs::metadata(reqlore_durable_fs::parent(&change.target));
+    let is_private = change.scope == Scope::User && folder.is_ok_and(|folder| is_private(&folder));
+    replace(&change.target, text, is_private)
         .map_err(|error| format!("it can't be written: {error}"))
 }
 
@@ -287,6 +385,8 @@ fn undo_entry(
 
 #[cfg(test)]
 mod tests {
+    use reqlore_client_config::{Platform, Surroundings};
+
     use super::*;
 
     /// A home that is also the project, with its AGENTS.md and the log.
@@ -307,15 +407,25 @@ mod tests {
         }
 
         fn change(&self, text: &str) -> Change {
-            let mut change =
-                Change::open(ChangeKind::Block, "", Scope::Project, &self.file, &self.home);
+            let around = Surroundings {
+                project: self.home.clone(),
+                home: self.home.clone(),
+                platform: Platform::Linux,
+                path: Vec::new(),
+                variables: Vec::new(),
+            };
+            let mut change = Change::agents_md(&around);
             change.is_known = true;
             change.set_text(Ok(text.to_owned()));
             change
         }
 
+        fn log(&self) -> LogFile<'_> {
+            LogFile { path: &self.log, home: &self.home }
+        }
+
         fn put(&self, change: &Change) -> Result<(), String> {
-            put(change, &self.log, &self.home, &self.home)
+            self.log().put(change, &self.home)
         }
 
         fn text(&self) -> String {
@@ -334,9 +444,9 @@ mod tests {
 
         bed.put(&bed.change("ours")).unwrap();
         let shown = bed.change("saved meanwhile");
-        let entry = UndoLog::load(&bed.log).unwrap().files.remove(&bed.file);
+        let entry = bed.log().load().unwrap().files.remove(&bed.file);
         fs::write(&bed.file, "and again").unwrap();
-        assert_eq!(take(&shown, &bed.log, &bed.home, entry.as_ref()).unwrap_err(), CHANGED);
+        assert_eq!(bed.log().take(&shown, entry.as_ref()).unwrap_err(), CHANGED);
         assert_eq!(bed.text(), "and again");
         assert!(bed.log.is_file(), "it can still be undone");
     }
@@ -366,18 +476,17 @@ mod tests {
             let next = if is_removal { "one theirs three" } else { "one ours, newer three" };
             let change = bed.change(next);
             // The crash comes before `close`, which saves the end of the write.
-            let mut log = LockedLog::open(&bed.log, &bed.home).unwrap();
+            let mut log = bed.log().lock().unwrap();
             let earlier = log.log.files.get(&bed.file).cloned();
             let new = undo_entry(&change, next, earlier.as_ref(), &bed.home);
-            let (entry, before) =
-                if is_removal { (earlier.unwrap(), None) } else { (new, earlier) };
+            let new = (!is_removal).then_some(new);
             let write = || if is_written { write_text(&change, next) } else { Ok(()) };
-            log.write(&bed.file, entry, before, is_removal, write).unwrap();
+            log.write(&bed.file, earlier, new, write).unwrap();
             drop(log);
             let unfinished = bed.home.join(".reqlore-AGENTS.md-x1Y2z3");
             fs::write(&unfinished, "half of").unwrap();
 
-            let entry = UndoLog::open(&bed.log, &bed.home).unwrap().files.remove(&bed.file);
+            let entry = bed.log().open().unwrap().files.remove(&bed.file);
             assert!(!unfinished.is_file());
             assert_eq!(entry.is_some(), bed.log.is_file());
             let text = bed.text();

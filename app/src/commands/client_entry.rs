@@ -5,10 +5,11 @@ use std::path::Path;
 use clap::Parser;
 use serde_json::{Map, Value};
 
+use super::{Cli, Command, Configured};
 use crate::client_environment::NAME;
-use crate::commands::{Cli, Command, Configured};
 use crate::settings::{self, FILE_VARIABLE, Flags};
 
+pub(super) const NPX: &str = "npx";
 /// Spellings of a variable in a value: `${env:NAME}`, `{env:NAME}`, `${NAME}`.
 const VARIABLES: [&str; 3] = ["${env:", "{env:", "${"];
 /// A variable that the client asks its user for.
@@ -43,40 +44,50 @@ impl ClientEntry {
     pub(super) fn parse(value: &Value) -> Self {
         let Some(entry) = value.as_object() else { return Self::Unknown };
         let url = ["url", "httpUrl", "serverUrl"].iter().find_map(|key| entry.get(*key)?.as_str());
-        if let Some(url) = url {
-            return Self::Url { url: url.to_owned(), token: token_source(entry) };
+        match url {
+            Some(url) => Self::Url { url: url.to_owned(), token: token_source(entry) },
+            None => CommandEntry::parse(value).map_or(Self::Unknown, Self::Command),
         }
-        // An older format of Zed nests the command.
-        let nested = entry.get("command").and_then(Value::as_object);
-        let command = nested.map_or_else(|| entry.get("command"), |nested| nested.get("path"));
-        let entry = nested.unwrap_or(entry);
-        let mut words: Vec<String> = match command {
-            Some(Value::Array(words)) => words.iter().map(text).collect(),
-            Some(Value::String(program)) => vec![program.clone()],
-            _ => Vec::new(),
-        };
-        if words.is_empty() {
-            return Self::Unknown;
-        }
-        if let Some(Value::Array(arguments)) = entry.get("args") {
-            words.extend(arguments.iter().map(text));
-        }
-        let maps = ["env", "environment"].iter().filter_map(|key| entry.get(*key)?.as_object());
-        let variables = maps.flatten().map(|(name, value)| (name.clone(), text(value))).collect();
-        Self::Command(CommandEntry { program: words.remove(0), arguments: words, variables })
     }
 }
 
 impl CommandEntry {
-    /// The arguments for Reqlore behind a program of that name or `npx -y reqlore`.
-    pub(super) fn own_arguments(&self) -> Option<&[String]> {
+    /// `None` if the entry names no program.
+    pub(super) fn parse(value: &Value) -> Option<Self> {
+        // An older format of Zed nests the command.
+        let (entry, command) = match value.get("command")? {
+            nested @ Value::Object(_) => (nested, nested.get("path")?),
+            command => (value, command),
+        };
+        let words =
+            std::iter::once(command).chain(entry.get("args").filter(|args| args.is_array()));
+        let mut words = words.flat_map(|word| match word {
+            Value::Array(words) => words.iter().map(text).collect(),
+            Value::String(program) => vec![program.clone()],
+            _ => Vec::new(),
+        });
+        let program = words.next()?;
+        let maps = ["env", "environment"].iter().filter_map(|key| entry.get(*key)?.as_object());
+        let variables = maps.flatten().map(|(name, value)| (name.clone(), text(value))).collect();
+        Some(Self { program, arguments: words.collect(), variables })
+    }
+
+    /// The package and its arguments of `npx -y reqlore…`.
+    pub(super) fn npx_package(&self) -> Option<(&str, &[String])> {
         match &*self.arguments {
-            _ if Path::new(&self.program).file_stem()? == NAME => Some(&self.arguments),
-            [yes, package, rest @ ..] if yes == "-y" && package.split('@').next() == Some(NAME) => {
-                (self.program == "npx").then_some(rest)
+            [yes, package, rest @ ..] if yes == "-y" && is_package(package) => {
+                (self.program == NPX).then_some((package, rest))
             }
             _ => None,
         }
+    }
+
+    /// The arguments for Reqlore after a program of that name or `npx -y reqlore`.
+    pub(super) fn own_arguments(&self) -> Option<&[String]> {
+        if Path::new(&self.program).file_stem()? == NAME {
+            return Some(&self.arguments);
+        }
+        self.npx_package().map(|(_, arguments)| arguments)
     }
 
     /// The variables that are not settings of this server.
@@ -137,6 +148,11 @@ impl CommandEntry {
         }
         flags
     }
+}
+
+/// True for our package of npm, possibly with a version.
+pub(super) fn is_package(word: &str) -> bool {
+    word.split('@').next() == Some(NAME)
 }
 
 /// The arguments without those in [`REPLACED`].
