@@ -8,7 +8,7 @@ use std::process::Command;
 
 use reqlore_client_config::{Platform, Surroundings};
 
-use crate::config::{existing, variable};
+use crate::config::{existing, named_root, variable};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE_VARIABLE, Flags};
 
@@ -17,8 +17,7 @@ pub(crate) const NAME: &str = "reqlore";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, CommandError> {
-    let root = flags.root.clone().or_else(|| variable("REQLORE_ROOT").map(PathBuf::from));
-    let project = existing(&root.unwrap_or_else(|| PathBuf::from(".")))?;
+    let project = existing(&named_root(flags).unwrap_or_else(|| PathBuf::from(".")))?;
     let home = variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from);
     let home = home.filter(|home| home.is_absolute()).ok_or_else(|| {
         CommandError::refused(

@@ -22,6 +22,7 @@ use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore, create_local};
 use reqlore_storage_sled::{DatabaseState, SledStore};
 use reqlore_storage_sqlite::{Looked, SqliteStore};
 use reqlore_transport_stdio::{Limits, Stdio};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::config::Config;
 use crate::exit::CommandError;
@@ -90,36 +91,37 @@ pub(crate) fn existing(config: &Config) -> Result<Arc<dyn Store>, CommandError> 
     store(config, storage)
 }
 
-/// A storage as somebody finds it who changes nothing.
+/// The state of a storage that was inspected without a change.
 pub(crate) enum Found {
-    /// It is made when a server starts.
+    /// A server that starts creates it.
     Absent,
-    /// Its schema, where it has one.
+    /// `schema` is that of a database.
     Open { store: Arc<dyn Store>, schema: Option<usize> },
-    /// Who opens it next will bring it up to date.
+    /// The next process that opens it migrates it.
     Older { schema: usize, newest: usize },
-    /// A change is being made or was cut short; who opens it next puts it in order.
+    /// A change is in progress or was cut short; the next process that opens it recovers it.
     Unsettled,
     /// It can't be opened without being changed.
     Closed(DatabaseState),
 }
 
-/// Looks at the storage that the configuration names.
+/// Inspects the configured storage.
 pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
     let storage = &config.storage;
-    let refused = |error: StoreError| CommandError::refused(error.to_string());
     match std::fs::metadata(storage.place()) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Absent),
         _ => {}
     }
     Ok(match storage {
-        Storage::Fs(place) => match FsStore::look(&files(config, place)).map_err(refused)? {
-            Some(store) => Found::Open { store: Arc::new(store), schema: None },
-            None => Found::Unsettled,
-        },
+        Storage::Fs(place) => {
+            match FsStore::look(&files(config, place)).map_err(CommandError::refused)? {
+                Some(store) => Found::Open { store: Arc::new(store), schema: None },
+                None => Found::Unsettled,
+            }
+        }
         Storage::Sqlite(file) => {
             let config = reqlore_storage_sqlite::Config { file: file.clone() };
-            match SqliteStore::look(&config).map_err(refused)? {
+            match SqliteStore::look(&config).map_err(CommandError::refused)? {
                 Looked::Open { store, schema } => {
                     Found::Open { store: Arc::new(store), schema: Some(schema) }
                 }
@@ -129,7 +131,7 @@ pub(crate) fn look(config: &Config) -> Result<Found, CommandError> {
         }
         Storage::Sled(folder) => {
             let config = reqlore_storage_sled::Config { folder: folder.clone() };
-            Found::Closed(SledStore::inspect(&config).map_err(refused)?)
+            Found::Closed(SledStore::inspect(&config).map_err(CommandError::refused)?)
         }
     })
 }
@@ -141,19 +143,20 @@ pub(crate) fn check_files(config: &Config) -> Result<(), CommandError> {
 
 /// Opens the storage of an HTTP server, and migrates team data that 0.1.0 wrote.
 pub(crate) fn http_store(config: &Config) -> Result<Arc<dyn Store>, CommandError> {
-    if let Storage::Fs(place) = &config.storage {
+    let storage = &config.storage;
+    if let Storage::Fs(place) = storage {
         let migrated = FsStore::open(&files(config, place)).and_then(|store| store.migrate_team());
-        let refused = |error: StoreError| {
-            CommandError::refused(format!("storage {}: {error}", config.storage.name()))
-        };
-        migrated.map_err(refused)?;
+        migrated.map_err(|error| storage_error(storage, &error))?;
     }
-    store(config, &config.storage)
+    store(config, storage)
+}
+
+fn storage_error(storage: &Storage, error: &StoreError) -> CommandError {
+    CommandError::refused(format!("storage {}: {error}", storage.name()))
 }
 
 pub(crate) fn store(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
-    let refused =
-        |error: StoreError| CommandError::refused(format!("storage {}: {error}", storage.name()));
+    let refused = |error: StoreError| storage_error(storage, &error);
     if !matches!(storage, Storage::Fs(_)) && storage.is_local(&config.root) {
         create_local(&config.root).map_err(refused)?;
     }
@@ -237,14 +240,17 @@ pub(crate) fn run<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
 }
 
 /// One thread, because moving a message to another thread costs more than to answer one client.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
+pub(crate) fn runtime() -> Result<Runtime, CommandError> {
+    build(Builder::new_current_thread())
 }
 
 /// One thread per core, for many clients.
-pub(crate) fn multi_thread_runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+pub(crate) fn multi_thread_runtime() -> Result<Runtime, CommandError> {
+    build(Builder::new_multi_thread())
+}
+
+fn build(mut runtime: Builder) -> Result<Runtime, CommandError> {
+    let runtime = runtime.enable_all().build();
     runtime.map_err(|error| CommandError::refused(format!("the runtime did not start: {error}")))
 }
 
@@ -261,26 +267,22 @@ pub(crate) fn model_store(config: &Config) -> Result<reqlore_models::Store, Comm
 /// English one: a user who needs only English installs no other.
 #[cfg(feature = "semantic")]
 pub(crate) fn open_model(config: &Config) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
-    let absent = |name: &str| {
-        let names = MODELS.each_ref().map(|model| model.name).join(", ");
-        let name = name.escape_debug();
-        CommandError::usage(format!(
-            "search.model: \"{name}\" is not installed; `reqlore model install {name}` installs \
-             it, if it is one of {names}. `best`, `static` and `off` need none"
-        ))
-    };
-    let named = Some(config.model.as_str()).filter(|name| *name != "best");
     let store = model_store(config).ok();
     let open = |name| Some((name, store.as_ref()?.open(name)?));
-    let found = match named {
-        Some(name) => Some(open(name).ok_or_else(|| absent(name))?),
-        None => MODELS.iter().rev().find_map(|model| open(model.name)),
+    let found = match config.model.as_str() {
+        "best" => MODELS.iter().rev().find_map(|model| open(model.name)),
+        name => Some(open(name).ok_or_else(|| {
+            let names = MODELS.each_ref().map(|model| model.name).join(", ");
+            let name = name.escape_debug();
+            CommandError::usage(format!(
+                "search.model: \"{name}\" is not installed; `reqlore model install {name}` \
+                 installs it, if it is one of {names}. `best`, `static` and `off` need none"
+            ))
+        })?),
     };
     let Some((name, folder)) = found else { return Ok(None) };
-    match LazyModel::new(name, folder) {
-        Ok(model) => Ok(Some(Arc::new(model))),
-        Err(error) => Err(CommandError::refused(error.to_string())),
-    }
+    let model = LazyModel::new(name, folder).map_err(CommandError::refused)?;
+    Ok(Some(Arc::new(model)))
 }
 
 #[cfg(not(feature = "semantic"))]

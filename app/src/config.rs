@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
     pub(crate) home: Option<PathBuf>,
+    /// The configuration file, if there is one.
+    pub(crate) file: Option<PathBuf>,
     values: Values,
 }
 
@@ -117,10 +119,8 @@ impl Config {
                 "the working directory can't be used: {error}; name one with --root"
             ))
         })?;
-        let root = flags.root.clone().or_else(|| variable("REQLORE_ROOT").map(PathBuf::from));
-        let near =
-            root.as_ref().map_or(working_directory.clone(), |root| working_directory.join(root));
-        let file = File::read(flags, &near)?;
+        let file =
+            File::read(flags, &working_directory.join(named_root(flags).unwrap_or_default()))?;
         let values = Values(settings::all().map(|s| Value::resolve(s, flags, &file)).collect());
         file.check_keys()?;
         let root = existing(&working_directory.join(values.text("root")))?;
@@ -143,6 +143,7 @@ impl Config {
             log_format: values
                 .choice("log_format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
             home: variable("HOME").map(PathBuf::from),
+            file: file.is_found.then_some(file.path),
             root,
             working_directory,
             values,
@@ -163,9 +164,11 @@ impl Config {
     /// The flags that selected the storage, for the next command to suggest.
     pub(crate) fn store_flags(&self) -> String {
         let mut flags = String::new();
-        for value in ["root", "storage"].iter().filter_map(|key| self.values.get(key)) {
-            if let Some(flag) = value.setting.flag.filter(|_| value.source.starts_with("flag")) {
-                flags += &format!("{flag} {} ", value.text);
+        for Value { source, text, .. } in
+            ["root", "storage"].iter().filter_map(|k| self.values.get(k))
+        {
+            if let Some(flag) = source.strip_prefix("flag ") {
+                flags += &format!("{flag} {text} ");
             }
         }
         flags
@@ -213,20 +216,37 @@ impl Value {
         CommandError::usage(format!("{key}: {:?} ({source}) must be {expected}", self.text))
     }
 
+    fn not_of_project(&self, when: &str) -> CommandError {
+        let Self { setting, text, source } = self;
+        let other = setting.variable.or(setting.flag).map(|name| format!("use {name}, or "));
+        CommandError::usage(format!(
+            "{}: {text:?} ({source}) may not be set by a project's own file{when}; {}name the \
+             file with --config",
+            setting.key,
+            other.unwrap_or_default()
+        ))
+    }
+
     fn resolve(setting: Setting, flags: &Flags, file: &File) -> Self {
         let found = |text, source: String| Self { setting, text, source };
         if let Some(text) = flags.get(setting.key) {
             return found(text, format!("flag {}", setting.flag.unwrap_or_default()));
         }
-        if let Some((name, text)) = setting.variable.and_then(|name| Some((name, variable(name)?)))
+        if let Some(name) = setting.variable
+            && let Some(text) = variable(name)
         {
             return found(text, format!("environment {name}"));
         }
         if let Some(text) = file.get(setting.key) {
-            return found(text, format!("file {}", file.path.display()));
+            return found(text.clone(), format!("file {}", file.path.display()));
         }
         found(setting.default.to_owned(), "default".to_owned())
     }
+}
+
+/// The root as a flag or the environment names it.
+pub(crate) fn named_root(flags: &Flags) -> Option<PathBuf> {
+    flags.root.clone().or_else(|| variable("REQLORE_ROOT").map(PathBuf::from))
 }
 
 pub(crate) fn existing(root: &Path) -> Result<PathBuf, CommandError> {
@@ -244,35 +264,30 @@ fn storage(
     root: &Path,
     base: &Path,
 ) -> Result<Storage, CommandError> {
-    match value {
-        None => Ok(Storage::Fs(root.to_owned())),
-        Some(value) if value.is_of_project(file.named) => {
-            Storage::of_project(&value.text, root, &value.source)
-        }
-        Some(value) if value.source.starts_with("file") => {
-            Storage::read(&value.text, root, file.folder())
-        }
-        Some(value) => Storage::read(&value.text, root, base),
+    let Some(value) = value else { return Ok(Storage::Fs(root.to_owned())) };
+    if value.is_of_project(file.named) {
+        return Storage::of_project(&value.text, root, &value.source);
     }
+    let is_of_file = value.source.starts_with("file");
+    Storage::read(&value.text, root, if is_of_file { file.folder() } else { base })
 }
 
 /// The folders that requests may name as project roots. An invalid one is an error, because a
 /// shorter list would not restrict anything.
 fn roots(value: &Value) -> Result<Vec<PathBuf>, CommandError> {
     let Value { text, source, .. } = value;
-    let folders: Vec<&str> = if source.starts_with("file") {
-        text.split_terminator('\n').collect()
-    } else {
-        text.split(':').collect()
-    };
-    for folder in &folders {
-        if !Path::new(folder).is_absolute() || !Path::new(folder).is_dir() {
+    let separator = if source.starts_with("file") { '\n' } else { ':' };
+    let list = text.strip_suffix('\n').unwrap_or(text);
+    let mut folders = Vec::new();
+    for folder in list.split(separator).map(PathBuf::from) {
+        if !folder.is_absolute() || !folder.is_dir() {
             return Err(CommandError::usage(format!(
                 "roots: {folder:?} ({source}) must be the absolute path of an existing folder"
             )));
         }
+        folders.push(folder);
     }
-    Ok(folders.into_iter().map(PathBuf::from).collect())
+    Ok(folders)
 }
 
 /// Parses a list of toolsets.
@@ -291,13 +306,7 @@ pub(crate) fn toolsets(text: &str) -> Result<Vec<Toolset>, CommandError> {
 fn cache(value: Option<&Value>, named: bool, base: &Path) -> Result<Option<PathBuf>, CommandError> {
     match value {
         None => Ok(user_cache()),
-        Some(value) if value.is_of_project(named) => {
-            let Value { text, source, .. } = value;
-            Err(CommandError::usage(format!(
-                "cache: {text:?} ({source}) may not be set by a project's own file; use \
-                 REQLORE_CACHE, or name the file with --config"
-            )))
-        }
+        Some(value) if value.is_of_project(named) => Err(value.not_of_project("")),
         Some(value) if value.text == "off" => Ok(None),
         Some(value) => Ok(Some(base.join(&value.text))),
     }

@@ -1,5 +1,7 @@
 //! Exit codes, and the error that ends a command with one.
 
+use std::fmt;
+
 use reqlore_domain::error::{Error, ErrorKind};
 
 /// The command did its work.
@@ -21,8 +23,8 @@ impl CommandError {
         Self { code: USAGE, message: message.into() }
     }
 
-    pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self { code: REFUSED, message: message.into() }
+    pub(crate) fn refused(message: impl fmt::Display) -> Self {
+        Self { code: REFUSED, message: message.to_string() }
     }
 }
 

@@ -68,10 +68,13 @@ impl Git {
         for variable in HOOK_VARIABLES {
             command.env_remove(variable);
         }
-        let output = reqlore_probe::output(command, TIMEOUT)?;
+        let output = reqlore_probe::output(command, TIMEOUT).map_err(|error| ProbeError {
+            message: format!("git {}", error.message),
+            next: error.next,
+        })?;
         if output.code.is_none() {
             return Err(ProbeError {
-                message: format!("did not end by itself within {TIMEOUT:?}"),
+                message: format!("git did not end by itself within {TIMEOUT:?}"),
                 next: "run `git status` in the project, and fix what it waits for".to_owned(),
             });
         }

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use commands::{Cli, Command, Configured};
+use composition::run;
 use config::Config;
 use exit::{CommandError, OK, USAGE};
 use settings::Flags;
@@ -33,13 +34,13 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    ExitCode::from(run(&cli).unwrap_or_else(|failure| {
+    ExitCode::from(run_command(&cli).unwrap_or_else(|failure| {
         eprintln!("reqlore: {}", failure.message);
         failure.code
     }))
 }
 
-fn run(cli: &Cli) -> Result<u8, CommandError> {
+fn run_command(cli: &Cli) -> Result<u8, CommandError> {
     match &cli.command {
         _ if cli.print_config => {
             configured(&cli.settings, |config| commands::print(&config.describe()))
@@ -78,14 +79,14 @@ fn run_configured(config: &Config, command: &Configured) -> Result<u8, CommandEr
     match command {
         Configured::Serve => commands::serve::run(config),
         Configured::Check(options) => commands::check::run(config, options),
-        Configured::Copy(options) => commands::transfer::copy(config, options),
-        Configured::Backup(options) => commands::transfer::backup(config, options),
-        Configured::Restore(options) => commands::transfer::restore(config, options),
+        Configured::Copy(options) => run(commands::transfer::copy(config, options))?,
+        Configured::Backup(options) => run(commands::transfer::backup(config, options))?,
+        Configured::Restore(options) => run(commands::transfer::restore(config, options))?,
         Configured::Docsets(command) => commands::docsets::run(config, command),
         #[cfg(feature = "semantic")]
         Configured::Model(command) => commands::model::run(config, command),
-        Configured::User(command) => commands::user::run(config, command),
-        Configured::Token(command) => commands::token::run(config, command),
-        Configured::Audit(command) => commands::audit::run(config, command),
+        Configured::User(command) => run(commands::user::run(config, command))?,
+        Configured::Token(command) => run(commands::token::run(config, command))?,
+        Configured::Audit(command) => run(commands::audit::run(config, command))?,
     }
 }

@@ -48,18 +48,16 @@ impl ProbeError {
 
 impl ServerInfo {
     fn from_answer(answer: &Value) -> Result<Self, ProbeError> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
         let result = &answer["result"];
         let server = &result["serverInfo"];
-        let fields = (text(&server["name"]), text(&server["version"]));
-        if let ((Some(name), Some(version)), Some(protocol)) =
-            (fields, text(&result["protocolVersion"]))
-        {
+        let texts = [&server["name"], &server["version"], &result["protocolVersion"]];
+        if let [Some(name), Some(version), Some(protocol)] = texts.map(Value::as_str) {
+            let [name, version, protocol] = [name, version, protocol].map(str::to_owned);
             return Ok(Self { name, version, protocol });
         }
-        Err(match text(&answer["error"]["message"]) {
+        Err(match answer["error"]["message"].as_str() {
             Some(error) => ProbeError::new(
-                format!("answered with an error: {}", shortened(&error)),
+                format!("answered with an error: {}", shortened(error)),
                 "read the server's log",
             ),
             None => ProbeError::new(
@@ -152,7 +150,7 @@ impl StdioClient {
         };
         let errors = self.errors();
         if !errors.is_empty() {
-            message = format!("{message}; it wrote: {errors}");
+            message += &format!("; it wrote: {errors}");
         }
         Err(ProbeError::new(message, "run the command by hand and fix what it reports"))
     }
@@ -174,12 +172,14 @@ impl StdioClient {
     /// Closes standard input and waits; `None` if the process had to be killed.
     fn wait(&mut self) -> Option<ExitStatus> {
         self.stdin = None;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < self.deadline => thread::sleep(POLL_INTERVAL),
-                _ => break,
+        while let Ok(ended) = self.child.try_wait() {
+            if ended.is_some() {
+                return ended;
             }
+            if Instant::now() >= self.deadline {
+                break;
+            }
+            thread::sleep(POLL_INTERVAL);
         }
         self.kill();
         None

@@ -55,11 +55,7 @@ fn head(text: &str) -> Result<ChainHead, String> {
     })
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
-    composition::run(answer(config, command))?
-}
-
-async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
     let log = composition::existing(config)?;
     match command {
         Command::List { last, user, action, json } => {

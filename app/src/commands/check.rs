@@ -24,14 +24,14 @@ pub(crate) struct Options {
 pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError> {
     let ports = composition::ports(config)?;
     if options.fix && config.read_only {
-        return Err(CommandError::refused("--fix writes, which --read-only forbids".to_owned()));
+        return Err(CommandError::refused("--fix writes, which --read-only forbids"));
     }
     let caller = composition::caller(config);
     let done = composition::run(async {
         let mended = if options.fix { fix(&ports, caller).await? } else { Mended::default() };
-        Ok((mended, check(&ports).await))
+        Ok::<_, Error>((mended, check(&ports).await))
     })?;
-    let (mended, findings) = done.map_err(refused)?;
+    let (mended, findings) = done.map_err(CommandError::refused)?;
     let is_fine = mended.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
     // Repairs are reported even if the check failed.
     if findings.is_ok() || mended != Mended::default() {
@@ -45,12 +45,8 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError
             print(&lines(&mended, found, is_fine))?;
         }
     }
-    findings.map_err(refused)?;
+    findings.map_err(CommandError::refused)?;
     Ok(if is_fine { OK } else { REFUSED })
-}
-
-fn refused(error: Error) -> CommandError {
-    CommandError::refused(error.message)
 }
 
 fn lines(mended: &Mended, findings: &[Finding], is_fine: bool) -> String {

@@ -34,7 +34,7 @@ pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError
     let text = std::fs::read_to_string(file).map_err(failed)?;
     let ports = composition::ports(config)?;
     let imported = composition::run(import(&ports, text, composition::caller(config)))?;
-    let imported = imported.map_err(|error| CommandError::refused(error.message))?;
+    let imported = imported.map_err(CommandError::refused)?;
     let Imported { docsets, version, replaced, unchanged } = imported;
     if *json {
         return print_json(&json!({

@@ -16,9 +16,9 @@ use reqlore_client_config::{Client, edit::block};
 use super::untrusted_text::{AGENTS_MD, MAX_AGENTS_MD_BYTES, agents_md_ignored_by_claude, read};
 use super::{print, print_json};
 use crate::client_environment::{NAME, VERSION, own_program, program_on_path, surroundings};
-use crate::config::{Config, variable};
+use crate::config::Config;
 use crate::exit::{CommandError, OK, REFUSED};
-use crate::settings::{FILE, FILE_VARIABLE, Flags};
+use crate::settings::{FILE, Flags};
 use crate::{composition, telemetry};
 use report::{Area, AreaReport, Report};
 
@@ -81,9 +81,7 @@ fn check_settings(flags: &Flags, mut report: AreaReport<'_>) -> Option<Config> {
             return None;
         }
     };
-    let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(Into::into));
-    let usual = config.root.join(FILE);
-    let source = match named.or_else(|| usual.symlink_metadata().is_ok().then_some(usual)) {
+    let source = match &config.file {
         Some(file) => format!("{} is used", file.display()),
         None => format!("there is no {FILE}; flags, environment and defaults are used"),
     };

@@ -117,7 +117,7 @@ pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
 fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
     match serde_json::to_string_pretty(value) {
         Ok(json) => print(&(json + "\n")),
-        Err(error) => Err(CommandError::refused(error.to_string())),
+        Err(error) => Err(CommandError::refused(error)),
     }
 }
 

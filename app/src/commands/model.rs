@@ -64,7 +64,7 @@ fn install(config: &Config, name: &str, from: Option<&str>) -> Result<u8, Comman
     if shows {
         eprintln!();
     }
-    let installed = installed.map_err(|error| CommandError::refused(error.to_string()))?;
+    let installed = installed.map_err(CommandError::refused)?;
     let place = installed.path.display();
     print(&if installed.already {
         format!("{name} is already installed in {place}.\n")
@@ -105,7 +105,7 @@ fn list(config: &Config, as_json: bool) -> Result<u8, CommandError> {
 
 fn remove(config: &Config, name: &str) -> Result<u8, CommandError> {
     let removed = composition::model_store(config)?.remove(name);
-    if removed.map_err(|error| CommandError::refused(error.to_string()))? {
+    if removed.map_err(CommandError::refused)? {
         return print(&format!("{name} is removed.\n"));
     }
     Err(CommandError::refused(format!("{name} is not installed; nothing was removed")))

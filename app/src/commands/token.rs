@@ -74,11 +74,7 @@ fn scope(text: &str) -> Result<Access, String> {
     found.ok_or_else(|| "the scopes are read and write".to_owned())
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
-    composition::run(answer(config, command))?
-}
-
-async fn answer(config: &Config, command: &Command) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
     let of = composition::administration(config, false)?;
     match command {
         Command::Create(Create { user, scope, projects, expires, json }) => {

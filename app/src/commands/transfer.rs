@@ -64,7 +64,7 @@ pub(crate) struct RestoreOptions {
     json: bool,
 }
 
-pub(crate) fn copy(config: &Config, options: &CopyOptions) -> Result<u8, CommandError> {
+pub(crate) async fn copy(config: &Config, options: &CopyOptions) -> Result<u8, CommandError> {
     let from = Storage::read(&options.from, &config.root, &config.working_directory)?;
     let to = Storage::read(&options.to, &config.root, &config.working_directory)?;
     if from == to {
@@ -79,64 +79,50 @@ pub(crate) fn copy(config: &Config, options: &CopyOptions) -> Result<u8, Command
              that has no [projects]"
         )));
     }
-    composition::run(async {
-        let source = existing_source(config, &from)?;
-        let reader = read(&*source).await?;
-        let target = composition::store(config, &to)?;
-        let copied = write(reader, &*target).await?;
-        let mut verified = None;
-        if options.verify {
-            verified = Some(verify(&*source, &*target).await?);
-        }
-        Report { from: from.to_string(), to: to.to_string(), copied, verified }.print(
-            "Copied",
-            "both sides are the same",
-            options.json,
-        )
-    })?
+    let source = existing_source(config, &from)?;
+    let reader = read(&*source).await?;
+    let target = composition::store(config, &to)?;
+    let copied = write(reader, &*target).await?;
+    let mut verified = None;
+    if options.verify {
+        verified = Some(verify(&*source, &*target).await?);
+    }
+    let report = Report { from: from.to_string(), to: to.to_string(), copied, verified };
+    report.print("Copied", "both sides are the same", options.json)
 }
 
 /// The file is read again and its checksum compared. It is not compared with the storage, which
 /// may have changed since.
-pub(crate) fn backup(config: &Config, options: &BackupOptions) -> Result<u8, CommandError> {
-    composition::run(async {
-        let (dump, file) = (Dump::new(&options.file), options.file.display());
-        let source = existing_source(config, &config.storage)?;
-        let copied = write(read(&*source).await?, &dump).await?;
-        let written = dump.read().await.map_err(|error| {
-            CommandError::refused(format!(
-                "the backup can't be read back, so do not rely on it: {error}"
-            ))
-        })?;
-        let same = written.total().unwrap_or_default() as u64;
-        if same != copied.documents {
-            let message = format!("{file} was changed by another process; write another backup");
-            return Err(CommandError::refused(message));
-        }
-        let verified = Some(Verified { same, ..Verified::default() });
-        Report { from: config.storage.to_string(), to: file.to_string(), copied, verified }.print(
-            "Backed up",
-            "it was read back and its checksum is right",
-            options.json,
-        )
-    })?
+pub(crate) async fn backup(config: &Config, options: &BackupOptions) -> Result<u8, CommandError> {
+    let (dump, file) = (Dump::new(&options.file), options.file.display());
+    let source = existing_source(config, &config.storage)?;
+    let copied = write(read(&*source).await?, &dump).await?;
+    let written = dump.read().await.map_err(|error| {
+        CommandError::refused(format!(
+            "the backup can't be read back, so do not rely on it: {error}"
+        ))
+    })?;
+    let same = written.total().unwrap_or_default() as u64;
+    if same != copied.documents {
+        let message = format!("{file} was changed by another process; write another backup");
+        return Err(CommandError::refused(message));
+    }
+    let verified = Some(Verified { same, ..Verified::default() });
+    let report =
+        Report { from: config.storage.to_string(), to: file.to_string(), copied, verified };
+    report.print("Backed up", "it was read back and its checksum is right", options.json)
 }
 
 /// The whole file is checked before the storage is opened.
-pub(crate) fn restore(config: &Config, options: &RestoreOptions) -> Result<u8, CommandError> {
-    composition::run(async {
-        let dump = Dump::new(&options.file);
-        let reader = read(&dump).await?;
-        let target = composition::store(config, &config.storage)?;
-        let copied = write(reader, &*target).await?;
-        let verified = Some(verify(&dump, &*target).await?);
-        let (from, to) = (options.file.display().to_string(), config.storage.to_string());
-        Report { from, to, copied, verified }.print(
-            "Restored",
-            "both sides are the same",
-            options.json,
-        )
-    })?
+pub(crate) async fn restore(config: &Config, options: &RestoreOptions) -> Result<u8, CommandError> {
+    let dump = Dump::new(&options.file);
+    let reader = read(&dump).await?;
+    let target = composition::store(config, &config.storage)?;
+    let copied = write(reader, &*target).await?;
+    let verified = Some(verify(&dump, &*target).await?);
+    let (from, to) = (options.file.display().to_string(), config.storage.to_string());
+    let report = Report { from, to, copied, verified };
+    report.print("Restored", "both sides are the same", options.json)
 }
 
 fn existing_source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>, CommandError> {
@@ -150,19 +136,19 @@ fn existing_source(config: &Config, storage: &Storage) -> Result<Arc<dyn Store>,
 }
 
 async fn read(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
-    from.read().await.map_err(|error| CommandError::refused(Error::from(error).message))
+    from.read().await.map_err(|error| CommandError::refused(Error::from(error)))
 }
 
 async fn write(source: Box<dyn RecordReader>, to: &dyn Archive) -> Result<Copied, CommandError> {
     let bar = progress_bar("Copying");
     let copied = transfer::copy(source, to, &|done, total| show(&bar, done, total)).await;
-    copied.map_err(|error| CommandError::refused(error.message))
+    copied.map_err(CommandError::refused)
 }
 
 async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<Verified, CommandError> {
     let bar = progress_bar("Comparing");
     let verified = transfer::verify(from, to, &|done, total| show(&bar, done, total)).await;
-    verified.map_err(|error| CommandError::refused(error.message))
+    verified.map_err(CommandError::refused)
 }
 
 /// Shown if stderr is a terminal; disappears when it is dropped.

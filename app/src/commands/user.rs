@@ -54,12 +54,8 @@ fn role(text: &str) -> Result<Role, String> {
     })
 }
 
-pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, CommandError> {
     let is_first = matches!(command, Command::Add { .. });
-    composition::run(answer(config, is_first, command))?
-}
-
-async fn answer(config: &Config, is_first: bool, command: &Command) -> Result<u8, CommandError> {
     let of = composition::administration(config, is_first)?;
     match command {
         Command::Add { name, role } => {

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::project::ProjectKey;
+use serde::Deserialize;
 
 use super::variable;
 use crate::exit::CommandError;
@@ -21,32 +22,44 @@ pub(super) struct File {
     pub(super) path: PathBuf,
     /// Given by `--config` or `REQLORE_CONFIG`.
     pub(super) named: bool,
-    table: toml::Table,
+    pub(super) is_found: bool,
+    /// By full names. A list has one item a line; an empty one is an empty text.
+    settings: BTreeMap<String, String>,
+    projects: Option<toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Project {
+    root: String,
 }
 
 impl File {
     pub(super) fn read(flags: &Flags, root: &Path) -> Result<Self, CommandError> {
-        let named = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
-        let path = named.clone().unwrap_or_else(|| root.join(FILE));
+        let path = flags.config.clone().or_else(|| variable(FILE_VARIABLE).map(PathBuf::from));
+        let named = path.is_some();
+        let path = path.unwrap_or_else(|| root.join(FILE));
         let path = std::path::absolute(&path).unwrap_or(path);
-        let text = match text(&path, named.is_some()) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && named.is_none() => {
-                String::new()
+        let (text, is_found) = match text(&path, named) {
+            Ok(text) => (text, true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !named => {
+                (String::new(), false)
             }
             Err(error) => {
                 let path = path.display();
                 return Err(CommandError::refused(format!("{path} can't be read: {error}")));
             }
         };
-        match text.parse() {
-            Ok(table) => Ok(Self { path, named: named.is_some(), table }),
-            Err(error) => Err(CommandError::usage(format!(
-                "{}: {}",
-                path.display(),
-                syntax_error(&error, &text)
-            ))),
+        let mut table: toml::Table = text.parse().map_err(|error| {
+            let error = syntax_error(&error, &text);
+            CommandError::usage(format!("{}: {error}", path.display()))
+        })?;
+        let projects = table.remove(PROJECTS);
+        let mut settings = BTreeMap::new();
+        for (key, value) in table {
+            flatten(key, &value, &mut settings);
         }
+        Ok(Self { path, named, is_found, settings, projects })
     }
 
     /// The base of relative paths in the file.
@@ -54,19 +67,12 @@ impl File {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<String> {
-        let mut names = key.split('.');
-        let first = self.table.get(names.next()?)?;
-        let value = names.try_fold(first, |value, name| value.get(name))?;
-        Some(match value {
-            // One item a line; an empty list is an empty text.
-            toml::Value::Array(items) => items.iter().map(|item| plain(item) + "\n").collect(),
-            value => plain(value),
-        })
+    pub(super) fn get(&self, key: &str) -> Option<&String> {
+        self.settings.get(key)
     }
 
     pub(super) fn has_projects(&self) -> bool {
-        self.table.contains_key(PROJECTS)
+        self.projects.is_some()
     }
 
     /// Further projects: `[projects.KEY] root = "…"`, relative to the file.
@@ -74,13 +80,14 @@ impl File {
         &self,
         root: &Path,
     ) -> Result<BTreeMap<ProjectKey, PathBuf>, CommandError> {
-        let Some(projects) = self.table.get(PROJECTS) else { return Ok(BTreeMap::new()) };
+        let Some(projects) = &self.projects else { return Ok(BTreeMap::new()) };
         let path = self.path.display();
         let wrong = |what: String| CommandError::usage(format!("{path}: {what}"));
-        let usage = || wrong(format!("write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""));
-        let base = self.folder();
+        let projects: BTreeMap<String, Project> = projects.clone().try_into().map_err(|_| {
+            wrong(format!("write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""))
+        })?;
         let mut found: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
-        for (key, project) in projects.as_table().ok_or_else(usage)? {
+        for (key, Project { root: named }) in projects {
             let project_key = ProjectKey::new(key.as_str());
             if !project_key.is_plain() || project_key.is_default() {
                 return Err(wrong(format!(
@@ -89,13 +96,8 @@ impl File {
                     ProjectKey::DEFAULT
                 )));
             }
-            let table = project.as_table().ok_or_else(usage)?;
-            let named = table.get("root").and_then(toml::Value::as_str).ok_or_else(usage)?;
-            if table.len() > 1 {
-                return Err(usage());
-            }
-            let folder = base.join(named).canonicalize().ok().filter(|folder| folder.is_dir());
-            let folder = folder.ok_or_else(|| {
+            let folder = self.folder().join(&named).canonicalize().ok();
+            let folder = folder.filter(|folder| folder.is_dir()).ok_or_else(|| {
                 wrong(format!(
                     "{PROJECTS}.{key}: {named:?} is not a folder; create it or correct root"
                 ))
@@ -112,21 +114,34 @@ impl File {
 
     /// Rejects unknown settings.
     pub(super) fn check_keys(&self) -> Result<(), CommandError> {
-        let others = self.table.iter().filter(|(key, _)| *key != PROJECTS);
-        let keys = others.flat_map(|(key, value)| keys(key.clone(), value));
-        let unknown = |key: &String| !settings::all().any(|setting| setting.key == key);
-        let Some(unknown) = keys.into_iter().find(unknown) else { return Ok(()) };
         let names: Vec<&str> = settings::all().map(|setting| setting.key).collect();
-        let path = self.path.display();
-        Err(CommandError::usage(format!(
-            "{path}: unknown setting {unknown:?}; known are {}",
-            names.join(", ")
-        )))
+        match self.settings.keys().find(|key| !names.contains(&key.as_str())) {
+            None => Ok(()),
+            Some(unknown) => Err(CommandError::usage(format!(
+                "{}: unknown setting {unknown:?}; known are {}",
+                self.path.display(),
+                names.join(", ")
+            ))),
+        }
     }
 }
 
-fn plain(value: &toml::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+fn flatten(key: String, value: &toml::Value, found: &mut BTreeMap<String, String>) {
+    let plain =
+        |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match value {
+        toml::Value::Table(table) => {
+            for (name, value) in table {
+                flatten(format!("{key}.{name}"), value, found);
+            }
+        }
+        toml::Value::Array(items) => {
+            found.insert(key, items.iter().map(|item| plain(item) + "\n").collect());
+        }
+        value => {
+            found.insert(key, plain(value));
+        }
+    }
 }
 
 /// Reads the file. One in the root may be a pipe from a cloned repository, which would block.
@@ -149,10 +164,4 @@ fn syntax_error(error: &toml::de::Error, text: &str) -> String {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     format!("line {line}, column {column}: {}", error.message())
-}
-
-/// The full names of the settings in a table.
-fn keys(key: String, value: &toml::Value) -> Vec<String> {
-    let toml::Value::Table(table) = value else { return vec![key] };
-    table.iter().flat_map(|(inner, value)| keys(format!("{key}.{inner}"), value)).collect()
 }

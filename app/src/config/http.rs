@@ -46,7 +46,7 @@ pub(super) fn read(values: &Values, file: &File) -> Result<Option<Http>, Command
     }
     let transport = values.value("transport")?;
     if transport.is_of_project(file.named) {
-        return Err(not_of_project(transport, ""));
+        return Err(transport.not_of_project(""));
     }
     check_operator_keys(values, file)?;
     Ok(Some(http))
@@ -60,7 +60,7 @@ fn check_operator_keys(values: &Values, file: &File) -> Result<(), CommandError>
     for value in values.0.iter().filter(|value| value.is_of_project(file.named)) {
         let key = value.setting.key;
         if OPERATOR_KEYS.iter().any(|of| key == *of || of.ends_with('.') && key.starts_with(of)) {
-            return Err(not_of_project(value, " over http"));
+            return Err(value.not_of_project(" over http"));
         }
     }
     if file.has_projects() {
@@ -71,17 +71,6 @@ fn check_operator_keys(values: &Values, file: &File) -> Result<(), CommandError>
         )));
     }
     Ok(())
-}
-
-fn not_of_project(value: &Value, when: &str) -> CommandError {
-    let Value { setting, text, source } = value;
-    let other = setting.variable.or(setting.flag).map(|name| format!("use {name}, or "));
-    CommandError::usage(format!(
-        "{}: {text:?} ({source}) may not be set by a project's own file{when}; {}name the file \
-         with --config",
-        setting.key,
-        other.unwrap_or_default()
-    ))
 }
 
 fn limits(values: &Values) -> Result<Limits, CommandError> {

@@ -36,7 +36,7 @@ fn check_repository(
         report.note("there is no git on PATH; ignored files were not checked", "");
         return Ok(());
     };
-    let inside = run(&git, &["rev-parse", "--is-inside-work-tree"])?;
+    let inside = git.run(&["rev-parse", "--is-inside-work-tree"])?;
     if inside.code != Some(0) || inside.text.trim() != "true" {
         if inside.code != Some(0) && !inside.errors.contains("not a git repository") {
             return Err(failed(&inside));
@@ -60,7 +60,7 @@ fn check_repository(
     }
     let mut arguments = vec!["check-ignore", "--no-index", "--"];
     arguments.extend(private.iter().chain(&shared).map(|(_, example)| *example));
-    let ignored = run(&git, &arguments)?;
+    let ignored = git.run(&arguments)?;
     if !matches!(ignored.code, Some(0 | 1)) {
         return Err(failed(&ignored));
     }
@@ -89,7 +89,7 @@ fn check_private(
     report: &mut AreaReport<'_>,
 ) -> Result<(), ProbeError> {
     // A tracked file stays tracked, even if it is ignored.
-    let tracked = run(git, &["ls-files", "--", LOCAL])?;
+    let tracked = git.run(&["ls-files", "--", LOCAL])?;
     if tracked.code != Some(0) {
         return Err(failed(&tracked));
     }
@@ -107,13 +107,6 @@ fn check_private(
         );
     }
     Ok(())
-}
-
-fn run(git: &Git, arguments: &[&str]) -> Result<Output, ProbeError> {
-    git.run(arguments).map_err(|ProbeError { message, next }| ProbeError {
-        message: format!("git {message}"),
-        next,
-    })
 }
 
 fn failed(Output { errors, .. }: &Output) -> ProbeError {

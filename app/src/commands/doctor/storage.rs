@@ -125,7 +125,7 @@ fn check_content(
         }
         Ok::<_, StoreError>(counts.join(", "))
     })?;
-    let counts = counts.map_err(|error| CommandError::refused(error.to_string()))?;
+    let counts = counts.map_err(CommandError::refused)?;
     let schema = schema.map_or_else(String::new, |schema| format!(", schema {schema}"));
     report.ok(format!("{}{schema}; {counts}", config.storage));
     let ports = composition::ports_over(config, store, false)?;

@@ -15,7 +15,7 @@ use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
 use crate::config::{toolsets, variable};
 use crate::exit::CommandError;
-use crate::settings::Flags;
+use crate::settings::{self, Flags};
 use crate::storage::{Storage, resolved};
 use crate::telemetry;
 
@@ -199,15 +199,11 @@ fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
 }
 
 fn check_no_settings(flags: &Flags) -> Result<(), CommandError> {
-    let given = [
-        ("--storage", flags.storage.is_some()),
-        ("--toolsets", flags.toolsets.is_some()),
-        ("--config", flags.config.is_some()),
-        ("--log", flags.log.is_some()),
-        ("--read-only", flags.read_only),
-    ];
-    match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(CommandError::usage(format!(
+    let is_local = |key: &str| !["root", "transport"].contains(&key) && flags.get(key).is_some();
+    let given = settings::all().find(|setting| is_local(setting.key));
+    let config = flags.config.as_ref().map(|_| "--config");
+    match given.and_then(|setting| setting.flag).or(config) {
+        Some(flag) => Err(CommandError::usage(format!(
             "{flag} is for a server that the client starts; one over HTTP has its own settings"
         ))),
         None => Ok(()),
