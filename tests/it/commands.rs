@@ -1,18 +1,26 @@
-//! The command beside `serve`: check, demo, configuration, exit codes.
+//! Commands other than `serve`: check, demo, completions, configuration, exit codes.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
 
 use expect_test::expect_file;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::client::{DIRECTORY, project, reqlore};
+use crate::client::{DIRECTORY, Server, call, project, reqlore, set};
+use crate::init::output;
 use crate::repository;
 
-fn output(command: &mut Command) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+/// Sends one request to a server in `root`, and returns its answer and its log.
+fn serve_once(root: &Path, request: &Value, variables: &[(&str, &str)]) -> (String, String) {
+    std::fs::write(root.join("call"), format!("{request}\n")).unwrap();
+    let mut command = reqlore();
+    command.arg("--root").arg(root).env_remove("GIT_AUTHOR_NAME");
+    command.envs(variables.iter().copied());
+    command.stdin(std::fs::File::open(root.join("call")).unwrap());
+    let (code, answer, log) = output(&mut command);
+    assert_eq!(code, 0, "{log}");
+    (answer, log)
 }
 
 fn write(root: &Path, name: &str, body: impl AsRef<[u8]>) {
@@ -44,6 +52,13 @@ fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
     let (code, json, _) = output(reqlore().args(["check", "--json", "--root"]).arg(root));
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, json["findings"].as_array().unwrap().len()), (1, found.lines().count()));
+
+    let sound = crate::client::project();
+    for _ in 0..2 {
+        let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(sound.path()));
+        assert_eq!((code, found.as_str()), (0, "Nothing to fix.\n"));
+        Server::start(sound.path()).call("reqlix_set_requirements", set(1, "fine"));
+    }
 }
 
 #[test]
@@ -68,17 +83,12 @@ fn a_database_that_is_not_meant_is_named() {
 #[test]
 fn the_reason_of_a_change_goes_to_the_log() {
     let project = project();
-    let arguments = serde_json::json!({
+    let arguments = json!({
         "operation_description": "the customer asked for it",
         "section": "general", "index": "1", "text": "x"
     });
-    let call = crate::client::call(1, "reqlix_set_requirements", project.path(), arguments);
-    std::fs::write(project.path().join("call"), format!("{call}\n")).unwrap();
-    let mut command = reqlore();
-    command.arg("--root").arg(project.path());
-    command.stdin(std::fs::File::open(project.path().join("call")).unwrap());
-    let (code, answer, log) = output(&mut command);
-    assert_eq!(code, 0, "{log}");
+    let request = call(1, "reqlix_set_requirements", project.path(), arguments);
+    let (answer, log) = serve_once(project.path(), &request, &[]);
     assert!(answer.contains("**1.** x"), "{answer}");
     assert!(log.contains("the customer asked for it") && log.contains("section general"), "{log}");
 }
@@ -103,31 +113,9 @@ fn local_user_has_the_name_of_git_else_the_login() {
         (&[], "local"),
     ];
     for (index, (variables, expected)) in cases.into_iter().enumerate() {
-        let arguments = crate::client::set(index + 1, "x");
-        let call = crate::client::call(1, "reqlix_set_requirements", root, arguments);
-        std::fs::write(root.join("call"), format!("{call}\n")).unwrap();
-        let mut command = reqlore();
-        command.arg("--root").arg(root).env_remove("GIT_AUTHOR_NAME");
-        command.envs(variables.iter().copied());
-        command.stdin(std::fs::File::open(root.join("call")).unwrap());
-        let (_, _, log) = output(&mut command);
+        let request = call(1, "reqlix_set_requirements", root, set(index + 1, "x"));
+        let (_, log) = serve_once(root, &request, variables);
         assert!(log.contains(&format!("caller={expected} ")), "{variables:?}: {log}");
-    }
-}
-
-#[test]
-fn check_of_a_sound_project_says_so_and_succeeds() {
-    let project = project();
-    write(project.path(), "AGENTS.md", "## Sections\n\n- Good (key: good)\n");
-    write(project.path(), "good.md", "**1.** fine\n");
-    let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(project.path()));
-    assert_eq!((code, found.as_str()), (0, "Nothing to fix.\n"));
-    let empty = crate::client::project();
-    for _ in 0..2 {
-        let (code, found, _) = output(reqlore().arg("check").arg("--root").arg(empty.path()));
-        assert_eq!((code, found.as_str()), (0, "Nothing to fix.\n"), "nothing was written yet");
-        crate::client::Server::start(empty.path())
-            .call("reqlix_get_instructions", serde_json::json!({}));
     }
 }
 
@@ -174,65 +162,35 @@ fn flags_beat_environment_beats_file_beats_default() {
     }
 }
 
-/// Arguments, variables, exit code, and what the message says.
-type Case = (&'static [&'static str], &'static [(&'static str, &'static str)], i32, &'static str);
+/// Arguments, a variable, exit code, and a part of the message.
+type Case = (&'static [&'static str], Option<(&'static str, &'static str)>, i32, &'static str);
 
 const CASES: [Case; 21] = [
-    (&["--config", "empty.toml"], &[], 2, "roots: \"\" (file"),
-    (&["--config", "roots.toml"], &[], 2, "roots: \"1\" (file"),
-    (&[], &[("REQLORE_ROOTS", "/tmp:")], 2, "roots: \"\" (environment"),
-    (&[], &[("REQLORE_ROOTS", "tmp")], 2, "roots: \"tmp\" (environment"),
-    (
-        &["--storage", "redis:x"],
-        &[],
-        2,
-        "storage: \"redis\" is not built into this version; use fs[:DIR], sqlite[:FILE] or",
-    ),
-    (
-        &["--transport", "websocket"],
-        &[],
-        2,
-        "transport: \"websocket\" (flag --transport) must be stdio or http",
-    ),
+    (&["--config", "empty.toml"], None, 2, "roots: \"\" (file"),
+    (&["--config", "roots.toml"], None, 2, "roots: \"1\" (file"),
+    (&[], Some(("REQLORE_ROOTS", "/tmp:")), 2, "roots: \"\" (environment"),
+    (&[], Some(("REQLORE_ROOTS", "tmp")), 2, "roots: \"tmp\" (environment"),
+    (&["--storage", "redis:x"], None, 2, "\"redis\" is not built into this version; use fs[:DIR]"),
+    (&["--transport", "websocket"], None, 2, "(flag --transport) must be stdio or http"),
     // A repository that somebody cloned opens no port.
-    (&["--root", "open"], &[], 2, "reqlore.toml) may not be set by a project's own file"),
-    (
-        &["--listen", "localhost"],
-        &[],
-        2,
-        "http.listen: \"localhost\" (flag --listen) must be an address and a port",
-    ),
-    (
-        &["--behind-proxy=proxy"],
-        &[],
-        2,
-        "must be true, false or a list of addresses: \"proxy\" is not an address",
-    ),
-    (&[], &[("REQLORE_AUDIT", "yes")], 2, "must be on or off or auto"),
-    (
-        &[],
-        &[("REQLORE_AUDIT_KEEP_DAYS", "0")],
-        2,
-        "(environment REQLORE_AUDIT_KEEP_DAYS) must be a number of at least 1",
-    ),
-    (&["--config", "limit.toml"], &[], 2, "http.limits.queue: \"0\" (file"),
-    (&["--config", "misspelt.toml"], &[], 2, "unknown setting \"http.limits.que\""),
-    (&["--log", "loud"], &[], 2, "log: \"loud\" is not a level"),
-    (&["--root", "/no/such/folder"], &[], 1, "root: /no/such/folder can't be used"),
-    (&["--config", "typo.toml"], &[], 2, "typo.toml: unknown setting \"wrap\"; known are root,"),
-    (&["--config", "broken.toml"], &[], 2, "broken.toml: "),
+    (&["--root", "open"], None, 2, "reqlore.toml) may not be set by a project's own file"),
+    (&["--listen", "localhost"], None, 2, "http.listen: \"localhost\" (flag --listen) must be"),
+    (&["--behind-proxy=proxy"], None, 2, "a list of addresses: \"proxy\" is not an address"),
+    (&[], Some(("REQLORE_AUDIT", "yes")), 2, "must be on or off or auto"),
+    (&[], Some(("REQLORE_AUDIT_KEEP_DAYS", "0")), 2, "must be a number of at least 1"),
+    (&["--config", "limit.toml"], None, 2, "http.limits.queue: \"0\" (file"),
+    (&["--config", "misspelt.toml"], None, 2, "unknown setting \"http.limits.que\""),
+    (&["--log", "loud"], None, 2, "log: \"loud\" is not a level"),
+    (&["--root", "/no/such/folder"], None, 1, "root: /no/such/folder can't be used"),
+    (&["--config", "typo.toml"], None, 2, "typo.toml: unknown setting \"wrap\"; known are root,"),
+    (&["--config", "broken.toml"], None, 2, "broken.toml: "),
     // `reqlore.toml` in the root: a repository that somebody cloned.
-    (&["--root", "cloned"], &[], 2, "reqlore.toml) must be inside the project"),
-    (&["--config", "none.toml"], &[], 1, "none.toml can't be read"),
+    (&["--root", "cloned"], None, 2, "reqlore.toml) must be inside the project"),
+    (&["--config", "none.toml"], None, 1, "none.toml can't be read"),
+    (&[], Some(("REQLIX_REQ_REL_PATH", "../x")), 2, "REQLIX_REQ_REL_PATH: \"../x\" must be"),
     (
         &[],
-        &[("REQLIX_REQ_REL_PATH", "../x")],
-        2,
-        "REQLIX_REQ_REL_PATH: \"../x\" must be a path relative",
-    ),
-    (
-        &[],
-        &[("REQLORE_SECTIONS_WRAP_COLUMNS", "wide")],
+        Some(("REQLORE_SECTIONS_WRAP_COLUMNS", "wide")),
         2,
         "sections.wrap_columns: \"wide\" (environment",
     ),
@@ -243,19 +201,22 @@ const CASES: [Case; 21] = [
 fn wrong_settings_end_with_a_sentence_that_names_them() {
     let project = project();
     let root = project.path();
-    std::fs::write(root.join("typo.toml"), "wrap = 80\n").unwrap();
-    std::fs::write(root.join("broken.toml"), "log = \n").unwrap();
-    std::fs::write(root.join("roots.toml"), "roots = [1]\n").unwrap();
-    std::fs::write(root.join("empty.toml"), "roots = [\"\"]\n").unwrap();
-    std::fs::write(root.join("limit.toml"), "[http.limits]\nqueue = 0\n").unwrap();
-    std::fs::write(root.join("misspelt.toml"), "[http.limits]\nque = 1\n").unwrap();
-    std::fs::create_dir(root.join("open")).unwrap();
-    std::fs::write(root.join("open/reqlore.toml"), "transport = \"http\"\n").unwrap();
-    std::fs::create_dir(root.join("cloned")).unwrap();
-    std::fs::write(root.join("cloned/reqlore.toml"), "storage = \"sled:/tmp/x\"\n").unwrap();
-    for (arguments, variables, expected, message) in CASES {
+    for (path, text) in [
+        ("typo.toml", "wrap = 80\n"),
+        ("broken.toml", "log = \n"),
+        ("roots.toml", "roots = [1]\n"),
+        ("empty.toml", "roots = [\"\"]\n"),
+        ("limit.toml", "[http.limits]\nqueue = 0\n"),
+        ("misspelt.toml", "[http.limits]\nque = 1\n"),
+        ("open/reqlore.toml", "transport = \"http\"\n"),
+        ("cloned/reqlore.toml", "storage = \"sled:/tmp/x\"\n"),
+    ] {
+        std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        std::fs::write(root.join(path), text).unwrap();
+    }
+    for (arguments, variable, expected, message) in CASES {
         let mut command = reqlore();
-        command.current_dir(root).args(arguments).envs(variables.iter().copied());
+        command.current_dir(root).args(arguments).envs(variable);
         let (code, shown, errors) = output(&mut command);
         assert_eq!((code, shown.as_str()), (expected, ""), "{arguments:?} {errors}");
         assert!(errors.contains(message), "{message} is missing in: {errors}");
@@ -308,20 +269,30 @@ fn over_http_only_a_named_file_says_who_gets_in_and_what_is_noted() {
 #[test]
 fn the_documentation_of_the_settings_is_true() {
     let (_, shown, _) = output(reqlore().current_dir("/").arg("--print-config"));
-    let mut page = String::from(
-        "# Configuration\n\nFlags beat environment variables, those beat `reqlore.toml` in the root (or the file \
-         that `--config` or\n`REQLORE_CONFIG` names), and that beats the defaults. `reqlore --print-config` shows \
-         each value and where it came\nfrom.\n\nFurther projects have a key each, and a folder relative to the file: \
-         tools name them by either.\n\n```toml\n[projects.shop]\nroot = \"../shop\"\n```\n\n\
-         Over http, `root`, `http.*`, `audit*`, `log*` and the projects are not taken from a `reqlore.toml` that lies in\n\
-         the project and that nobody named: use flags, the environment or `--config`.\n\nThis is the output of `--print-config` without any settings; a test keeps it true.\n\n```toml\n",
-    );
-    writeln!(
-        page,
-        "{}
-```",
-        shown.trim_end()
-    )
-    .unwrap();
-    expect_file![repository().join("docs/configuration.md")].assert_eq(&page);
+    let file = expect_file![repository().join("docs/configuration.md")];
+    let before = "# Configuration\n\nFlags beat environment variables, those beat `reqlore.toml` in the root (or the file \
+        that `--config` or\n`REQLORE_CONFIG` names), and that beats the defaults. `reqlore --print-config` shows \
+        each value and where it came\nfrom.\n\nFurther projects have a key each, and a folder relative to the file: \
+        tools name them by either.\n\n```toml\n[projects.shop]\nroot = \"../shop\"\n```\n\n\
+        Over http, `root`, `http.*`, `audit*`, `log*` and the projects are not taken from a `reqlore.toml` that lies in\n\
+        the project and that nobody named: use flags, the environment or `--config`.\n\nThis is the output of `--print-config` without any settings; a test keeps it true.\n\n```toml\n";
+    file.assert_eq(&format!("{before}{}\n```\n", shown.trim_end()));
+}
+
+#[test]
+fn completions_name_each_command_and_flag_in_each_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, script, errors) = output(reqlore().args(["completions", shell]));
+        assert_eq!((code, errors.as_str()), (0, ""), "{shell}");
+        for word in ["init", "doctor", "serve", "token", "completions", "storage", "read-only"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+        if shell == "bash" {
+            let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
+            bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+            assert!(bash.wait().unwrap().success());
+        }
+    }
+    let (code, _, errors) = output(reqlore().args(["completions", "tcsh"]));
+    assert!(code == 2 && errors.contains("bash") && errors.contains("zsh"), "{errors}");
 }

@@ -24,7 +24,6 @@ impl Deref for Bed {
     }
 }
 
-/// What was found: the exit code, and the findings.
 pub(crate) struct Report {
     pub(crate) code: i32,
     pub(crate) text: String,
@@ -57,7 +56,7 @@ impl Bed {
         self.doctor_with(arguments, &[])
     }
 
-    /// Both forms, which say the same; nothing may be different after it.
+    /// Runs both forms, which have the same findings, and checks that nothing was changed.
     pub(crate) fn doctor_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Report {
         let before = tree(&self.at(""));
         let run = |form: &[&str]| {
@@ -83,6 +82,15 @@ impl Bed {
         command.args(arguments).current_dir(self.at("project")).env("HOME", self.at("home"));
         assert!(command.output().unwrap().status.success(), "git {arguments:?}");
     }
+
+    /// Creates an epic in a server with these settings, which still runs.
+    fn serve_with_epic(&self, arguments: &[&str]) -> Server {
+        let mut command = self.command();
+        command.args(arguments);
+        let mut server = Server::start_as(command, &self.at("project"));
+        server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+        server
+    }
 }
 
 impl Report {
@@ -103,29 +111,23 @@ impl Report {
     }
 }
 
-/// Everything below a folder: what it is, when it was changed, and its bytes.
+/// Mode, time of change and contents of everything below a folder.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let found = path.symlink_metadata().unwrap();
-        let mut bytes = Vec::new();
+        let mut state = (found.mode(), found.mtime(), found.mtime_nsec(), vec![]);
+        if path.to_string_lossy().ends_with("-shm") || path.ends_with("tmp") {
+            // Readers of SQLite write the one, and each start creates a folder in the other.
+            state = (found.mode(), 0, 0, vec![]);
+        } else if found.is_file() {
+            state.3 = std::fs::read(&path).unwrap();
+        }
         if found.is_dir() {
             all.extend(tree(&path));
-        } else if found.is_file() {
-            bytes = std::fs::read(&path).unwrap();
         }
-        // Each start creates and removes a folder there.
-        let (seconds, nanos) =
-            if path.ends_with("tmp") { (0, 0) } else { (found.mtime(), found.mtime_nsec()) };
-        // Concurrent readers of SQLite write this file.
-        let is_shared = path.to_string_lossy().ends_with("-shm");
-        let of = if is_shared {
-            (found.mode(), 0, 0, vec![])
-        } else {
-            (found.mode(), seconds, nanos, bytes)
-        };
-        all.insert(path, of);
+        all.insert(path, state);
     }
     all
 }
@@ -138,9 +140,8 @@ fn a_sound_project_has_nothing_to_fix() {
     bed.git(&["init", "-q"]);
     bed.write("project/AGENTS.md", BLOCK);
     bed.write("project/.mcp.json", r#"{"mcpServers":{"reqlore":{"command":"reqlore"}}}"#);
-    let mut server = Server::start_as(bed.command(), &bed.at("project"));
+    let mut server = bed.serve_with_epic(&[]);
     server.call("reqlix_set_requirements", set(1, "text"));
-    server.call("create_epic", json!({ "title": "x", "priority": 1 }));
     server.call("ixchel_search", json!({ "query": "x" }));
     server.end();
     let report = bed.doctor(&[]);
@@ -158,6 +159,8 @@ fn a_sound_project_has_nothing_to_fix() {
     ] {
         report.assert(area, "ok", message);
     }
+    bed.write(&format!("project/{DIRECTORY}/order.md"), "**2.** b\n\n**1.** a\n");
+    bed.doctor(&[]).assert("storage", "warning", "`reqlore check` finds ");
 }
 
 #[test]
@@ -184,12 +187,16 @@ fn wrong_settings_are_a_problem_and_do_not_stop_other_checks() {
     report.assert("storage", "note", "not checked");
     report.assert("clients", "note", "no client was found");
     assert!(report.text.ends_with("\n1 problem.\n"), "{}", report.text);
-    bed.write("project/reqlore.toml", "log = \"loud\"\n");
-    bed.doctor(&[]).assert_problem("settings", "is not a level");
-    bed.doctor(&["--config", "none.toml"]).assert_problem("settings", "none.toml can't be read");
-    bed.doctor(&["--root", "/no/such/folder"]).assert_problem("settings", "root: /no/such/folder");
-    bed.write("project/reqlore.toml", "\"");
-    bed.doctor(&[]).assert_problem("settings", "reqlore.toml: line 1, column");
+    for (file, arguments, message) in [
+        ("log = \"loud\"\n", &[][..], "is not a level"),
+        ("", &["--config", "none.toml"], "none.toml can't be read"),
+        ("", &["--root", "/no/such/folder"], "root: /no/such/folder"),
+        ("\"", &[], "reqlore.toml: line 1, column"),
+        (&"#".repeat(2 << 20), &[], "it is too long"),
+    ] {
+        bed.write("project/reqlore.toml", file);
+        bed.doctor(arguments).assert_problem("settings", message);
+    }
     bed.write("project/reqlore.toml", "read_only = true\n");
     bed.doctor(&[]).assert("settings", "ok", "reqlore.toml is used");
 }
@@ -201,15 +208,12 @@ fn a_settings_file_is_neither_waited_for_nor_quoted() {
     symlink("/dev/zero", &file).unwrap();
     bed.doctor(&[]).assert_problem("settings", "it is not a regular file");
     std::fs::remove_file(&file).unwrap();
-    bed.write("project/reqlore.toml", "#".repeat(2 << 20));
-    bed.doctor(&[]).assert_problem("settings", "it is too long");
     bed.write("home/.netrc", "login a\npassword of-another\n");
-    std::fs::remove_file(&file).unwrap();
     symlink(bed.at("home/.netrc"), &file).unwrap();
     let report = bed.doctor(&[]);
     report.assert_problem("settings", "reqlore.toml: line 1, column 7");
     assert!(!report.text.contains("login a"), "{}", report.text);
-    // Somebody may hand them over by a pipe, as a shell's `<(…)` does.
+    // A named file may be a pipe, as a shell's `<(…)` is.
     std::fs::remove_file(&file).unwrap();
     let mut command = bed.command();
     command.args(["--config", "/dev/stdin", "--print-config"]);
@@ -236,10 +240,7 @@ fn each_storage_is_checked_and_never_created() {
         let bed = Bed::new();
         bed.doctor(&["--storage", storage]).assert("storage", "note", "does not exist yet");
         std::fs::create_dir_all(bed.at("project/data")).unwrap();
-        let mut command = bed.command();
-        command.args(["--storage", storage]);
-        let mut server = Server::start_as(command, &bed.at("project"));
-        server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+        let server = bed.serve_with_epic(&["--storage", storage]);
         let (state, message) = match storage {
             "sled" => ("note", "is served by another process".to_owned()),
             "sqlite" => ("ok", ", schema 2; sections: 0, items in the backlog: 1".to_owned()),
@@ -273,24 +274,14 @@ fn a_storage_that_cannot_be_opened_is_a_problem() {
 #[test]
 fn leftovers_of_a_killed_server_stay() {
     let bed = Bed::new();
-    let mut command = bed.command();
-    command.args(["--storage", "sqlite"]);
-    let mut server = Server::start_as(command, &bed.at("project"));
-    server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+    let sqlite = ["--storage", "sqlite"];
+    let mut server = bed.serve_with_epic(&sqlite);
     server.child.kill().unwrap();
     server.child.wait().unwrap();
-    let sqlite = ["--storage", "sqlite"];
     bed.doctor(&sqlite).assert("storage", "ok", "items in the backlog: 1");
     // As after a restart of the machine, or in a copy.
     std::fs::remove_file(bed.at("project/.reqlore/local/reqlore.db-shm")).unwrap();
     bed.doctor(&sqlite).assert("storage", "note", "a change is in progress, or was interrupted");
-}
-
-#[test]
-fn findings_of_check_are_counted() {
-    let bed = Bed::new();
-    bed.write(&format!("project/{DIRECTORY}/order.md"), "**2.** b\n\n**1.** a\n");
-    bed.doctor(&[]).assert("storage", "warning", "`reqlore check` finds 1 to fix");
 }
 
 #[test]
@@ -329,8 +320,7 @@ fn index_and_model_are_reported() {
     let report = bed.doctor(&[]);
     report.assert("search", "note", "reqlore model install");
     report.assert("search", "note", "there is no index yet");
-    let mut server = Server::start_as(bed.command(), &bed.at("project"));
-    server.call("create_epic", json!({ "title": "x", "priority": 1 }));
+    let mut server = bed.serve_with_epic(&[]);
     server.call("search_global", json!({ "query": "x" }));
     server.end();
     let search = bed.at("home/.cache/reqlore/search");
@@ -344,13 +334,14 @@ fn index_and_model_are_reported() {
 fn agents_md_is_checked() {
     let bed = Bed::new();
     bed.doctor(&[]).assert("instructions", "note", "root has no AGENTS.md");
-    bed.write("project/AGENTS.md", "# Mine\n");
-    bed.doctor(&[]).assert("instructions", "note", "does not mention Reqlore");
-    bed.write("project/AGENTS.md", "<!-- reqlore:begin -->\n");
-    bed.doctor(&[]).assert("instructions", "warning", "is broken");
-    bed.write("project/AGENTS.md", "\u{0}");
-    std::fs::write(bed.at("project/AGENTS.md"), b"\xff").unwrap();
-    bed.doctor(&[]).assert("instructions", "warning", "is not UTF-8");
+    for (text, state, message) in [
+        (&b"# Mine\n"[..], "note", "does not mention Reqlore"),
+        (b"<!-- reqlore:begin -->\n", "warning", "is broken"),
+        (b"\xff", "warning", "is not UTF-8"),
+    ] {
+        bed.write("project/AGENTS.md", text);
+        bed.doctor(&[]).assert("instructions", state, message);
+    }
     // Claude Code reads another file.
     bed.write("project/AGENTS.md", BLOCK);
     bed.write("project/.claude/settings.json", "{}");

@@ -12,8 +12,6 @@ use tempfile::TempDir;
 
 use crate::client::{BINARY, Server, reqlore};
 
-pub(crate) const SCOPES: [(Scope, &str); 2] = [(Scope::Project, "project"), (Scope::User, "user")];
-
 /// Names, bytes, modes and links below a folder.
 pub(crate) type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
@@ -106,14 +104,13 @@ pub(crate) fn output(command: &mut Command) -> (i32, String, String) {
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// Every client with each scope that it has a file for.
-fn each(mut check: impl FnMut(Client, Scope, &str)) {
+/// Every client with each scope that it has a file for, and the arguments that choose both.
+fn each(mut check: impl FnMut(Client, Scope, &[&str])) {
     let mut seen = 0;
     for client in Client::ALL {
-        for (scope, name) in SCOPES {
-            let place = Place::new();
-            if client.place(scope, &place.around()).is_ok() {
-                check(client, scope, name);
+        for scope in Scope::ALL {
+            if client.place(scope, &Place::new().around()).is_ok() {
+                check(client, scope, &["--client", client.name(), "--scope", scope.name()]);
                 seen += 1;
             }
         }
@@ -121,7 +118,18 @@ fn each(mut check: impl FnMut(Client, Scope, &str)) {
     assert!(seen > Client::ALL.len(), "{seen}");
 }
 
-/// A file of this client as people write them: comments, unknown keys, another server, and line
+/// The `initialize` of a server's client.
+pub(crate) fn initialize(server: &mut Server) -> Value {
+    let answer = server.ask(&json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" }
+        }
+    }));
+    answer["result"].clone()
+}
+
+/// A file of this client as users write them: comments, unknown keys, another server, and line
 /// ends of another system.
 fn written_by_hand(client: Client) -> String {
     let map = match client {
@@ -142,22 +150,21 @@ fn written_by_hand(client: Client) -> String {
 
 #[test]
 fn from_nothing_init_and_remove_leave_nothing() {
-    each(|client, _, scope| {
+    each(|client, scope, arguments| {
         let place = Place::new();
         let before = place.tree();
-        let arguments = ["--client", client.name(), "--scope", scope];
-        place.ok(&[&arguments[..], &["--yes"]].concat());
-        assert_ne!(place.tree(), before, "{client} {scope}");
-        let again = place.ok(&[&arguments[..], &["--check"]].concat());
-        assert_eq!(again, "Nothing to change.\n", "{client} {scope}");
-        place.ok(&[&arguments[..], &["--remove"]].concat());
-        assert_eq!(place.tree(), before, "{client} {scope}");
+        place.ok(&[arguments, &["--yes"]].concat());
+        assert_ne!(place.tree(), before, "{client} {scope:?}");
+        let again = place.ok(&[arguments, &["--check"]].concat());
+        assert_eq!(again, "Nothing to change.\n", "{client} {scope:?}");
+        place.ok(&[arguments, &["--remove"]].concat());
+        assert_eq!(place.tree(), before, "{client} {scope:?}");
     });
 }
 
 #[test]
 fn remove_restores_edited_files_to_the_byte() {
-    each(|client, scope, name| {
+    each(|client, scope, arguments| {
         let place = Place::new();
         let file = client.place(scope, &place.around()).unwrap().file;
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -165,16 +172,16 @@ fn remove_restores_edited_files_to_the_byte() {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         place.write("project/AGENTS.md", "# Ours\r\n\r\n- be kind\r\n\r\n## End\r\nno line end");
         let before = place.tree();
-        place.ok(&["--client", client.name(), "--scope", name, "--yes"]);
+        place.ok(&[arguments, &["--yes"]].concat());
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains("mine\r\n") && text.contains("[1,2 ,3]"), "{client}: {text}");
         assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{client}: {text}");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         // With other options it is another entry, and still the same way back.
-        place.ok(&["--client", client.name(), "--scope", name, "--yes", "--storage", "sqlite"]);
+        place.ok(&[arguments, &["--yes", "--storage", "sqlite"]].concat());
         assert!(fs::read_to_string(&file).unwrap().contains("sqlite"), "{client}");
         place.ok(&["--remove"]);
-        assert_eq!(place.tree(), before, "{client} {name}");
+        assert_eq!(place.tree(), before, "{client} {scope:?}");
     });
 }
 
@@ -198,11 +205,10 @@ pub(crate) fn entry(client: Client, scope: Scope, place: &Place) -> Vec<String> 
 
 #[test]
 fn the_written_entry_starts_a_server_on_the_project() {
-    each(|client, scope, name| {
+    each(|client, scope, arguments| {
         let place = Place::new();
-        let settings = ["--storage", "sqlite", "--toolsets", "backlog", "--log", "error"];
-        let how = ["--client", client.name(), "--scope", name, "--yes"];
-        place.ok(&[&how[..], &settings].concat());
+        let settings = ["--storage", "sqlite", "--toolsets", "backlog", "--log", "error", "--yes"];
+        place.ok(&[arguments, &settings].concat());
         let words = entry(client, scope, &place);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env_clear().env("PATH", place.at("bin"));
@@ -210,17 +216,11 @@ fn the_written_entry_starts_a_server_on_the_project() {
         let is_in_project = client.place(scope, &place.around()).unwrap().starts_in_project;
         command.current_dir(if is_in_project { place.at("project") } else { place.at("home") });
         let mut server = Server::start_as(command, &place.at("project"));
-        let hello = server.ask(&json!({
-            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {},
-                "clientInfo": { "name": "test", "version": "1" }
-            }
-        }));
-        assert_eq!(hello["result"]["serverInfo"]["name"], "reqlore", "{client} {name}: {hello}");
+        assert_eq!(initialize(&mut server)["serverInfo"]["name"], "reqlore", "{arguments:?}");
         server.call("create_epic", json!({ "title": "x", "priority": 1 }));
         server.end();
         let database = place.at("project/.reqlore/local/reqlore.db");
-        assert!(database.is_file(), "{client} {name}: {words:?}");
+        assert!(database.is_file(), "{arguments:?}: {words:?}");
     });
 }
 
@@ -232,15 +232,13 @@ fn dry_run_and_check_change_nothing() {
     let before = place.tree();
     let (code, shown, errors) = place.init(&["--dry-run"]);
     assert_eq!((code, errors.as_str()), (0, ""));
-    for part in ["── Cursor (project)\n--- .cursor/mcp.json\n", "--- /dev/null\n+++ .mcp.json\n"]
-    {
-        assert!(shown.contains(part), "{part} is missing in:\n{shown}");
-    }
+    assert!(shown.contains("── Cursor (project)\n--- .cursor/mcp.json\n"), "{shown}");
+    assert!(shown.contains("--- /dev/null\n+++ .mcp.json\n"), "{shown}");
     let (code, shown, _) = place.init(&["--check"]);
     let missing = "missing: .mcp.json (Claude Code)\nmissing: .cursor/mcp.json (Cursor)\n\
                    missing: AGENTS.md (all assistants)\n";
     assert_eq!((code, shown.as_str()), (1, missing));
-    // Nobody is there to be asked.
+    // There is no terminal to ask at.
     let (code, shown, errors) = place.init(&[]);
     assert_eq!(code, 1);
     assert!(shown.contains("+++ AGENTS.md") && errors.contains("use --yes"), "{errors}");
@@ -259,9 +257,8 @@ fn no_client_found_shows_names_and_a_snippet() {
     let before = place.tree();
     let (code, shown, errors) = place.init(&["--yes"]);
     assert_eq!((code, shown.as_str()), (1, ""));
-    for part in ["claude-code, claude-desktop, cursor", "\"mcpServers\": { \"reqlore\""] {
-        assert!(errors.contains(part), "{errors}");
-    }
+    assert!(errors.contains("claude-code, claude-desktop, cursor"), "{errors}");
+    assert!(errors.contains("\"mcpServers\": { \"reqlore\""), "{errors}");
     let (code, shown, _) = place.init(&["--yes", "--json"]);
     let read: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((code, &read["clients"], &read["files"]), (1, &json!([]), &json!([])));
@@ -322,12 +319,8 @@ fn json_reports_clients_and_files() {
     let file = &planned["files"][0];
     assert_eq!(file["clients"], json!(["cursor"]));
     assert_eq!(file["path"], json!(place.at("project/.cursor/mcp.json")));
-    assert_eq!(
-        [&file["scope"], &file["action"], &file["written"]],
-        ["project", "change", "false"]
-            .map(|word| if word == "false" { json!(false) } else { json!(word) })
-            .each_ref()
-    );
+    assert_eq!([&file["scope"], &file["action"]], ["project", "change"]);
+    assert_eq!(file["written"], false);
     assert!(file["diff"].as_str().unwrap().contains("+    \"reqlore\""), "{file}");
     let done = read(&["--yes"]);
     assert_eq!(done["files"][1]["action"], "create");

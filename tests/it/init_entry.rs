@@ -1,13 +1,11 @@
 //! The entries that `reqlore init` writes: program and settings, no token, few words.
 
 use std::io::Write as _;
-use std::process::Command;
 
 use reqlore_client_config::{Client, Scope};
-use serde_json::json;
 
 use crate::client::{BINARY, Server};
-use crate::init::{Place, SCOPES, entry, output};
+use crate::init::{Place, entry, initialize, output};
 
 #[test]
 fn a_token_gets_into_no_file() {
@@ -37,8 +35,6 @@ fn a_token_gets_into_no_file() {
     for (arguments, reason) in [
         (&[url, "--token-variable", token][..], "name of a variable"),
         (&[&format!("{url}?token={token}")], "may contain a token"),
-        (&["http://reqlore.example.org/mcp"], "in the clear"),
-        (&["https://ada:0123456789abcdef@example.org"], "a user and a password"),
         (&[url, "--read-only"], "--read-only is for a server that the client starts"),
     ] {
         let (code, shown, errors) = place.init(&[&http[..], arguments].concat());
@@ -56,28 +52,29 @@ fn a_token_gets_into_no_file() {
 
 #[test]
 fn the_program_is_named_so_that_it_is_found() {
-    let program = |prepare: &dyn Fn(&Place, &mut Command), scope: (Scope, &str)| {
+    let file = ["--config", "team.toml", "--storage", "sqlite:x/y.db"];
+    let program = |scope: Scope, arguments: &[&str], npx: bool, has_path: bool| {
         let place = Place::new();
+        place.write("project/team.toml", "");
         let mut command = place.command();
-        command.args(["init", "--client", "claude-code", "--yes", "--scope", scope.1]);
-        prepare(&place, &mut command);
+        command.args(["init", "--client", "claude-code", "--yes", "--scope", scope.name()]);
+        command.args(arguments);
+        if npx {
+            command.env("REQLORE_LAUNCHER", "npx");
+        }
+        if !has_path {
+            command.env_remove("PATH");
+        }
         let (code, _, errors) = output(&mut command);
         assert_eq!(code, 0, "{errors}");
-        let folder = place.at("");
-        let words = entry(Client::ClaudeCode, scope.0, &place).join(" ");
-        (words.replace(folder.to_str().unwrap(), "~/"), errors)
+        let words = entry(Client::ClaudeCode, scope, &place).join(" ");
+        (words.replace(place.at("").to_str().unwrap(), "~/"), errors)
     };
-    let nothing = |_: &Place, _: &mut Command| {};
-    let npx = |_: &Place, command: &mut Command| {
-        command.env("REQLORE_LAUNCHER", "npx");
-    };
-    let nowhere = |_: &Place, command: &mut Command| {
-        command.env_remove("PATH");
-    };
-    assert_eq!(program(&nothing, SCOPES[0]).0, "reqlore");
-    assert_eq!(program(&nothing, SCOPES[1]).0, "~/bin/reqlore");
-    assert_eq!(program(&npx, SCOPES[0]), ("npx -y reqlore".to_owned(), String::new()));
-    let (words, errors) = program(&nowhere, SCOPES[0]);
+    assert_eq!(program(Scope::Project, &[], false, true).0, "reqlore");
+    assert_eq!(program(Scope::User, &[], false, true).0, "~/bin/reqlore");
+    let npx = ("npx -y reqlore".to_owned(), String::new());
+    assert_eq!(program(Scope::Project, &[], true, true), npx);
+    let (words, errors) = program(Scope::Project, &[], false, false);
     assert_eq!(words, BINARY);
     assert!(errors.contains("is a path of this machine"), "{errors}");
     // As in a clone on a machine that has it elsewhere.
@@ -86,32 +83,24 @@ fn the_program_is_named_so_that_it_is_found() {
     let mut command = place.command();
     command.args(["init", "--client", "claude-code", "--check"]).env_remove("PATH");
     assert_eq!(output(&mut command).0, 0);
-    // Places are named from the project in what is for everybody, and as they are elsewhere.
-    let file = |place: &Place, command: &mut Command| {
-        place.write("project/team.toml", "");
-        command.args(["--config", "team.toml", "--storage", "sqlite:x/y.db"]);
-    };
+    // A shared file names paths from the project, the user's own file whole ones.
+    let words = program(Scope::Project, &file, false, true).0;
+    assert_eq!(words, "reqlore --storage sqlite:./x/y.db --config ./team.toml");
     assert_eq!(
-        program(&file, SCOPES[0]).0,
-        "reqlore --storage sqlite:./x/y.db --config ./team.toml"
-    );
-    assert_eq!(
-        program(&file, SCOPES[1]).0,
+        program(Scope::User, &file, false, true).0,
         "~/bin/reqlore --storage sqlite:~/project/x/y.db --config ~/project/team.toml"
     );
 }
 
 #[test]
 fn a_shared_npx_entry_keeps_its_package() {
-    for (client, command) in [
-        ("cursor", r#""command": "npx", "args": ["-y", "reqlore@1.2"]"#),
-        ("opencode", r#""type": "local", "command": ["npx", "-y", "reqlore@1.2"]"#),
+    let cursor = r#"{"mcpServers":{"reqlore":{"command":"npx","args":["-y","reqlore@1.2"]}}}"#;
+    let opencode = r#"{"mcp":{"reqlore":{"command":["npx","-y","reqlore@1.2"]}}}"#;
+    for (client, file, text) in [
+        (Client::Cursor, ".cursor/mcp.json", cursor),
+        (Client::OpenCode, "opencode.json", opencode),
     ] {
         let place = Place::new();
-        let client = Client::named(client).unwrap();
-        let map = if client == Client::Cursor { "mcpServers" } else { "mcp" };
-        let file = if client == Client::Cursor { ".cursor/mcp.json" } else { "opencode.json" };
-        let text = format!("{{ \"{map}\": {{ \"reqlore\": {{ {command} }} }} }}");
         place.write(&format!("project/{file}"), text);
         place.ok(&["--client", client.name(), "--yes", "--read-only"]);
         let words = entry(client, Scope::Project, &place).join(" ");
@@ -168,13 +157,8 @@ fn instructions_and_block_have_few_tokens() {
         place.ok(&["--client", "cursor", "--yes", "--toolsets", &toolsets]);
         let block = place.text("project/AGENTS.md");
         let mut server = Server::start_with(&place.at("project"), &["--toolsets", &toolsets]);
-        let hello = server.ask(&json!({
-            "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {},
-                "clientInfo": { "name": "test", "version": "1" }
-            }
-        }));
-        let instructions = hello["result"]["instructions"].as_str().unwrap();
+        let hello = initialize(&mut server);
+        let instructions = hello["instructions"].as_str().unwrap();
         let tokens = [instructions, &block].map(|text| coder.encode_ordinary(text).len());
         let mut out = std::io::stdout().lock();
         writeln!(out, "{toolsets}: instructions and block, {tokens:?} tokens").unwrap();

@@ -11,15 +11,6 @@ use serde_json::{Value, json};
 use crate::init::{Place, output};
 
 #[test]
-fn a_client_with_two_files_is_restarted_once() {
-    let place = Place::new();
-    place.ok(&["--yes", "--client", "cursor"]);
-    place.ok(&["--yes", "--client", "cursor", "--scope", "user"]);
-    let shown = place.ok(&["--remove"]);
-    assert!(shown.contains("\nRestart Cursor to see it gone."), "{shown}");
-}
-
-#[test]
 fn text_below_the_block_stays_a_line_of_its_own() {
     let place = Place::new();
     let agents = place.write("project/AGENTS.md", "no line end");
@@ -253,14 +244,15 @@ fn concurrent_runs_lose_nothing() {
 #[test]
 fn an_entry_removed_by_hand_is_new_again() {
     let place = Place::new();
-    let before = place.write("project/.cursor/mcp.json", "{ \"mcpServers\": {} }\n");
-    let before = (fs::read(&before).unwrap(), before);
+    let file = place.write("project/.cursor/mcp.json", "{ \"mcpServers\": {} }\n");
     place.ok(&["--client", "cursor", "--yes"]);
-    fs::write(&before.1, "{ \"mcpServers\": { } } // tidied\n").unwrap();
+    let tidied = "{ \"mcpServers\": { } } // tidied\n";
+    fs::write(&file, tidied).unwrap();
     place.ok(&["--client", "cursor", "--yes", "--storage", "sqlite"]);
-    place.ok(&["--remove"]);
-    let after = fs::read_to_string(&before.1).unwrap();
-    assert_eq!(after, "{ \"mcpServers\": { } } // tidied\n");
+    place.ok(&["--client", "cursor", "--yes", "--scope", "user"]);
+    let shown = place.ok(&["--remove"]);
+    assert!(shown.contains("\nRestart Cursor to see it gone."), "named once: {shown}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), tidied);
     assert!(!place.at("home/.local").is_dir() && !place.at("project/AGENTS.md").is_file());
 }
 

@@ -10,7 +10,6 @@ mod branches;
 mod client;
 mod commands;
 mod compatibility;
-mod completions;
 mod crash;
 mod criteria;
 mod docsets;

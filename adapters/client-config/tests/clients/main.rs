@@ -123,29 +123,16 @@ fn check_existing(client: Client, around: &Surroundings) {
     }
 }
 
-/// What another parser makes of a new file: strict JSON, or TOML.
+/// The entry; JSON is read by a strict parser.
 fn read(text: &str, slot: Slot) -> Value {
-    let mut value: Value = match slot.format {
-        Format::Json => serde_json::from_str(text).unwrap(),
-        Format::Toml => {
-            let table: toml_edit::DocumentMut = text.parse().unwrap();
-            from_toml(table.as_item())
-        }
-    };
+    if slot.format == Format::Toml {
+        return edit::find(text, slot).unwrap().unwrap();
+    }
+    let mut value: Value = serde_json::from_str(text).unwrap();
     for key in slot.path.iter().chain(&[edit::NAME]) {
         value = value[*key].take();
     }
     value
-}
-
-fn from_toml(item: &toml_edit::Item) -> Value {
-    if let Some(table) = item.as_table_like() {
-        return table.iter().map(|(key, item)| (key.to_owned(), from_toml(item))).collect();
-    }
-    if let Some(list) = item.as_array() {
-        return list.iter().map(|value| from_toml(&value.clone().into())).collect();
-    }
-    item.as_bool().map(Value::from).or(item.as_str().map(Value::from)).unwrap()
 }
 
 /// Both refuse their whole file for one key of the other kind.

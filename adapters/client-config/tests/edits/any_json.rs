@@ -17,18 +17,22 @@ fn key() -> impl Strategy<Value = String> {
 }
 
 fn value() -> impl Strategy<Value = String> {
-    let scalars =
-        ["1", "-0.5e3", "null", "true", "\"\"", "\"/* } */\"", "\"\\\\\"", "\"//\"", "[]"];
-    let scalar = prop::sample::select(scalars.to_vec()).prop_map(str::to_owned);
-    scalar.prop_recursive(3, 12, 3, |inner| {
-        let items = prop::collection::vec((gap(), inner.clone(), gap()), 0..3);
-        let array = (items, gap(), any::<bool>()).prop_map(|(items, end, comma)| {
-            let items: Vec<String> =
-                items.into_iter().map(|(before, item, after)| before + &item + &after).collect();
-            format!("[{}]", listed(&items, &end, comma))
-        });
-        prop_oneof![array, object(prop::collection::vec((key(), inner), 0..3))]
-    })
+    let values = [
+        "1",
+        "-0.5e3",
+        "null",
+        "true",
+        "\"\"",
+        "\"/* } */\"",
+        "\"\\\\\"",
+        "\"//\"",
+        "[]",
+        "[ 1,2 , ]",
+        "[{\"url\": []}, // ]\n {}\n]",
+        "{\n\t\"a\": { \"}\": [[ ]] },\n}",
+        "{\"url\":{/* , */}}",
+    ];
+    prop::sample::select(values.to_vec()).prop_map(str::to_owned)
 }
 
 /// An object with these properties; of two with the same key only the first is written.

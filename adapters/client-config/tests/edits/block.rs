@@ -66,10 +66,7 @@ fn markers_in_code_are_not_ours() {
     }
     let inline = "``` `x` ```\n<!-- reqlore:begin -->\n<!-- reqlore:end -->\n";
     assert_eq!(block::find(inline), Ok(Some(String::new())));
-}
-
-#[test]
-fn what_would_end_the_block_can_not_be_put_in() {
+    // Content that would end the block.
     for content in ["a\n<!-- reqlore:end -->\nb", "<!-- reqlore:begin -->"] {
         assert!(block::put("", content).is_err(), "{content}");
     }
