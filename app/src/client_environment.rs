@@ -1,4 +1,4 @@
-//! Where clients' files and programs are, for commands that work even with wrong settings.
+//! The places of clients' files and programs, for commands that work even with wrong settings.
 //!
 //! Only the root is taken from the settings; no configuration file is read.
 

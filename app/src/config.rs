@@ -20,26 +20,26 @@ pub(crate) use http::Http;
 
 use file::File;
 
-/// What everything else is built from. Adapters get their own part of it.
+/// The resolved settings. Adapters get their own part of them.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) root: PathBuf,
     pub(crate) storage: Storage,
-    /// How clients connect: over HTTP, else over standard input and output.
+    /// `None` is a server on standard input and output.
     pub(crate) http: Option<Http>,
-    /// Is every call recorded? Not set: where there is a team, and so over HTTP.
+    /// True if every call is recorded. `None` records calls over HTTP only.
     pub(crate) audit: Option<bool>,
     pub(crate) audit_keep_days: u32,
     /// Further projects by their keys.
     pub(crate) projects: BTreeMap<ProjectKey, PathBuf>,
-    /// What relative paths on the command line begin at.
+    /// The base of relative paths on the command line.
     pub(crate) working_directory: PathBuf,
     pub(crate) read_only: bool,
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) requirements_directory: Option<String>,
     pub(crate) wrap_columns: usize,
     pub(crate) toolsets: Vec<Toolset>,
-    /// For indexes and models; `None` where the user has no place for such things.
+    /// For indexes and models; `None` keeps nothing.
     pub(crate) cache: Option<PathBuf>,
     pub(crate) model: String,
     pub(crate) log: String,
@@ -279,13 +279,13 @@ fn roots(value: &Value) -> Result<Vec<PathBuf>, CommandError> {
     let separator = if source.starts_with("file") { '\n' } else { ':' };
     let list = text.strip_suffix('\n').unwrap_or(text);
     let mut folders = Vec::new();
-    for folder in list.split(separator).map(PathBuf::from) {
-        if !folder.is_absolute() || !folder.is_dir() {
+    for folder in list.split(separator) {
+        if !Path::new(folder).is_absolute() || !Path::new(folder).is_dir() {
             return Err(CommandError::usage(format!(
                 "roots: {folder:?} ({source}) must be the absolute path of an existing folder"
             )));
         }
-        folders.push(folder);
+        folders.push(PathBuf::from(folder));
     }
     Ok(folders)
 }

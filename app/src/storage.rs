@@ -1,11 +1,11 @@
-//! Where documents are kept, as settings and commands name it: `fs`, `sqlite:FILE`, `sled:DIR`.
+//! The storage of documents, as settings and commands name it: `fs`, `sqlite:FILE`, `sled:DIR`.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::exit::CommandError;
 
-/// A storage and its place, absolute.
+/// A storage and its absolute path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Storage {
     Fs(PathBuf),
@@ -13,14 +13,14 @@ pub(crate) enum Storage {
     Sled(PathBuf),
 }
 
-/// The folder of what belongs to this machine alone, below the root.
+/// The folder of this machine's own files, below the root.
 pub(crate) const LOCAL: &str = ".reqlore/local";
-/// How the files end that SQLite makes and removes beside a database.
-const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// The files that SQLite creates and removes next to a database end so.
+const DATABASE_COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 impl Storage {
-    /// Reads what a setting or an argument says. A relative place begins at `base`; without one it
-    /// is the usual place below the root.
+    /// Parses a setting or an argument. A relative path begins at `base`; without a path it is the
+    /// default one below the root.
     pub(crate) fn read(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
         let (name, place) = text.split_once(':').unwrap_or((text, ""));
         let place = |usual: &str| {
@@ -30,9 +30,9 @@ impl Storage {
         Ok(match name {
             // One name for one place, so that caches are found again.
             "fs" => Self::Fs(place(".")),
-            "sqlite" if BESIDE.iter().any(|end| text.ends_with(end)) => {
+            "sqlite" if DATABASE_COMPANIONS.iter().any(|end| text.ends_with(end)) => {
                 return Err(CommandError::usage(format!(
-                    "storage: {text:?} has the name of a file that SQLite keeps beside a \
+                    "storage: {text:?} has the name of a file that SQLite keeps next to a \
                      database; name another one"
                 )));
             }
@@ -47,8 +47,8 @@ impl Storage {
         })
     }
 
-    /// The same from a file that nobody named: a repository that somebody cloned must not choose a
-    /// place outside of itself.
+    /// Parses the value of a project's own file: a cloned repository must not choose a path outside
+    /// of itself.
     pub(crate) fn of_project(text: &str, root: &Path, source: &str) -> Result<Self, CommandError> {
         let place = Path::new(text.split_once(':').map_or("", |(_, place)| place));
         let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -77,13 +77,13 @@ impl Storage {
         }
     }
 
-    /// Does it lie in the folder that git ignores?
+    /// True if it is in the folder that Git ignores.
     pub(crate) fn is_local(&self, root: &Path) -> bool {
         self.place().starts_with(root.join(LOCAL))
     }
 }
 
-/// The place by its resolved name, as far as it is there.
+/// The path without links, as far as it exists.
 pub(crate) fn resolved(place: &Path) -> PathBuf {
     if let Ok(resolved) = place.canonicalize() {
         return resolved;

@@ -143,7 +143,7 @@ fn a_home_folder_is_no_project() {
     assert_eq!(place.tree(), before);
 }
 
-/// What a model reads of us in each session, in tokens: the server's instructions and the block.
+/// For the server's instructions and the block, which a model reads in each session.
 const MAX_TOKENS: usize = 400;
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::administration::token;
 use crate::client::{DIRECTORY, project, reqlore};
 use crate::init::output;
 
@@ -77,15 +78,19 @@ pub(crate) fn files(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
 }
 
 // Catalogue 148
+// Rulings 1: users, tokens and the audit are copied too
 #[test]
 fn everything_goes_through_every_storage_and_comes_back() {
     let (project, scratch) = (project(), project());
     let (root, place) = (project.path(), scratch.path());
     write_project(root);
+    moved(root, "user add ann --role user");
+    let token = token(root, "token create --user ann");
     let from = format!("fs:{}", root.display());
     let said = moved(place, &format!("copy --from {from} --to sqlite:a.db --verify"));
     let told = format!("from {from} to sqlite:{}", place.canonicalize().unwrap().display());
     assert!(said.starts_with("Copied 156 documents (") && said.contains(&told), "{said}");
+    assert!(said.contains(", 1 user, 1 token, 2 rows of the audit from fs:"), "{said}");
     assert!(said.ends_with("/a.db; verified: both sides are the same.\n"), "{said}");
     let said = moved(place, "copy --from sqlite:a.db --to sled:b --verify --json");
     let said: Value = serde_json::from_str(&said).unwrap();
@@ -104,6 +109,9 @@ fn everything_goes_through_every_storage_and_comes_back() {
     let said = moved(place, "restore --root d --storage fs c.jsonl");
     assert!(said.starts_with("Restored 156 documents"), "{said}");
     assert_eq!(files(&place.join("d")), files(root));
+    assert!(moved(place, "--root d token list").contains(token.id.as_str()));
+    let whole = moved(place, "--root d audit verify");
+    assert!(whole.starts_with("The audit is intact: 2 rows."), "{whole}");
     for (storage, dump) in [("sqlite:a.db", "a.jsonl"), ("sled:b", "b.jsonl")] {
         moved(place, &format!("backup --storage {storage} {dump}"));
         assert_eq!(fs::read(place.join(dump)).unwrap(), fs::read(place.join("c.jsonl")).unwrap());

@@ -225,7 +225,7 @@ const CODEX: ClientProfile = ClientProfile {
 /// "MCP servers with the Gemini CLI" and "Gemini CLI configuration" (geminicli.com/docs):
 /// - `httpUrl` is a server over http for every version. New ones prefer `url` with a `type`;
 ///   earlier ones take any `url` for the older protocol with SSE. An entry with `url` or `httpUrl`
-///   is never started, whatever its `command`.
+///   is never started, with any `command`.
 /// - `$NAME`, `${NAME}` and `${NAME:-default}` are replaced in all values; an unset variable leaves
 ///   the text as it is.
 /// - `GEMINI_CLI_HOME` is the folder that contains `.gemini`.

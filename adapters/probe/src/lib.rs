@@ -150,7 +150,7 @@ impl StdioClient {
         };
         let errors = self.errors();
         if !errors.is_empty() {
-            message += &format!("; it wrote: {errors}");
+            message = format!("{message}; it wrote: {errors}");
         }
         Err(ProbeError::new(message, "run the command by hand and fix what it reports"))
     }
@@ -257,7 +257,7 @@ pub fn http_server_info(
     ServerInfo::from_answer(&parse_body(&body))
 }
 
-/// Whether the host is this machine, independent of any name server.
+/// True if the host is this machine, independent of any name server.
 pub fn is_loopback(url: &str) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let Some(host) = uri.host() else { return false };

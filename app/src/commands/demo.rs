@@ -13,7 +13,7 @@ use crate::exit::{CommandError, OK};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What an MCP client's configuration needs.
+/// The entry for an MCP client's configuration.
 pub(crate) const SNIPPET: &str = r#"{ "mcpServers": { "reqlore": { "command": "reqlore" } } }"#;
 
 const DECISION_FILE: &str = ".ixchel/decisions/dec-1d2c8f.md";

@@ -58,7 +58,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// What happens with the changes; without a flag each needs an answer.
+/// The handling of changes; without a flag each needs an answer.
 #[expect(clippy::struct_excessive_bools, reason = "flags, of which there is one at most")]
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]

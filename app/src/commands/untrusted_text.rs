@@ -37,7 +37,7 @@ pub(crate) fn agents_md_ignored_by_claude(project: &Path) -> Option<[&'static st
     ])
 }
 
-/// Whether a terminal interprets the character: control characters and changes of direction.
+/// True for characters that a terminal interprets: control characters and changes of direction.
 pub(crate) fn is_terminal_control(c: char) -> bool {
     let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
     c.is_control() || turns.iter().any(|turns| turns.contains(&c))

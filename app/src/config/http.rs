@@ -25,11 +25,11 @@ pub(crate) struct Http {
     pub(crate) limit_texts: Vec<String>,
 }
 
-/// Settings of access, logs and audit, which a project's own file must not set over HTTP. A final
-/// dot stands for every key that begins so.
+/// Settings of access, logs and audit, which a project's own file must not set over HTTP. A name
+/// that ends with a dot is the beginning of several.
 const OPERATOR_KEYS: [&str; 6] = ["root", "http.", "audit", "audit_keep_days", "log", "log_format"];
 
-/// Checks all settings of HTTP, whatever the transport; `None` is standard input and output.
+/// Checks all settings of HTTP for every transport; `None` is standard input and output.
 pub(super) fn read(values: &Values, file: &File) -> Result<Option<Http>, CommandError> {
     let owned = |key| values.list(key).into_iter().map(str::to_owned).collect();
     let limits = limits(values)?;

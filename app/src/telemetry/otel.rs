@@ -1,9 +1,8 @@
 //! Spans for an OpenTelemetry collector, over OTLP by HTTP.
 //!
-//! Only where the environment names a collector, in the variables of OpenTelemetry's specification,
-//! which its library reads for all the rest as well (headers, timeouts, sampling). Plain HTTP: TLS
-//! to anywhere is the work of a collector on this machine. What leaves is without secrets, as every
-//! line of the log is.
+//! The environment names the collector, in the variables of OpenTelemetry's specification, from
+//! which its library also reads headers, timeouts and sampling. The protocol is plain HTTP: TLS is
+//! the work of a collector on this machine. Secrets are removed, as from every log line.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -26,14 +25,14 @@ use crate::exit::CommandError;
 
 const NAME: &str = "reqlore";
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-/// At the end nobody waits longer for a collector.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// For the last spans at the end of the process.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Sends spans in batches, from a thread of its own; what is left when this is dropped too.
+/// Sends spans in batches from its own thread; the last ones when it is dropped.
 pub(super) struct Exporter(SdkTracerProvider);
 
 impl Exporter {
-    /// `None` where no collector is named.
+    /// `None` if no collector is named.
     #[expect(clippy::disallowed_methods, reason = "the library reads these variables itself")]
     pub(super) fn start() -> Result<Option<Self>, CommandError> {
         let is_named = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -43,7 +42,7 @@ impl Exporter {
         let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
         let exporter = builder.with_protocol(Protocol::HttpBinary).build().map_err(|error| {
             let [traces, all] = ENDPOINTS;
-            CommandError::usage(format!("OpenTelemetry: {error}; mend {traces} or {all}"))
+            CommandError::usage(format!("OpenTelemetry: {error}; correct {traces} or {all}"))
         })?;
         Ok(Some(Self::to(exporter)))
     }
@@ -55,7 +54,7 @@ impl Exporter {
         Self(provider.with_batch_exporter(Redacted(exporter)).build())
     }
 
-    /// Spans of the product and what they hold, from info on; the log's level is another matter.
+    /// The product's own spans from level info on, independent of the log's level.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -68,13 +67,13 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        if let Err(error) = self.0.shutdown_with_timeout(PATIENCE) {
+        if let Err(error) = self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
             tracing::warn!(%error, "the last spans may not have reached the collector");
         }
     }
 }
 
-/// Takes secrets out of whatever is exported.
+/// Removes secrets from exported spans.
 #[derive(Debug)]
 struct Redacted<E>(E);
 

@@ -1,5 +1,6 @@
 //! Properties of any JSON with comments, however it is written.
 
+use jsonc_parser::{CollectOptions, ParseOptions};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -88,7 +89,8 @@ fn with(
 
 fn parse(text: &str) -> Value {
     let text = text.trim_start_matches('\u{feff}');
-    let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default());
+    let parsed =
+        jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
     let value = parsed.unwrap_or_else(|error| panic!("{error}\n{text}")).value;
     value.map_or_else(|| Value::Object(Map::new()), Value::from)
 }

@@ -264,7 +264,7 @@ fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
     }
 }
 
-/// Whether the folder can be written to or created.
+/// Returns an error if the folder can't be written to or created.
 fn check_folder(folder: &Path) -> io::Result<()> {
     match folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()) {
         Some(there) if !there.is_dir() => Err(io::ErrorKind::NotADirectory.into()),

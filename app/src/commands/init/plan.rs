@@ -1,4 +1,4 @@
-//! What init would change, file by file, without writing.
+//! The changes of init, file by file, before they are written.
 //!
 //! Two clients may use one file, so a file's text passes through all of them.
 
@@ -233,7 +233,7 @@ impl<'a> Plan<'a> {
         self.changes.push(change);
     }
 
-    /// Why assistants may not read the project's files. The causes are the user's own files.
+    /// Warns if assistants may not read the project's files, which the user's own files cause.
     fn add_warnings(&mut self) {
         let project = &self.around.project;
         let is_written = |change: &&Change| change.scope == Scope::Project && change.is_write();

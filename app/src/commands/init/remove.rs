@@ -1,4 +1,4 @@
-//! What `--remove` would change: every logged edit.
+//! The changes of `--remove`: every logged edit is taken back.
 //!
 //! An edit that is still intact is undone to the byte; of an edited one only our part is cut out.
 //! An entry that is not logged may be someone's commit, and goes only if its client is named.
@@ -82,24 +82,24 @@ fn add_agents_md(plan: &mut Plan<'_>, options: &Options, log: &UndoLog) {
     let is_here = |entry: &UndoEntry| entry.project.as_ref() == Some(&around.project);
     let here: Vec<(&PathBuf, &UndoEntry)> =
         log.files.iter().filter(|(_, entry)| is_here(entry)).collect();
-    if let Some((path, entry)) = here.iter().find(|(_, entry)| entry.what == ChangeKind::Block) {
-        let is_needed = here.iter().any(|(path, entry)| {
-            entry.what == ChangeKind::Entry && !removed.contains(path.as_path())
-        });
-        if !is_needed {
-            plan.changes.push(logged(path, entry, around));
-        }
-        return;
-    }
-    let is_needed = || {
-        let mut places = Client::ALL.iter().filter_map(|c| c.place(Scope::Project, around).ok());
+    let is_needed = if here.is_empty() {
+        let places = Client::ALL.iter().filter_map(|c| c.place(Scope::Project, around).ok());
+        let mut places = places.filter(|place| find_entry(place).is_some());
         places.any(|place| {
             let file = undo_log::open(&place.file, None);
             file.is_ok_and(|(target, _)| !removed.contains(&*target))
-                && find_entry(&place).is_some()
+        })
+    } else {
+        here.iter().any(|(path, entry)| {
+            entry.what == ChangeKind::Entry && !removed.contains(path.as_path())
         })
     };
-    if here.is_empty() && !options.client.is_empty() && !is_needed() {
+    if is_needed {
+        return;
+    }
+    if let Some((path, entry)) = here.iter().find(|(_, entry)| entry.what == ChangeKind::Block) {
+        plan.changes.push(logged(path, entry, around));
+    } else if here.is_empty() && !options.client.is_empty() {
         let mut change = Change::agents_md(around);
         cut(&mut change, block::take, UNRECORDED);
         plan.changes.push(change);
@@ -162,7 +162,7 @@ fn cut_entry(text: &str, slots: &[Slot]) -> Result<String, ConfigError> {
     Ok(text)
 }
 
-/// Whether every line around the block is kept. If the file had no line end before the block, text
+/// True if every line around the block is kept. If the file had no line end before the block, text
 /// that was added below it since would join its last line.
 fn is_whole(undone: &str, text: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
@@ -171,7 +171,7 @@ fn is_whole(undone: &str, text: &str) -> bool {
     block::take(text).is_ok_and(|cut| lines(&cut) == lines(undone))
 }
 
-/// Whether only `new_file` and the empty maps around an entry are left.
+/// True if only `new_file` and the empty maps around an entry are left.
 fn is_empty_file(text: &str, new_file: &str) -> bool {
     fn is_empty(value: &Value) -> bool {
         value.as_object().is_some_and(|map| map.values().all(is_empty))

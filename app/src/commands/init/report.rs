@@ -1,4 +1,4 @@
-//! What init prints: questions, differences and results, or one JSON object.
+//! The output of init: questions, differences and results, or one JSON object.
 //!
 //! The files may come from a cloned repository and may contain secrets of other servers.
 

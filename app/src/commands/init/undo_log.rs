@@ -139,7 +139,7 @@ pub(super) struct UndoEntry {
     pub(super) clients: BTreeSet<String>,
     /// `None` for a user's file.
     pub(super) project: Option<PathBuf>,
-    /// Whether init created the file.
+    /// True if init created the file.
     pub(super) is_new: bool,
     /// `None` if the edit can't be undone to the byte.
     pub(super) trace: Option<Trace>,
