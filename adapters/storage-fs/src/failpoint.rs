@@ -54,6 +54,9 @@ pub(crate) fn reached(_: Step) -> io::Result<()> {
 }
 
 #[cfg(test)]
+#[path = "tests/failpoint.rs"]
+pub(crate) mod under_test;
+#[cfg(test)]
 pub(crate) use under_test::reached;
 
 /// Does this file system exchange names? Tests can say that it does not.
@@ -68,52 +71,4 @@ pub(crate) fn exchanges() -> bool {
 pub(crate) fn synced(step: Step, file: &File) -> io::Result<()> {
     file.sync_all()?;
     reached(step)
-}
-
-#[cfg(test)]
-pub(crate) mod under_test {
-    use super::{Step, io};
-    use std::cell::RefCell;
-
-    /// What shall happen at the n-th time (from 0) that a step is reached.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) enum Act {
-        Abort,
-        Fail,
-        /// Runs in the middle of the commit, as somebody who takes no locks would.
-        Run(fn()),
-    }
-
-    thread_local! {
-        pub(crate) static EXCHANGES: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
-        static PLAN: RefCell<Option<(Step, usize, Act)>> = const { RefCell::new(None) };
-    }
-
-    pub(crate) fn plan(step: Step, times: usize, act: Act) {
-        PLAN.set(Some((step, times, act)));
-    }
-
-    pub(crate) fn reached(step: Step) -> io::Result<()> {
-        let due = PLAN.with_borrow_mut(|plan| match plan {
-            Some((at, times, act)) if *at == step => {
-                if *times > 0 {
-                    *times -= 1;
-                    return None;
-                }
-                let act = *act;
-                *plan = None;
-                Some(act)
-            }
-            _ => None,
-        });
-        match due {
-            None => Ok(()),
-            Some(Act::Abort) => std::process::abort(),
-            Some(Act::Fail) => Err(io::Error::other("failpoint")),
-            Some(Act::Run(act)) => {
-                act();
-                Ok(())
-            }
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! The contract on real files, and what only files can do wrong.
+//! The contract on real files, and failures that only files have.
 
 mod attacks;
 mod backlog;
@@ -8,21 +8,35 @@ mod disk;
 mod forged;
 mod freshness;
 mod journal;
-mod local;
 mod migration;
 mod pending_audit;
 mod projects;
 mod team;
-mod vouching;
+mod watch_limits;
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::Arc;
 
-use reqlore_contract::Storage;
+use bytes::Bytes;
+use reqlore_contract::{Storage, act};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::Store;
+use reqlore_domain::ports::documents::{
+    Change, Commit, DocumentRepository, ReadSet, StoreError, StoreResult,
+};
 use reqlore_domain::project::ProjectKey;
+use tempfile::TempDir;
 
 use crate::{Config, FsStore};
+
+const PROJECT: fn() -> ProjectKey = ProjectKey::default;
+/// The directory of requirements.
+const DIRECTORY: &str = "docs/development/requirements";
+const LOCAL: &str = ".reqlore/local";
 
 fn config(root: &Path) -> Config {
     Config {
@@ -39,8 +53,8 @@ fn config(root: &Path) -> Config {
 fn open() -> Storage {
     let folder = tempfile::tempdir().unwrap();
     let (root, other) = (folder.path().join("project"), folder.path().join("other"));
-    std::fs::create_dir(&root).unwrap();
-    std::fs::create_dir(&other).unwrap();
+    fs::create_dir(&root).unwrap();
+    fs::create_dir(&other).unwrap();
     Storage {
         store: Arc::new(FsStore::open(&config(&root)).unwrap()),
         reopen: Some(Box::new(move || {
@@ -55,3 +69,128 @@ fn open() -> Storage {
 }
 
 reqlore_contract::suite!(async { open() });
+
+/// An empty project, and the folder around it.
+struct Project {
+    outside: TempDir,
+    root: PathBuf,
+}
+
+impl Project {
+    fn new() -> Self {
+        let outside = tempfile::tempdir().unwrap();
+        let root = outside.path().join("repo");
+        fs::create_dir(&root).unwrap();
+        Self { outside, root }
+    }
+
+    /// A store as a process has it that just started.
+    fn store(&self) -> FsStore {
+        FsStore::new(&config(&self.root))
+    }
+
+    fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// The file of a document.
+    fn file(&self, id: &DocumentId) -> PathBuf {
+        match id.kind {
+            Kind::Instructions | Kind::Section => {
+                self.root.join(DIRECTORY).join(format!("{}.md", id.name))
+            }
+            _ => self.root.join(id.to_string()),
+        }
+    }
+
+    fn write(&self, path: impl AsRef<Path>, body: impl AsRef<[u8]>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+
+    fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    /// True if there is anything, also a link to nothing.
+    fn has(&self, path: impl AsRef<Path>) -> bool {
+        self.root.join(path).symlink_metadata().is_ok()
+    }
+}
+
+/// The names in a folder, sorted.
+fn names(folder: impl AsRef<Path>) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// All files below a folder, sorted.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn make_pipe(at: impl AsRef<OsStr>) {
+    assert!(Command::new("mkfifo").arg(at).status().unwrap().success());
+}
+
+fn item(kind: ItemKind, name: &str) -> DocumentId {
+    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+}
+
+fn commit(changes: Vec<Change>) -> Commit {
+    let documents = changes.iter().map(|change| change.id().clone()).collect();
+    let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(documents) };
+    Commit { reads, decide: Box::new(move |_| Ok(changes.clone())), act: act() }
+}
+
+async fn get(store: &FsStore, id: &DocumentId) -> StoreResult<Option<Bytes>> {
+    let found = store.get(&PROJECT(), std::slice::from_ref(id)).await?;
+    Ok(found.into_iter().next().flatten().map(|document| document.body))
+}
+
+async fn put(store: &FsStore, id: &DocumentId, body: &'static str) -> StoreResult<()> {
+    store.commit(&PROJECT(), commit(vec![Change::put(id.clone(), body)])).await.map(drop)
+}
+
+async fn delete(store: &FsStore, id: &DocumentId) -> StoreResult<()> {
+    store.commit(&PROJECT(), commit(vec![Change::Delete { id: id.clone() }])).await.map(drop)
+}
+
+#[track_caller]
+fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, reason: &str) {
+    match outcome {
+        Err(StoreError::Refused { place: named, reason: found }) => {
+            assert!(named.contains(place) && found.contains(reason), "{named}: {found}");
+        }
+        other => panic!("{place}: {other:?}"),
+    }
+}
+
+const CHILD: &str = "REQLORE_TEST_CHILD";
+
+/// Runs one test of this binary as another process, by a shell command that gets the binary as `$1`.
+fn run_child(shell: &str, test: &str, order: &str) -> Output {
+    Command::new("sh")
+        .args(["-c", &format!("{shell} exec \"$1\" --exact tests::{test} --nocapture"), "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .env(CHILD, order)
+        .output()
+        .unwrap()
+}
+
+/// The order of the process that started this one; `None` in an ordinary test run.
+#[expect(clippy::disallowed_methods, reason = "a test tells its child what to do")]
+fn order() -> Option<String> {
+    std::env::var(CHILD).ok()
+}

@@ -1,9 +1,8 @@
-//! Items on the disk: what git, editors and attackers make of their folders, and their numbers.
+//! Items on disk: odd files and links in their folders, and the numbers that were given.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use reqlore_contract::act;
@@ -11,248 +10,173 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Changes, Commit, DocumentRepository, Filter, ReadSet, Refresh, Revision,
-    Snapshot, StoreError, StoreResult,
+    BacklinkQuery, Change, Commit, DocumentRepository, Filter, ReadSet, Snapshot,
 };
-use reqlore_domain::project::ProjectKey;
-use tempfile::TempDir;
 
-use super::config;
-use crate::FsStore;
+use super::{PROJECT, Project, check_refused, config, get, item, make_pipe, names, put};
+use crate::{Config, FsStore};
 
 const REQ: Kind = Kind::Item(ItemKind::Requirement);
 const TEXT: &str = "---\ntitle: T\nuser_story: US-001\n---\n";
-const PROJECT: fn() -> ProjectKey = ProjectKey::default;
+const BACKLOG: &str = ".reqlore/backlog";
+const MARKS: &str = ".reqlore/local/marks";
 
-/// A project, and the folder outside of it.
-struct Project {
-    outside: TempDir,
-    root: PathBuf,
+fn path(project: &Project, path: &str) -> PathBuf {
+    project.path(BACKLOG).join(path)
 }
 
-impl Project {
-    fn new() -> Self {
-        let outside = tempfile::tempdir().unwrap();
-        let root = outside.path().join("repo");
-        fs::create_dir(&root).unwrap();
-        Self { outside, root }
-    }
-
-    fn store(&self) -> FsStore {
-        FsStore::new(&config(&self.root))
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.root.join(".reqlore/backlog").join(path)
-    }
-
-    fn write(&self, path: &str, body: impl AsRef<[u8]>) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, body).unwrap();
-    }
+fn write(project: &Project, path: &str, body: impl AsRef<[u8]>) {
+    project.write(Path::new(BACKLOG).join(path), body);
 }
 
 fn requirement(name: &str) -> DocumentId {
-    DocumentId { kind: REQ, name: name.to_owned() }
+    item(ItemKind::Requirement, name)
 }
 
 async fn heads(store: &FsStore, kind: Kind) -> Vec<Arc<DocumentMeta>> {
     store.find(&PROJECT(), &Filter::all(kind)).await.unwrap().heads
 }
 
-async fn names(store: &FsStore, kind: Kind) -> Vec<String> {
+async fn listed(store: &FsStore, kind: Kind) -> Vec<String> {
     heads(store, kind).await.iter().map(|head| head.id.name.clone()).collect()
 }
 
-async fn put(store: &FsStore, id: &DocumentId, body: &'static str) -> StoreResult<()> {
-    let change = Change::put(id.clone(), body);
-    let reads = ReadSet::of(vec![id.clone()]);
-    let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act: act() };
-    store.commit(&PROJECT(), commit).await.map(drop)
-}
-
-/// Makes a requirement with the next free number.
-async fn create(store: &FsStore, mark: &'static str) -> String {
+/// Commits with the next free number, which is returned.
+async fn with_number(
+    store: &FsStore,
+    changes: impl Fn(u32) -> Vec<Change> + Send + 'static,
+) -> u32 {
+    let (send, receive) = std::sync::mpsc::channel();
     let decide = move |snapshot: &Snapshot| {
-        let reference = Reference { kind: ItemKind::Requirement, number: snapshot.numbers[0] };
-        Ok(vec![Change::put(reference.document(mark), TEXT)])
+        send.send(snapshot.numbers[0]).unwrap();
+        Ok(changes(snapshot.numbers[0]))
     };
-    let before = names(store, REQ).await;
     let reads = ReadSet { numbers: vec![ItemKind::Requirement], ..ReadSet::default() };
     let commit = Commit { reads, decide: Box::new(decide), act: act() };
     store.commit(&PROJECT(), commit).await.unwrap();
-    let new = names(store, REQ).await.into_iter().filter(|name| !before.contains(name));
-    new.collect::<Vec<_>>().join(" ")
+    receive.recv().unwrap()
 }
 
-/// The next free number, of which nothing is made.
+/// Creates a requirement with the next free number.
+async fn create(store: &FsStore) -> u32 {
+    let changes = |number| {
+        let reference = Reference { kind: ItemKind::Requirement, number };
+        vec![Change::put(reference.document("aaaaaa"), TEXT)]
+    };
+    with_number(store, changes).await
+}
+
+/// The next free number, which stays free.
 async fn free(store: &FsStore) -> u32 {
-    let (tell, told) = std::sync::mpsc::channel();
-    let decide = move |snapshot: &Snapshot| {
-        tell.send(snapshot.numbers[0]).unwrap();
-        Ok(Vec::new())
-    };
-    let reads = ReadSet { numbers: vec![ItemKind::Requirement], ..ReadSet::default() };
-    let commit = Commit { reads, decide: Box::new(decide), act: act() };
-    store.commit(&PROJECT(), commit).await.unwrap();
-    told.recv().unwrap()
+    with_number(store, |_| Vec::new()).await
 }
 
-/// What a pull does: folders appear, many files come, go and are renamed.
 #[tokio::test]
-async fn what_git_brings_shows_at_the_next_call() {
+async fn every_visible_file_of_a_folder_is_listed_with_its_fault() {
     let project = Project::new();
-    let store = project.store();
-    assert_eq!(names(&store, REQ).await, [""; 0]);
-    fs::create_dir_all(project.root.join(".reqlore/local")).unwrap();
-    assert_eq!(names(&store, REQ).await, [""; 0]);
-    project.write("epics/EP-001.md", TEXT);
-    assert_eq!(names(&store, REQ).await, [""; 0]);
-    project.write("requirements/REQ-001.md", TEXT);
-    assert_eq!(names(&store, REQ).await, ["REQ-001"]);
-    assert_eq!(names(&store, Kind::Item(ItemKind::Epic)).await, ["EP-001"]);
-    let since =
-        async |since| match store.changes(&PROJECT(), REQ, since, Refresh::Incremental).await {
-            Ok(Changes::Since { revision, ids }) => (revision, ids.len()),
-            Ok(Changes::Reset { revision }) => (revision, usize::MAX),
-            Err(error) => panic!("{error}"),
-        };
-    let (revision, _) = since(Revision(0)).await;
-    (0..1_500).for_each(|at| project.write(&format!("requirements/REQ-{at:04}-aaaaaa.md"), TEXT));
-    let (revision, count) = since(revision).await;
-    assert_eq!(count, 1_500);
-    for at in 0..1_200 {
-        let path = |end| project.path(&format!("requirements/REQ-{at:04}-{end}.md"));
-        fs::rename(path("aaaaaa"), path("bbbbbb")).unwrap();
+    for (path, body) in [
+        ("requirements/README.md", &b"# How we write requirements\n"[..]),
+        ("requirements/.hidden.md", TEXT.as_bytes()),
+        ("requirements/notes.txt", TEXT.as_bytes()),
+        ("requirements/deeper/REQ-009.md", TEXT.as_bytes()),
+        ("requirements/REQ-001.md", TEXT.as_bytes()),
+        ("requirements/REQ-002.md", b"---\ntitle: \xff\n---\n"),
+        ("requirements/REQ-003.md", &[b'x'; 10 << 20]),
+        ("REQ-004.md", TEXT.as_bytes()),
+        ("other/REQ-005.md", TEXT.as_bytes()),
+    ] {
+        write(&project, path, body);
     }
-    fs::remove_file(project.path("requirements/REQ-001.md")).unwrap();
-    let (revision, count) = since(revision).await;
-    assert_eq!(count, 2_401);
-    fs::rename(project.path("requirements"), project.path("aside")).unwrap();
-    assert_eq!(since(revision).await.1, 1_500);
-    assert_eq!(names(&store, REQ).await, [""; 0]);
-}
-
-#[tokio::test]
-async fn every_visible_file_of_a_folder_is_listed_and_told_what_is_wrong_with_it() {
-    let project = Project::new();
-    project.write("requirements/README.md", "# How we write requirements\n");
-    project.write("requirements/.hidden.md", TEXT);
-    project.write("requirements/notes.txt", TEXT);
-    project.write("requirements/deeper/REQ-009.md", TEXT);
-    project.write("requirements/REQ-001.md", TEXT);
-    project.write("requirements/REQ-002.md", b"---\ntitle: \xff\n---\n");
-    project.write("requirements/REQ-003.md", vec![b'x'; 10 << 20]);
-    project.write("REQ-004.md", TEXT);
-    project.write("other/REQ-005.md", TEXT);
     let store = project.store();
     let found = heads(&store, REQ).await;
-    let told = |head: &Arc<DocumentMeta>| {
+    let expected = [
+        ("README", "no reference"),
+        ("REQ-001", ""),
+        ("REQ-002", "not UTF-8"),
+        ("REQ-003", "8 MiB"),
+    ];
+    assert_eq!(found.len(), expected.len());
+    for (head, (name, part)) in found.iter().zip(expected) {
         let fault = head.fault.as_ref().map_or("", |fault| fault.message.as_str());
-        (head.id.name.clone(), fault.to_owned())
-    };
-    let told: Vec<(String, String)> = found.iter().map(told).collect();
-    let expected = ["README", "REQ-001", "REQ-002", "REQ-003"];
-    assert_eq!(
-        told.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        expected.iter().collect::<Vec<_>>()
-    );
-    for ((name, fault), part) in told.iter().zip(["no reference", "", "not UTF-8", "8 MiB"]) {
-        assert!(fault.contains(part) && part.is_empty() == fault.is_empty(), "{name}: {fault}");
+        assert_eq!((&*head.id.name, fault.is_empty()), (name, part.is_empty()), "{fault}");
+        assert!(fault.contains(part) && head.item.is_some(), "{name}: {fault}");
     }
-    assert!(found.iter().all(|head| head.item.is_some()));
     for name in ["deeper/REQ-009", ".hidden", "", "..", "../epics/x", "x\0", &"x".repeat(300)] {
         let id = requirement(name);
-        let found = store.get(&PROJECT(), std::slice::from_ref(&id)).await;
-        assert_eq!(found.unwrap(), [None], "{name:?}");
+        assert_eq!(get(&store, &id).await.unwrap(), None, "{name:?}");
         assert!(put(&store, &id, "x").await.is_err(), "{name:?}");
     }
 }
 
-// Catalogue 16, 17, 130
 #[tokio::test]
 async fn links_and_pipes_among_items_are_listed_with_a_fault_and_never_followed() {
     let project = Project::new();
-    let outside = project.outside.path();
-    fs::write(outside.join("secret.md"), "secret").unwrap();
-    project.write("requirements/REQ-001.md", TEXT);
-    symlink(outside.join("secret.md"), project.path("requirements/REQ-002.md")).unwrap();
-    symlink("REQ-001.md", project.path("requirements/REQ-003.md")).unwrap();
-    let pipe = project.path("requirements/REQ-004.md");
-    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
-    project.write("requirements/two\nlines.md", TEXT);
+    let secret = project.outside.path().join("secret.md");
+    fs::write(&secret, "secret").unwrap();
+    write(&project, "requirements/REQ-001.md", TEXT);
+    symlink(&secret, path(&project, "requirements/REQ-002.md")).unwrap();
+    symlink("REQ-001.md", path(&project, "requirements/REQ-003.md")).unwrap();
+    make_pipe(path(&project, "requirements/REQ-004.md"));
+    write(&project, "requirements/two\nlines.md", TEXT);
     let store = project.store();
     let found = heads(&store, REQ).await;
     let faulty = found.iter().filter(|head| head.fault.is_some()).map(|head| &*head.id.name);
     let expected = ["REQ-002", "REQ-003", "REQ-004", "two\nlines"];
     assert_eq!(faulty.collect::<Vec<_>>(), expected);
     for name in &expected[..3] {
-        let id = requirement(name);
-        let read = store.get(&PROJECT(), std::slice::from_ref(&id)).await;
-        assert!(matches!(read, Err(StoreError::Refused { .. })), "{name}: {read:?}");
-        let written = put(&store, &id, "x").await;
-        assert!(matches!(written, Err(StoreError::Refused { .. })), "{name}: {written:?}");
+        check_refused(get(&store, &requirement(name)).await, name, "");
+        check_refused(put(&store, &requirement(name), "x").await, name, "");
     }
-    let told = store.read().await.err().unwrap().to_string();
-    assert!(told.contains("4 entries can't be copied"), "{told}");
-    for part in ["REQ-002.md: is a symbolic link", "REQ-004.md: is no regular file", "two\\nlines"]
-    {
-        assert!(told.contains(part), "{told}");
+    let refused = store.read().await.err().unwrap().to_string();
+    for part in [
+        "4 entries can't be copied",
+        "REQ-002.md: is a symbolic link",
+        "REQ-004.md: is no regular file",
+        "two\\nlines",
+    ] {
+        assert!(refused.contains(part), "{refused}");
     }
-    assert_eq!(fs::read_to_string(outside.join("secret.md")).unwrap(), "secret");
+    assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
 }
 
-// Catalogue 17
 #[tokio::test]
-async fn folders_that_are_links_lead_nowhere_outside() {
-    let outside_only = |project: &Project| {
+async fn a_link_in_the_place_of_a_kind_s_folder_holds_no_items() {
+    for is_inside in [false, true] {
+        let project = Project::new();
         let elsewhere = project.outside.path().join("elsewhere");
-        fs::create_dir_all(elsewhere.join("requirements")).unwrap();
-        fs::write(elsewhere.join("requirements/REQ-001.md"), TEXT).unwrap();
-        elsewhere
-    };
-    let untouched = |folder: &Path| {
-        assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
-        assert_eq!(fs::read_dir(folder.join("requirements")).unwrap().count(), 1);
-    };
-    let id = requirement("REQ-001");
-    // One kind's folder: there are no such items, and none can be made.
-    for inside in [false, true] {
-        let project = Project::new();
-        let elsewhere = outside_only(&project);
-        project.write("epics/EP-001.md", TEXT);
-        let target = if inside { "epics".into() } else { elsewhere.join("requirements") };
-        symlink(target, project.path("requirements")).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("REQ-001.md"), TEXT).unwrap();
+        write(&project, "epics/EP-001.md", TEXT);
+        let target = if is_inside { Path::new("epics") } else { &elsewhere };
+        symlink(target, path(&project, "requirements")).unwrap();
         let store = project.store();
-        assert_eq!(names(&store, REQ).await, [""; 0]);
-        assert_eq!(store.get(&PROJECT(), std::slice::from_ref(&id)).await.unwrap(), [None]);
-        assert!(matches!(put(&store, &id, "x").await, Err(StoreError::Refused { .. })));
-        assert_eq!(names(&store, Kind::Item(ItemKind::Epic)).await, ["EP-001"]);
-        untouched(&elsewhere);
+        assert_eq!(listed(&store, REQ).await, [""; 0]);
+        assert_eq!(get(&store, &requirement("REQ-001")).await.unwrap(), None);
+        check_refused(put(&store, &requirement("REQ-002"), "x").await, "requirements", "");
+        assert_eq!(listed(&store, Kind::Item(ItemKind::Epic)).await, ["EP-001"]);
+        assert_eq!(names(&elsewhere), ["REQ-001.md"]);
     }
-    // All of the backlog: it is refused, and the rest of the project works.
-    for link in [".reqlore/backlog", ".reqlore"] {
+}
+
+#[tokio::test]
+async fn a_backlog_behind_a_link_is_refused_and_the_rest_of_the_project_works() {
+    for (link, below) in [(BACKLOG, ""), (".reqlore", "backlog")] {
         let project = Project::new();
-        let elsewhere = outside_only(&project);
-        let target = project.root.join(link);
-        fs::create_dir_all(target.parent().unwrap()).unwrap();
-        symlink(&elsewhere, target).unwrap();
-        if link == ".reqlore" {
-            fs::rename(elsewhere.join("requirements"), project.outside.path().join("r")).unwrap();
-            fs::create_dir_all(elsewhere.join("backlog")).unwrap();
-            fs::rename(project.outside.path().join("r"), elsewhere.join("backlog/requirements"))
-                .unwrap();
-        }
-        let store = project.store();
+        let elsewhere = project.outside.path().join("elsewhere");
+        let requirements = elsewhere.join(below).join("requirements");
+        fs::create_dir_all(&requirements).unwrap();
+        fs::write(requirements.join("REQ-001.md"), TEXT).unwrap();
+        fs::create_dir_all(project.path(link).parent().unwrap()).unwrap();
+        symlink(&elsewhere, project.path(link)).unwrap();
+        let (store, id) = (project.store(), requirement("REQ-001"));
         let found = store.find(&PROJECT(), &Filter::all(REQ)).await;
-        assert!(matches!(found, Err(StoreError::Refused { .. })), "{found:?}");
-        let found = store.get(&PROJECT(), std::slice::from_ref(&id)).await;
-        assert!(matches!(found, Err(StoreError::Refused { .. })), "{found:?}");
+        check_refused(found, link, "");
+        check_refused(get(&store, &id).await, link, "");
         assert!(put(&store, &id, "x").await.is_err());
-        untouched(&if link == ".reqlore" { elsewhere.join("backlog") } else { elsewhere });
+        assert_eq!(names(requirements), ["REQ-001.md"]);
+        assert_eq!(names(elsewhere.join(below)), ["requirements"]);
         put(&store, &DocumentId::entity("a"), TEXT).await.unwrap();
-        assert_eq!(names(&store, Kind::Entity).await, ["a"]);
+        assert_eq!(listed(&store, Kind::Entity).await, ["a"]);
     }
 }
 
@@ -260,133 +184,131 @@ async fn folders_that_are_links_lead_nowhere_outside() {
 async fn numbers_of_other_processes_and_of_people_are_seen() {
     let project = Project::new();
     let (ours, theirs) = (project.store(), project.store());
-    assert_eq!(create(&ours, "aaaaaa").await, "REQ-001-aaaaaa");
-    assert_eq!(create(&theirs, "bbbbbb").await, "REQ-002-bbbbbb");
-    assert_eq!(create(&ours, "cccccc").await, "REQ-003-cccccc");
-    project.write("requirements/REQ-500.md", TEXT);
-    project.write("deleted/REQ-600.md", TEXT);
-    assert_eq!(create(&theirs, "dddddd").await, "REQ-601-dddddd");
+    assert_eq!(create(&ours).await, 1);
+    assert_eq!(create(&theirs).await, 2);
+    assert_eq!(create(&ours).await, 3);
+    write(&project, "requirements/REQ-500.md", TEXT);
+    write(&project, "deleted/REQ-600.md", TEXT);
+    assert_eq!(create(&theirs).await, 601);
 }
 
 #[tokio::test]
-async fn the_number_of_a_newest_file_that_a_person_removed_is_kept_in_a_file_of_ours() {
+async fn the_number_of_a_newest_file_that_a_user_removed_is_kept() {
     let project = Project::new();
-    let marks = project.root.join(".reqlore/local/marks");
     for _ in 0..7 {
-        create(&project.store(), "aaaaaa").await;
+        create(&project.store()).await;
     }
-    let text = fs::read_to_string(&marks).unwrap();
+    let text = project.read(MARKS).unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
     assert!(first.starts_with("reqlore marks "), "{first}");
     assert_eq!(rest, "REQ 7\n");
-    fs::remove_dir_all(project.path("")).unwrap();
-    assert_eq!(create(&project.store(), "aaaaaa").await, "REQ-008-aaaaaa");
-    // What it says is heard line by line, and no more than that.
+    fs::remove_dir_all(path(&project, "")).unwrap();
+    assert_eq!(create(&project.store()).await, 8);
+    // Each line is read by itself, and those that are damaged are ignored.
     for (text, next) in [
-        ("REQ 20\nEP 3\n", "REQ-021-aaaaaa"),
-        ("REQ\nREQ x\nXX 5\nREQ 99999999999\nREQ -1\nREQ 1000000001\n\u{0}\n", "REQ-022-aaaaaa"),
-        ("", "REQ-023-aaaaaa"),
+        ("REQ 20\nEP 3\n", 21),
+        ("REQ\nREQ x\nXX 5\nREQ 99999999999\nREQ -1\nREQ 1000000001\n\u{0}\n", 22),
+        ("", 23),
     ] {
-        let kept = fs::read_to_string(&marks).unwrap();
-        let first = kept.lines().next().unwrap();
-        fs::write(&marks, format!("{first}\n{text}")).unwrap();
-        assert_eq!(create(&project.store(), "aaaaaa").await, next, "{text:?}");
+        project.write(MARKS, format!("{first}\n{text}"));
+        assert_eq!(create(&project.store()).await, next, "{text:?}");
     }
+}
+
+#[tokio::test]
+async fn the_file_of_numbers_is_never_written_through_a_link() {
+    let project = Project::new();
     let secret = project.outside.path().join("secret");
     fs::write(&secret, "secret").unwrap();
+    create(&project.store()).await;
+    let marks = project.path(MARKS);
     for name in ["marks", ".marks.tmp"] {
         fs::remove_file(&marks).unwrap();
-        symlink("../../../secret", project.root.join(".reqlore/local").join(name)).unwrap();
-        create(&project.store(), "aaaaaa").await;
+        symlink("../../../secret", marks.with_file_name(name)).unwrap();
+        create(&project.store()).await;
         assert!(!marks.is_symlink());
     }
     fs::remove_file(&marks).unwrap();
     fs::hard_link(&secret, &marks).unwrap();
-    create(&project.store(), "aaaaaa").await;
+    create(&project.store()).await;
     assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
     fs::remove_file(&marks).unwrap();
     fs::create_dir(&marks).unwrap();
-    assert_eq!(create(&project.store(), "aaaaaa").await, "REQ-027-aaaaaa");
+    assert_eq!(create(&project.store()).await, 5);
 }
 
 #[tokio::test]
-async fn what_another_process_left_after_our_last_write_goes_with_the_next_one() {
+async fn leftovers_of_another_process_after_our_last_write_go_with_the_next_one() {
     let project = Project::new();
     let store = project.store();
-    create(&store, "aaaaaa").await;
+    create(&store).await;
     let left = "requirements/.reqlore-0123456789abcdef.tmp";
-    project.write(left, "half");
+    write(&project, left, "half");
     // Both writes may have come within one tick of the clock.
-    let folder = fs::File::open(project.path("requirements")).unwrap();
+    let folder = fs::File::open(path(&project, "requirements")).unwrap();
     folder.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    create(&store, "bbbbbb").await;
-    assert!(!project.path(left).try_exists().unwrap());
+    create(&store).await;
+    assert!(!path(&project, left).try_exists().unwrap());
 }
 
-/// The last number of all counts only while a file has it: it would leave none for anybody.
+/// The last number of all is taken only while a file has it: it would leave none for other items.
 #[tokio::test]
-async fn a_typo_in_a_number_ends_no_kind_once_it_is_mended() {
+async fn a_typo_in_a_number_ends_no_kind_once_it_is_corrected() {
     let project = Project::new();
     let store = project.store();
-    assert_eq!(create(&store, "aaaaaa").await, "REQ-001-aaaaaa");
+    assert_eq!(create(&store).await, 1);
     let typo = "requirements/REQ-1000000000.md";
-    project.write(typo, TEXT);
+    write(&project, typo, TEXT);
     assert_eq!(free(&store).await, 1_000_000_001);
     put(&store, &requirement("REQ-1000000000"), "---\ntitle: Ours\n---\n").await.unwrap();
-    put(&store, &DocumentId { kind: Kind::Item(ItemKind::Epic), name: "EP-003".into() }, TEXT)
-        .await
-        .unwrap();
+    put(&store, &item(ItemKind::Epic, "EP-003"), TEXT).await.unwrap();
     assert_eq!(free(&store).await, 1_000_000_001);
-    fs::remove_file(project.path(typo)).unwrap();
-    assert_eq!(create(&store, "bbbbbb").await, "REQ-002-bbbbbb");
-    let marks = fs::read_to_string(project.root.join(".reqlore/local/marks")).unwrap();
-    assert!(marks.ends_with("\nEP 3\nREQ 2\n"), "{marks}");
-    project.write("deleted/REQ-1000000000.md", TEXT);
+    fs::remove_file(path(&project, typo)).unwrap();
+    assert_eq!(create(&store).await, 2);
+    assert!(project.read(MARKS).unwrap().ends_with("\nEP 3\nREQ 2\n"));
+    write(&project, "deleted/REQ-1000000000.md", TEXT);
     assert_eq!(free(&project.store()).await, 1_000_000_001);
-    fs::remove_dir_all(project.path("deleted")).unwrap();
-    assert_eq!(create(&project.store(), "cccccc").await, "REQ-003-cccccc");
-    let marks = project.root.join(".reqlore/local/marks");
-    let kept = fs::read_to_string(&marks).unwrap();
-    fs::write(&marks, kept.replace("REQ 3", "REQ 1000000000")).unwrap();
-    assert_eq!(create(&project.store(), "dddddd").await, "REQ-004-dddddd");
-    assert!(fs::read_to_string(&marks).unwrap().ends_with("\nREQ 4\n"));
+    fs::remove_dir_all(path(&project, "deleted")).unwrap();
+    assert_eq!(create(&project.store()).await, 3);
+    let kept = project.read(MARKS).unwrap();
+    project.write(MARKS, kept.replace("REQ 3", "REQ 1000000000"));
+    assert_eq!(create(&project.store()).await, 4);
+    assert!(project.read(MARKS).unwrap().ends_with("\nREQ 4\n"));
 }
 
 #[tokio::test]
-async fn marks_of_a_clone_or_a_copy_and_what_no_commit_made_are_not_kept() {
+async fn numbers_of_a_clone_and_of_no_commit_are_not_kept() {
     let (theirs, project) = (Project::new(), Project::new());
-    theirs.write("requirements/REQ-900.md", TEXT);
-    create(&theirs.store(), "aaaaaa").await;
-    let marks = ".reqlore/local/marks";
-    fs::create_dir_all(project.root.join(".reqlore/local")).unwrap();
-    for text in [fs::read_to_string(theirs.root.join(marks)).unwrap(), "REQ 900\n".to_owned()] {
-        fs::write(project.root.join(marks), text).unwrap();
+    write(&theirs, "requirements/REQ-900.md", TEXT);
+    create(&theirs.store()).await;
+    for text in [theirs.read(MARKS).unwrap(), "REQ 900\n".to_owned()] {
+        project.write(MARKS, text);
         assert_eq!(free(&project.store()).await, 1);
     }
-    project.write("requirements/REQ-500.md", TEXT);
+    write(&project, "requirements/REQ-500.md", TEXT);
     put(&project.store(), &requirement("REQ-001"), TEXT).await.unwrap();
     assert_eq!(free(&project.store()).await, 501);
-    assert!(fs::read_to_string(project.root.join(marks)).unwrap().ends_with("\nREQ 1\n"));
+    assert!(project.read(MARKS).unwrap().ends_with("\nREQ 1\n"));
 }
 
 #[tokio::test]
-async fn heads_of_items_are_kept_for_the_next_process_and_of_another_format_are_not() {
+async fn metadata_is_cached_for_the_next_process_unless_its_format_is_another() {
     let project = Project::new();
     let cache = project.outside.path().join("cache");
-    let config = crate::Config { cache: Some(cache.clone()), ..config(&project.root) };
-    project.write("requirements/REQ-001.md", TEXT);
-    let old = std::time::SystemTime::UNIX_EPOCH;
-    let file = fs::File::open(project.path("requirements/REQ-001.md")).unwrap();
-    file.set_modified(old).unwrap();
+    let config = Config { cache: Some(cache.clone()), ..config(&project.root) };
+    write(&project, "requirements/REQ-001.md", TEXT);
+    let file = fs::File::open(path(&project, "requirements/REQ-001.md")).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
     let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["US-001".to_owned()] };
     for _ in 0..2 {
         let store = FsStore::new(&config);
         let found = store.backlinks(&PROJECT(), &links).await.unwrap();
         assert_eq!(found[0].len(), 1);
-        let said = found[0][0].item.as_ref().unwrap();
-        assert_eq!(said.created_at.seconds(), 0, "the file's own time");
+        let item = found[0][0].item.as_ref().unwrap();
+        assert_eq!(item.created_at.seconds(), 0, "the file's own time");
         drop(store);
-        let saved = fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path().join("items.bin");
+        let folder = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
+        let saved = folder.path().join("items.bin");
         assert!(saved.is_file());
         fs::write(saved, "reqlore heads 3, 0.1.0\nanything").unwrap();
     }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Kind, MAX_BYTES};
@@ -12,49 +12,21 @@ use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use tempfile::TempDir;
 
-use super::config;
+use super::{DIRECTORY, Project, config, names};
 use crate::FsStore;
 
-/// A project in a folder of its own.
-struct Project {
-    outside: TempDir,
-    root: PathBuf,
-}
-
-impl Project {
-    fn new() -> Self {
-        let outside = tempfile::tempdir().unwrap();
-        let root = outside.path().join("repo");
-        fs::create_dir(&root).unwrap();
-        Self { outside, root }
-    }
-
-    fn store(&self) -> FsStore {
-        FsStore::new(&config(&self.root))
-    }
-
-    fn write(&self, path: impl AsRef<Path>, body: impl AsRef<[u8]>) {
-        let path = self.root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, body).unwrap();
-    }
-
-    async fn refusal(&self) -> String {
-        match self.store().read().await.err() {
-            Some(StoreError::Refused { reason, .. }) => reason,
-            other => panic!("{other:?}"),
-        }
+async fn refusal(project: &Project) -> String {
+    match project.store().read().await.err() {
+        Some(StoreError::Refused { reason, .. }) => reason,
+        other => panic!("{other:?}"),
     }
 }
 
-// Whatever a copy would leave out, or stop at, is told before it begins
 #[tokio::test]
 async fn everything_that_can_not_be_copied_is_told_at_once() {
     let project = Project::new();
-    let directory = "docs/development/requirements";
-    for path in [&format!("{directory}/AGENTS.md"), &format!("{directory}/a.md"), ".ixchel/a.md"] {
+    for path in [&format!("{DIRECTORY}/AGENTS.md"), &format!("{DIRECTORY}/a.md"), ".ixchel/a.md"] {
         project.write(path, "fine");
     }
     assert!(project.store().read().await.is_ok());
@@ -64,21 +36,21 @@ async fn everything_that_can_not_be_copied_is_told_at_once() {
         project.write(path, "");
     }
     project.write(Path::new(".ixchel").join(odd), "");
-    symlink("..", project.root.join(".ixchel/up")).unwrap();
+    symlink("..", project.path(".ixchel/up")).unwrap();
     assert!(project.store().read().await.is_ok());
 
     let large = vec![b'x'; MAX_BYTES + 1];
-    for folder in [directory, ".ixchel"] {
-        symlink("a.md", project.root.join(folder).join("link.md")).unwrap();
+    for folder in [DIRECTORY, ".ixchel"] {
+        symlink("a.md", project.path(folder).join("link.md")).unwrap();
         project.write(format!("{folder}/large.md"), &large);
         project.write(Path::new(folder).join(OsStr::from_bytes(b"n\xff.md")), "");
     }
     project.write(Path::new(".ixchel/in").join(odd).join("x.md"), "");
     project.write(".ixchel/a\nb.md", "");
     project.write(format!(".ixchel/{}x.md", "d/".repeat(33)), "");
-    project.write(format!("{directory}/a\\b.md"), "");
-    fs::create_dir_all(project.root.join(".knowledge/config.yaml")).unwrap();
-    let told = project.refusal().await;
+    project.write(format!("{DIRECTORY}/a\\b.md"), "");
+    fs::create_dir_all(project.path(".knowledge/config.yaml")).unwrap();
+    let told = refusal(&project).await;
     let link = "is a symbolic link; put a regular file there or remove it";
     let large = "is larger than 8 MiB; split it into smaller files";
     let name = "has a name that is not UTF-8; rename it";
@@ -93,10 +65,10 @@ async fn everything_that_can_not_be_copied_is_told_at_once() {
         format!(".ixchel/link.md: {link}"),
         format!(".ixchel/n\u{fffd}.md: {name}"),
         ".knowledge/config.yaml: is no regular file; put one there or remove it".to_owned(),
-        format!("{directory}/a\\b.md: has a name that no section has; rename it"),
-        format!("{directory}/large.md: {large}"),
-        format!("{directory}/link.md: {link}"),
-        format!("{directory}/n\u{fffd}.md: {name}"),
+        format!("{DIRECTORY}/a\\b.md: has a name that no section has; rename it"),
+        format!("{DIRECTORY}/large.md: {large}"),
+        format!("{DIRECTORY}/link.md: {link}"),
+        format!("{DIRECTORY}/n\u{fffd}.md: {name}"),
     ];
     assert_eq!(told, expected.join("\n- "));
 }
@@ -104,11 +76,11 @@ async fn everything_that_can_not_be_copied_is_told_at_once() {
 #[tokio::test]
 async fn twenty_are_named_and_the_rest_is_counted() {
     let project = Project::new();
-    fs::create_dir(project.root.join(".ixchel")).unwrap();
+    fs::create_dir(project.path(".ixchel")).unwrap();
     for number in 10..35 {
-        symlink("x", project.root.join(format!(".ixchel/{number}.md"))).unwrap();
+        symlink("x", project.path(format!(".ixchel/{number}.md"))).unwrap();
     }
-    let told = project.refusal().await;
+    let told = refusal(&project).await;
     assert!(told.starts_with("25 entries can't be copied"), "{told}");
     assert!(told.contains("/29.md") && !told.contains("/30.md"), "{told}");
     assert!(told.ends_with("\nand 5 more"), "{told}");
@@ -155,7 +127,6 @@ async fn a_name_that_leads_elsewhere_is_not_written() {
         let refused = refused.unwrap_or_else(|| panic!("{id} was written")).to_string();
         assert!(refused.contains("can't be a file; copy it into a database"), "{refused}");
     }
-    let listed = |folder| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    assert_eq!(listed(&project.root).collect::<Vec<_>>(), [".reqlore"], "only the mark is there");
-    assert_eq!(listed(&project.outside.path().to_owned()).count(), 1);
+    assert_eq!(names(&project.root), [".reqlore"], "only the mark is there");
+    assert_eq!(names(project.outside.path()), ["repo"]);
 }

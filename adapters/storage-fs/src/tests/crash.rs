@@ -1,303 +1,431 @@
-//! Dying, failing and being overtaken at every step of a commit (catalogue 115 to 118, 126).
+//! Every step of every kind of commit: a process dies at it, it fails, or an editor saves there.
 
-use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_contract::act;
-use reqlore_domain::document::DocumentId;
+use reqlore_contract::{act, run as block_on};
+use reqlore_domain::audit::{AuditEvent, AuditRow, Target, UNCONFIRMED, Verifier};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, ReadSet, StoreError, StoreResult,
+    Change, Commit, Committed, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
+use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
+use reqlore_domain::time::Timestamp;
 
-use super::config;
+use super::{DIRECTORY, LOCAL, PROJECT, Project, commit, config, files, item, order, run_child};
+use crate::FsStore;
 use crate::failpoint::Step;
-use crate::failpoint::under_test::{Act, EXCHANGES, plan};
+use crate::failpoint::under_test::{Act, EXCHANGES, clear_plan, plan};
 use crate::lock::Turn;
-use crate::{FsStore, commit};
 
-const STEPS: [Step; 10] = [
-    Step::Locked,
-    Step::Read,
-    Step::Decided,
-    Step::TempCreated,
-    Step::TempWritten,
-    Step::TempSynced,
-    Step::Exchanged,
-    Step::Checked,
-    Step::FolderSynced,
-    Step::OldRemoved,
-];
-const DIRECTORY: &str = "docs/development/requirements";
+pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// What a commit does to `a.md`; each also lists in AGENTS.md what there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    Create,
-    Replace,
-    Delete,
+/// A commit of documents, with the contents before and after.
+pub(super) struct Operation {
+    name: &'static str,
+    documents: Vec<(DocumentId, Option<&'static str>, Option<&'static str>)>,
+    /// It has an audit row and an idempotency key.
+    is_audited: bool,
 }
 
-const OPERATIONS: [Operation; 3] = [Operation::Create, Operation::Replace, Operation::Delete];
+/// The last two are audited.
+pub(super) fn operations() -> Vec<Operation> {
+    let section = |name, before, after| {
+        let list = |section| match section {
+            None => "lists none",
+            Some("old") => "lists the old",
+            _ => "lists the new",
+        };
+        let agents = (DocumentId::instructions(), Some(list(before)), Some(list(after)));
+        let documents = vec![(DocumentId::section("a"), before, after), agents];
+        Operation { name, documents, is_audited: false }
+    };
+    let epic = |name| (item(ItemKind::Epic, name), Some("old"), Some("new"));
+    let [one, two] = ["REQ-001-aaaaaa", "REQ-002"].map(|name| item(ItemKind::Requirement, name));
+    let deleted = [(one.clone(), Some("one"), None), (two, Some("two"), None)];
+    let story = (item(ItemKind::UserStory, "US-001"), Some("old"), Some("new"));
+    let tombstone = (DocumentId { kind: Kind::Deleted, name: one.name }, None, Some("gone"));
+    let several = |name, third| {
+        let documents = deleted.iter().cloned().chain([third]).collect();
+        Operation { name, documents, is_audited: false }
+    };
+    let audited = |name, documents| Operation { name, documents, is_audited: true };
+    vec![
+        section("create", None, Some("new")),
+        section("replace", Some("old"), Some("new")),
+        section("delete", Some("old"), None),
+        several("delete two, replace one", story),
+        several("delete two, create one", tombstone),
+        audited("one audited", vec![epic("EP-001")]),
+        audited("two audited", vec![epic("EP-001"), epic("EP-002")]),
+    ]
+}
+
+pub(super) fn audited() -> WriteContext {
+    let clock = Arc::new(Timestamp::new(1_700_000_000, 0));
+    WriteContext { audited: Some(AuditScope::begin(clock)), ..act() }
+}
+
+/// The same commit under the key of all tests.
+pub(super) fn with_key(commit: Commit) -> Commit {
+    let once = Some(IdempotencyKey { key: KEY.to_owned(), request: "r".to_owned() });
+    Commit { act: WriteContext { once, ..audited() }, ..commit }
+}
 
 impl Operation {
-    /// The section before and after.
-    fn states(self) -> (Option<&'static str>, Option<&'static str>) {
-        match self {
-            Self::Create => (None, Some("new")),
-            Self::Replace => (Some("old"), Some("new")),
-            Self::Delete => (Some("old"), None),
+    pub(super) fn prepare(&self) -> Project {
+        let project = Project::new();
+        for (id, before, _) in &self.documents {
+            let file = project.file(id);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            if let Some(before) = before {
+                fs::write(file, before).unwrap();
+            }
         }
+        project
     }
 
-    fn prepare(self) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join(DIRECTORY);
-        fs::create_dir_all(&directory).unwrap();
-        fs::write(directory.join("AGENTS.md"), list(self.states().0)).unwrap();
-        if let Some(old) = self.states().0 {
-            fs::write(directory.join("a.md"), old).unwrap();
+    /// The steps that it reaches.
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = vec![Step::Locked, Step::Read, Step::Decided];
+        steps.extend([Step::TempCreated, Step::TempWritten, Step::TempSynced]);
+        if self.is_audited {
+            steps.push(Step::Prepared);
         }
-        folder
+        if self.has_journal() {
+            steps.extend([Step::JournalBegun, Step::JournalWritten, Step::JournalSynced]);
+        }
+        steps.extend([Step::Exchanged, Step::Checked, Step::FolderSynced, Step::OldRemoved]);
+        if self.has_journal() {
+            steps.push(Step::JournalRemoved);
+        }
+        if self.is_audited {
+            steps.push(Step::Confirmed);
+        }
+        steps
     }
 
-    fn changes(self) -> Vec<Change> {
-        let (id, after) = (DocumentId::section("a"), self.states().1);
-        let section = match after {
-            Some(body) => Change::put(id, body),
-            None => Change::Delete { id },
+    /// Each step, as often as there are documents.
+    fn cases(&self) -> Vec<(Step, usize)> {
+        let times = |step| (0..self.documents.len()).map(move |times| (step, times));
+        self.steps().into_iter().flat_map(times).collect()
+    }
+
+    /// Several documents of their own; AGENTS.md can be derived.
+    fn has_journal(&self) -> bool {
+        self.documents.iter().filter(|(id, ..)| id.kind != Kind::Instructions).count() > 1
+    }
+
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let change = |(id, _, after): &(DocumentId, _, Option<&'static str>)| match after {
+            Some(body) => Change::put(id.clone(), *body),
+            None => Change::Delete { id: id.clone() },
         };
-        vec![section, Change::put(DocumentId::instructions(), list(after))]
+        self.documents.iter().map(change).collect()
     }
-}
 
-fn list(section: Option<&str>) -> String {
-    format!("the list knows: {section:?}\n")
+    pub(super) fn run(&self, project: &Project) -> StoreResult<Committed> {
+        let commit = commit(self.changes());
+        commit_here(&project.root, if self.is_audited { with_key(commit) } else { commit })
+    }
+
+    pub(super) fn before(&self) -> Vec<Option<String>> {
+        self.documents.iter().map(|(_, before, _)| before.map(str::to_owned)).collect()
+    }
+
+    pub(super) fn after(&self) -> Vec<Option<String>> {
+        self.documents.iter().map(|(.., after)| after.map(str::to_owned)).collect()
+    }
+
+    pub(super) fn on_disk(&self, project: &Project) -> Vec<Option<String>> {
+        let read = |id| fs::read_to_string(project.file(id)).ok();
+        self.documents.iter().map(|(id, ..)| read(id)).collect()
+    }
+
+    /// The contents that the next process sees.
+    pub(super) fn seen(&self, project: &Project) -> Vec<Option<String>> {
+        let ids: Vec<DocumentId> = self.documents.iter().map(|(id, ..)| id.clone()).collect();
+        let found = block_on(project.store().get(&PROJECT(), &ids)).unwrap();
+        let text = |body: Bytes| String::from_utf8(body.to_vec()).unwrap();
+        found.into_iter().map(|found| found.map(|document| text(document.body))).collect()
+    }
+
+    /// Checks that row and key are there if the change is, and that it can be made once.
+    fn check_audit(&self, project: &Project, is_made: bool, shown: &str) -> usize {
+        let store = project.store();
+        let (kept, rolled_back) = audited_changes(&chain(&store));
+        assert_eq!(kept, usize::from(is_made), "{shown}");
+        assert!(!is_made || rolled_back == 0, "{shown}");
+        assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), is_made, "{shown}: key");
+        let repeated = self.run(project);
+        if is_made {
+            assert!(matches!(repeated, Err(StoreError::Repeated(_))), "{shown}: {repeated:?}");
+        } else {
+            repeated.unwrap();
+            assert_eq!(audited_changes(&chain(&store)), (1, rolled_back), "{shown}");
+        }
+        rolled_back
+    }
 }
 
 /// Commits in this very thread, where failpoints are planned.
-fn run(
-    root: &Path,
-    decide: impl FnMut(Option<&Bytes>) -> Vec<Change> + Send + 'static,
-) -> StoreResult<Committed> {
-    let mut decide = decide;
-    let commit = Commit {
-        reads: ReadSet::of(vec![DocumentId::section("a"), DocumentId::instructions()]),
-        decide: Box::new(move |snapshot| {
-            Ok(decide(snapshot.documents[0].as_ref().map(|document| &document.body)))
-        }),
-        act: act(),
-    };
-    commit_here(root, commit)
-}
-
-/// The same of any commit.
 pub(super) fn commit_here(root: &Path, commit: Commit) -> StoreResult<Committed> {
-    let store = FsStore::new(&config(root));
-    let project = ProjectKey::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let taken = runtime.block_on(store.shared.turns.take(&project)).unwrap();
-    let root = store.shared.open(&project).unwrap();
-    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("nobody else locks") };
-    commit::run(&store.shared, &project, &root, commit, &lock)
+    commit_to(&FsStore::new(&config(root)), &ProjectKey::default(), commit)
 }
 
-fn read(root: &Path, name: &str) -> Option<String> {
-    fs::read_to_string(root.join(DIRECTORY).join(name)).ok()
+pub(super) fn commit_to(
+    store: &FsStore,
+    project: &ProjectKey,
+    commit: Commit,
+) -> StoreResult<Committed> {
+    let taken = store.shared.turns.take_now(project).unwrap();
+    let root = store.shared.open(project).unwrap();
+    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("the lock is free") };
+    crate::commit::run(&store.shared, project, &root, commit, &lock)
 }
 
-fn leftovers(root: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(root.join(DIRECTORY)).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.extension().is_some_and(|e| e == "tmp")).collect()
+/// All rows of a complete chain.
+pub(super) fn chain(store: &FsStore) -> Vec<AuditRow> {
+    let rows = block_on(store.rows(1, usize::MAX)).unwrap();
+    let mut verifier = Verifier::default();
+    verifier.next(&rows).unwrap();
+    assert_eq!(verifier.finish().unwrap().1, block_on(store.newest()).unwrap());
+    rows
 }
 
-const CHILD: &str = "REQLORE_TEST_CRASH";
-
-/// The process that dies: does nothing unless a parent asks for it.
-#[test]
-#[expect(clippy::disallowed_methods, reason = "a test tells its child what to do")]
-fn child_that_dies() {
-    let Ok(order) = std::env::var(CHILD) else { return };
-    let [root, step, times, operation] = order.split('|').collect::<Vec<_>>()[..] else { return };
-    let number = |text: &str| text.parse::<usize>().unwrap();
-    let operation = OPERATIONS[number(operation)];
-    plan(STEPS[number(step)], number(times), Act::Abort);
-    run(Path::new(root), move |_| operation.changes()).unwrap();
-    fs::write(Path::new(root).join("acknowledged"), "").unwrap();
-}
-
-// Catalogue 113, 117, 118
-#[test]
-fn a_process_that_dies_at_any_step_leaves_the_old_or_the_new_and_the_next_one_heals() {
-    let mut died = 0;
-    for (step, times, operation) in cases() {
-        let folder = OPERATIONS[operation].prepare();
-        let root = folder.path();
-        let order = format!("{}|{step}|{times}|{operation}", root.display());
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tests::crash::child_that_dies"])
-            .env(CHILD, order)
-            .output()
-            .unwrap();
-        let (before, after) = OPERATIONS[operation].states();
-        let section = read(root, "a.md");
-        let shown = format!("{:?} x{times} {:?}: {section:?}", STEPS[step], OPERATIONS[operation]);
-        if child.status.success() {
-            assert!(root.join("acknowledged").is_file(), "{shown}");
-            assert_eq!(section.as_deref(), after, "{shown}");
-        } else {
-            died += 1;
-            assert!(section.as_deref() == before || section.as_deref() == after, "{shown}");
+/// The number of rows of changes that are valid, and of those that were rolled back.
+pub(super) fn audited_changes(rows: &[AuditRow]) -> (usize, usize) {
+    let is_change = |event: &AuditEvent| {
+        let mut targets = event.targets.iter();
+        targets.any(|target| Target::is_changed(target) || target.name.starts_with("user/"))
+    };
+    let (mut changes, mut rolled_back) = (Vec::new(), Vec::new());
+    for (number, event) in rows.iter().map(|row| (row.number, row.entry().unwrap())) {
+        if is_change(&event) {
+            changes.push(number);
         }
-        let agents = read(root, "AGENTS.md");
-        let known = [Some(list(before)), Some(list(after))];
-        assert!(known.contains(&agents), "{shown}: {agents:?}");
-
-        run(root, move |_| OPERATIONS[operation].changes()).unwrap();
-        assert_eq!(read(root, "a.md").as_deref(), after, "{shown}");
-        assert_eq!(read(root, "AGENTS.md"), Some(list(after)), "{shown}");
-        assert_eq!(leftovers(root), [] as [PathBuf; 0], "{shown}");
+        if event.action == UNCONFIRMED {
+            rolled_back.push(event.reason.parse::<u64>().unwrap());
+        }
     }
-    assert!(died >= STEPS.len() * OPERATIONS.len(), "only {died} processes died");
+    let is_known = rolled_back.iter().all(|number| changes.contains(number));
+    assert!(is_known, "{rolled_back:?} of {changes:?}");
+    (changes.len() - rolled_back.len(), rolled_back.len())
 }
 
-/// Every step, reached the first and the second time, in every operation.
-fn cases() -> impl Iterator<Item = (usize, usize, usize)> {
-    let times = |step| (0..2).map(move |times| (step, times));
-    (0..STEPS.len())
-        .flat_map(times)
-        .flat_map(|(step, times)| (0..3).map(move |op| (step, times, op)))
+fn leftovers(project: &Project) -> Vec<PathBuf> {
+    let is_temp = |path: &PathBuf| path.extension().is_some_and(|end| end == "tmp");
+    files(&project.root).into_iter().filter(is_temp).collect()
 }
 
-// S1: T.3.3; catalogue 126
+pub(super) fn has_journal(project: &Project) -> bool {
+    project.has(Path::new(LOCAL).join("journal"))
+}
+
+/// The process that dies: does nothing unless a parent orders it.
+#[test]
+fn child_that_dies() {
+    let Some(order) = order() else { return };
+    let [root, name, step, times] = order.split('|').collect::<Vec<_>>()[..] else { return };
+    let operation = operations().into_iter().find(|known| known.name == name).unwrap();
+    let project = Project { outside: tempfile::tempdir().unwrap(), root: root.into() };
+    match operation.steps().into_iter().find(|known| format!("{known:?}") == step) {
+        Some(step) => plan(step, times.parse().unwrap(), Act::Abort),
+        None => overtake(&project, Act::Abort),
+    }
+    operation.run(&project).unwrap();
+}
+
+/// Runs an operation in another process that dies at a step. True if it survives.
+pub(super) fn run_and_die(
+    operation: &Operation,
+    project: &Project,
+    step: Step,
+    times: usize,
+) -> bool {
+    let order = format!("{}|{}|{step:?}|{times}", project.root.display(), operation.name);
+    run_child("", "crash::child_that_dies", &order).status.success()
+}
+
+/// Plans that an editor saves the first epic in between, and that the roll-back then ends so.
+pub(super) fn overtake(project: &Project, act: Act) {
+    let path = project.path(".reqlore/backlog/epics/EP-001.md");
+    let overtake = move || {
+        save(&path);
+        plan(Step::RollingBack, 0, act);
+    };
+    plan(Step::Prepared, 0, Act::Run(Box::new(overtake)));
+}
+
+// S5: 4.5
+#[test]
+fn a_process_that_dies_at_any_step_leaves_all_old_or_all_new() {
+    std::thread::scope(|scope| {
+        for operation in operations() {
+            scope.spawn(move || check_deaths(&operation));
+        }
+    });
+}
+
+fn check_deaths(operation: &Operation) {
+    let (before, after) = (operation.before(), operation.after());
+    let (mut half, mut old, mut new, mut rolled_back) = (0, 0, 0, 0);
+    for (step, times) in operation.cases() {
+        let project = operation.prepare();
+        let lived = run_and_die(operation, &project, step, times);
+        let left = operation.on_disk(&project);
+        half += usize::from(left != before && left != after);
+        FsStore::open(&config(&project.root)).unwrap();
+        let found = operation.seen(&project);
+        let shown = format!("{} {step:?} x{times}: {left:?}", operation.name);
+        assert_eq!(operation.on_disk(&project), found, "{shown}");
+        assert!(!has_journal(&project), "{shown}");
+        assert!(!lived || (times > 0 && found == after), "{shown}");
+        let mut each = found.iter().zip(before.iter().zip(&after));
+        let is_each = each.all(|(found, (before, after))| found == before || found == after);
+        let is_all = found == before || found == after;
+        assert!(is_all || (is_each && !operation.has_journal()), "{shown}: {found:?}");
+        old += usize::from(found == before);
+        new += usize::from(found == after);
+        if operation.is_audited {
+            rolled_back += operation.check_audit(&project, found == after, &shown);
+        } else {
+            operation.run(&project).unwrap();
+        }
+        assert_eq!(operation.on_disk(&project), after, "{shown}");
+        // A repeated commit writes nothing, so it removes nothing.
+        let is_repeated = operation.is_audited && found == after;
+        assert!(is_repeated || leftovers(&project).is_empty(), "{shown}");
+    }
+    let counts = format!("{}: {half} half, {old} old, {new} new", operation.name);
+    assert!(old > 2 && new > 2 && (half > 0 || operation.documents.len() == 1), "{counts}");
+    assert!(rolled_back > 0 || !operation.is_audited, "{counts}");
+}
+
+// S1: T.3.3
 #[test]
 fn a_step_that_fails_leaves_everything_as_it_was() {
-    for (step, times, operation) in cases() {
-        let folder = OPERATIONS[operation].prepare();
-        let root = folder.path();
-        plan(STEPS[step], times, Act::Fail);
-        let outcome = run(root, move |_| OPERATIONS[operation].changes());
-        let (before, after) = OPERATIONS[operation].states();
-        let shown = format!("{:?} x{times} {:?}: {outcome:?}", STEPS[step], OPERATIONS[operation]);
-        let expected = if outcome.is_ok() { after } else { before };
-        assert_eq!(read(root, "a.md").as_deref(), expected, "{shown}");
-        assert_eq!(read(root, "AGENTS.md"), Some(list(expected)), "{shown}");
-        assert_eq!(leftovers(root), [] as [PathBuf; 0], "{shown}");
-        if let Err(error) = &outcome {
-            assert!(error.to_string().contains("Nothing was written"), "{shown}");
-        }
-        // A sync that is left out is a step that is not reached.
-        if times == 0 {
-            assert_eq!(outcome.is_err(), STEPS[step] != Step::OldRemoved, "{shown}");
-        }
-        plan(STEPS[0], usize::MAX, Act::Fail);
-    }
-}
-
-// Reliability 5.1: not every file system exchanges names
-#[test]
-fn without_exchange_nothing_is_lost_either() {
-    EXCHANGES.set(false);
-    a_step_that_fails_leaves_everything_as_it_was();
-    an_editor_that_saves_in_between_is_seen_and_nothing_of_it_is_lost();
-    an_editor_that_saves_behind_the_exchange_is_seen_too();
-    what_cannot_be_read_is_put_back_and_left();
-}
-
-thread_local! {
-    static EDITED: RefCell<PathBuf> = RefCell::default();
-}
-
-/// An editor that saves by renaming.
-fn save() {
-    let path = EDITED.with_borrow(PathBuf::clone);
-    fs::write(path.with_extension("swp"), "edited").unwrap();
-    fs::rename(path.with_extension("swp"), &path).unwrap();
-}
-
-/// An editor that truncates and writes.
-fn save_in_place() {
-    fs::write(EDITED.with_borrow(PathBuf::clone), "edited").unwrap();
-}
-
-// Reliability P3
-#[test]
-fn an_editor_that_saves_in_between_is_seen_and_nothing_of_it_is_lost() {
-    for step in [Step::Read, Step::Decided, Step::TempCreated, Step::TempWritten, Step::TempSynced]
-    {
-        for save in [save, save_in_place] {
-            for operation in [Operation::Create, Operation::Replace] {
-                let folder = operation.prepare();
-                EDITED.set(folder.path().join(DIRECTORY).join("a.md"));
-                plan(step, 0, Act::Run(save));
-                let append = |old: Option<&Bytes>| {
-                    let old =
-                        old.map_or(String::new(), |old| String::from_utf8(old.to_vec()).unwrap());
-                    let body = format!("{old} + ours");
-                    vec![Change::put(DocumentId::section("a"), body)]
-                };
-                run(folder.path(), append).unwrap();
-                let found = read(folder.path(), "a.md");
-                assert_eq!(found.as_deref(), Some("edited + ours"), "{step:?} {operation:?}");
-                assert_eq!(leftovers(folder.path()), [] as [PathBuf; 0]);
+    for operation in operations() {
+        for (step, times) in operation.cases() {
+            let project = operation.prepare();
+            plan(step, times, Act::Fail);
+            let outcome = operation.run(&project);
+            clear_plan();
+            let shown = format!("{} {step:?} x{times}: {outcome:?}", operation.name);
+            let expected = if outcome.is_ok() { operation.after() } else { operation.before() };
+            assert_eq!(operation.on_disk(&project), expected, "{shown}");
+            assert!(!has_journal(&project), "{shown}");
+            assert_eq!(leftovers(&project), [] as [PathBuf; 0], "{shown}");
+            if let Err(error) = &outcome {
+                assert!(error.to_string().contains("Nothing was written"), "{shown}");
+            }
+            // A sync that is left out is a step that is not reached.
+            if times == 0 {
+                let is_after = [Step::OldRemoved, Step::JournalRemoved, Step::Confirmed];
+                assert_eq!(outcome.is_ok(), is_after.contains(&step), "{shown}");
+            }
+            if operation.is_audited {
+                operation.check_audit(&project, outcome.is_ok(), &shown);
             }
         }
     }
 }
 
-// Reliability P3
 #[test]
-fn an_editor_that_saves_behind_the_exchange_is_seen_too() {
-    for step in [Step::Exchanged, Step::Checked, Step::FolderSynced] {
-        let folder = Operation::Replace.prepare();
-        EDITED.set(folder.path().join(DIRECTORY).join("a.md"));
-        plan(step, 0, Act::Run(save));
-        let append = |old: Option<&Bytes>| {
-            let old = old.map_or(String::new(), |old| String::from_utf8(old.to_vec()).unwrap());
-            vec![Change::put(DocumentId::section("a"), format!("{old} + ours"))]
-        };
-        run(folder.path(), append).unwrap();
-        assert_eq!(read(folder.path(), "a.md").as_deref(), Some("edited + ours"), "{step:?}");
-        assert_eq!(leftovers(folder.path()), [] as [PathBuf; 0]);
+fn a_file_system_that_cannot_exchange_names_loses_nothing_either() {
+    EXCHANGES.set(false);
+    a_step_that_fails_leaves_everything_as_it_was();
+    an_editor_that_saves_at_any_step_is_noticed_and_loses_nothing();
+    a_link_saved_in_between_is_put_back_and_left();
+}
+
+/// An editor that saves by renaming.
+pub(super) fn save(path: &Path) {
+    fs::write(path.with_extension("swp"), "edited").unwrap();
+    fs::rename(path.with_extension("swp"), path).unwrap();
+}
+
+/// An editor that truncates and writes.
+fn save_in_place(path: &Path) {
+    fs::write(path, "edited").unwrap();
+}
+
+/// An editor that saves a file that is refused.
+fn save_a_link(path: &Path) {
+    std::os::unix::fs::symlink("elsewhere", path.with_extension("swp")).unwrap();
+    fs::rename(path.with_extension("swp"), path).unwrap();
+}
+
+fn plan_save(project: &Project, step: Step, save: fn(&Path)) {
+    let path = project.path(DIRECTORY).join("a.md");
+    plan(step, 0, Act::Run(Box::new(move || save(&path))));
+}
+
+/// Decides on the content of `a.md`.
+fn commit_section(
+    project: &Project,
+    mut decide: impl FnMut(Option<&Bytes>) -> String + Send + 'static,
+) -> StoreResult<Committed> {
+    let id = DocumentId::section("a");
+    let reads = ReadSet::of(vec![id.clone()]);
+    let decide = Box::new(move |snapshot: &reqlore_domain::ports::documents::Snapshot| {
+        let old = snapshot.documents[0].as_ref().map(|document| &document.body);
+        Ok(vec![Change::put(id.clone(), decide(old))])
+    });
+    commit_here(&project.root, Commit { reads, decide, act: act() })
+}
+
+#[test]
+fn an_editor_that_saves_at_any_step_is_noticed_and_loses_nothing() {
+    for operation in &operations()[..2] {
+        for step in operation.steps().into_iter().filter(|step| *step != Step::OldRemoved) {
+            for save in [save, save_in_place] {
+                let project = operation.prepare();
+                plan_save(&project, step, save);
+                let append = |old: Option<&Bytes>| {
+                    let old =
+                        old.map_or(String::new(), |old| String::from_utf8(old.to_vec()).unwrap());
+                    format!("{old} + ours")
+                };
+                commit_section(&project, append).unwrap();
+                let found = project.read(Path::new(DIRECTORY).join("a.md"));
+                let shown = format!("{} {step:?}", operation.name);
+                assert_eq!(found.as_deref(), Some("edited + ours"), "{shown}");
+                assert_eq!(leftovers(&project), [] as [PathBuf; 0], "{shown}");
+            }
+        }
     }
 }
 
-/// An editor that saves what we could not read.
-fn save_a_link() {
-    let path = EDITED.with_borrow(PathBuf::clone);
-    std::os::unix::fs::symlink("elsewhere", path.with_extension("swp")).unwrap();
-    fs::rename(path.with_extension("swp"), &path).unwrap();
-}
-
-// Catalogue 16
 #[test]
-fn what_cannot_be_read_is_put_back_and_left() {
-    let folder = Operation::Replace.prepare();
-    let path = folder.path().join(DIRECTORY).join("a.md");
-    EDITED.set(path.clone());
-    plan(Step::TempSynced, 0, Act::Run(save_a_link));
-    let outcome = run(folder.path(), |_| Operation::Replace.changes());
+fn a_link_saved_in_between_is_put_back_and_left() {
+    let operation = &operations()[1];
+    let project = operation.prepare();
+    plan_save(&project, Step::TempSynced, save_a_link);
+    let outcome = operation.run(&project);
     assert!(matches!(outcome, Err(StoreError::Refused { .. })), "{outcome:?}");
-    assert!(path.is_symlink());
-    assert_eq!(leftovers(folder.path()), [] as [PathBuf; 0]);
+    assert!(project.path(DIRECTORY).join("a.md").is_symlink());
+    assert_eq!(leftovers(&project), [] as [PathBuf; 0]);
 }
 
-// Reliability P3
 #[test]
-fn an_editor_that_never_stops_wins_and_we_say_that_nothing_was_written() {
-    let folder = Operation::Replace.prepare();
-    let path = folder.path().join(DIRECTORY).join("a.md");
+fn an_editor_that_never_stops_wins_and_the_caller_learns_that_nothing_was_written() {
+    let project = operations()[1].prepare();
+    let path = project.path(DIRECTORY).join("a.md");
+    let edited = path.clone();
     let mut saved = 0;
-    let outcome = run(folder.path(), move |_| {
+    let outcome = commit_section(&project, move |_| {
         saved += 1;
-        fs::write(&path, format!("saved {saved}")).unwrap();
-        Operation::Replace.changes()
+        fs::write(&edited, format!("saved {saved}")).unwrap();
+        "ours".to_owned()
     });
     assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
-    assert_eq!(read(folder.path(), "a.md").as_deref(), Some("saved 3"));
-    assert_eq!(read(folder.path(), "AGENTS.md"), Some(list(Some("old"))));
-    assert_eq!(leftovers(folder.path()), [] as [PathBuf; 0]);
+    assert_eq!(fs::read_to_string(path).unwrap(), "saved 3");
+    assert_eq!(leftovers(&project), [] as [PathBuf; 0]);
 }

@@ -1,7 +1,7 @@
-//! A project on the disk, and what people and programs do to it.
+//! A project on disk, and random edits of it by other programs.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
@@ -30,26 +30,34 @@ pub(super) const TEXTS: [&str; 5] = [
     "no front matter, and longer than the others are, all of them, by some words",
 ];
 
-/// What happens on the disk.
+/// A change on disk: of a file, to another one, with a text.
 #[derive(Debug, Clone)]
-pub(super) enum Edit {
-    Write(usize, usize, usize),
+pub(super) struct Edit {
+    kind: EditKind,
+    from: (usize, usize),
+    to: (usize, usize),
+    text: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum EditKind {
+    Write,
     /// In place, of the same length, with the time of before.
-    Poke(usize, usize, usize),
-    Replace(usize, usize, usize),
-    MoveIn(usize, usize, usize),
-    MoveFile(usize, usize, usize, usize),
-    MoveFolder(usize, usize),
-    RemoveFile(usize, usize),
-    RemoveFolder(usize),
-    FileForFolder(usize, usize),
-    FolderForFile(usize, usize),
-    LinkFile(usize, usize),
-    LinkFolder(usize),
+    Poke,
+    Replace,
+    MoveIn,
+    MoveFile,
+    MoveFolder,
+    RemoveFile,
+    RemoveFolder,
+    FileForFolder,
+    FolderForFile,
+    LinkFile,
+    LinkFolder,
     /// A second name of a file outside, which is then written by that name.
-    HardLink(usize, usize),
-    WriteOutside(usize),
-    Mode(usize, usize, u32),
+    HardLink,
+    WriteOutside,
+    Mode(u32),
     MoveAway,
     MoveBack,
     LinkAll,
@@ -57,41 +65,52 @@ pub(super) enum Edit {
     MoveRoot,
 }
 
+/// Each kind with its weight.
+const KINDS: [(u32, EditKind); 21] = [
+    (12, EditKind::Write),
+    (8, EditKind::Poke),
+    (4, EditKind::Replace),
+    (2, EditKind::MoveIn),
+    (4, EditKind::MoveFile),
+    (4, EditKind::MoveFolder),
+    (2, EditKind::RemoveFile),
+    (2, EditKind::RemoveFolder),
+    (2, EditKind::FileForFolder),
+    (2, EditKind::FolderForFile),
+    (2, EditKind::LinkFile),
+    (2, EditKind::LinkFolder),
+    (6, EditKind::HardLink),
+    (8, EditKind::WriteOutside),
+    (1, EditKind::Mode(0o600)),
+    (1, EditKind::Mode(0o444)),
+    (2, EditKind::MoveAway),
+    (4, EditKind::MoveBack),
+    (2, EditKind::LinkAll),
+    (2, EditKind::RemoveAll),
+    (2, EditKind::MoveRoot),
+];
+
 pub(super) fn edits() -> impl Strategy<Value = Edit> {
-    let (d, f) = (mostly_first(FOLDERS), mostly_first(FILES));
-    let t = 0..TEXTS.len();
-    let file = (d.clone(), f.clone());
-    let text = (d.clone(), f.clone(), t.clone());
-    prop_oneof![
-        6 => text.clone().prop_map(|(d, f, t)| Edit::Write(d, f, t)),
-        4 => text.clone().prop_map(|(d, f, t)| Edit::Poke(d, f, t % 3)),
-        2 => text.clone().prop_map(|(d, f, t)| Edit::Replace(d, f, t)),
-        1 => text.prop_map(|(d, f, t)| Edit::MoveIn(d, f, t)),
-        2 => (file.clone(), file.clone()).prop_map(|(a, b)| Edit::MoveFile(a.0, a.1, b.0, b.1)),
-        2 => (d.clone(), d.clone()).prop_map(|(a, b)| Edit::MoveFolder(a, b)),
-        1 => file.clone().prop_map(|(d, f)| Edit::RemoveFile(d, f)),
-        1 => d.clone().prop_map(Edit::RemoveFolder),
-        1 => (d.clone(), t.clone()).prop_map(|(d, t)| Edit::FileForFolder(d, t)),
-        1 => file.clone().prop_map(|(d, f)| Edit::FolderForFile(d, f)),
-        1 => file.clone().prop_map(|(d, f)| Edit::LinkFile(d, f)),
-        1 => d.clone().prop_map(Edit::LinkFolder),
-        3 => file.clone().prop_map(|(d, f)| Edit::HardLink(d, f)),
-        4 => t.prop_map(|t| Edit::WriteOutside(t % 3)),
-        1 => (file, prop_oneof![Just(0o600), Just(0o444)]).prop_map(|((d, f), m)| Edit::Mode(d, f, m)),
-        1 => Just(Edit::MoveAway),
-        2 => Just(Edit::MoveBack),
-        1 => Just(Edit::LinkAll),
-        1 => Just(Edit::RemoveAll),
-        1 => Just(Edit::MoveRoot),
-    ]
+    let kinds = KINDS.map(|(weight, kind)| (weight, Just(kind))).to_vec();
+    let kind = proptest::strategy::Union::new_weighted(kinds);
+    (kind, files(), files(), 0..TEXTS.len()).prop_map(|(kind, from, to, text)| Edit {
+        kind,
+        from,
+        to,
+        text,
+    })
 }
 
-/// Many edits of few files find more than few of many.
-pub(super) fn mostly_first(of: usize) -> impl Strategy<Value = usize> + Clone {
-    prop_oneof![3 => 0..2_usize, 1 => 0..of]
+/// A folder and a file. Many edits of few files find more than few of many.
+pub(super) fn files() -> impl Strategy<Value = (usize, usize)> + Clone {
+    (mostly_first(FOLDERS), mostly_first(FILES))
 }
 
-/// A project's folder, and what lies beside it.
+fn mostly_first(count: usize) -> impl Strategy<Value = usize> + Clone {
+    prop_oneof![3 => 0..2_usize, 1 => 0..count]
+}
+
+/// A project's folder, and the files beside it.
 pub(super) struct Disk {
     top: TempDir,
     area: Area,
@@ -138,7 +157,7 @@ impl Disk {
     }
 
     /// The document that a file would be.
-    pub(super) fn id(&self, folder: usize, file: usize) -> DocumentId {
+    pub(super) fn id(&self, (folder, file): (usize, usize)) -> DocumentId {
         let (folders, files) = self.names();
         let stem = files[file].trim_end_matches(".md");
         let (kind, path) = match self.area {
@@ -157,93 +176,93 @@ impl Disk {
         self.all().join(self.names().0[folder])
     }
 
-    fn file(&self, folder: usize, file: usize) -> PathBuf {
+    fn file(&self, (folder, file): (usize, usize)) -> PathBuf {
         self.folder(folder).join(self.names().1[file])
     }
 
-    /// What can't be done now is not done.
+    /// An edit that is impossible now is left out.
     pub(super) fn apply(&self, edit: &Edit) {
         let _ = self.attempt(edit);
     }
 
-    fn attempt(&self, edit: &Edit) -> std::io::Result<()> {
-        let spare = self.outside().join("spare");
-        match *edit {
-            Edit::Write(d, f, t) => {
-                let _ = fs::create_dir_all(self.folder(d));
-                fs::write(self.file(d, f), TEXTS[t])
+    fn attempt(&self, edit: &Edit) -> io::Result<()> {
+        let (folder, file) = (self.folder(edit.from.0), self.file(edit.from));
+        let text = TEXTS[edit.text];
+        // The first three are of one length.
+        let same_length = TEXTS[edit.text % 3];
+        match edit.kind {
+            EditKind::Write => {
+                let _ = fs::create_dir_all(folder);
+                fs::write(file, text)
             }
-            Edit::Poke(d, f, t) => {
-                let mut file = OpenOptions::new().write(true).open(self.file(d, f))?;
+            EditKind::Poke => {
+                let mut file = OpenOptions::new().write(true).open(file)?;
                 let before = file.metadata()?.modified()?;
-                file.write_all(TEXTS[t].as_bytes())?;
+                file.write_all(same_length.as_bytes())?;
                 file.set_modified(before)
             }
-            Edit::Replace(d, f, t) => {
-                let temp = self.folder(d).join(".temp");
-                fs::write(&temp, TEXTS[t])?;
-                fs::rename(temp, self.file(d, f))
+            EditKind::Replace => {
+                let temp = folder.join(".temp");
+                fs::write(&temp, text)?;
+                fs::rename(temp, file)
             }
-            Edit::MoveIn(d, f, t) => {
-                fs::write(&spare, TEXTS[t])?;
-                fs::rename(spare, self.file(d, f))
+            EditKind::MoveIn => {
+                let spare = self.outside().join("spare");
+                fs::write(&spare, text)?;
+                fs::rename(spare, file)
             }
-            Edit::MoveFile(d, f, to, name) => fs::rename(self.file(d, f), self.file(to, name)),
-            Edit::MoveFolder(from, to) => fs::rename(self.folder(from), self.folder(to)),
-            Edit::RemoveFile(d, f) => fs::remove_file(self.file(d, f)),
-            Edit::RemoveFolder(d) => fs::remove_dir_all(self.folder(d)),
-            Edit::FileForFolder(d, t) => {
-                fs::remove_dir_all(self.folder(d))?;
-                fs::write(self.folder(d), TEXTS[t])
+            EditKind::MoveFile => fs::rename(file, self.file(edit.to)),
+            EditKind::MoveFolder => fs::rename(folder, self.folder(edit.to.0)),
+            EditKind::RemoveFile => fs::remove_file(file),
+            EditKind::RemoveFolder => fs::remove_dir_all(folder),
+            EditKind::FileForFolder => {
+                fs::remove_dir_all(&folder)?;
+                fs::write(folder, text)
             }
-            Edit::FolderForFile(d, f) => {
-                fs::remove_file(self.file(d, f))?;
-                fs::create_dir(self.file(d, f))?;
-                fs::write(self.file(d, f).join("p.md"), TEXTS[0])
+            EditKind::FolderForFile => {
+                fs::remove_file(&file)?;
+                fs::create_dir(&file)?;
+                fs::write(file.join("p.md"), TEXTS[0])
             }
-            Edit::LinkFile(d, f) => {
-                let _ = fs::remove_file(self.file(d, f));
-                symlink("p.md", self.file(d, f))
+            EditKind::LinkFile => {
+                let _ = fs::remove_file(&file);
+                symlink("p.md", file)
             }
-            Edit::LinkFolder(d) => {
-                fs::rename(self.folder(d), self.root().join("inside/moved"))?;
-                symlink(self.root().join("inside/moved"), self.folder(d))
+            EditKind::LinkFolder => {
+                fs::rename(&folder, self.root().join("inside/moved"))?;
+                symlink(self.root().join("inside/moved"), folder)
             }
-            Edit::HardLink(d, f) => {
-                let _ = fs::remove_file(self.file(d, f));
-                fs::hard_link(self.twin()?, self.file(d, f))
+            EditKind::HardLink => {
+                let _ = fs::remove_file(&file);
+                fs::hard_link(self.twin()?, file)
             }
-            Edit::WriteOutside(t) => {
+            EditKind::WriteOutside => {
                 let mut file = OpenOptions::new().write(true).open(self.twin()?)?;
-                file.write_all(TEXTS[t].as_bytes())
+                file.write_all(same_length.as_bytes())
             }
-            Edit::Mode(d, f, mode) => {
-                fs::set_permissions(self.file(d, f), fs::Permissions::from_mode(mode))
-            }
-            Edit::MoveAway | Edit::MoveBack | Edit::LinkAll | Edit::RemoveAll | Edit::MoveRoot => {
-                self.attempt_on_all(edit)
-            }
+            EditKind::Mode(mode) => fs::set_permissions(file, fs::Permissions::from_mode(mode)),
+            kind => self.attempt_on_all(kind),
         }
     }
 
-    /// What concerns the area as a whole.
-    fn attempt_on_all(&self, edit: &Edit) -> std::io::Result<()> {
+    /// The edits of the area as a whole.
+    fn attempt_on_all(&self, kind: EditKind) -> io::Result<()> {
         let all = self.all();
         let away = self.root().join("away");
-        match edit {
-            Edit::MoveAway => fs::rename(all, away),
-            Edit::MoveBack => fs::rename(away, all),
-            Edit::LinkAll => {
+        match kind {
+            EditKind::MoveAway => fs::rename(all, away),
+            EditKind::MoveBack => fs::rename(away, all),
+            EditKind::LinkAll => {
                 fs::rename(&all, self.root().join("inside/all"))?;
                 let up = "../".repeat(self.area.top().matches('/').count());
                 symlink(format!("{up}inside/all"), all)
             }
-            Edit::RemoveAll => fs::remove_dir_all(&all).or_else(|_| fs::remove_file(all)),
+            EditKind::RemoveAll => fs::remove_dir_all(&all).or_else(|_| fs::remove_file(all)),
             _ => {
-                let aside = self.top.path().join("aside");
+                let aside = self.outside().with_file_name("aside");
                 fs::rename(self.root(), &aside)?;
                 fs::create_dir_all(self.folder(0))?;
-                fs::write(self.file(0, 0), TEXTS[1])?;
+                fs::write(self.file((0, 0)), TEXTS[1])?;
                 fs::remove_dir_all(aside)?;
                 fs::create_dir_all(self.root().join("inside"))
             }
@@ -251,7 +270,7 @@ impl Disk {
     }
 
     /// A file outside that may have second names inside.
-    fn twin(&self) -> std::io::Result<PathBuf> {
+    fn twin(&self) -> io::Result<PathBuf> {
         let twin = self.outside().join("twin");
         if twin.symlink_metadata().is_err() {
             fs::write(&twin, TEXTS[0])?;

@@ -1,36 +1,31 @@
-//! After any edits on disk, a store that kept everything in mind says what a new one sees.
+//! After any edits on disk, a store with everything cached answers as a new one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use reqlore_contract::act;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Changes, Commit, DocumentRepository, Filter, ReadSet, Refresh, Revision,
-    StoreResult,
+    BacklinkQuery, Change, Changes, DocumentRepository, Filter, Refresh, Revision, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
 
-use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, mostly_first};
+use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
+use super::{PROJECT, commit};
 use crate::FsStore;
 use crate::layout::{Area, Layout, Root, Tree};
 use crate::metadata_index::Catalog;
 use crate::read::{Content, Stamp, read_once};
 use crate::walk;
 
-/// What is asked.
 #[derive(Debug, Clone)]
 enum Ask {
-    Changes,
-    Everything,
+    Changes(Refresh),
     Find,
-    Linking,
+    Backlinks,
     Get,
-    Versions,
-    Put(usize, usize, usize),
-    Delete(usize, usize),
+    Put((usize, usize), usize),
+    Delete((usize, usize)),
     Reopen,
 }
 
@@ -42,17 +37,14 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let (d, f) = (mostly_first(FOLDERS), mostly_first(FILES));
-    let t = 0..TEXTS.len();
     let ask = prop_oneof![
-        6 => Just(Ask::Changes),
-        1 => Just(Ask::Everything),
+        6 => Just(Ask::Changes(Refresh::Incremental)),
+        1 => Just(Ask::Changes(Refresh::Full)),
         3 => Just(Ask::Find),
-        2 => Just(Ask::Linking),
-        2 => Just(Ask::Get),
-        1 => Just(Ask::Versions),
-        1 => (d.clone(), f.clone(), t).prop_map(|(d, f, t)| Ask::Put(d, f, t)),
-        1 => (d, f).prop_map(|(d, f)| Ask::Delete(d, f)),
+        2 => Just(Ask::Backlinks),
+        3 => Just(Ask::Get),
+        1 => (files(), 0..TEXTS.len()).prop_map(|(file, text)| Ask::Put(file, text)),
+        1 => files().prop_map(Ask::Delete),
         1 => Just(Ask::Reopen),
     ];
     let step = prop_oneof![
@@ -65,21 +57,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// All ids that any step may make.
 fn ids(disk: &Disk) -> Vec<DocumentId> {
     let all = (0..FOLDERS).flat_map(|folder| (0..FILES - 1).map(move |file| (folder, file)));
-    let mut ids: Vec<DocumentId> = all.map(|(folder, file)| disk.id(folder, file)).collect();
+    let mut ids: Vec<DocumentId> = all.map(|file| disk.id(file)).collect();
     if disk.kinds() == [Kind::Entity] {
         ids.extend(["a/b/b/p", "a/b/b/q", "c/b/p", "c/b/x"].map(DocumentId::entity));
     }
     ids
 }
 
-const PROJECT: fn() -> ProjectKey = ProjectKey::default;
-
 type Heads = BTreeMap<DocumentId, Arc<DocumentMeta>>;
-
-/// What a new store without a cache sees.
-async fn fresh(disk: &Disk) -> StoreResult<Heads> {
-    find(&FsStore::new(&disk.config(false)), disk.kinds()).await
-}
 
 async fn find(store: &FsStore, kinds: &[Kind]) -> StoreResult<Heads> {
     let mut all = Heads::new();
@@ -95,95 +80,75 @@ async fn backlinks(store: &FsStore, kinds: &[Kind]) -> StoreResult<Vec<Vec<Arc<D
     store.backlinks(&PROJECT(), &BacklinkQuery { kinds: kinds.to_vec(), targets }).await
 }
 
-/// A store, and what somebody made of what it told.
+/// A store, and a copy of the metadata that follows its changes.
 struct Reader {
     store: FsStore,
-    since: BTreeMap<Kind, Revision>,
-    mirror: Heads,
+    known: BTreeMap<Kind, (Revision, Heads)>,
 }
 
 impl Reader {
     fn new(disk: &Disk) -> Self {
-        let store = FsStore::new(&disk.config(true));
-        Self { store, since: BTreeMap::new(), mirror: Heads::new() }
+        Self { store: FsStore::new(&disk.config(true)), known: BTreeMap::new() }
     }
 
+    /// Compares the store with a new one, which read everything from disk.
     async fn ask(&mut self, disk: &Disk, ask: &Ask) -> TestCaseResult {
         let kinds = disk.kinds();
+        let new = FsStore::new(&disk.config(false));
         match ask {
-            Ask::Changes => self.changes(disk, Refresh::Incremental).await?,
-            Ask::Everything => self.changes(disk, Refresh::Full).await?,
-            Ask::Find => match (find(&self.store, kinds).await, fresh(disk).await) {
-                (Ok(found), Ok(fresh)) => prop_assert_eq!(found, fresh),
-                (found, fresh) => prop_assert_eq!(found.is_err(), fresh.is_err()),
-            },
-            Ask::Linking => {
-                let new = FsStore::new(&disk.config(false));
-                match (backlinks(&self.store, kinds).await, backlinks(&new, kinds).await) {
-                    (Ok(found), Ok(fresh)) => prop_assert_eq!(found, fresh),
-                    (found, fresh) => prop_assert_eq!(found.is_err(), fresh.is_err()),
+            Ask::Changes(refresh) => {
+                for kind in kinds {
+                    self.changes(*kind, disk, *refresh).await?;
                 }
+            }
+            Ask::Find => {
+                let (found, fresh) = (find(&self.store, kinds).await, find(&new, kinds).await);
+                prop_assert_eq!(found.ok(), fresh.ok());
+            }
+            Ask::Backlinks => {
+                let found = backlinks(&self.store, kinds).await;
+                prop_assert_eq!(found.ok(), backlinks(&new, kinds).await.ok());
             }
             Ask::Get => {
-                let new = FsStore::new(&disk.config(false));
                 for id in ids(disk) {
+                    let versions = self.store.versions(&PROJECT(), std::slice::from_ref(&id)).await;
                     let (ours, theirs) = (get(&self.store, &id).await, get(&new, &id).await);
-                    prop_assert_eq!(ours, theirs, "{}", id);
+                    prop_assert_eq!(&ours, &theirs, "{}", id);
+                    let expected = ours.map(|found| vec![found.map(|found| found.version)]);
+                    prop_assert_eq!(versions.ok(), expected, "{}", id);
                 }
             }
-            Ask::Versions => {
-                let new = FsStore::new(&disk.config(false));
-                for id in ids(disk) {
-                    let asked = std::slice::from_ref(&id);
-                    let ours = self.store.versions(&PROJECT(), asked).await;
-                    let theirs = get(&new, &id).await.map(|found| found.map(|d| d.version));
-                    prop_assert_eq!(ours.ok(), theirs.map(|one| vec![one]), "{}", id);
-                }
+            Ask::Put(file, text) => {
+                acknowledge(&self.store, Change::put(disk.id(*file), TEXTS[*text])).await?;
             }
-            Ask::Put(d, f, t) => {
-                commit(&self.store, Change::put(disk.id(*d, *f), TEXTS[*t].as_bytes())).await?;
-            }
-            Ask::Delete(d, f) => {
-                commit(&self.store, Change::Delete { id: disk.id(*d, *f) }).await?;
+            Ask::Delete(file) => {
+                acknowledge(&self.store, Change::Delete { id: disk.id(*file) }).await?;
             }
             Ask::Reopen => *self = Self::new(disk),
         }
         Ok(())
     }
 
-    async fn changes(&mut self, disk: &Disk, look: Refresh) -> TestCaseResult {
-        for kind in disk.kinds() {
-            self.changes_of(*kind, disk, look).await?;
-        }
-        Ok(())
-    }
-
-    async fn changes_of(&mut self, kind: Kind, disk: &Disk, look: Refresh) -> TestCaseResult {
-        let since = self.since.get(&kind).copied().unwrap_or_default();
-        let changes = self.store.changes(&PROJECT(), kind, since, look).await;
-        let (changes, mut now) = match (changes, fresh(disk).await) {
-            (Ok(changes), Ok(now)) => (changes, now),
-            (changes, fresh) => {
-                prop_assert_eq!(changes.is_err(), fresh.is_err());
-                return Ok(());
-            }
+    async fn changes(&mut self, kind: Kind, disk: &Disk, refresh: Refresh) -> TestCaseResult {
+        let (since, known) = self.known.entry(kind).or_default();
+        let changes = self.store.changes(&PROJECT(), kind, *since, refresh).await;
+        let fresh = find(&FsStore::new(&disk.config(false)), &[kind]).await;
+        let (Ok(changes), Ok(fresh)) = (&changes, &fresh) else {
+            prop_assert_eq!(changes.is_err(), fresh.is_err());
+            return Ok(());
         };
-        now.retain(|id, _| id.kind == kind);
-        let known = std::mem::take(&mut self.mirror).into_iter();
-        let (mut known, others): (Heads, Heads) = known.partition(|(id, _)| id.kind == kind);
         let (Changes::Since { revision, .. } | Changes::Reset { revision }) = changes;
-        self.since.insert(kind, revision);
+        *since = *revision;
         if let Changes::Since { ids, .. } = changes {
             for id in ids {
-                match now.get(&id) {
-                    Some(head) => known.insert(id, Arc::clone(head)),
-                    None => known.remove(&id),
+                match fresh.get(id) {
+                    Some(head) => known.insert(id.clone(), Arc::clone(head)),
+                    None => known.remove(id),
                 };
             }
-            prop_assert_eq!(&known, &now);
+            prop_assert_eq!(&*known, fresh);
         }
-        self.mirror = others;
-        self.mirror.extend(now);
+        known.clone_from(fresh);
         Ok(())
     }
 }
@@ -193,12 +158,10 @@ async fn get(store: &FsStore, id: &DocumentId) -> Option<Option<Document>> {
     found.ok().map(|found| found.into_iter().next().flatten())
 }
 
-/// A commit that was answered is on the disk.
-async fn commit(store: &FsStore, change: Change) -> TestCaseResult {
-    let reads = ReadSet::of(vec![change.id().clone()]);
+/// A commit that was acknowledged is on disk.
+async fn acknowledge(store: &FsStore, change: Change) -> TestCaseResult {
     let (id, version) = (change.id().clone(), change.version());
-    let decide = Box::new(move |_: &_| Ok(vec![change.clone()]));
-    if store.commit(&PROJECT(), Commit { reads, decide, act: act() }).await.is_ok() {
+    if store.commit(&PROJECT(), commit(vec![change])).await.is_ok() {
         let found = get(store, &id).await.flatten();
         prop_assert_eq!(found.map(|document| document.version), version, "{}", id);
     }
@@ -217,7 +180,7 @@ fn play(area: Area, steps: &[Step]) -> TestCaseResult {
             }
         }
         for reader in &mut readers {
-            reader.ask(&disk, &Ask::Changes).await?;
+            reader.ask(&disk, &Ask::Changes(Refresh::Incremental)).await?;
             reader.ask(&disk, &Ask::Find).await?;
         }
         Ok(())

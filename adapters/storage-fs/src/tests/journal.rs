@@ -1,389 +1,307 @@
-//! A commit of several documents is whole after any death, and nothing else of a journal is
-//! believed.
+//! Journals that are torn, copied, forged or blocked, and `.reqlore/local` as a repository may
+//! bring it along.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use reqlore_contract::act;
+use reqlore_contract::run as block_on;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, DocumentRepository, ReadSet, StoreResult,
-};
-use reqlore_domain::project::ProjectKey;
-use tempfile::TempDir;
+use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::documents::{Change, DocumentRepository, StoreError, StoreResult};
 
-use super::config;
-use super::crash::commit_here;
+use super::crash::{Operation, commit_here, has_journal, operations, save};
+use super::{
+    LOCAL, PROJECT, Project, check_refused, commit, config, get, item, make_pipe, names, put,
+};
 use crate::FsStore;
 use crate::failpoint::Step;
-use crate::failpoint::under_test::{Act, plan};
+use crate::failpoint::under_test::{Act, clear_plan, plan};
 use crate::journal;
-use crate::layout::Root;
-use crate::read::read_file;
-use crate::stage_and_swap::{Base, Found};
+use crate::layout::{Layout, Root, Tree};
+use crate::lock::Turn;
+use crate::read::read_once;
+use crate::stage_and_swap::Found;
 
-const STEPS: [Step; 14] = [
-    Step::Locked,
-    Step::Read,
-    Step::Decided,
-    Step::TempCreated,
-    Step::TempWritten,
-    Step::TempSynced,
-    Step::JournalBegun,
-    Step::JournalWritten,
-    Step::JournalSynced,
-    Step::Exchanged,
-    Step::Checked,
-    Step::FolderSynced,
-    Step::JournalRemoved,
-    Step::OldRemoved,
-];
-/// A step of a commit of three documents is reached at most so often.
-const TIMES: usize = 3;
-const BACKLOG: &str = ".reqlore/backlog";
-const LOCAL: &str = ".reqlore/local";
 const JOURNAL: &str = ".reqlore/local/journal";
+const STORIES: &str = ".reqlore/backlog/stories";
 
-fn item(kind: ItemKind, name: &str) -> DocumentId {
-    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+/// Two requirements are deleted, and a story is replaced.
+fn operation() -> Operation {
+    operations().swap_remove(3)
 }
 
-fn documents() -> [DocumentId; 4] {
-    [
-        item(ItemKind::Requirement, "REQ-001-aaaaaa"),
-        item(ItemKind::Requirement, "REQ-002"),
-        item(ItemKind::UserStory, "US-001"),
-        DocumentId { kind: Kind::Deleted, name: "REQ-001-aaaaaa".to_owned() },
-    ]
+fn story(name: &str) -> DocumentId {
+    item(ItemKind::UserStory, name)
 }
 
-type State = [Option<&'static str>; 4];
-
-/// Two are deleted, and a third is replaced or made.
-const OPERATIONS: [(State, State); 2] = [
-    ([Some("one"), Some("two"), Some("old"), None], [None, None, Some("new"), None]),
-    ([Some("one"), Some("two"), None, None], [None, None, None, Some("gone")]),
-];
-
-fn changes(operation: usize) -> Vec<Change> {
-    let (before, after) = OPERATIONS[operation];
-    let all = documents().into_iter().zip(before.into_iter().zip(after));
-    all.filter(|(_, (before, after))| before != after)
-        .map(|(id, (_, after))| match after {
-            Some(body) => Change::put(id, body),
-            None => Change::Delete { id },
-        })
-        .collect()
+fn puts(ids: &[DocumentId]) -> Vec<Change> {
+    ids.iter().map(|id| Change::put(id.clone(), "new")).collect()
 }
 
-fn commit(changes: Vec<Change>) -> Commit {
-    let ids = changes.iter().map(|change| change.id().clone()).collect();
-    Commit { reads: ReadSet::of(ids), decide: Box::new(move |_| Ok(changes.clone())), act: act() }
+/// Leaves the journal of a process that died right before the first exchange.
+fn interrupt(project: &Project, changes: &[Change]) {
+    let root = Root::open(&project.root).unwrap();
+    let layout = Layout::new(None);
+    let tree = Tree::new(&root, &layout);
+    let found = |id: &DocumentId| {
+        let content = read_once(&tree.place(id).ok()??).ok()??;
+        let document = Document::new(id.clone(), content.bytes);
+        Some(Found { document, metadata: content.metadata })
+    };
+    let base = changes.iter().map(|change| (change.id().clone(), found(change.id()))).collect();
+    journal::write(&root, &base, changes).unwrap();
 }
 
-fn run(root: &Path, operation: usize) -> StoreResult<Committed> {
-    commit_here(root, commit(changes(operation)))
+/// An operation that was interrupted.
+fn interrupted() -> (Operation, Project) {
+    let operation = operation();
+    let project = operation.prepare();
+    interrupt(&project, &operation.changes());
+    (operation, project)
 }
 
-fn prepare(operation: usize) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (id, body) in documents().iter().zip(OPERATIONS[operation].0) {
-        let path = folder.path().join(id.to_string());
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        if let Some(body) = body {
-            fs::write(path, body).unwrap();
-        }
-    }
-    folder
-}
-
-/// What lies there.
-fn on_disk(root: &Path) -> Vec<Option<String>> {
-    let read = |id: &DocumentId| fs::read_to_string(root.join(id.to_string())).ok();
-    documents().iter().map(read).collect()
-}
-
-/// What the next process sees.
-fn seen(root: &Path) -> Vec<Option<String>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let store = FsStore::new(&config(root));
-    let found = runtime.block_on(store.get(&ProjectKey::default(), &documents())).unwrap();
-    let text = |document: Document| String::from_utf8(document.body.to_vec()).unwrap();
-    found.into_iter().map(|found| found.map(text)).collect()
-}
-
-fn owned(state: State) -> Vec<Option<String>> {
-    state.map(|body| body.map(str::to_owned)).to_vec()
-}
-
-fn has_journal(root: &Path) -> bool {
-    root.join(JOURNAL).symlink_metadata().is_ok()
-}
-
-fn leftovers(root: &Path) -> Vec<PathBuf> {
-    let folders = fs::read_dir(root.join(BACKLOG)).unwrap();
-    let entries = folders.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension().is_some_and(|e| e == "tmp")).collect()
-}
-
-const CHILD: &str = "REQLORE_TEST_JOURNAL";
-
-/// The process that dies: does nothing unless a parent asks for it.
-#[test]
-#[expect(clippy::disallowed_methods, reason = "a test tells its child what to do")]
-fn child_that_dies() {
-    let Ok(order) = std::env::var(CHILD) else { return };
-    let [root, step, times, operation] = order.split('|').collect::<Vec<_>>()[..] else { return };
-    let number = |text: &str| text.parse::<usize>().unwrap();
-    plan(STEPS[number(step)], number(times), Act::Abort);
-    run(Path::new(root), number(operation)).unwrap();
-}
-
-fn cases() -> impl Iterator<Item = (usize, usize, usize)> {
-    let times = |step| (0..TIMES).map(move |times| (step, times));
-    let each = (0..STEPS.len()).flat_map(times);
-    each.flat_map(|(step, times)| (0..OPERATIONS.len()).map(move |op| (step, times, op)))
-}
-
-// Reliability 5.1
-#[test]
-fn a_commit_of_several_is_all_old_or_all_new_after_any_death() {
-    let (mut died, mut half, mut old, mut new) = (0, 0, 0, 0);
-    for (step, times, operation) in cases() {
-        let folder = prepare(operation);
-        let root = folder.path();
-        let order = format!("{}|{step}|{times}|{operation}", root.display());
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tests::journal::child_that_dies"])
-            .env(CHILD, order)
-            .output()
-            .unwrap();
-        let (before, after) = (owned(OPERATIONS[operation].0), owned(OPERATIONS[operation].1));
-        let left = on_disk(root);
-        half += usize::from(left != before && left != after);
-        let found = seen(root);
-        let shown = format!("{:?} x{times} of {operation}: {left:?}", STEPS[step]);
-        assert_eq!(on_disk(root), found, "{shown}");
-        assert!(!has_journal(root), "{shown}");
-        if child.status.success() {
-            assert_eq!(found, after, "{shown}");
-            continue;
-        }
-        died += 1;
-        assert!(found == before || found == after, "{shown}: {found:?}");
-        old += usize::from(found == before);
-        new += usize::from(found == after);
-        run(root, operation).unwrap();
-        assert_eq!(on_disk(root), after, "{shown}");
-        assert_eq!(leftovers(root), [] as [PathBuf; 0], "{shown}");
-    }
-    let counts = format!("{died} died, {half} half way, {old} then all old, {new} then all new");
-    assert!(died >= STEPS.len() * 2 && half > 5 && old > 5 && new > 5, "{counts}");
+fn texts(bodies: [Option<&str>; 3]) -> Vec<Option<String>> {
+    bodies.map(|body| body.map(str::to_owned)).to_vec()
 }
 
 #[test]
-fn a_step_that_fails_leaves_all_old_and_no_journal() {
-    for (step, times, operation) in cases() {
-        let folder = prepare(operation);
-        let root = folder.path();
-        plan(STEPS[step], times, Act::Fail);
-        let outcome = run(root, operation);
-        plan(STEPS[0], usize::MAX, Act::Fail);
-        let (before, after) = OPERATIONS[operation];
-        let shown = format!("{:?} x{times} of {operation}: {outcome:?}", STEPS[step]);
-        let expected = if outcome.is_ok() { after } else { before };
-        assert_eq!(on_disk(root), owned(expected), "{shown}");
-        assert!(!has_journal(root), "{shown}");
-        assert_eq!(leftovers(root), [] as [PathBuf; 0], "{shown}");
-        if times == 0 {
-            let behind = [Step::OldRemoved, Step::JournalRemoved].contains(&STEPS[step]);
-            assert_eq!(outcome.is_ok(), behind, "{shown}");
-        }
-    }
-}
-
-#[test]
-fn one_document_with_its_list_pays_for_no_journal() {
-    let folder = prepare(0);
+fn a_commit_of_one_document_writes_no_journal() {
+    let epic = |name| item(ItemKind::Epic, name);
+    let project = Project::new();
     for changes in [
-        vec![Change::put(item(ItemKind::Epic, "EP-001"), "x")],
+        vec![Change::put(epic("EP-001"), "x")],
         vec![
             Change::put(DocumentId::section("a"), "x"),
             Change::put(DocumentId::instructions(), "x"),
         ],
-        vec![
-            Change::put(item(ItemKind::Epic, "EP-002"), "x"),
-            Change::Delete { id: item(ItemKind::Epic, "EP-404") },
-        ],
+        vec![Change::put(epic("EP-002"), "x"), Change::Delete { id: epic("EP-404") }],
     ] {
         plan(Step::JournalBegun, 0, Act::Fail);
-        commit_here(folder.path(), commit(changes)).unwrap();
+        commit_here(&project.root, commit(changes)).unwrap();
     }
-    plan(STEPS[0], usize::MAX, Act::Fail);
-}
-
-/// Leaves what a process leaves that dies right before the first exchange.
-fn interrupt(root: &Path, operation: usize) {
-    let root = Root::open(&root.canonicalize().unwrap()).unwrap();
-    let mut base = Base::new();
-    for id in documents() {
-        let (path, name) = (id.to_string(), format!("{}.md", id.name));
-        let dir = root.dir.open_dir(Path::new(&path).parent().unwrap()).unwrap();
-        let found = read_file(&dir, &name, &path).unwrap().map(|content| Found {
-            document: Document::new(id.clone(), content.bytes),
-            metadata: content.metadata,
-        });
-        base.insert(id, found);
-    }
-    journal::write(&root, &base, &changes(operation)).unwrap();
+    clear_plan();
 }
 
 #[test]
-fn what_somebody_edited_meanwhile_is_left_alone() {
-    let folder = prepare(0);
-    let root = folder.path();
-    interrupt(root, 0);
-    let [one, ..] = documents().map(|id| root.join(id.to_string()));
-    fs::write(&one, "by hand").unwrap();
-    assert_eq!(seen(root), [Some("by hand"), None, Some("new"), None].map(|s| s.map(String::from)));
-    assert!(!has_journal(root));
-    // Also where the journal would make what is there by now, or can't touch it.
-    let folder = prepare(0);
-    let root = folder.path();
-    interrupt(root, 0);
-    let twice = root.join(documents()[1].to_string());
-    fs::hard_link(&twice, root.join("twin")).unwrap();
-    fs::remove_file(root.join(documents()[0].to_string())).unwrap();
-    assert_eq!(seen(root), [None, Some("two"), Some("new"), None].map(|s| s.map(String::from)));
-    assert!(!has_journal(root));
+fn documents_that_changed_since_are_left_alone() {
+    let (operation, project) = interrupted();
+    let [one, two, ..] = &operation.changes()[..] else { panic!() };
+    fs::write(project.file(one.id()), "by hand").unwrap();
+    assert_eq!(operation.seen(&project), texts([Some("by hand"), None, Some("new")]));
+    assert!(!has_journal(&project));
+    // Also where a document already has its new state, or can't be touched.
+    let (operation, project) = interrupted();
+    fs::hard_link(project.file(two.id()), project.path("twin")).unwrap();
+    fs::remove_file(project.file(one.id())).unwrap();
+    assert_eq!(operation.seen(&project), texts([None, Some("two"), Some("new")]));
+    assert!(!has_journal(&project));
 }
 
 #[test]
 fn a_torn_journal_is_dropped_and_nothing_of_it_was_applied() {
-    let folder = prepare(1);
-    let root = folder.path();
-    let journal = root.join(JOURNAL);
-    // Written into the same file each time: another one would not be believed in any case.
-    let anew = |damage: &dyn Fn(&mut Vec<u8>)| {
+    let operation = operation();
+    let project = operation.prepare();
+    let journal = project.path(JOURNAL);
+    // Written into the same file each time: a copy is not trusted in any case.
+    let write_damaged = |damage: &dyn Fn(&mut Vec<u8>)| {
         let _ = fs::remove_file(&journal);
-        interrupt(root, 1);
+        interrupt(&project, &operation.changes());
         let mut bytes = fs::read(&journal).unwrap();
         damage(&mut bytes);
         fs::write(&journal, &bytes).unwrap();
         bytes.len()
     };
-    let whole = anew(&|_| ());
-    let before = owned(OPERATIONS[1].0);
-    for length in (0..whole).step_by(3) {
-        anew(&|bytes| bytes.truncate(length));
-        assert_eq!(seen(root), before, "{length} bytes");
-        assert!(!has_journal(root), "{length} bytes");
+    let complete = write_damaged(&|_| ());
+    for length in (0..complete).step_by(3) {
+        write_damaged(&|bytes| bytes.truncate(length));
+        assert_eq!(operation.seen(&project), operation.before(), "{length} bytes");
+        assert!(!has_journal(&project), "{length} bytes");
     }
-    for at in (0..whole).step_by(3) {
-        anew(&|bytes| bytes[at] ^= 0x20);
-        assert_eq!(seen(root), before, "byte {at}");
+    for at in (0..complete).step_by(3) {
+        write_damaged(&|bytes| bytes[at] ^= 0x20);
+        assert_eq!(operation.seen(&project), operation.before(), "byte {at}");
     }
-    anew(&|_| ());
-    assert_eq!(seen(root), owned(OPERATIONS[1].1));
+    write_damaged(&|_| ());
+    assert_eq!(operation.seen(&project), operation.after());
 }
 
-/// Anybody can compute its checksum.
 #[test]
 fn a_journal_of_a_clone_or_a_copy_is_dropped_and_nothing_of_it_is_applied() {
-    let (theirs, folder) = (prepare(0), prepare(0));
-    let root = folder.path();
-    interrupt(theirs.path(), 0);
-    fs::create_dir_all(root.join(LOCAL)).unwrap();
-    let copy = || fs::copy(theirs.path().join(JOURNAL), root.join(JOURNAL)).unwrap();
-    let before = owned(OPERATIONS[0].0);
+    let (operation, theirs) = interrupted();
+    let project = operation.prepare();
+    fs::create_dir_all(project.path(LOCAL)).unwrap();
+    let copy = || fs::copy(theirs.path(JOURNAL), project.path(JOURNAL)).unwrap();
     copy();
-    assert_eq!(seen(root), before);
-    assert_eq!(on_disk(root), before);
-    assert!(!has_journal(root));
+    assert_eq!(operation.seen(&project), operation.before());
+    assert!(!has_journal(&project));
     copy();
     let other = Change::put(item(ItemKind::Epic, "EP-001"), "x");
-    commit_here(root, commit(vec![other])).unwrap();
-    assert_eq!(on_disk(root), before);
-    // Its own is believed, also where the project was moved to.
-    let moved = folder.path().join("moved");
-    fs::create_dir(&moved).unwrap();
-    for part in fs::read_dir(theirs.path()).unwrap().map(|part| part.unwrap()) {
-        fs::rename(part.path(), moved.join(part.file_name())).unwrap();
-    }
-    assert_eq!(seen(&moved), owned(OPERATIONS[0].1));
+    commit_here(&project.root, commit(vec![other])).unwrap();
+    assert_eq!(operation.on_disk(&project), operation.before());
+    // The project's own is applied, also after the project was moved.
+    let moved = Project::new();
+    fs::remove_dir(&moved.root).unwrap();
+    fs::rename(&theirs.root, &moved.root).unwrap();
+    assert_eq!(operation.seen(&moved), operation.after());
 }
 
 #[test]
 fn a_journal_that_came_with_a_repository_leads_nowhere_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let (root, secret) = (folder.path().join("repo"), folder.path().join("secret.md"));
-    fs::create_dir_all(root.join(".reqlore/backlog")).unwrap();
+    let project = Project::new();
+    let secret = project.outside.path().join("secret.md");
     fs::write(&secret, "secret").unwrap();
-    symlink("../../..", root.join(".reqlore/backlog/epics")).unwrap();
-    let opened = Root::open(&root.canonicalize().unwrap()).unwrap();
+    fs::create_dir_all(project.path(".reqlore/backlog")).unwrap();
+    symlink("../../..", project.path(".reqlore/backlog/epics")).unwrap();
     for id in [
         item(ItemKind::Epic, "secret"),
-        item(ItemKind::UserStory, "../../../../secret"),
+        story("../../../../secret"),
         DocumentId::entity("../../secret"),
         DocumentId::section("../../../../secret"),
     ] {
-        let base = BTreeMap::<DocumentId, Option<Found>>::new().into_iter().collect();
-        journal::write(&opened, &base, &[Change::put(id.clone(), "stolen")]).unwrap();
-        let _ = seen(&root);
-        assert!(!has_journal(&root), "{id}");
+        interrupt(&project, &puts(std::slice::from_ref(&id)));
+        FsStore::open(&config(&project.root)).unwrap();
+        assert!(!has_journal(&project), "{id}");
         assert_eq!(fs::read_to_string(&secret).unwrap(), "secret", "{id}");
     }
-    let expected = ["repo", "secret.md"];
-    let mut names: Vec<_> =
-        fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names, expected);
-    // What is no file is no journal, and nobody waits for it.
-    for make in [
-        |at: &Path| symlink("../../../secret.md", at).unwrap(),
-        |at: &Path| fs::create_dir(at).unwrap(),
-        |at: &Path| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()),
-    ] {
-        make(&root.join(JOURNAL));
-        let _ = seen(&root);
-        let one = Change::put(item(ItemKind::UserStory, "US-001"), "x");
-        commit_here(&root, commit(vec![one.clone()])).unwrap();
-        let two = Change::put(item(ItemKind::UserStory, "US-002"), "x");
-        let refused = commit_here(&root, commit(vec![one, two])).unwrap_err().to_string();
-        assert!(refused.contains("journal"), "{refused}");
-        let at = root.join(JOURNAL);
-        let _ = fs::remove_file(&at).or_else(|_| fs::remove_dir(&at));
-    }
-    assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+    assert_eq!(names(project.outside.path()), ["repo", "secret.md"]);
 }
 
 #[test]
-fn a_journal_of_whoever_has_the_lock_is_his() {
-    let folder = prepare(0);
-    let root = folder.path();
-    let lock = fs::File::open(root).unwrap();
-    lock.lock().unwrap();
-    interrupt(root, 0);
-    assert_eq!(seen(root), owned(OPERATIONS[0].0), "a reader does not wait");
-    assert!(has_journal(root));
-    drop(lock);
-    assert_eq!(seen(root), owned(OPERATIONS[0].1));
+fn a_file_that_is_not_a_journal_is_never_followed_awaited_or_removed() {
+    let make: [fn(&Path); 4] = [
+        |at| symlink("../../../secret.md", at).unwrap(),
+        |at| fs::create_dir(at).unwrap(),
+        |at| make_pipe(at),
+        |at| fs::write(at, "Dear diary\n").unwrap(),
+    ];
+    for make in make {
+        let project = Project::new();
+        let secret = project.outside.path().join("secret.md");
+        fs::write(&secret, "secret").unwrap();
+        fs::create_dir_all(project.path(LOCAL)).unwrap();
+        let journal = project.path(JOURNAL);
+        make(&journal);
+        let kind = journal.symlink_metadata().unwrap().file_type();
+        let store = project.store();
+        assert_eq!(block_on(get(&store, &story("US-001"))).unwrap(), None);
+        block_on(put(&store, &story("US-001"), "x")).unwrap();
+        let two = puts(&[story("US-002"), story("US-003")]);
+        let refused = commit_here(&project.root, commit(two.clone()));
+        check_refused(refused, JOURNAL, "move it away");
+        assert_eq!(journal.symlink_metadata().unwrap().file_type(), kind);
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "secret");
+        let _ = fs::remove_file(&journal).or_else(|_| fs::remove_dir(&journal));
+        commit_here(&project.root, commit(two)).unwrap();
+    }
 }
 
-/// A reader that is open for long looks as well, before it believes its watch.
+#[test]
+fn the_journal_of_a_running_process_is_left_to_it() {
+    let operation = operation();
+    let project = operation.prepare();
+    let lock = fs::File::open(&project.root).unwrap();
+    lock.lock().unwrap();
+    interrupt(&project, &operation.changes());
+    assert_eq!(operation.seen(&project), operation.before(), "a reader does not wait");
+    assert!(has_journal(&project));
+    drop(lock);
+    assert_eq!(operation.seen(&project), operation.after());
+}
+
+/// A reader that has been open for long checks it as well, before it trusts its watch.
 #[tokio::test]
-async fn a_reader_that_was_there_before_finishes_it_too() {
-    let folder = prepare(0);
-    let store = FsStore::new(&config(folder.path()));
+async fn a_reader_that_was_open_before_applies_a_journal() {
+    let operation = operation();
+    let project = operation.prepare();
+    let store = project.store();
     let words = ["REQ-002".to_owned()];
     let kind = Kind::Item(ItemKind::Requirement);
-    let named = || async { store.lookup(&ProjectKey::default(), kind, &words).await.unwrap() };
-    assert_eq!(named().await[0].len(), 1);
-    interrupt(folder.path(), 0);
-    assert_eq!(named().await[0].len(), 0);
+    let found = || async { store.lookup(&PROJECT(), kind, &words).await.unwrap() };
+    assert_eq!(found().await[0].len(), 1);
+    interrupt(&project, &operation.changes());
+    assert_eq!(found().await[0].len(), 0);
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_folder_of_ours_is_not_followed() {
+    for (link, target, theirs) in
+        [(LOCAL, "../notes", "notes"), (".reqlore", "notes", "notes/local")]
+    {
+        let project = Project::new();
+        let (store, theirs) = (project.store(), project.path(theirs));
+        fs::create_dir_all(&theirs).unwrap();
+        let backlog = if link == LOCAL { ".reqlore/backlog" } else { "notes/backlog" };
+        fs::create_dir_all(project.path(backlog)).unwrap();
+        symlink(target, project.path(link)).unwrap();
+        fs::write(theirs.join("journal"), "Dear diary\n").unwrap();
+        fs::write(theirs.join("incomplete"), "a list\n").unwrap();
+        assert_eq!(get(&store, &story("US-001")).await.unwrap(), None, "{link}");
+        FsStore::open(&config(&project.root)).unwrap();
+        put(&store, &story("US-001"), "new").await.unwrap();
+        let two = commit(puts(&[story("US-002"), story("US-003")]));
+        check_refused(store.commit(&PROJECT(), two).await, link, "remove it");
+        fs::remove_dir_all(project.path(backlog)).unwrap();
+        check_refused(store.fill().await.map(drop), link, "remove it");
+        assert_eq!(names(&theirs), ["incomplete", "journal"], "{link}");
+    }
+}
+
+#[tokio::test]
+async fn entries_that_can_never_be_written_are_dropped_and_the_others_are_written() {
+    let project = Project::new();
+    project.write(".ixchel", "a file where a folder must be");
+    interrupt(&project, &puts(&[DocumentId::entity("a"), story("US-001")]));
+    put(&project.store(), &story("US-002"), "new").await.unwrap();
+    assert_eq!(names(project.path(STORIES)), ["US-001.md", "US-002.md"]);
+    assert!(!has_journal(&project));
+    // A name that no folder can hold.
+    fs::remove_file(project.path(".ixchel")).unwrap();
+    interrupt(&project, &puts(&[DocumentId::entity("x".repeat(300)), story("US-003")]));
+    put(&project.store(), &story("US-004"), "new").await.unwrap();
+    assert!(!has_journal(&project));
+}
+
+#[test]
+fn a_journal_that_can_not_be_applied_now_is_kept_and_the_error_names_the_way_out() {
+    let project = Project::new();
+    interrupt(&project, &puts(&[story("US-001"), story("US-002")]));
+    plan(Step::TempCreated, 0, Act::Fail);
+    let shared = project.store().shared;
+    let root = Root::open(&project.root).unwrap();
+    let taken = shared.turns.take_now(&PROJECT()).unwrap();
+    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("the lock is free") };
+    let settle = || -> StoreResult<()> { journal::settle(&shared.layout, &root, &lock) };
+    let error = settle().unwrap_err().to_string();
+    assert!(error.contains("failpoint") && error.contains(&format!("remove {JOURNAL}")), "{error}");
+    assert_eq!(names(project.path(LOCAL)), [".gitignore", "journal"]);
+    settle().unwrap();
+    assert_eq!(names(project.path(STORIES)), ["US-001.md", "US-002.md"]);
+    assert_eq!(names(project.path(LOCAL)), [".gitignore"]);
+}
+
+#[test]
+fn the_journal_of_a_commit_that_was_not_put_back_durably_is_kept() {
+    for step in [Step::FolderSynced, Step::PuttingBack] {
+        let project = Project::new();
+        let ids = [story("US-001"), story("US-002")];
+        let [one, two] = ids.each_ref().map(|id| project.file(id));
+        project.write(&one, "old");
+        project.write(&two, "old");
+        let edited = two.clone();
+        let edit_and_fail = move || {
+            save(&edited);
+            plan(step, 0, Act::Fail);
+        };
+        plan(Step::Exchanged, 1, Act::Run(Box::new(edit_and_fail)));
+        let error = commit_here(&project.root, commit(puts(&ids))).unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{step:?}: {error:?}");
+        assert!(error.to_string().contains("read again"), "{step:?}: {error}");
+        assert!(has_journal(&project), "{step:?}");
+        assert!(block_on(get(&project.store(), &ids[0])).unwrap().is_some());
+        assert_eq!(fs::read_to_string(&one).unwrap(), "new", "{step:?}");
+        assert_eq!(fs::read_to_string(&two).unwrap(), "edited", "{step:?}");
+        assert!(!has_journal(&project), "{step:?}");
+    }
 }

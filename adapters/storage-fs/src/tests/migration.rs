@@ -3,19 +3,17 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use cap_std::fs::Metadata;
 use reqlore_contract::run as block_on;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::project::ProjectKey;
 use tempfile::TempDir;
 
-use super::config;
-use super::pending_audit::{chain, told};
-use super::team::{LOCAL, check_refused, put};
+use super::crash::{audited_changes, chain};
+use super::team::put_audited;
+use super::{LOCAL, PROJECT, check_refused, config, files, order, run_child};
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
 use crate::{FsStore, local};
@@ -58,21 +56,6 @@ fn seal(file: &Path, change: impl FnOnce(String) -> String) {
     fs::write(file, [&text[..start], &own, &text[start + own.len()..]].concat()).unwrap();
 }
 
-fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let (mut found, mut folders) = (Vec::new(), vec![root.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                found.push((path.clone(), fs::read(&path).unwrap()));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
 #[track_caller]
 fn check_data(store: &FsStore, rows: usize, shown: &str) {
     block_on(async {
@@ -86,16 +69,20 @@ fn check_data(store: &FsStore, rows: usize, shown: &str) {
         assert!(record.answer.is_some_and(|answer| answer.contains("EP-001")), "{shown}");
     });
     let chain = chain(store);
-    assert_eq!((chain.len(), told(&chain)), (rows, (3, 0)), "{shown}: {chain:?}");
+    assert_eq!((chain.len(), audited_changes(&chain)), (rows, (3, 0)), "{shown}: {chain:?}");
 }
 
 #[test]
 fn reading_old_data_changes_nothing() {
     let folder = fixture();
-    let before = files(folder.path());
+    let contents = || -> Vec<(PathBuf, Vec<u8>)> {
+        let files = files(folder.path()).into_iter();
+        files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    };
+    let before = contents();
     check_data(&FsStore::new(&config(folder.path())), ROWS, "new");
     check_data(&FsStore::open(&config(folder.path())).unwrap(), ROWS, "open");
-    assert_eq!(files(folder.path()), before);
+    assert_eq!(contents(), before);
 }
 
 #[test]
@@ -105,10 +92,10 @@ fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
     let other = FsStore::new(&config(root));
     check_data(&other, ROWS, "before");
     let store = FsStore::open(&config(root)).unwrap();
-    block_on(put(&store, &ProjectKey::default(), "a")).unwrap();
+    block_on(put_audited(&store, &PROJECT(), "a")).unwrap();
     assert_eq!(chain(&store).len(), ROWS + 1);
     assert_eq!(chain(&other).len(), ROWS + 1);
-    block_on(put(&other, &ProjectKey::default(), "b")).unwrap();
+    block_on(put_audited(&other, &PROJECT(), "b")).unwrap();
     assert_eq!(chain(&store).len(), ROWS + 2);
     let local = root.join(LOCAL);
     for name in ["identity.json", "uses.json", "once", "pending"] {
@@ -132,7 +119,7 @@ fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
 fn a_new_database_stops_0_1_0_too() {
     let folder = tempfile::tempdir().unwrap();
     let store = FsStore::open(&config(folder.path())).unwrap();
-    block_on(put(&store, &ProjectKey::default(), "a")).unwrap();
+    block_on(put_audited(&store, &PROJECT(), "a")).unwrap();
     let stopper = fs::read_to_string(folder.path().join(LOCAL).join("identity.json")).unwrap();
     assert!(stopper.contains("reqlore identity 2"), "{stopper}");
 }
@@ -153,7 +140,7 @@ fn an_interrupted_commit_of_0_1_0_is_decided_by_its_documents() {
         store.migrate_team().unwrap();
         let is_taken_back = state == "withdrawn" || (state == "open" && !is_there);
         let expected = if is_taken_back { (2, 1) } else { (3, 0) };
-        assert_eq!(told(&chain(&store)), expected, "{state} {is_there}");
+        assert_eq!(audited_changes(&chain(&store)), expected, "{state} {is_there}");
     }
 }
 
@@ -176,52 +163,39 @@ fn old_files_that_are_damaged_or_copied_are_refused_and_kept() {
 
 const STEPS: [Step; 5] =
     [Step::TeamStaged, Step::OldStopped, Step::TeamIdentified, Step::TeamCreated, Step::OldRenamed];
-const CHILD: &str = "REQLORE_TEST_MIGRATION";
 
-/// Does nothing unless a parent asks for it.
+/// Does nothing unless a parent orders it.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test tells its child what to do")]
 fn child_that_dies() {
-    let Ok(order) = std::env::var(CHILD) else { return };
+    let Some(order) = order() else { return };
     let [root, step, times] = order.split('|').collect::<Vec<_>>()[..] else { return };
     plan(STEPS[step.parse::<usize>().unwrap()], times.parse().unwrap(), Act::Abort);
     FsStore::new(&config(Path::new(root))).migrate_team().unwrap();
 }
 
 #[test]
-fn a_killed_migration_loses_nothing_and_starts_again() {
-    let mut cases: Vec<(usize, usize)> = (0..STEPS.len()).map(|step| (step, 0)).collect();
-    cases.extend((1..4).map(|times| (STEPS.len() - 1, times)));
+fn a_migration_that_is_killed_or_fails_at_any_step_loses_nothing_and_starts_again() {
+    // Each of the old files is renamed.
+    let cases = (0..STEPS.len()).map(|step| (step, 0)).chain((1..4).map(|times| (4, times)));
     for (step, times) in cases {
-        let folder = fixture();
-        let root = folder.path();
-        let shown = format!("{:?} x{times}", STEPS[step]);
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "tests::migration::child_that_dies"])
-            .env(CHILD, format!("{}|{step}|{times}", root.display()))
-            .output()
-            .unwrap();
-        assert!(!child.status.success(), "{shown}");
-        check_data(&FsStore::new(&config(root)), ROWS, &shown);
-        let store = FsStore::open(&config(root)).unwrap();
-        block_on(put(&store, &ProjectKey::default(), "a")).unwrap();
-        assert_eq!(chain(&FsStore::new(&config(root))).len(), ROWS + 1, "{shown}");
-        assert!(
-            root.join(LOCAL).join("identity.json.migrated-0.1").symlink_metadata().is_ok(),
-            "{shown}"
-        );
-    }
-}
-
-#[test]
-fn a_step_of_the_migration_that_fails_is_repeated_by_the_next_write() {
-    for (step, at) in STEPS.into_iter().zip(0..) {
-        let folder = fixture();
-        let store = FsStore::new(&config(folder.path()));
-        plan(step, 0, Act::Fail);
-        assert!(store.migrate_team().is_err(), "{step:?} {at}");
-        check_data(&store, ROWS, &format!("{step:?}"));
-        store.migrate_team().unwrap();
-        check_data(&store, ROWS, &format!("{step:?}"));
+        for is_killed in [true, false] {
+            let folder = fixture();
+            let root = folder.path();
+            let shown = format!("{:?} x{times}", STEPS[step]);
+            if is_killed {
+                let order = format!("{}|{step}|{times}", root.display());
+                let child = run_child("", "migration::child_that_dies", &order);
+                assert!(!child.status.success(), "{shown}");
+            } else {
+                plan(STEPS[step], times, Act::Fail);
+                assert!(FsStore::new(&config(root)).migrate_team().is_err(), "{shown}");
+            }
+            check_data(&FsStore::new(&config(root)), ROWS, &shown);
+            let store = FsStore::open(&config(root)).unwrap();
+            block_on(put_audited(&store, &PROJECT(), "a")).unwrap();
+            assert_eq!(chain(&FsStore::new(&config(root))).len(), ROWS + 1, "{shown}");
+            let old = root.join(LOCAL).join("identity.json.migrated-0.1");
+            assert!(old.symlink_metadata().is_ok(), "{shown}");
+        }
     }
 }

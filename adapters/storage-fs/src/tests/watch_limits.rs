@@ -1,4 +1,4 @@
-//! What the watch can't vouch for is found by looking; and what was not looked at is not believed.
+//! Changes that inotify does not report are found by `stat`, and nothing is trusted unread.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,9 @@ use std::sync::Arc;
 
 use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{Change, Changes, Revision, StoreResult};
-use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
-use tempfile::TempDir;
 
-use super::config;
+use super::{PROJECT, Project, config};
 use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, plan};
 use crate::layout::{Area, Layout, Root, Tree};
@@ -21,37 +19,41 @@ use crate::shared::locked;
 use crate::watch::Watch;
 use crate::{Config, FsStore, read};
 
-/// A repository whose history has begun, on this thread, where steps can fail.
+/// A project whose changes are followed on this thread, where steps can fail.
 struct Repository {
-    top: TempDir,
+    project: Project,
     store: FsStore,
     since: Revision,
 }
 
 impl Repository {
     fn new(files: &[&str]) -> Self {
-        let top = tempfile::tempdir().unwrap();
-        let root = top.path().join("repo");
+        let project = Project::new();
         for file in files {
-            write(&root.join(".ixchel").join(file), "# Old");
+            project.write(Path::new(".ixchel").join(file), "# Old");
         }
-        let config = Config { cache: Some(top.path().join("cache")), ..config(&root) };
-        let mut new = Self { store: FsStore::new(&config), since: Revision(0), top };
+        let cache = Some(project.outside.path().join("cache"));
+        let store = FsStore::new(&Config { cache, ..config(&project.root) });
+        let mut new = Self { project, store, since: Revision(0) };
         assert!(matches!(new.changes(false), Ok(Changes::Reset { .. })));
         new
     }
 
     fn file(&self, path: &str) -> PathBuf {
-        self.top.path().join("repo/.ixchel").join(path)
+        self.project.path(".ixchel").join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        self.project.write(Path::new(".ixchel").join(path), text);
     }
 
     fn outside(&self) -> PathBuf {
-        self.top.path().join("outside.md")
+        self.project.outside.path().join("outside.md")
     }
 
     /// As the port answers, without another thread.
     fn changes(&mut self, thorough: bool) -> StoreResult<Changes> {
-        let (project, shared) = (ProjectKey::default(), &self.store.shared);
+        let (project, shared) = (PROJECT(), &self.store.shared);
         let catalog = shared.catalogs.of(&project);
         let mut catalog = locked(&catalog);
         if thorough || !catalog.is_vouched(&[Kind::Entity]) {
@@ -73,7 +75,7 @@ impl Repository {
     }
 
     fn heads(&self) -> Vec<Arc<DocumentMeta>> {
-        locked(&self.store.shared.catalogs.of(&ProjectKey::default())).heads(Kind::Entity)
+        locked(&self.store.shared.catalogs.of(&PROJECT())).heads(Kind::Entity)
     }
 
     fn titles(&self) -> Vec<String> {
@@ -92,24 +94,19 @@ fn names(changes: StoreResult<Changes>) -> Vec<String> {
     }
 }
 
-fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
 #[test]
 fn a_file_with_a_name_outside_is_looked_at_each_time() {
     let mut repository = Repository::new(&["a.md"]);
-    write(&repository.outside(), "# One");
+    fs::write(repository.outside(), "# One").unwrap();
     fs::hard_link(repository.outside(), repository.file("b.md")).unwrap();
     assert_eq!(repository.changed(), ["b"]);
-    write(&repository.outside(), "# Two");
+    fs::write(repository.outside(), "# Two").unwrap();
     assert_eq!(repository.changed(), ["b"]);
     assert_eq!(repository.titles(), ["Old", "Two"]);
     // With one name left the watch is enough.
     fs::remove_file(repository.outside()).unwrap();
     assert_eq!(repository.changed(), [""; 0]);
-    write(&repository.file("b.md"), "# Six");
+    repository.write("b.md", "# Six");
     assert_eq!(repository.changed(), ["b"]);
 }
 
@@ -117,41 +114,41 @@ fn a_file_with_a_name_outside_is_looked_at_each_time() {
 fn a_thorough_look_finds_what_was_written_by_a_name_the_watch_never_saw() {
     let mut repository = Repository::new(&["a.md"]);
     fs::hard_link(repository.file("a.md"), repository.outside()).unwrap();
-    write(&repository.outside(), "# New");
+    fs::write(repository.outside(), "# New").unwrap();
     assert_eq!(names(repository.changes(true)), ["a"]);
-    write(&repository.outside(), "# Now");
+    fs::write(repository.outside(), "# Now").unwrap();
     assert_eq!(repository.changed(), ["a"], "and from then on every look finds it");
 }
 
 #[test]
 fn after_a_listing_that_failed_nothing_is_believed() {
     let mut repository = Repository::new(&["a.md", "folder/b.md"]);
-    write(&repository.file("new/c.md"), "# New");
+    repository.write("new/c.md", "# New");
     plan(Step::FolderOpened, 1, Act::Fail);
     assert!(repository.changes(false).is_err());
-    write(&repository.file("a.md"), "# New");
+    repository.write("a.md", "# New");
     assert_eq!(repository.changed(), ["a", "new/c"]);
     // The same when the watch itself was well.
     plan(Step::FolderOpened, 1, Act::Fail);
     assert!(repository.changes(true).is_err());
-    write(&repository.file("a.md"), "# Now");
+    repository.write("a.md", "# Now");
     assert_eq!(repository.changed(), ["a"]);
 }
 
 #[test]
 fn a_fault_that_may_pass_is_looked_at_again() {
     let mut repository = Repository::new(&["a.md"]);
-    write(&repository.file("a.md"), "# New");
+    repository.write("a.md", "# New");
     plan(Step::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
     assert!(repository.heads()[0].fault.is_some());
     assert_eq!(repository.changed(), ["a"]);
     assert_eq!(repository.titles(), ["New"]);
     // Nor is it kept for the next process.
-    write(&repository.file("a.md"), "# Now");
+    repository.write("a.md", "# Now");
     plan(Step::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
-    let catalog = repository.store.shared.catalogs.of(&ProjectKey::default());
+    let catalog = repository.store.shared.catalogs.of(&PROJECT());
     assert!(locked(&catalog).savable(Area::Knowledge).is_empty());
 }
 
@@ -159,14 +156,14 @@ fn a_fault_that_may_pass_is_looked_at_again() {
 fn what_was_read_before_a_change_does_not_hide_it() {
     let mut repository = Repository::new(&["a.md"]);
     let id = DocumentId::entity("a");
-    let catalog = repository.store.shared.catalogs.of(&ProjectKey::default());
+    let catalog = repository.store.shared.catalogs.of(&PROJECT());
     let old = {
-        let root = Root::open(&repository.top.path().canonicalize().unwrap().join("repo")).unwrap();
+        let root = Root::open(&repository.project.root).unwrap();
         let layout = Layout::new(None);
         let tree = Tree::new(&root, &layout);
         read::read_once(&tree.place(&id).unwrap().unwrap()).unwrap().unwrap()
     };
-    write(&repository.file("a.md"), "# New");
+    repository.write("a.md", "# New");
     assert_eq!(repository.changed(), ["a"]);
     // A slow reader comes back with what it read before.
     let read = locked(&catalog).document(&id, &old);
@@ -184,11 +181,11 @@ fn reading_by_name_makes_no_entity_of_what_is_not_listed() {
     let mut repository = Repository::new(&["folder/a.md"]);
     symlink("folder", repository.file("link")).unwrap();
     let deep = format!("{}b", "d/".repeat(40));
-    write(&repository.file(&format!("{deep}.md")), "# Deep");
+    repository.write(&format!("{deep}.md"), "# Deep");
     repository.changed();
     for name in ["link/a", &deep, "folder/../folder/a", "folder//a", ".hidden", "a\0b"] {
         let id = DocumentId::entity(name);
-        let found = repository.store.shared.get(&ProjectKey::default(), &[id]);
+        let found = repository.store.shared.get(&PROJECT(), &[id]);
         assert_eq!(found.unwrap(), [None], "{name}");
     }
     assert_eq!(repository.changed(), [""; 0]);
@@ -200,13 +197,13 @@ fn odd_names_harm_nobody() {
     let mut repository = Repository::new(&["a.md"]);
     fs::write(repository.file("").join(OsStr::from_bytes(b"\xff.md")), "# Odd").unwrap();
     fs::create_dir(repository.file("").join(OsStr::from_bytes(b"\xff"))).unwrap();
-    write(&repository.file("two\nlines.md"), "# Two");
-    write(&repository.file("folder.md/A.md"), "# Upper");
-    write(&repository.file("folder.md/a.md"), "# Lower");
-    write(&repository.file("-.md"), "# Dash");
+    repository.write("two\nlines.md", "# Two");
+    repository.write("folder.md/A.md", "# Upper");
+    repository.write("folder.md/a.md", "# Lower");
+    repository.write("-.md", "# Dash");
     assert_eq!(repository.changed(), ["-", "folder.md/A", "folder.md/a", "two\nlines"]);
     let id = DocumentId::entity("two\nlines");
-    let found = repository.store.shared.get(&ProjectKey::default(), &[id]).unwrap();
+    let found = repository.store.shared.get(&PROJECT(), &[id]).unwrap();
     assert_eq!(found[0].as_ref().unwrap().body, "# Two");
 }
 
@@ -215,13 +212,13 @@ fn odd_names_harm_nobody() {
 fn many_edits_at_once_and_a_queue_that_overflows_are_seen() {
     let mut repository = Repository::new(&["a.md"]);
     let name = |at: usize| format!("f/{at:04}.md");
-    (0..1_500).for_each(|at| write(&repository.file(&name(at)), "# One"));
+    (0..1_500).for_each(|at| repository.write(&name(at), "# One"));
     assert_eq!(repository.changed().len(), 1_500);
-    (0..1_500).for_each(|at| write(&repository.file(&name(at)), "# Two"));
+    (0..1_500).for_each(|at| repository.write(&name(at), "# Two"));
     assert_eq!(repository.changed().len(), 1_500);
     // Two events each; the kernel's queue usually holds 16,384.
     for _ in 0..6 {
-        (0..1_500).for_each(|at| write(&repository.file(&name(at)), "# Six"));
+        (0..1_500).for_each(|at| repository.write(&name(at), "# Six"));
     }
     assert_eq!(repository.changed().len(), 1_500);
     fs::rename(repository.file("f"), repository.file("g")).unwrap();
@@ -234,26 +231,26 @@ fn many_edits_at_once_and_a_queue_that_overflows_are_seen() {
 fn what_came_after_the_queue_was_full_is_seen() {
     let mut repository = Repository::new(&["a.md", "b.md", "c.md"]);
     for _ in 0..5_000 {
-        write(&repository.file("a.md"), "# New");
-        write(&repository.file("b.md"), "# New");
+        repository.write("a.md", "# New");
+        repository.write("b.md", "# New");
     }
-    write(&repository.file("c.md"), "# New");
+    repository.write("c.md", "# New");
     assert_eq!(repository.changed(), ["a", "b", "c"]);
 }
 
 #[test]
 fn another_repository_in_the_place_of_the_first_is_seen() {
     let mut repository = Repository::new(&["a.md"]);
-    let (repo, aside) = (repository.top.path().join("repo"), repository.top.path().join("aside"));
-    fs::rename(&repo, &aside).unwrap();
+    let aside = repository.project.outside.path().join("aside");
+    fs::rename(&repository.project.root, aside).unwrap();
     assert!(repository.changes(false).is_err());
-    write(&repository.file("b.md"), "# New");
+    repository.write("b.md", "# New");
     assert_eq!(repository.changed(), ["a", "b"]);
     // No event tells that a folder above was moved.
-    let above = repository.top.path().canonicalize().unwrap();
+    let above = repository.project.outside.path().to_owned();
     let moved = above.with_extension("moved");
     fs::rename(&above, &moved).unwrap();
-    write(&repository.file("c.md"), "# New");
+    repository.write("c.md", "# New");
     let changed = repository.changed();
     fs::remove_dir_all(&above).unwrap();
     fs::rename(&moved, &above).unwrap();
@@ -263,10 +260,10 @@ fn another_repository_in_the_place_of_the_first_is_seen() {
 #[test]
 fn files_that_look_half_saved_are_waited_for_together() {
     let mut repository = Repository::new(&["a.md"]);
-    (0..200).for_each(|at| write(&repository.file(&format!("{at}.md")), ""));
+    (0..200).for_each(|at| repository.write(&format!("{at}.md"), ""));
     assert_eq!(repository.changed().len(), 200);
     let ids: Vec<DocumentId> = (0..200).map(|at| DocumentId::entity(at.to_string())).collect();
-    let found = repository.store.shared.get(&ProjectKey::default(), &ids).unwrap();
+    let found = repository.store.shared.get(&PROJECT(), &ids).unwrap();
     assert!(found.iter().all(Option::is_some));
 }
 
