@@ -14,7 +14,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain"]),
-    ("reqlore-storage-fs", &["reqlore-domain", "reqlore-durable-fs", "reqlore-sqlite-team"]),
+    (
+        "reqlore-storage-fs",
+        &["reqlore-domain", "reqlore-durable-fs", "reqlore-local-state", "reqlore-sqlite-team"],
+    ),
+    ("reqlore-local-state", &["reqlore-domain", "reqlore-sqlite-team"]),
     (
         "reqlore-storage-sqlite",
         &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit", "reqlore-sqlite-team"],
@@ -68,10 +72,16 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["reqlore-transport-http"]),
     ("ipnet", &["reqlore-transport-http"]),
     ("governor", &["reqlore-transport-http"]),
-    ("cap-std", &["reqlore-storage-fs"]),
+    ("cap-std", &["reqlore-local-state", "reqlore-storage-fs"]),
     (
         "rustix",
-        &["reqlore-durable-fs", "reqlore-search", "reqlore-storage-fs", "reqlore-transport-stdio"],
+        &[
+            "reqlore-durable-fs",
+            "reqlore-local-state",
+            "reqlore-search",
+            "reqlore-storage-fs",
+            "reqlore-transport-stdio",
+        ],
     ),
     ("tantivy", &["reqlore-search"]),
     ("pulp", &["reqlore-search"]),

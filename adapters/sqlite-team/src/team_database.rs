@@ -4,6 +4,7 @@
 //! files can recognize them. This process must not open these files by other means: closing such a
 //! descriptor would release SQLite's locks.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -24,6 +25,12 @@ const TABLES: &str = include_str!("team.sql");
 const CACHE_KIB: i64 = 4 * 1024;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Checks that the files of an open database are still its own.
+pub trait FileGuard: Debug + Send + Sync {
+    /// Runs before a read, and before and after the commit of a write.
+    fn check(&self, is_write: bool) -> StoreResult<()>;
+}
+
 #[derive(Debug)]
 pub struct TeamDatabase {
     /// The name of the file in messages.
@@ -31,6 +38,8 @@ pub struct TeamDatabase {
     writer: Mutex<Connection>,
     /// `None` where one connection does both.
     reader: Option<Mutex<Connection>>,
+    /// `None` for data in memory.
+    guard: Option<Box<dyn FileGuard>>,
 }
 
 impl TeamDatabase {
@@ -76,25 +85,41 @@ impl TeamDatabase {
             connection.execute_batch(TABLES)?;
             fill(&connection)?;
             connection.pragma_update(None, "query_only", true)?;
-            Ok(Self { place, writer: Mutex::new(connection), reader: None })
+            Ok(Self { place, writer: Mutex::new(connection), reader: None, guard: None })
         };
         create().map_err(|error: DatabaseError| error.into_store_error(place))
     }
 
     /// Opens a database that [`TeamDatabase::create`] made.
-    pub fn open(file: &Path, place: &'static str, read_only: bool) -> StoreResult<Self> {
+    pub fn open(
+        file: &Path,
+        place: &'static str,
+        read_only: bool,
+        guard: Box<dyn FileGuard>,
+    ) -> StoreResult<Self> {
         if is_too_old(rusqlite::version_number()) {
             let version = rusqlite::version();
             let reason = format!("is not safe with SQLite {version}; build reqlore with its own");
             return Err(refused(place, reason));
         }
+        guard.check(true)?;
         let open = || {
             let writer = connect(file, read_only)?;
             check_schema(&writer, place)?;
             let reader = if read_only { None } else { Some(Mutex::new(connect(file, true)?)) };
-            Ok(Self { place, writer: Mutex::new(writer), reader })
+            guard.check(true)?;
+            Ok(Self { place, writer: Mutex::new(writer), reader, guard: Some(guard) })
         };
         open().map_err(|error: DatabaseError| error.into_store_error(place))
+    }
+
+    /// False for data that is only in memory.
+    pub fn is_stored(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    fn check(&self, is_write: bool) -> StoreResult<()> {
+        self.guard.as_ref().map_or(Ok(()), |guard| guard.check(is_write))
     }
 
     /// Reads at one moment.
@@ -124,6 +149,7 @@ impl TeamDatabase {
         read: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
         let run = || {
+            self.check(false)?;
             let transaction = connection.unchecked_transaction()?;
             let found = read(&transaction)?;
             transaction.commit()?;
@@ -132,20 +158,17 @@ impl TeamDatabase {
         run().map_err(|error: DatabaseError| error.into_store_error(self.place))
     }
 
-    /// Writes in one transaction, which is synced. `check` runs right before the commit and right
-    /// after it.
+    /// Writes in one transaction, which is synced.
     pub fn write<T>(
         &self,
-        check: &dyn Fn() -> StoreResult<()>,
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        self.write_on(&mut lock(&self.writer), check, write)
+        self.write_on(&mut lock(&self.writer), write)
     }
 
     /// The same without the sync: a power cut may undo it, but no kill of a process.
     pub fn write_unsynced(
         &self,
-        check: &dyn Fn() -> StoreResult<()>,
         write: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
     ) -> StoreResult<()> {
         let mut connection = lock(&self.writer);
@@ -154,26 +177,25 @@ impl TeamDatabase {
             set.map_err(|error| DatabaseError::from(error).into_store_error(self.place))
         };
         set(&connection, "NORMAL")?;
-        let written = self.write_on(&mut connection, check, write);
+        let written = self.write_on(&mut connection, write);
         set(&connection, "FULL").and(written)
     }
 
     fn write_on<T>(
         &self,
         connection: &mut Connection,
-        check: &dyn Fn() -> StoreResult<()>,
         write: impl FnOnce(&Connection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
         let run = || {
             let behavior = TransactionBehavior::Immediate;
             let transaction = connection.transaction_with_behavior(behavior)?;
             let written = write(&transaction)?;
-            check()?;
+            self.check(true)?;
             transaction.commit()?;
             Ok(written)
         };
         let written = run().map_err(|error: DatabaseError| error.into_store_error(self.place))?;
-        check().map_err(|error| StoreError::Unavailable {
+        self.check(true).map_err(|error| StoreError::Unavailable {
             place: self.place.to_owned(),
             reason: format!(
                 "was replaced while it was written, so the change may be lost: {error}"

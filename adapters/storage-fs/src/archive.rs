@@ -23,9 +23,10 @@ use reqlore_domain::ports::archive::{
 use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
+use reqlore_local_state::as_file;
 
 use crate::error::{failed, not_written, refused};
-use crate::layout::{Area, Place, Root, Tree, as_file};
+use crate::layout::{Area, Place, Root, Tree};
 use crate::local::LOCAL;
 use crate::lock::{Lock, Turn};
 use crate::marks::Marks;
@@ -73,7 +74,9 @@ impl Shared {
     /// Refuses a project whose filling was not finished.
     pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
         let fail = |error| failed(LOCAL, "look into it", error);
-        let Some(local) = local::find(&self.open(project)?).map_err(fail)? else { return Ok(()) };
+        let Some(local) = local::find(&self.open(project)?.dir).map_err(fail)? else {
+            return Ok(());
+        };
         match local.symlink_metadata(MARK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(fail(error)),
@@ -326,7 +329,7 @@ pub(crate) const MARK: &str = "incomplete";
 
 /// Says that the project is being filled, durably.
 pub(crate) fn mark(root: &Root) -> StoreResult<()> {
-    let local = local::create(root)?;
+    let local = local::create(&root.dir)?;
     let write = || {
         local.write(MARK, "This folder is being filled by `reqlore copy` or `restore`.\n")?;
         local.open(MARK)?.sync_all()?;
@@ -391,7 +394,7 @@ impl RecordWriter for ImportWriter {
 }
 
 fn unmark(root: &Root) -> StoreResult<()> {
-    let local = local::create(root)?;
+    let local = local::create(&root.dir)?;
     let removed = local.remove_file(MARK).and_then(|()| as_file(&local)?.sync_all());
     removed.map_err(|error| failed(LOCAL, "remove the mark", error))
 }

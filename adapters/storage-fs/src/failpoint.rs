@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::io;
 
+use reqlore_local_state::team_file::CreationStep;
+
 /// What has just been done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -19,15 +21,8 @@ pub(crate) enum Step {
     /// A commit is about to be rolled back in the audit.
     RollingBack,
     RolledBack,
-    /// The team database is written and has no name yet.
-    TeamStaged,
-    /// The team database exists.
-    TeamIdentified,
-    TeamCreated,
-    /// Processes of 0.1.0 can't write team data any more.
-    OldStopped,
-    /// One of the old team files has another name.
-    OldRenamed,
+    /// The team database is being created.
+    Team(CreationStep),
     TempCreated,
     TempWritten,
     TempSynced,

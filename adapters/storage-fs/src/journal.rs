@@ -14,13 +14,14 @@ use bytes::Bytes;
 use cap_std::fs::{Dir, Metadata};
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
+use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, reached, synced};
-use crate::layout::{Layout, Root, Tree, as_file};
+use crate::layout::{Layout, Root, Tree};
 use crate::local::{self, LOCAL};
 use crate::lock::Lock;
 use crate::read::read_settled;
@@ -67,7 +68,7 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
         );
         return Err(refused("the project's folder", &reason));
     }
-    let local = local::create(root)?;
+    let local = local::create(&root.dir)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut file = match rustix::fs::openat(&local, NAME, flags, Mode::from(0o600)) {
         Ok(file) => File::from(file),
@@ -80,7 +81,7 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
     };
     let mut write = || -> io::Result<()> {
         file.write_all(MAGIC)?;
-        file.write_all(local::identity(&Metadata::from_file(&file)?).as_bytes())?;
+        file.write_all(local::file_identity(&Metadata::from_file(&file)?).as_bytes())?;
         file.write_all(Version::of(&body).to_string().as_bytes())?;
         reached(Step::JournalBegun)?;
         file.write_all(&body)?;
@@ -107,7 +108,7 @@ fn entry<'a>(base: &Base, change: &'a Change) -> Entry<'a> {
 /// Removes the journal of a commit that was applied or put back. That is made durable as well: one
 /// that came back after a power cut would undo what was written since.
 pub(crate) fn remove(root: &Root) {
-    let removed = local::find(root).and_then(|local| {
+    let removed = local::find(&root.dir).and_then(|local| {
         let Some(local) = local else { return Ok(()) };
         local.remove_file(NAME)?;
         synced(Step::JournalRemoved, &as_file(&local)?)
@@ -131,7 +132,7 @@ pub(crate) fn kept(error: &StoreError) -> StoreError {
 
 /// Does what a killed process did not come to.
 pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<()> {
-    let local = match local::find(root) {
+    let local = match local::find(&root.dir) {
         Ok(Some(local)) => local,
         Ok(None) => return Ok(()),
         // Another user's: nobody who writes here left one there.
@@ -173,9 +174,9 @@ fn read(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
     }
     let mut bytes = Vec::new();
     // What is longer is no journal of ours: its checksum is wrong then.
-    let limit = MAGIC.len() + local::IDENTITY + Version::LENGTH + MAX_BYTES;
+    let limit = MAGIC.len() + local::IDENTITY_LENGTH + Version::LENGTH + MAX_BYTES;
     file.take(limit as u64).read_to_end(&mut bytes)?;
-    Ok(Some((bytes, local::identity(&metadata))))
+    Ok(Some((bytes, local::file_identity(&metadata))))
 }
 
 /// Does it begin as one of ours? Of one that was interrupted there may be less than that.
@@ -185,13 +186,13 @@ fn is_ours(bytes: &[u8]) -> bool {
 
 /// Does it name another file than itself? A clone brings such a one along.
 fn is_copied(bytes: &[u8], identity: &str) -> bool {
-    let named = bytes.get(MAGIC.len()..).and_then(|rest| rest.get(..local::IDENTITY));
+    let named = bytes.get(MAGIC.len()..).and_then(|rest| rest.get(..local::IDENTITY_LENGTH));
     named.is_some_and(|named| named != identity.as_bytes())
 }
 
 /// `None` for what is torn or was not written by us.
 fn parse(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
-    let (_, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(local::IDENTITY)?;
+    let (_, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(local::IDENTITY_LENGTH)?;
     let (sum, body) = rest.split_at_checked(Version::LENGTH)?;
     if sum != Version::of(body).to_string().as_bytes() {
         return None;

@@ -1,9 +1,7 @@
 //! Paths of documents: from a kind and a name to a file beneath the project's root.
 
 use std::cell::{OnceCell, RefCell};
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 use std::sync::Arc;
 
@@ -13,7 +11,7 @@ use reqlore_domain::document;
 use reqlore_domain::document::{DocumentId, Kind, folder_of};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::sections::index::SectionKey;
-use rustix::fs::{Mode, OFlags};
+use reqlore_local_state::{as_file, open_folder};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
@@ -227,18 +225,6 @@ fn create_in(dir: &Dir, part: &str, shown: &str) -> StoreResult<()> {
 /// A path that goes through a file leads nowhere either (S1 T.3.1).
 pub(crate) fn is_not_there(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// Opens a folder in a folder; a link to one is none.
-pub(crate) fn open_folder(folder: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::openat(folder, name, flags, Mode::empty())
-}
-
-/// The folder as a file of its own, to lock or to sync: a `Dir` only stands for its path.
-pub(crate) fn as_file(dir: &Dir) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(dir, ".", flags, Mode::empty()).map(File::from)?)
 }
 
 /// Are these two handles of one folder?

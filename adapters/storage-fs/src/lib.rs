@@ -8,11 +8,9 @@
 
 mod archive;
 mod commit;
-mod error;
 mod failpoint;
 mod journal;
 mod layout;
-mod local;
 mod lock;
 mod marks;
 mod metadata_index;
@@ -41,10 +39,10 @@ use reqlore_domain::ports::documents::{
     StoreError, StoreResult,
 };
 use reqlore_domain::project::ProjectKey;
+use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
 
 use layout::{Layout, Root, Tree};
-pub use local::create_local;
 use lock::{Turn, Turns};
 use metadata_index::load::Cache;
 use metadata_index::{Catalog, Catalogs};
@@ -134,6 +132,12 @@ impl FsStore {
         let outcome = tokio::task::spawn_blocking(move || work(&shared)).await;
         outcome.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
     }
+}
+
+/// Creates `.reqlore/local` below a project's root and hides it from Git.
+pub fn create_local(root: &Path) -> StoreResult<PathBuf> {
+    local::create(&Root::open(root)?.dir)?;
+    Ok(root.join(local::LOCAL))
 }
 
 /// Succeeds if this process may create files in a folder.

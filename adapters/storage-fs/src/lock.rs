@@ -13,13 +13,15 @@ use std::time::Duration;
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project::ProjectKey;
+use reqlore_local_state::{as_file, lock_folder, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::error::failed;
-use crate::layout::{Root, as_file, same_folder};
+use crate::layout::{Root, same_folder};
 
 /// How long a write waits for others before it gives up.
-const WAIT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5_000 });
+pub(crate) const LOCK_TIMEOUT: Duration =
+    Duration::from_millis(if cfg!(test) { 300 } else { 5_000 });
 
 /// The turns of each project within this process, first come, first served.
 #[derive(Debug, Default)]
@@ -54,8 +56,10 @@ pub(crate) struct Waiting {
 
 impl Turns {
     pub(crate) async fn take(&self, project: &ProjectKey) -> StoreResult<Taken> {
-        let turn = tokio::time::timeout(WAIT, self.of(project).lock_owned()).await;
-        Ok(Taken { _turn: turn.map_err(|_| busy("other calls of this server"))? })
+        let turn = tokio::time::timeout(LOCK_TIMEOUT, self.of(project).lock_owned()).await;
+        Ok(Taken {
+            _turn: turn.map_err(|_| lock_timeout("other calls of this server", LOCK_TIMEOUT))?,
+        })
     }
 
     /// The same if nobody has it.
@@ -92,8 +96,8 @@ impl Waiting {
             let locked = folder.lock();
             locked.map(|()| Lock { _taken: self.taken, _folder: folder })
         });
-        let Ok(joined) = tokio::time::timeout(WAIT, wait).await else {
-            return Err(busy("another process"));
+        let Ok(joined) = tokio::time::timeout(LOCK_TIMEOUT, wait).await else {
+            return Err(lock_timeout("another process", LOCK_TIMEOUT));
         };
         let locked = joined.map_err(|error| StoreError::Internal(error.to_string()))?;
         locked.map_err(|error| failed("the project's folder", "lock it", error))
@@ -111,32 +115,6 @@ pub(crate) fn folder_of_several(root: &Root, dir: &Dir) -> StoreResult<Option<Fi
     if same_folder(&root.dir, dir) {
         return Ok(None);
     }
-    hold(dir, "the project's folder", "the requirements directory").map(Some)
-}
-
-/// Waits for a folder that is rarely another's, and never for long.
-pub(crate) fn hold(dir: &Dir, place: &str, what: &str) -> StoreResult<File> {
-    const PAUSE: Duration = Duration::from_millis(2);
-    let fail = |error| failed(place, &format!("lock {what}"), error);
-    let folder = as_file(dir).map_err(fail)?;
-    let mut waited = Duration::ZERO;
-    loop {
-        match folder.try_lock() {
-            Ok(()) => return Ok(folder),
-            Err(std::fs::TryLockError::WouldBlock) if waited < WAIT => {
-                std::thread::sleep(PAUSE);
-                waited += PAUSE;
-            }
-            Err(std::fs::TryLockError::WouldBlock) => return Err(busy("another process")),
-            Err(std::fs::TryLockError::Error(error)) => return Err(fail(error)),
-        }
-    }
-}
-
-fn busy(by: &str) -> StoreError {
-    StoreError::Busy {
-        reason: format!(
-            "The project was being written by {by} for {WAIT:?}. Nothing was written; try again."
-        ),
-    }
+    let what = "the requirements directory";
+    lock_folder(dir, "the project's folder", what, LOCK_TIMEOUT).map(Some)
 }

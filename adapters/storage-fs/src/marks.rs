@@ -53,7 +53,7 @@ impl Marks {
 
     /// Those that were kept for a project.
     pub(crate) fn load(root: &Root) -> Self {
-        let local = local::find(root).ok().flatten();
+        let local = local::find(&root.dir).ok().flatten();
         let found = local.and_then(|local| read_file(&local, NAME, NAME).ok().flatten());
         let mut marks = Self::default();
         let Some(found) = found else { return marks };
@@ -75,7 +75,7 @@ impl Marks {
 
     /// Keeps them for the next process. Only the holder of the project's lock may.
     pub(crate) fn save(&self, root: &Root) -> StoreResult<()> {
-        let local = local::create(root)?;
+        let local = local::create(&root.dir)?;
         self.write(&local).map_err(|error| failed(LOCAL, "keep the highest numbers", error))
     }
 
@@ -159,7 +159,7 @@ fn believed(mark: u32) -> u32 {
 
 /// Tells the file from one that came with a clone or a copy.
 fn first_line(file: &Metadata) -> String {
-    format!("reqlore marks {}", local::identity(file))
+    format!("reqlore marks {}", local::file_identity(file))
 }
 
 /// What the documents themselves tell.

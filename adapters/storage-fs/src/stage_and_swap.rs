@@ -15,11 +15,12 @@ use bytes::Bytes;
 use cap_std::fs::{Metadata, MetadataExt};
 use reqlore_domain::document::{Document, DocumentId, Kind};
 use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
+use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, exchanges, reached, synced};
-use crate::layout::{Place, Root, Tree, as_file, same_folder};
+use crate::layout::{Place, Root, Tree, same_folder};
 use crate::{lock, read, system};
 
 /// What a commit read; `None` where there was nothing.

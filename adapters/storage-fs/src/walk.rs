@@ -6,13 +6,14 @@ use std::rc::Rc;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, Kind, MAX_BYTES, folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
 use crate::error::failed;
 use crate::failpoint::{Step, reached};
-use crate::layout::{Area, Requirements, Root, as_file, is_not_there, open_folder, section_of};
+use crate::layout::{Area, Requirements, Root, is_not_there, section_of};
 use crate::read::Stamp;
 
 /// The most documents of an area.

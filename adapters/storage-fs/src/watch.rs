@@ -85,7 +85,7 @@ impl Watch {
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
-        let folder = crate::layout::as_file(&root.dir).ok()?;
+        let folder = reqlore_local_state::as_file(&root.dir).ok()?;
         let root_number = inotify::add_watch(&queue, proc_path(&folder), events).ok()?;
         Some(Self {
             queue,

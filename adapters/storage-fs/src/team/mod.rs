@@ -3,13 +3,9 @@
 //! They are in `.reqlore/local/team.db` of the default project, which exists only when something
 //! was stored. Locks are taken in one order: a project's, then that of `.reqlore/local`.
 
-mod migrate_0_1;
 pub(crate) mod pending_audit;
-mod private_file;
-mod team_file;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
@@ -22,17 +18,18 @@ use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
+use reqlore_local_state::team_file::{self, Creation};
+use reqlore_local_state::{LOCAL, now};
 use reqlore_sqlite_team::error::DatabaseError;
-use reqlore_sqlite_team::team_database::TeamConnection;
+use reqlore_sqlite_team::team_database::{TeamConnection, TeamDatabase};
 use reqlore_sqlite_team::{audit, idempotency, identity, pending};
 
 use crate::FsStore;
 use crate::error::refused;
+use crate::failpoint::{Step, reached};
 use crate::layout::Root;
-use crate::local::LOCAL;
-use crate::lock::{self, Lock};
+use crate::lock::{LOCK_TIMEOUT, Lock};
 use crate::shared::Shared;
-use team_file::TeamFile;
 
 /// A longer response is not stored, in bytes.
 const MAX_RESPONSE: usize = 4 * 1024 * 1024;
@@ -43,7 +40,7 @@ const COPY_BATCH: usize = 5_000;
 #[derive(Debug, Default)]
 pub(crate) struct Team {
     read_only: bool,
-    open: Mutex<Option<Arc<TeamFile>>>,
+    open: Mutex<Option<Arc<TeamDatabase>>>,
 }
 
 impl Team {
@@ -53,31 +50,17 @@ impl Team {
     }
 }
 
-/// The time for what is recovered outside of any call.
-fn now() -> Timestamp {
-    #[expect(clippy::disallowed_methods, reason = "opening a store is no call that has a time")]
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::new(now.as_secs().try_into().unwrap_or_default(), now.subsec_nanos())
-}
-
 impl Shared {
-    fn team_root(&self) -> StoreResult<Root> {
-        Root::open(self.folders.base())
-    }
-
     /// The team data to read. That of 0.1.0 is read without changing anything.
-    fn team_to_read(&self) -> StoreResult<Option<Arc<TeamFile>>> {
+    fn team_to_read(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
         let base = self.folders.base();
         let exists = team_file::exists(base);
         let mut open = self.team.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(team) = open.as_ref().filter(|team| team.is_stored() || !exists) {
             return Ok(Some(Arc::clone(team)));
         }
-        let root = self.team_root()?;
-        let found = match TeamFile::open(&root, base, self.team.read_only)? {
-            None if migrate_0_1::has_data(base) => migrate_0_1::read(&root)?,
-            found => found,
-        };
+        let root = Root::open(base)?;
+        let found = team_file::open(&root.dir, base, self.team.read_only, LOCK_TIMEOUT)?;
         *open = found.map(Arc::new);
         Ok(open.clone())
     }
@@ -88,31 +71,23 @@ impl Shared {
         &self,
         create: bool,
         held: Option<&Lock>,
-    ) -> StoreResult<Option<Arc<TeamFile>>> {
+    ) -> StoreResult<Option<Arc<TeamDatabase>>> {
         let base = self.folders.base();
-        let is_old = !team_file::exists(base) && migrate_0_1::has_data(base);
-        if !is_old {
+        if !team_file::must_migrate(base) {
             let found = self.team_to_read()?;
             if found.is_some() || !create {
                 return Ok(found);
             }
         }
-        let root = self.team_root()?;
-        let local = private_file::writable_local_folder(&root)?;
-        let _project = match held {
-            None if is_old => Some(lock::hold(&root.dir, "the project's folder", "it")?),
-            _ => None,
-        };
-        let guard = lock::hold(&local, LOCAL, "the team data")?;
-        if !team_file::exists(base) {
-            migrate_0_1::migrate(&local, base)?;
-        }
-        drop(guard);
+        let root = Root::open(base)?;
+        let checkpoint = |step| reached(Step::Team(step));
+        let creation = Creation { lock_timeout: LOCK_TIMEOUT, checkpoint };
+        team_file::create(&root.dir, base, held.is_some(), &creation)?;
         self.team_to_read()
     }
 
     /// The team data as far as it can be recovered: that of 0.1.0 is left alone.
-    fn team_to_recover(&self) -> StoreResult<Option<Arc<TeamFile>>> {
+    fn team_to_recover(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
         if team_file::exists(self.folders.base()) { self.team_to_read() } else { Ok(None) }
     }
 

@@ -12,10 +12,12 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
+use reqlore_local_state::team_file::PLACE;
 use reqlore_sqlite_team::pending::{self, PendingCommit};
+use reqlore_sqlite_team::team_database::TeamDatabase;
 
-use super::team_file::{TeamFile, step};
-use crate::failpoint::Step;
+use crate::error::not_written;
+use crate::failpoint::{Step, reached};
 use crate::layout::Tree;
 use crate::lock::{Lock, Turn};
 use crate::read::read_settled;
@@ -28,7 +30,7 @@ pub(crate) struct AuditedCommit<'a> {
     pub(crate) event: Option<AuditEvent>,
     pub(crate) record: Option<(String, IdempotencyRecord)>,
     pub(crate) at: Timestamp,
-    pub(crate) intent: Option<(Arc<TeamFile>, PendingCommit)>,
+    pub(crate) intent: Option<(Arc<TeamDatabase>, PendingCommit)>,
 }
 
 impl AuditedCommit<'_> {
@@ -68,7 +70,11 @@ impl AuditedCommit<'_> {
     }
 }
 
-fn roll_back(team: &TeamFile, intent: &PendingCommit, at: Timestamp) -> StoreResult<()> {
+fn step(step: Step) -> StoreResult<()> {
+    reached(step).map_err(|error| not_written(PLACE, "write it", error))
+}
+
+fn roll_back(team: &TeamDatabase, intent: &PendingCommit, at: Timestamp) -> StoreResult<()> {
     step(Step::RollingBack)?;
     team.write(|connection| pending::roll_back(connection, intent, at))?;
     step(Step::RolledBack)
@@ -98,7 +104,7 @@ pub(crate) fn recover(
 }
 
 fn recover_project(
-    team: &TeamFile,
+    team: &TeamDatabase,
     project: &ProjectKey,
     tree: &Tree<'_>,
     at: Timestamp,

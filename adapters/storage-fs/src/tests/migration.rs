@@ -9,6 +9,7 @@ use reqlore_contract::run as block_on;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::IdentityRepository;
+use reqlore_local_state::team_file::CreationStep;
 use tempfile::TempDir;
 
 use super::crash::{audited_changes, chain};
@@ -52,7 +53,7 @@ fn seal(file: &Path, change: impl FnOnce(String) -> String) {
     let text = change(fs::read_to_string(file).unwrap());
     let mark = "\"file\":\"";
     let Some(start) = text.find(mark).map(|at| at + mark.len()) else { return };
-    let own = local::identity(&Metadata::from_just_metadata(fs::metadata(file).unwrap()));
+    let own = local::file_identity(&Metadata::from_just_metadata(fs::metadata(file).unwrap()));
     fs::write(file, [&text[..start], &own, &text[start + own.len()..]].concat()).unwrap();
 }
 
@@ -107,7 +108,7 @@ fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
     {
         let file = local.join(name);
         let metadata = Metadata::from_just_metadata(fs::metadata(&file).unwrap());
-        let own = local::identity(&metadata);
+        let own = local::file_identity(&metadata);
         let begin = format!("{{\"format\":\"reqlore {kind} 2\",\"file\":\"{own}\",");
         assert!(fs::read_to_string(file).unwrap().starts_with(&begin), "{name}");
     }
@@ -161,15 +162,20 @@ fn old_files_that_are_damaged_or_copied_are_refused_and_kept() {
     assert!(root.join(LOCAL).join("team.id").symlink_metadata().is_err());
 }
 
-const STEPS: [Step; 5] =
-    [Step::TeamStaged, Step::OldStopped, Step::TeamIdentified, Step::TeamCreated, Step::OldRenamed];
+const STEPS: [CreationStep; 5] = [
+    CreationStep::Staged,
+    CreationStep::OldStopped,
+    CreationStep::Identified,
+    CreationStep::Named,
+    CreationStep::OldRenamed,
+];
 
 /// Does nothing unless a parent orders it.
 #[test]
 fn child_that_dies() {
     let Some(order) = order() else { return };
     let [root, step, times] = order.split('|').collect::<Vec<_>>()[..] else { return };
-    plan(STEPS[step.parse::<usize>().unwrap()], times.parse().unwrap(), Act::Abort);
+    plan(Step::Team(STEPS[step.parse::<usize>().unwrap()]), times.parse().unwrap(), Act::Abort);
     FsStore::new(&config(Path::new(root))).migrate_team().unwrap();
 }
 
@@ -187,7 +193,7 @@ fn a_migration_that_is_killed_or_fails_at_any_step_loses_nothing_and_starts_agai
                 let child = run_child("", "migration::child_that_dies", &order);
                 assert!(!child.status.success(), "{shown}");
             } else {
-                plan(STEPS[step], times, Act::Fail);
+                plan(Step::Team(STEPS[step]), times, Act::Fail);
                 assert!(FsStore::new(&config(root)).migrate_team().is_err(), "{shown}");
             }
             check_data(&FsStore::new(&config(root)), ROWS, &shown);

@@ -1,11 +1,11 @@
-//! From what the system said to what a caller can do about it. Places are relative to the project.
+//! Maps I/O errors to what a caller can do about them. Places are relative to the project.
 
 use std::io;
 
 use reqlore_domain::ports::documents::StoreError;
 
 /// Reading or writing `place` failed.
-pub(crate) fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
+pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
     let place = place.to_owned();
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         let reason = "a symbolic link leads outside of the project; it was not followed".to_owned();
@@ -38,7 +38,7 @@ pub(crate) fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
 }
 
 /// Writing `place` failed and left everything as it was.
-pub(crate) fn not_written(place: &str, doing: &str, error: io::Error) -> StoreError {
+pub fn not_written(place: &str, doing: &str, error: io::Error) -> StoreError {
     match failed(place, doing, error) {
         StoreError::Unavailable { place, reason, source } => StoreError::Unavailable {
             place,
@@ -49,6 +49,6 @@ pub(crate) fn not_written(place: &str, doing: &str, error: io::Error) -> StoreEr
     }
 }
 
-pub(crate) fn refused(place: &str, reason: &str) -> StoreError {
+pub fn refused(place: &str, reason: &str) -> StoreError {
     StoreError::Refused { place: place.to_owned(), reason: reason.to_owned() }
 }

@@ -20,19 +20,15 @@ use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_sqlite_team::error::DatabaseError;
-use reqlore_sqlite_team::team_database::TeamConnection;
+use reqlore_sqlite_team::team_database::{TeamConnection, TeamDatabase};
 use reqlore_sqlite_team::{audit, idempotency, identity, pending};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::now;
-use super::private_file::{PrivateFile, create_folder, find_folder, local_folder};
-use super::team_file::{self, TeamFile, step};
 use crate::error::failed;
-use crate::failpoint::Step;
-use crate::layout::Root;
-use crate::local::{self, LOCAL};
-use crate::lock;
+use crate::private_file::{PrivateFile, create_folder, find_folder};
+use crate::team_file::{self, Creation, CreationStep, PLACE};
+use crate::{LOCAL, file_identity, lock_folder, now};
 
 const USERS: &str = "identity.json";
 const STAGED_USERS: &str = "identity.next";
@@ -50,33 +46,38 @@ const MIGRATED: &str = ".migrated-0.1";
 const RECOVERY_SCAN_ROWS: u64 = 20_000;
 
 /// True if 0.1.0 stored team data here.
-pub(super) fn has_data(base: &Path) -> bool {
+pub(crate) fn has_data(base: &Path) -> bool {
     let folder = base.join(LOCAL);
     [USERS, AUDIT, KEYS].iter().any(|name| folder.join(name).symlink_metadata().is_ok())
 }
 
-/// Reads it without changing anything.
-pub(super) fn read(root: &Root) -> StoreResult<Option<TeamFile>> {
-    let Some(local) = local_folder(root)? else { return Ok(None) };
-    let old = OldData::read(&local)?;
-    TeamFile::in_memory(|connection| old.insert(connection)).map(Some)
+/// Reads it into memory without changing anything.
+pub(crate) fn read(local: &Dir) -> StoreResult<TeamDatabase> {
+    let old = OldData::read(local)?;
+    TeamDatabase::in_memory(PLACE, |connection| old.insert(connection))
 }
 
 /// Creates `team.db` with what 0.1.0 stored, if anything. The caller holds the locks of the default
 /// project and of `.reqlore/local`.
-pub(super) fn migrate(local: &Dir, base: &Path) -> StoreResult<()> {
-    let hold = |name: &str| -> StoreResult<_> {
-        let folder = find_folder(local, name)?;
-        folder.map(|folder| lock::hold(&folder, &format!("{LOCAL}/{name}"), name)).transpose()
+pub(crate) fn migrate(local: &Dir, base: &Path, creation: &Creation) -> StoreResult<()> {
+    let lock = |name: &str| -> StoreResult<_> {
+        let Some(folder) = find_folder(local, name)? else { return Ok(None) };
+        lock_folder(&folder, &format!("{LOCAL}/{name}"), name, creation.lock_timeout).map(Some)
     };
-    let _locks = [hold(AUDIT)?, hold(KEYS)?];
+    let _locks = [lock(AUDIT)?, lock(KEYS)?];
     let old = OldData::read(local)?;
-    team_file::create(local, base, |connection| old.insert(connection), || stop_0_1_0(local))?;
-    finish(local)
+    team_file::write_database(
+        local,
+        base,
+        creation,
+        |connection| old.insert(connection),
+        || stop_0_1_0(local),
+    )?;
+    finish(local, creation)
 }
 
 /// Renames the old files, which a killed migration may have left.
-pub(super) fn finish(local: &Dir) -> StoreResult<()> {
+pub(crate) fn finish(local: &Dir, creation: &Creation) -> StoreResult<()> {
     if let Some(audit) = find_folder(local, AUDIT)? {
         for name in segments(&audit)? {
             set_aside(&audit, "audit/", &name)?;
@@ -86,7 +87,7 @@ pub(super) fn finish(local: &Dir) -> StoreResult<()> {
         if name != USERS || !is_stopper(local, USERS) {
             set_aside(local, "", name)?;
         }
-        step(Step::OldRenamed)?;
+        creation.reached(CreationStep::OldRenamed)?;
     }
     // The mark that nothing is left to rename, so it comes last.
     write_stopper(local, "", USERS)?;
@@ -94,7 +95,7 @@ pub(super) fn finish(local: &Dir) -> StoreResult<()> {
 }
 
 /// True until [`finish`] was completed.
-pub(super) fn is_unfinished(local: &Dir) -> bool {
+pub(crate) fn is_unfinished(local: &Dir) -> bool {
     !is_stopper(local, USERS)
 }
 
@@ -112,8 +113,7 @@ fn stop_0_1_0(local: &Dir) -> StoreResult<()> {
     }
     let audit = create_folder(local, AUDIT)?;
     write_stopper(&audit, "audit/", LAST_SEGMENT)?;
-    write_stopper(local, "", STAGED_USERS)?;
-    step(Step::OldStopped)
+    write_stopper(local, "", STAGED_USERS)
 }
 
 /// A file in the shape of 0.1.0 with a later format, which 0.1.0 reports as such.
@@ -126,7 +126,7 @@ fn write_stopper(dir: &Dir, folder: &str, name: &str) -> StoreResult<()> {
     temp.remove()?;
     let kind = if folder.is_empty() { "identity" } else { "audit" };
     temp.create(|metadata| {
-        let own = local::identity(metadata);
+        let own = file_identity(metadata);
         Ok(format!("{{\"format\":\"reqlore {kind} 2\",\"file\":\"{own}\",\"body\":null}}\n").into())
     })?;
     temp.rename(name)
@@ -470,7 +470,7 @@ impl OldFile<'_> {
             let reason = "can't be read (its beginning is damaged); restore it from a backup";
             return Err(Unread::Torn(self.unreadable(reason)));
         };
-        if own != local::identity(&metadata) {
+        if own != file_identity(&metadata) {
             return Err(Unread::Foreign(self.0.is_foreign()));
         }
         if format != format!("reqlore {kind} 1") {

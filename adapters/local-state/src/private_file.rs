@@ -12,32 +12,31 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
-use crate::layout::{Root, as_file, open_folder};
-use crate::local::{self, LOCAL};
+use crate::{LOCAL, as_file, open_folder};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
 const OTHERS: u32 = 0o077;
 
 /// Opens `.reqlore/local` to read.
-pub(super) fn local_folder(root: &Root) -> StoreResult<Option<Dir>> {
-    let local = local::find(root).map_err(|error| failed(LOCAL, "open it", error))?;
+pub(crate) fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
+    let local = crate::find(root).map_err(|error| failed(LOCAL, "open it", error))?;
     local.map(|local| check_folder(root, local)).transpose()
 }
 
 /// Creates it where it is missing, and takes it away from other users.
-pub(super) fn writable_local_folder(root: &Root) -> StoreResult<Dir> {
-    let local = check_folder(root, local::create(root)?)?;
+pub(crate) fn writable_local_folder(root: &Dir) -> StoreResult<Dir> {
+    let local = check_folder(root, crate::create(root)?)?;
     let closed = as_file(&local).and_then(|folder| make_private(&folder));
     closed.map_err(|error| not_written(LOCAL, "take it away from others", error))?;
     Ok(local)
 }
 
 /// Another user with write access to the project could have put the folder there.
-fn check_folder(root: &Root, local: Dir) -> StoreResult<Dir> {
+fn check_folder(root: &Dir, local: Dir) -> StoreResult<Dir> {
     let found = rustix::fs::fstat(&local);
     let found = found.map_err(|error| failed(LOCAL, "inspect it", error.into()))?;
-    if is_ours(found.st_uid, &root.dir) { Ok(local) } else { Err(other_users(LOCAL)) }
+    if is_ours(found.st_uid, root) { Ok(local) } else { Err(other_users(LOCAL)) }
 }
 
 fn other_users(place: &str) -> StoreError {
@@ -55,7 +54,7 @@ fn is_ours(owner: u32, parent: &Dir) -> bool {
 }
 
 /// Opens a folder in `.reqlore/local`. A link is not a folder.
-pub(super) fn find_folder(local: &Dir, name: &str) -> StoreResult<Option<Dir>> {
+pub(crate) fn find_folder(local: &Dir, name: &str) -> StoreResult<Option<Dir>> {
     let shown = format!("{LOCAL}/{name}");
     match open_folder(local, name) {
         Ok(dir) => Ok(Some(Dir::from_std_file(dir.into()))),
@@ -67,7 +66,7 @@ pub(super) fn find_folder(local: &Dir, name: &str) -> StoreResult<Option<Dir>> {
     }
 }
 
-pub(super) fn create_folder(local: &Dir, name: &str) -> StoreResult<Dir> {
+pub(crate) fn create_folder(local: &Dir, name: &str) -> StoreResult<Dir> {
     if let Some(dir) = find_folder(local, name)? {
         return Ok(dir);
     }
@@ -106,24 +105,24 @@ fn give_to_owner(of: &Dir, file: &File) {
 
 /// A file by its folder's handle.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PrivateFile<'a> {
-    pub(super) dir: &'a Dir,
+pub(crate) struct PrivateFile<'a> {
+    pub(crate) dir: &'a Dir,
     /// The folder below `.reqlore/local` with a slash after it; empty for that one itself.
-    pub(super) folder: &'a str,
-    pub(super) name: &'a str,
+    pub(crate) folder: &'a str,
+    pub(crate) name: &'a str,
 }
 
 impl<'a> PrivateFile<'a> {
-    pub(super) fn new(local: &'a Dir, name: &'a str) -> Self {
+    pub(crate) fn new(local: &'a Dir, name: &'a str) -> Self {
         Self { dir: local, folder: "", name }
     }
 
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("{LOCAL}/{}{}", self.folder, self.name)
     }
 
     /// Opens the file to read; its content is not trusted yet.
-    pub(super) fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
+    pub(crate) fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match rustix::fs::openat(self.dir, self.name, flags, Mode::empty()) {
             Ok(fd) => File::from(fd),
@@ -138,7 +137,7 @@ impl<'a> PrivateFile<'a> {
     }
 
     /// Rejects a file that another user could have written, or can read.
-    pub(super) fn check(&self, found: &Metadata) -> StoreResult<()> {
+    pub(crate) fn check(&self, found: &Metadata) -> StoreResult<()> {
         if found.is_symlink() {
             return Err(self.refused(IS_LINK));
         }
@@ -163,7 +162,7 @@ impl<'a> PrivateFile<'a> {
     }
 
     /// Creates the file and syncs it. `content` gets the new file's metadata.
-    pub(super) fn create(
+    pub(crate) fn create(
         &self,
         content: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
     ) -> StoreResult<Metadata> {
@@ -182,7 +181,7 @@ impl<'a> PrivateFile<'a> {
     }
 
     /// Renames the file, over a file of that name, and syncs the folder.
-    pub(super) fn rename(&self, name: &str) -> StoreResult<()> {
+    pub(crate) fn rename(&self, name: &str) -> StoreResult<()> {
         let renamed = rustix::fs::renameat(self.dir, self.name, self.dir, name);
         let synced = renamed.map_err(io::Error::from).and_then(|()| as_file(self.dir)?.sync_all());
         let to = PrivateFile { dir: self.dir, folder: self.folder, name };
@@ -190,27 +189,27 @@ impl<'a> PrivateFile<'a> {
     }
 
     /// Removes the file if it is there.
-    pub(super) fn remove(&self) -> StoreResult<()> {
+    pub(crate) fn remove(&self) -> StoreResult<()> {
         match rustix::fs::unlinkat(self.dir, self.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(self.not_written("remove it", error)),
         }
     }
 
-    pub(super) fn fail(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
+    pub(crate) fn fail(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
         failed(&self.shown(), doing, error.into())
     }
 
-    pub(super) fn not_written(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
+    pub(crate) fn not_written(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
         not_written(&self.shown(), doing, error.into())
     }
 
-    pub(super) fn refused(&self, reason: &str) -> StoreError {
+    pub(crate) fn refused(&self, reason: &str) -> StoreError {
         refused(&self.shown(), reason)
     }
 
     /// The error for a file that names another inode than its own.
-    pub(super) fn is_foreign(&self) -> StoreError {
+    pub(crate) fn is_foreign(&self) -> StoreError {
         self.refused(
             "came with a clone or a copy and is not trusted: a repository could add users this \
              way. Move it away; `reqlore backup` and `reqlore restore` take users and the audit \
