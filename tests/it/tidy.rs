@@ -18,7 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "reqlore-storage-fs",
         &["reqlore-domain", "reqlore-durable-fs", "reqlore-local-state", "reqlore-sqlite-team"],
     ),
-    ("reqlore-local-state", &["reqlore-domain", "reqlore-sqlite-team"]),
+    ("reqlore-local-state", &["reqlore-domain", "reqlore-durable-fs", "reqlore-sqlite-team"]),
     (
         "reqlore-storage-sqlite",
         &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit", "reqlore-sqlite-team"],

@@ -3,6 +3,7 @@
 use std::io;
 
 use reqlore_domain::ports::documents::StoreError;
+pub use reqlore_sqlite_team::error::refused;
 
 /// Reading or writing `place` failed.
 pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
@@ -26,7 +27,7 @@ pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
         }
         io::ErrorKind::NotFound => "it is not there; create it and try again".to_owned(),
         io::ErrorKind::NotADirectory => {
-            "a part of this path is no folder; move that file away and try again".to_owned()
+            "a part of this path is not a folder; move that file away and try again".to_owned()
         }
         _ => error.to_string(),
     };
@@ -47,8 +48,4 @@ pub fn not_written(place: &str, doing: &str, error: io::Error) -> StoreError {
         },
         other => other,
     }
-}
-
-pub fn refused(place: &str, reason: &str) -> StoreError {
-    StoreError::Refused { place: place.to_owned(), reason: reason.to_owned() }
 }

@@ -9,7 +9,7 @@ mod migrate_0_1;
 mod private_file;
 pub mod team_file;
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime};
@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
+use reqlore_durable_fs::try_lock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -46,13 +47,7 @@ pub fn create(root: &Dir) -> StoreResult<Dir> {
     let fail = |error| not_written(LOCAL, "create the folder", error);
     let mut dir = root.try_clone().map_err(fail)?;
     for (shown, part, mode) in PARTS {
-        let mut private = DirBuilder::new();
-        private.mode(mode);
-        match dir.create_dir_with(part, &private) {
-            Ok(()) => as_file(&dir).and_then(|dir| dir.sync_all()).map_err(fail)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(fail(error)),
-        }
+        create_folder(&dir, part, mode).map_err(fail)?;
         dir = match open_folder(&dir, part) {
             Ok(inner) => Dir::from_std_file(inner.into()),
             Err(Errno::NOTDIR | Errno::LOOP) => {
@@ -85,6 +80,17 @@ pub fn file_identity(file: &Metadata) -> String {
     format!("{:016x}-{origin:032x}", file.ino())
 }
 
+/// Creates a folder unless there is something of that name. A new one is synced.
+pub fn create_folder(dir: &Dir, name: &str, mode: u32) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.mode(mode);
+    match dir.create_dir_with(name, &builder) {
+        Ok(()) => as_file(dir)?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Opens a folder in a folder, but not through a link.
 pub fn open_folder(folder: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -104,15 +110,14 @@ pub fn lock_folder(dir: &Dir, place: &str, what: &str, timeout: Duration) -> Sto
     let folder = as_file(dir).map_err(fail)?;
     let mut waited = Duration::ZERO;
     loop {
-        match folder.try_lock() {
-            Ok(()) => return Ok(folder),
-            Err(TryLockError::WouldBlock) if waited < timeout => {
-                std::thread::sleep(PAUSE);
-                waited += PAUSE;
-            }
-            Err(TryLockError::WouldBlock) => return Err(lock_timeout("another process", timeout)),
-            Err(TryLockError::Error(error)) => return Err(fail(error)),
+        if try_lock(&folder).map_err(fail)? {
+            return Ok(folder);
         }
+        if waited >= timeout {
+            return Err(lock_timeout("another process", timeout));
+        }
+        std::thread::sleep(PAUSE);
+        waited += PAUSE;
     }
 }
 

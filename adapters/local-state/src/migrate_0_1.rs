@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
-use cap_std::fs::{Dir, Metadata};
+use cap_std::fs::Dir;
 use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target, UNCONFIRMED};
 use reqlore_domain::document::Version;
 use reqlore_domain::identity::{Token, TokenId, User};
@@ -134,7 +134,7 @@ fn write_stopper(dir: &Dir, folder: &str, name: &str) -> StoreResult<()> {
 
 fn is_stopper(dir: &Dir, name: &str) -> bool {
     let found = OldFile(PrivateFile::new(dir, name)).read("identity", 4096);
-    matches!(found, Err(Unread::Later(_)))
+    matches!(found, Err(Unread { cause: Cause::Later, .. }))
 }
 
 /// The data of 0.1.0, except for the rows of the audit.
@@ -306,21 +306,14 @@ fn read_old<T: DeserializeOwned>(local: &Dir, name: &str, kind: &str) -> StoreRe
     let renamed = format!("{name}{MIGRATED}");
     for name in [name, &renamed] {
         let file = OldFile(PrivateFile::new(local, name));
-        match file.read(kind, MAX_BYTES) {
-            Ok(Some((bytes, _))) => match file.body(&bytes) {
-                Err(Unread::Torn(error)) if name.starts_with(STAGED_USERS) => {
-                    tracing::warn!(%error, "an incomplete change of users is dropped");
-                    return Ok(None);
-                }
-                body => return Ok(Some(body?)),
-            },
-            Err(Unread::Torn(error)) if name.starts_with(STAGED_USERS) => {
+        match file.whole(kind, MAX_BYTES) {
+            // A later format is ours: see `stop_0_1_0`.
+            Ok(None) | Err(Unread { cause: Cause::Later, .. }) => {}
+            Err(Unread { cause: Cause::Torn, error }) if name.starts_with(STAGED_USERS) => {
                 tracing::warn!(%error, "an incomplete change of users is dropped");
                 return Ok(None);
             }
-            // A later format is ours: see `stop_0_1_0`.
-            Ok(None) | Err(Unread::Later(_)) => {}
-            Err(error) => return Err(error.into()),
+            found => return Ok(found?),
         }
     }
     Ok(None)
@@ -338,8 +331,7 @@ fn read_keys(local: &Dir) -> StoreResult<Vec<(String, Kept, bool)>> {
         match if is_key { file.whole::<Kept>("key", MAX_BYTES) } else { Ok(None) } {
             Ok(Some(kept)) => keys.push((key.to_owned(), kept, key == name)),
             Ok(None) => {}
-            Err(error) => {
-                let error = StoreError::from(error);
+            Err(Unread { error, .. }) => {
                 tracing::warn!(%error, "an idempotency record is not migrated");
             }
         }
@@ -357,7 +349,7 @@ fn read_notes(local: &Dir) -> StoreResult<Vec<(String, Note)>> {
         match file.whole("pending", 4096) {
             Ok(note) => notes.extend(note.map(|note| (name, note))),
             // A power cut left half of it, or the folder is a copy: the rows tell the rest.
-            Err(Unread::Torn(error) | Unread::Foreign(error)) => {
+            Err(Unread { cause: Cause::Torn | Cause::Foreign, error }) => {
                 tracing::warn!(%error, "a note is dropped");
             }
             Err(error) => return Err(error.into()),
@@ -382,7 +374,7 @@ fn segments(dir: &Dir) -> StoreResult<Vec<String>> {
 fn read_segment(dir: &Dir, name: &str, is_newest: bool) -> StoreResult<Vec<AuditRow>> {
     let file = OldFile(PrivateFile { dir, folder: "audit/", name });
     let found = file.read("audit", 512 * 1024 * 1024)?;
-    let Some((bytes, _)) = found else { return Ok(Vec::new()) };
+    let Some(bytes) = found else { return Ok(Vec::new()) };
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     let mut rows = Vec::with_capacity(lines.len());
     for (at, line) in lines.iter().enumerate().skip(1) {
@@ -411,30 +403,31 @@ fn names(dir: &Dir, shown: &str) -> StoreResult<Vec<String>> {
     Ok(names)
 }
 
-/// Why a file is not read.
-enum Unread {
+/// The error of a file that is not read.
+struct Unread {
+    cause: Cause,
+    error: StoreError,
+}
+
+enum Cause {
     /// It was not written whole.
-    Torn(StoreError),
+    Torn,
     /// It came with a clone or a copy.
-    Foreign(StoreError),
+    Foreign,
     /// It has a later format.
-    Later(StoreError),
-    Other(StoreError),
+    Later,
+    Other,
 }
 
 impl From<StoreError> for Unread {
     fn from(error: StoreError) -> Self {
-        Self::Other(error)
+        Self { cause: Cause::Other, error }
     }
 }
 
 impl From<Unread> for StoreError {
     fn from(unread: Unread) -> Self {
-        let (Unread::Torn(error)
-        | Unread::Foreign(error)
-        | Unread::Later(error)
-        | Unread::Other(error)) = unread;
-        error
+        unread.error
     }
 }
 
@@ -448,41 +441,39 @@ struct Sealed<T> {
 
 impl OldFile<'_> {
     fn whole<T: DeserializeOwned>(&self, kind: &str, max_bytes: u64) -> Result<Option<T>, Unread> {
-        self.read(kind, max_bytes)?.map(|(bytes, _)| self.body(&bytes)).transpose()
-    }
-
-    fn body<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Unread> {
-        let sealed: Result<Sealed<T>, _> = serde_json::from_slice(bytes);
-        let sealed = sealed.map_err(|error| {
-            let reason = format!("can't be read ({error}); restore it from a backup");
-            Unread::Torn(self.unreadable(&reason))
-        })?;
-        Ok(sealed.body)
+        let Some(bytes) = self.read(kind, max_bytes)? else { return Ok(None) };
+        match serde_json::from_slice::<Sealed<T>>(&bytes) {
+            Ok(sealed) => Ok(Some(sealed.body)),
+            Err(error) => {
+                let reason = format!("can't be read ({error}); restore it from a backup");
+                Err(Unread { cause: Cause::Torn, error: self.unreadable(&reason) })
+            }
+        }
     }
 
     /// The bytes of a file that names itself. Its first bytes are checked before the rest is read.
-    fn read(&self, kind: &str, max_bytes: u64) -> Result<Option<(Vec<u8>, Metadata)>, Unread> {
+    fn read(&self, kind: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, Unread> {
         let Some((mut file, metadata)) = self.0.open()? else { return Ok(None) };
         let mut bytes = Vec::new();
         let mut read = |most| (&mut file).take(most).read_to_end(&mut bytes);
         read(512).map_err(|error| self.0.fail("read it", error))?;
         let Some((format, own)) = header(&bytes) else {
             let reason = "can't be read (its beginning is damaged); restore it from a backup";
-            return Err(Unread::Torn(self.unreadable(reason)));
+            return Err(Unread { cause: Cause::Torn, error: self.unreadable(reason) });
         };
         if own != file_identity(&metadata) {
-            return Err(Unread::Foreign(self.0.is_foreign()));
+            return Err(Unread { cause: Cause::Foreign, error: self.0.is_foreign() });
         }
         if format != format!("reqlore {kind} 1") {
             let reason = format!("is {format:?} of a later version; update Reqlore");
-            return Err(Unread::Later(self.unreadable(&reason)));
+            return Err(Unread { cause: Cause::Later, error: self.unreadable(&reason) });
         }
         if metadata.len() > max_bytes {
             return Err(self.unreadable("is too large").into());
         }
         let mut read = |most| (&mut file).take(most).read_to_end(&mut bytes);
         read(max_bytes).map_err(|error| self.0.fail("read it", error))?;
-        Ok(Some((bytes, metadata)))
+        Ok(Some(bytes))
     }
 
     fn unreadable(&self, reason: &str) -> StoreError {

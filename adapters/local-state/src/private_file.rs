@@ -72,10 +72,7 @@ pub(crate) fn create_folder(local: &Dir, name: &str) -> StoreResult<Dir> {
     }
     let shown = format!("{LOCAL}/{name}");
     let fail = |error: io::Error| not_written(&shown, "create the folder", error);
-    match rustix::fs::mkdirat(local, name, FOLDER_MODE) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(fail(error.into())),
-    }
+    crate::create_folder(local, name, 0o700).map_err(fail)?;
     let dir = find_folder(local, name)?.ok_or_else(|| fail(Errno::NOENT.into()))?;
     let folder = as_file(&dir).map_err(fail)?;
     make_private(&folder).map_err(fail)?;

@@ -13,23 +13,12 @@ use crate::{audit, json};
 
 pub fn users(connection: &Connection) -> Result<Vec<User>, DatabaseError> {
     let mut select = connection.prepare_cached("SELECT text FROM users ORDER BY key")?;
-    let mut rows = select.query([])?;
-    let mut users = Vec::new();
-    while let Some(row) = rows.next()? {
-        users.push(user(row, 0)?);
-    }
-    Ok(users)
+    select.query_and_then([], |row| user(row, 0))?.collect()
 }
 
 pub fn tokens(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
     let select = "SELECT text, used FROM tokens ORDER BY created, id";
-    let mut select = connection.prepare_cached(select)?;
-    let mut rows = select.query([])?;
-    let mut tokens = Vec::new();
-    while let Some(row) = rows.next()? {
-        tokens.push(token(row)?);
-    }
-    Ok(tokens)
+    connection.prepare_cached(select)?.query_and_then([], token)?.collect()
 }
 
 pub fn all(connection: &Connection) -> Result<Identities, DatabaseError> {

@@ -73,12 +73,7 @@ pub fn find_confirmed(
 
 pub fn projects(connection: &Connection) -> Result<Vec<ProjectKey>, DatabaseError> {
     let mut select = connection.prepare_cached("SELECT DISTINCT project FROM pending")?;
-    let mut rows = select.query([])?;
-    let mut projects = Vec::new();
-    while let Some(row) = rows.next()? {
-        projects.push(ProjectKey::new(row.get::<_, String>(0)?));
-    }
-    Ok(projects)
+    select.query_and_then([], |row| Ok(ProjectKey::new(row.get::<_, String>(0)?)))?.collect()
 }
 
 pub fn of_project(
@@ -89,14 +84,12 @@ pub fn of_project(
         "SELECT id, audit_number, idempotency_key, withdrawn FROM pending \
          WHERE project = ?1 ORDER BY id",
     )?;
-    let mut rows = select.query([project.as_str()])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let found = select.query_and_then([project.as_str()], |row| {
         let (id, audit_number) = (row.get(0)?, row.get(1)?);
         let (idempotency_key, withdrawn) = (row.get(2)?, row.get(3)?);
-        found.push(PendingCommit { id, audit_number, idempotency_key, withdrawn });
-    }
-    Ok(found)
+        Ok(PendingCommit { id, audit_number, idempotency_key, withdrawn })
+    });
+    found?.collect()
 }
 
 /// The documents of a commit, as its audit row or its idempotency record names them.
@@ -118,9 +111,13 @@ pub fn targets(
 
 /// The files were replaced.
 pub fn confirm(connection: &Connection, commit: &PendingCommit) -> Result<(), DatabaseError> {
+    delete(connection, commit).map(drop)
+}
+
+/// False if another process deleted it before.
+fn delete(connection: &Connection, commit: &PendingCommit) -> Result<bool, DatabaseError> {
     let delete = "DELETE FROM pending WHERE id = ?1";
-    connection.prepare_cached(delete)?.execute([commit.id])?;
-    Ok(())
+    Ok(connection.prepare_cached(delete)?.execute([commit.id])? > 0)
 }
 
 pub fn mark_withdrawn(
@@ -138,8 +135,7 @@ pub fn roll_back(
     commit: &PendingCommit,
     now: Timestamp,
 ) -> Result<(), DatabaseError> {
-    let mut delete = connection.prepare_cached("DELETE FROM pending WHERE id = ?1")?;
-    if delete.execute([commit.id])? == 0 {
+    if !delete(connection, commit)? {
         return Ok(());
     }
     if let Some(key) = &commit.idempotency_key {

@@ -28,7 +28,7 @@ use reqlore_local_state::as_file;
 use crate::error::{failed, not_written, refused};
 use crate::layout::{Area, Place, Root, Tree};
 use crate::local::LOCAL;
-use crate::lock::{Lock, Turn};
+use crate::lock::Lock;
 use crate::marks::Marks;
 use crate::read::{Content, Stamp, read_settled};
 use crate::shared::Shared;
@@ -54,16 +54,11 @@ impl FsStore {
 
     /// Takes a project's lock, and finishes what a killed process began.
     pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
-        let turn = self.shared.turns.take(project).await?;
-        let root = self.shared.open(project)?;
-        let lock = match turn.lock_now(&root)? {
-            Turn::Locked(lock) => lock,
-            Turn::Waiting(waiting) => waiting.lock(&root).await?,
-        };
+        let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
         let project = project.clone();
         self.blocking(move |shared| {
-            journal::settle(&shared.layout, &root, &lock)?;
-            shared.recover_project(&project, &root, &lock);
+            journal::settle(&shared.layout, &lock)?;
+            shared.recover_project(&project, &lock);
             Ok(lock)
         })
         .await
@@ -92,34 +87,20 @@ impl Shared {
     fn all(&self, root: &Root, obstacles: &mut Obstacles) -> StoreResult<VecDeque<DocumentId>> {
         let tree = Tree::new(root, &self.layout);
         let mut all = VecDeque::new();
-        for kind in Kind::ALL {
-            match kind {
-                Kind::Instructions => {
-                    all.extend(present(&tree, DocumentId::instructions(), obstacles)?);
-                }
-                Kind::Section => {
-                    let mut sections = walk::all_sections(tree.requirements()?, obstacles)?;
-                    sections.sort_unstable();
-                    all.extend(sections);
-                }
-                Kind::Docsets => all.extend(present(&tree, DocumentId::docsets(), obstacles)?),
-                Kind::Entity => all.extend(listed(root, Area::Knowledge, kind, obstacles)?),
-                Kind::Item(_) | Kind::Deleted => {
-                    all.extend(listed(root, Area::Backlog, kind, obstacles)?);
-                }
+        all.extend(present(&tree, DocumentId::instructions(), obstacles)?);
+        let mut sections = walk::sections(tree.requirements()?, Some(obstacles))?;
+        sections.sort_unstable();
+        all.extend(sections);
+        all.extend(present(&tree, DocumentId::docsets(), obstacles)?);
+        for area in Area::ALL {
+            for kind in area.kinds() {
+                let kinds = std::slice::from_ref(kind);
+                let listed = walk::documents(root, area, kinds, Some(obstacles), &mut |_, _| ())?;
+                all.extend(listed.into_iter().map(|listed| listed.id));
             }
         }
         Ok(all)
     }
-}
-
-fn listed(
-    root: &Root,
-    area: Area,
-    kind: Kind,
-    obstacles: &mut Obstacles,
-) -> StoreResult<impl Iterator<Item = DocumentId>> {
-    Ok(walk::all_documents(root, area, kind, obstacles)?.into_iter().map(|listed| listed.id))
 }
 
 fn present(
@@ -213,7 +194,7 @@ impl Archive for FsStore {
             Ok(())
         });
         marking.await?;
-        Ok(Box::new(ImportWriter::new(self.clone(), locks)))
+        Ok(Box::new(ImportWriter { store: self.clone(), locks: Arc::new(locks) }))
     }
 }
 
@@ -344,12 +325,6 @@ pub(crate) struct ImportWriter {
     locks: Arc<Vec<Lock>>,
 }
 
-impl ImportWriter {
-    pub(crate) fn new(store: FsStore, locks: Vec<Lock>) -> Self {
-        Self { store, locks: Arc::new(locks) }
-    }
-}
-
 #[async_trait]
 impl RecordWriter for ImportWriter {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
@@ -368,9 +343,7 @@ impl RecordWriter for ImportWriter {
         let writing = move |shared: &Shared| {
             documents.iter().try_for_each(|record| shared.import_document(record))?;
             marks.iter().try_for_each(|mark| shared.import_mark(mark))?;
-            let Some(lock) = locks.first() else { return Ok(()) };
-            shared.fill_identities(&identities, lock)?;
-            shared.fill_rows(&rows, lock)
+            locks.first().map_or(Ok(()), |lock| shared.import_team(&identities, &rows, lock))
         };
         self.store.blocking(writing).await
     }
@@ -444,13 +417,12 @@ fn create(dir: &Dir, name: &str, body: &[u8], modified: Timestamp) -> io::Result
     let new = OpenOptions::new().write(true).create_new(true).to_owned();
     let mut file: File = dir.open_with(name, &new)?.into_std();
     file.write_all(body)?;
-    let since = Duration::new(modified.seconds().unsigned_abs(), 0);
-    let seconds = match modified.seconds() {
-        0.. => SystemTime::UNIX_EPOCH.checked_add(since),
-        _ => SystemTime::UNIX_EPOCH.checked_sub(since),
+    let since_epoch = Duration::from_nanos(modified.0.unsigned_abs());
+    let time = if modified.0 < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(since_epoch)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(since_epoch)
     };
-    let time =
-        seconds.and_then(|s| s.checked_add(Duration::from_nanos(modified.nanoseconds().into())));
     match time {
         Some(time) => file.set_times(FileTimes::new().set_modified(time)),
         None => Ok(()),

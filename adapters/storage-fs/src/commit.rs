@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
 use reqlore_domain::ports::documents::{
     Change, Commit, Committed, Decision, ReadSet, Refresh, Snapshot, StoreError, StoreResult,
 };
@@ -18,10 +18,10 @@ use reqlore_domain::project::ProjectKey;
 use crate::error::not_written;
 use crate::failpoint::{Step, reached};
 use crate::journal;
-use crate::layout::{Area, Root, Tree};
+use crate::layout::{Area, Tree};
 use crate::lock::Lock;
 use crate::marks::Marks;
-use crate::read::{Content, Stamp, read_settled};
+use crate::read::Stamp;
 use crate::shared::{Shared, locked, watched};
 use crate::stage_and_swap::{
     Base, Failed, Found, exchange_all, lock_requirements, put_back, stage_all,
@@ -35,13 +35,13 @@ const ATTEMPTS: usize = 3;
 pub(crate) fn run(
     shared: &Shared,
     project: &ProjectKey,
-    root: &Root,
     mut commit: Commit,
     lock: &Lock,
 ) -> StoreResult<Committed> {
+    let root = &lock.root;
     let step =
         |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
-    journal::settle(&shared.layout, root, lock)?;
+    journal::settle(&shared.layout, lock)?;
     let needed = commit.act.audited.is_some() || commit.act.once.is_some();
     let tree = Tree::new(root, &shared.layout);
     pending_audit::recover(shared, project, &tree, commit.act.at, (needed, lock))?;
@@ -135,22 +135,18 @@ fn snapshot(
     Ok(snapshot)
 }
 
-/// What a commit works on. A file that looks half saved is nobody's to replace.
+/// Reads the documents of a commit. A file that looks half saved must not be replaced.
 fn read_all(tree: &Tree<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
     let mut base = Base::new();
     for id in ids {
-        let content = tree.place(id)?.map(|place| read_settled(&place)).transpose()?.flatten();
-        if content.as_ref().is_some_and(|content| content.torn) {
+        let found = Found::read(tree, id)?;
+        if found.as_ref().is_some_and(|found| found.is_torn) {
             let reason = format!(
                 "{id} is empty or half written, as if another program were saving it. Nothing \
                  was written; try again in a moment."
             );
             return Err(StoreError::Busy { reason });
         }
-        let found = content.map(|Content { bytes, metadata, .. }| Found {
-            document: Document::new(id.clone(), bytes),
-            metadata,
-        });
         base.insert(id.clone(), found);
     }
     Ok(base)

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use cap_std::fs::{Dir, Metadata};
-use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
 use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
@@ -24,7 +24,6 @@ use crate::failpoint::{Step, reached, synced};
 use crate::layout::{Layout, Root, Tree};
 use crate::local::{self, LOCAL};
 use crate::lock::Lock;
-use crate::read::read_settled;
 use crate::stage_and_swap::{Base, Failed, Found, Leftovers, apply_one, lock_requirements};
 
 const NAME: &str = "journal";
@@ -131,7 +130,8 @@ pub(crate) fn kept(error: &StoreError) -> StoreError {
 }
 
 /// Does what a killed process did not come to.
-pub(crate) fn settle(layout: &Layout, root: &Root, _lock: &Lock) -> StoreResult<()> {
+pub(crate) fn settle(layout: &Layout, lock: &Lock) -> StoreResult<()> {
+    let root = &lock.root;
     let local = match local::find(&root.dir) {
         Ok(Some(local)) => local,
         Ok(None) => return Ok(()),
@@ -255,11 +255,7 @@ fn unfinished(error: StoreError) -> StoreError {
 fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
     let id = &entry.id;
     for _ in 0..ATTEMPTS {
-        let content = tree.place(id)?.map(|place| read_settled(&place)).transpose()?.flatten();
-        let found = content.map(|content| Found {
-            document: Document::new(id.clone(), content.bytes),
-            metadata: content.metadata,
-        });
+        let found = Found::read(tree, id)?;
         let version = found.as_ref().map(|found| found.document.version);
         if version == entry.new.map(Version::of) {
             return Ok(true);

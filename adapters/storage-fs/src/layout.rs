@@ -11,7 +11,7 @@ use reqlore_domain::document;
 use reqlore_domain::document::{DocumentId, Kind, folder_of};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::sections::index::SectionKey;
-use reqlore_local_state::{as_file, open_folder};
+use reqlore_local_state::{create_folder, open_folder};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
@@ -214,12 +214,7 @@ fn create(root: &Root, path: &str) -> StoreResult<Dir> {
 }
 
 fn create_in(dir: &Dir, part: &str, shown: &str) -> StoreResult<()> {
-    let created = match dir.create_dir(part) {
-        Ok(()) => as_file(dir).and_then(|dir| dir.sync_all()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    };
-    created.map_err(|error| not_written(shown, "create the folder", error))
+    create_folder(dir, part, 0o777).map_err(|error| not_written(shown, "create the folder", error))
 }
 
 /// A path that goes through a file leads nowhere either (S1 T.3.1).

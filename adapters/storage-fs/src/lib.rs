@@ -43,7 +43,7 @@ use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
 
 use layout::{Layout, Root, Tree};
-use lock::{Turn, Turns};
+use lock::LockQueue;
 use metadata_index::load::Cache;
 use metadata_index::{Catalog, Catalogs};
 use projects::Folders;
@@ -114,13 +114,35 @@ impl FsStore {
         let shared = Shared {
             folders: Folders::new(config),
             layout: Layout::new(config.requirements_directory.as_deref()),
-            turns: Turns::default(),
+            locks: LockQueue::default(),
             leftovers: Leftovers::default(),
             catalogs: Catalogs::default(),
             cache: Cache { folder: config.cache.clone() },
             team,
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Asks the catalog: at once where it is current, else after a refresh.
+    async fn ask<T: Send + 'static>(
+        &self,
+        project: &ProjectKey,
+        kinds: Vec<Kind>,
+        refresh: Refresh,
+        ask: impl Fn(&mut Catalog) -> T + Send + 'static,
+    ) -> StoreResult<T> {
+        if refresh == Refresh::Incremental
+            && let Some(answer) = self.shared.vouched(project, &kinds, &ask)
+        {
+            return Ok(answer);
+        }
+        let project = project.clone();
+        self.blocking(move |shared| {
+            let root = shared.open(&project)?;
+            let tree = Tree::new(&root, &shared.layout);
+            shared.refreshed(&project, &tree, &kinds, refresh, ask)
+        })
+        .await
     }
 
     /// Runs file work where blocking is allowed. A panic there is a fault, not the end.
@@ -172,18 +194,9 @@ impl DocumentRepository for FsStore {
     }
 
     async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
-        let now = |catalog: &mut Catalog| catalog.page(filter);
-        if let Some(page) = self.shared.vouched(project, &[filter.kind], now) {
-            return Ok(page);
-        }
-        let (project, filter) = (project.clone(), filter.clone());
-        let work = move |shared: &Shared| {
-            let root = shared.open(&project)?;
-            let tree = Tree::new(&root, &shared.layout);
-            let page = |catalog: &mut Catalog| catalog.page(&filter);
-            shared.refreshed(&project, &tree, &[filter.kind], Refresh::Incremental, page)
-        };
-        self.blocking(work).await
+        let (filter, kinds) = (filter.clone(), vec![filter.kind]);
+        let page = move |catalog: &mut Catalog| catalog.page(&filter);
+        self.ask(project, kinds, Refresh::Incremental, page).await
     }
 
     async fn lookup(
@@ -192,18 +205,9 @@ impl DocumentRepository for FsStore {
         kind: Kind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let now = |catalog: &mut Catalog| catalog.lookup(kind, words);
-        if let Some(named) = self.shared.vouched(project, &[kind], now) {
-            return Ok(named);
-        }
-        let (key, words) = (project.clone(), words.to_vec());
-        let work = move |shared: &Shared| {
-            let root = shared.open(&key)?;
-            let tree = Tree::new(&root, &shared.layout);
-            let named = |catalog: &mut Catalog| catalog.lookup(kind, &words);
-            shared.refreshed(&key, &tree, &[kind], Refresh::Incremental, named)
-        };
-        self.blocking(work).await
+        let words = words.to_vec();
+        let lookup = move |catalog: &mut Catalog| catalog.lookup(kind, &words);
+        self.ask(project, vec![kind], Refresh::Incremental, lookup).await
     }
 
     async fn backlinks(
@@ -212,40 +216,15 @@ impl DocumentRepository for FsStore {
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let links = watched(links);
-        let now = |catalog: &mut Catalog| catalog.backlinks(&links);
-        if let Some(linking) = self.shared.vouched(project, &links.kinds, now) {
-            return Ok(linking);
-        }
-        let key = project.clone();
-        let work = move |shared: &Shared| {
-            let root = shared.open(&key)?;
-            let tree = Tree::new(&root, &shared.layout);
-            let linking = |catalog: &mut Catalog| catalog.backlinks(&links);
-            shared.refreshed(&key, &tree, &links.kinds, Refresh::Incremental, linking)
-        };
-        self.blocking(work).await
+        let kinds = links.kinds.clone();
+        let backlinks = move |catalog: &mut Catalog| catalog.backlinks(&links);
+        self.ask(project, kinds, Refresh::Incremental, backlinks).await
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        let turn = self.shared.turns.take(project).await?;
-        let key = project.clone();
-        let attempt = self.blocking(move |shared| {
-            let root = shared.open(&key)?;
-            Ok(match turn.lock_now(&root)? {
-                Turn::Locked(lock) => {
-                    Attempt::Done(commit::run(shared, &key, &root, commit, &lock)?)
-                }
-                Turn::Waiting(waiting) => Attempt::Wait(root, waiting, Box::new(commit)),
-            })
-        });
-        match attempt.await? {
-            Attempt::Done(committed) => Ok(committed),
-            Attempt::Wait(root, waiting, commit) => {
-                let lock = waiting.lock(&root).await?;
-                let key = project.clone();
-                self.blocking(move |shared| commit::run(shared, &key, &root, *commit, &lock)).await
-            }
-        }
+        let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
+        let project = project.clone();
+        self.blocking(move |shared| commit::run(shared, &project, commit, &lock)).await
     }
 
     async fn changes(
@@ -255,26 +234,9 @@ impl DocumentRepository for FsStore {
         since: Revision,
         look: Refresh,
     ) -> StoreResult<Changes> {
-        let now = |catalog: &mut Catalog| catalog.answer(kind, since);
-        if look == Refresh::Incremental
-            && let Some(changes) = self.shared.vouched(project, &[kind], now)
-        {
-            return Ok(changes);
-        }
-        let key = project.clone();
-        let work = move |shared: &Shared| {
-            let root = shared.open(&key)?;
-            let tree = Tree::new(&root, &shared.layout);
-            shared.refreshed(&key, &tree, &[kind], look, |catalog| catalog.answer(kind, since))
-        };
-        self.blocking(work).await
+        let changes = move |catalog: &mut Catalog| catalog.answer(kind, since);
+        self.ask(project, vec![kind], look, changes).await
     }
-}
-
-/// Whether the folder's lock was free.
-enum Attempt {
-    Done(Committed),
-    Wait(Root, lock::Waiting, Box<Commit>),
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl FsProjects {
             Toolset::Docsets => folder.join(DOCSETS.0).join(DOCSETS.1).symlink_metadata().is_ok(),
             Toolset::Knowledge => folder.join(KNOWLEDGE).is_dir(),
         };
-        let first = self.path(start);
+        let first = self.folders.path(start);
         let owner = LazyCell::new(|| owner(first));
         let is_inside = |folder: &&Path| {
             let fenced = !self.roots.is_empty();
@@ -72,19 +72,13 @@ impl FsProjects {
         found.map_or_else(|| start.clone(), key)
     }
 
-    /// The project that is configured for this very folder.
+    /// The project that is configured for exactly this folder.
     fn configured(&self, folder: &Path) -> Option<ProjectKey> {
-        let is_root = (folder == self.root).then(ProjectKey::default);
-        is_root.or_else(|| self.folders.project_at(folder))
-    }
-
-    /// The projects that have a key of their own, with their folders.
-    pub(crate) fn keyed(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
-        self.folders.keyed()
-    }
-
-    pub(crate) fn path<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
-        self.folders.path(project)
+        if folder == self.root {
+            return Some(ProjectKey::default());
+        }
+        let found = self.folders.keyed().find(|(_, known)| *known == folder);
+        found.map(|(key, _)| key.clone())
     }
 
     /// The project that a caller means who chooses no directory. What is not there and what is
@@ -189,7 +183,7 @@ impl ProjectResolver for FsProjects {
     }
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {
-        Ok(self.path(project).to_string_lossy().trim_end_matches('/').to_owned())
+        Ok(self.folders.path(project).to_string_lossy().trim_end_matches('/').to_owned())
     }
 
     async fn has_folder(&self, path: &str) -> bool {
@@ -247,12 +241,6 @@ impl Folders {
         self.keyed.get(&ProjectKey::default()).map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// The project that is configured for this very folder.
-    pub(crate) fn project_at(&self, folder: &Path) -> Option<ProjectKey> {
-        let found = self.keyed.iter().find(|(_, known)| *known == folder);
-        found.map(|(key, _)| key.clone())
-    }
-
     /// The project that this names: its key, its folder, or, where `is_inside` is wanted, a path in
     /// it, of projects in each other the innermost. The words alone are compared: nothing on disk
     /// is looked at, so nobody learns here what else there is.
@@ -305,7 +293,7 @@ impl ConfiguredProjects {
     fn not_configured(&self, named: &str, slice: Toolset) -> Error {
         let argument = slice.argument();
         let projects =
-            self.files.keyed().map(|(key, folder)| format!("{key} ({})", folder.display()));
+            self.files.folders.keyed().map(|(key, folder)| format!("{key} ({})", folder.display()));
         let projects: Vec<String> = projects.collect();
         let message = format!(
             "{argument}: {named:?} is no project of this server. Its database keeps {}; name one \
@@ -329,8 +317,8 @@ impl ProjectResolver for ConfiguredProjects {
         }
         let Some(named) = named else { return Ok(caller.project.clone()) };
         let found = self.files.check(named, slice)?;
-        let folder = self.files.path(&found);
-        let within = self.files.keyed().filter(|(_, project)| {
+        let folder = self.files.folders.path(&found);
+        let within = self.files.folders.keyed().filter(|(_, project)| {
             *project == folder || (slice == Toolset::Knowledge && folder.starts_with(project))
         });
         // The innermost, where one project lies in another.

@@ -8,7 +8,7 @@ use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
 use reqlore_domain::project::ProjectKey;
 
 use crate::layout::{Area, Layout, Root, Tree};
-use crate::lock::{Turn, Turns};
+use crate::lock::LockQueue;
 use crate::metadata_index::load::Cache;
 use crate::metadata_index::{Catalog, Catalogs};
 use crate::projects::Folders;
@@ -21,7 +21,7 @@ use crate::{journal, walk};
 pub(crate) struct Shared {
     pub(crate) folders: Folders,
     pub(crate) layout: Layout,
-    pub(crate) turns: Turns,
+    pub(crate) locks: LockQueue,
     pub(crate) leftovers: Leftovers,
     pub(crate) catalogs: Catalogs,
     pub(crate) cache: Cache,
@@ -36,18 +36,19 @@ impl Shared {
     pub(crate) fn open(&self, project: &ProjectKey) -> StoreResult<Root> {
         let root = Root::open(self.path(project))?;
         if journal::is_there(self.path(project)) {
-            self.settle(project, &root);
+            self.settle(project);
         }
         Ok(root)
     }
 
-    /// Finishes what a killed process began, unless somebody else has the lock: then it is his, or
-    /// he does it.
-    fn settle(&self, project: &ProjectKey, root: &Root) {
-        let turn = self.turns.take_now(project).map(|taken| taken.lock_now(root));
-        if let Some(Ok(Turn::Locked(lock))) = turn
-            && let Err(error) = journal::settle(&self.layout, root, &lock)
-        {
+    /// Finishes an interrupted commit, unless a writer has the lock: it is its own, or it finishes
+    /// that one.
+    fn settle(&self, project: &ProjectKey) {
+        let settled = match self.locks.try_lock(project, self.path(project)) {
+            Ok(Some(lock)) => journal::settle(&self.layout, &lock),
+            other => other.map(drop),
+        };
+        if let Err(error) = settled {
             tracing::warn!(%error, "an interrupted commit could not be finished");
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn lock_requirements(
         return Ok(None);
     }
     let dir = tree.requirements()?.dir();
-    Ok(dir.map(|dir| lock::folder_of_several(root, dir)).transpose()?.flatten())
+    Ok(dir.map(|dir| lock::lock_shared_folder(root, dir)).transpose()?.flatten())
 }
 
 /// One change by itself: whoever is killed in it leaves the old file or the new one.
@@ -140,6 +140,20 @@ impl From<StoreError> for Failed {
 pub(crate) struct Found {
     pub(crate) document: Document,
     pub(crate) metadata: Metadata,
+    /// It looks as if another program were still saving it.
+    pub(crate) is_torn: bool,
+}
+
+impl Found {
+    /// Reads a document. A save in place that is not finished is read again a few times.
+    pub(crate) fn read(tree: &Tree<'_>, id: &DocumentId) -> StoreResult<Option<Self>> {
+        let Some(place) = tree.place(id)? else { return Ok(None) };
+        Ok(read::read_settled(&place)?.map(|content| Self {
+            document: Document::new(id.clone(), content.bytes),
+            metadata: content.metadata,
+            is_torn: content.torn,
+        }))
+    }
 }
 
 /// One file on its way from old to new. After the exchange the temporary name holds the old one.

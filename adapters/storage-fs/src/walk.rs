@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use cap_std::fs::{Dir, MetadataExt};
+use cap_std::fs::{Dir, Metadata, MetadataExt};
 use reqlore_domain::document::{DocumentId, Kind, MAX_BYTES, folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_local_state::{as_file, open_folder};
@@ -38,25 +38,18 @@ pub(crate) struct Folder<'a> {
 /// What stands where a document could be and can't be copied: where, what is wrong, what to do.
 pub(crate) type Obstacles = Vec<String>;
 
-/// Every `*.md` in the folders of an area's kinds, sorted. Hidden files and folders are left out,
-/// links to folders are not followed. `enter` sees each folder before it is listed.
+/// Every `*.md` in the folders of these kinds of an area, sorted. Hidden files and folders are left
+/// out, links to folders are not followed. An archive gives `obstacles`: it leaves out nothing that
+/// may be a document or hold one. `enter` sees each folder before it is listed.
 pub(crate) fn documents(
     root: &Root,
     area: Area,
+    kinds: &[Kind],
+    obstacles: Option<&mut Obstacles>,
     enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
 ) -> StoreResult<Vec<Listed>> {
-    Walk::new(area, None).all(root, area.kinds(), enter)
-}
-
-/// The same of one kind for an archive, which leaves out nothing that may be such a document or
-/// hold one.
-pub(crate) fn all_documents(
-    root: &Root,
-    area: Area,
-    kind: Kind,
-    obstacles: &mut Obstacles,
-) -> StoreResult<Vec<Listed>> {
-    Walk::new(area, Some(obstacles)).all(root, &[kind], &mut |_, _| ())
+    let walk = Walk { area, folders: Vec::new(), listed: Vec::new(), obstacles };
+    walk.all(root, kinds, enter)
 }
 
 struct Walk<'a> {
@@ -94,11 +87,7 @@ impl Pending {
     }
 }
 
-impl<'a> Walk<'a> {
-    fn new(area: Area, obstacles: Option<&'a mut Obstacles>) -> Self {
-        Self { area, folders: Vec::new(), listed: Vec::new(), obstacles }
-    }
-
+impl Walk<'_> {
     fn all(
         mut self,
         root: &Root,
@@ -295,35 +284,11 @@ fn is_folder(folder: impl AsFd, file: impl Arg) -> bool {
     stat.is_ok_and(|stat| file_type(&stat) == FileType::Directory)
 }
 
-/// Every regular `*.md` directly in the directory, save AGENTS.md and the file it links to.
-pub(crate) fn sections(requirements: &Requirements<'_>) -> StoreResult<Vec<DocumentId>> {
-    let Some(dir) = requirements.dir() else {
-        return Ok(Vec::new());
-    };
-    let fail = |error| failed(&requirements.shown(""), "list the requirements directory", error);
-    let instructions = inode_behind_instructions(dir);
-    let mut ids = Vec::new();
-    for entry in dir.entries().map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let name = entry.file_name();
-        let Some(id) = name.to_str().and_then(section_of) else {
-            continue;
-        };
-        // A file that vanishes meanwhile is simply not there.
-        let Ok(metadata) = entry.metadata() else {
-            continue;
-        };
-        if metadata.is_file() && instructions != Some(metadata.ino()) {
-            ids.push(id);
-        }
-    }
-    Ok(ids)
-}
-
-/// The same for an archive, which leaves out no file that may be a section.
-pub(crate) fn all_sections(
+/// Every regular `*.md` directly in the directory, save AGENTS.md and the file it links to. An
+/// archive gives `obstacles`: it leaves out no file that may be a section.
+pub(crate) fn sections(
     requirements: &Requirements<'_>,
-    obstacles: &mut Obstacles,
+    mut obstacles: Option<&mut Obstacles>,
 ) -> StoreResult<Vec<DocumentId>> {
     let Some(dir) = requirements.dir() else {
         return Ok(Vec::new());
@@ -335,19 +300,26 @@ pub(crate) fn all_sections(
         let entry = entry.map_err(fail)?;
         let name = entry.file_name();
         let bytes = name.as_encoded_bytes();
-        let is_ours = bytes.ends_with(b".md") && !bytes.starts_with(b".") && bytes != b"AGENTS.md";
-        let is_linked = || entry.metadata().is_ok_and(|found| Some(found.ino()) == instructions);
-        if !is_ours || is_folder(dir, &*name) || is_linked() {
+        if !bytes.ends_with(b".md") || bytes.starts_with(b".") || bytes == b"AGENTS.md" {
             continue;
         }
+        // A file that vanishes meanwhile is simply not there.
+        let found = entry.metadata().ok();
+        let is_other = |found: &Metadata| found.is_dir() || instructions == Some(found.ino());
+        if found.as_ref().is_some_and(is_other) {
+            continue;
+        }
+        let id = name.to_str().and_then(section_of);
+        let Some(obstacles) = &mut obstacles else {
+            ids.extend(id.filter(|_| found.is_some_and(|found| found.is_file())));
+            continue;
+        };
         let shown = requirements.shown(&name.to_string_lossy());
-        match name.to_str().map(section_of) {
-            None => obstacles.push(obstacle(&shown, NOT_UTF8)),
-            Some(None) => {
-                obstacles.push(obstacle(&shown, "has a name that no section has; rename it"));
-            }
-            Some(Some(id)) if judge(dir, &*name, &shown, obstacles) => ids.push(id),
-            Some(Some(_)) => {}
+        match id {
+            Some(id) if judge(dir, &*name, &shown, obstacles) => ids.push(id),
+            Some(_) => {}
+            None if name.to_str().is_none() => obstacles.push(obstacle(&shown, NOT_UTF8)),
+            None => obstacles.push(obstacle(&shown, "has a name that no section has; rename it")),
         }
     }
     Ok(ids)

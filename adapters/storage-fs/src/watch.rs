@@ -78,15 +78,8 @@ impl Watch {
         }
         let top = (top, there);
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-        let events = WatchFlags::CREATE
-            | WatchFlags::DELETE
-            | WatchFlags::MOVE
-            | WatchFlags::ATTRIB
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
         let folder = reqlore_local_state::as_file(&root.dir).ok()?;
-        let root_number = inotify::add_watch(&queue, proc_path(&folder), events).ok()?;
+        let root_number = inotify::add_watch(&queue, proc_path(&folder), folder_events()).ok()?;
         Some(Self {
             queue,
             root: (path.to_owned(), root_identity),
@@ -108,15 +101,7 @@ impl Watch {
             self.blind = true;
             return;
         }
-        let events = WatchFlags::CREATE
-            | WatchFlags::DELETE
-            | WatchFlags::MOVE
-            | WatchFlags::MODIFY
-            | WatchFlags::CLOSE_WRITE
-            | WatchFlags::ATTRIB
-            | WatchFlags::DELETE_SELF
-            | WatchFlags::MOVE_SELF
-            | WatchFlags::ONLYDIR;
+        let events = folder_events() | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
         match inotify::add_watch(&self.queue, proc_path(folder), events) {
             Ok(watch) => {
                 // One folder in two places is told of in one.
@@ -185,6 +170,17 @@ impl Watch {
         }
         if touched.is_empty() { News::Quiet } else { News::Touched(touched) }
     }
+}
+
+/// Names that come and go in a folder, and changes of the folder itself.
+fn folder_events() -> WatchFlags {
+    WatchFlags::CREATE
+        | WatchFlags::DELETE
+        | WatchFlags::MOVE
+        | WatchFlags::ATTRIB
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF
+        | WatchFlags::ONLYDIR
 }
 
 /// An open folder's path that can't be swapped.

@@ -1,7 +1,6 @@
 //! The documents of one kind, what changed among them, and their references and links.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use std::ops::Bound;
@@ -94,7 +93,7 @@ impl List {
     pub(crate) fn lookup(&self, word: &str) -> Vec<Arc<DocumentMeta>> {
         let is_its = |head: &DocumentMeta| head.reference().as_deref() == Some(word);
         let mut heads: Vec<Arc<DocumentMeta>> =
-            self.references.of(word).filter(|head| is_its(head)).map(Arc::clone).collect();
+            self.references.of(word).iter().filter(|head| is_its(head)).map(Arc::clone).collect();
         let own = self.entries.get(word).filter(|own| !is_its(&own.head));
         heads.extend(own.map(|own| Arc::clone(&own.head)));
         heads.sort_by(|a, b| a.id.name.cmp(&b.id.name));
@@ -105,7 +104,7 @@ impl List {
     pub(crate) fn backlinks(&self, target: &str) -> impl Iterator<Item = Arc<DocumentMeta>> {
         let leads_there =
             move |head: &DocumentMeta| head.links().iter().any(|link| link.1 == target);
-        self.targets.of(target).filter(move |head| leads_there(head)).map(Arc::clone)
+        self.targets.of(target).iter().filter(move |head| leads_there(head)).map(Arc::clone)
     }
 }
 
@@ -114,58 +113,40 @@ fn targets(head: &DocumentMeta) -> BTreeSet<Cow<'_, str>> {
     head.links().into_iter().map(|(_, target)| target).collect()
 }
 
-/// Heads by the hash of a word, which another word may have as well; then by name.
+/// Metadata by the hash of a word, which another word may have as well; sorted by name.
 #[derive(Debug, Default)]
 struct Index {
-    heads: HashMap<u64, BTreeSet<ByName>>,
+    heads: HashMap<u64, Vec<Arc<DocumentMeta>>>,
 }
 
 impl Index {
     fn add(&mut self, word: &str, head: &Arc<DocumentMeta>) {
-        self.heads.entry(self.hash(word)).or_default().insert(ByName(Arc::clone(head)));
-    }
-
-    fn remove(&mut self, word: &str, head: &Arc<DocumentMeta>) {
-        let hash = self.hash(word);
-        if let Some(heads) = self.heads.get_mut(&hash) {
-            heads.remove(&ByName(Arc::clone(head)));
-            if heads.is_empty() {
-                self.heads.remove(&hash);
-            }
+        let heads = self.heads.entry(self.heads.hasher().hash_one(word)).or_default();
+        if let Err(at) = position(heads, head) {
+            heads.insert(at, Arc::clone(head));
         }
     }
 
-    fn of(&self, word: &str) -> impl Iterator<Item = &Arc<DocumentMeta>> {
-        self.heads.get(&self.hash(word)).into_iter().flatten().map(|head| &head.0)
+    fn remove(&mut self, word: &str, head: &DocumentMeta) {
+        let hash = self.heads.hasher().hash_one(word);
+        let Some(heads) = self.heads.get_mut(&hash) else { return };
+        if let Ok(at) = position(heads, head) {
+            heads.remove(at);
+        }
+        if heads.is_empty() {
+            self.heads.remove(&hash);
+        }
     }
 
-    fn hash(&self, word: &str) -> u64 {
-        self.heads.hasher().hash_one(word)
-    }
-}
-
-#[derive(Debug)]
-struct ByName(Arc<DocumentMeta>);
-
-impl Ord for ByName {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.id.name.cmp(&other.0.id.name)
+    fn of(&self, word: &str) -> &[Arc<DocumentMeta>] {
+        self.heads.get(&self.heads.hasher().hash_one(word)).map_or(&[], Vec::as_slice)
     }
 }
 
-impl PartialOrd for ByName {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
+/// The place of a document among others, or the place to insert it.
+fn position(heads: &[Arc<DocumentMeta>], head: &DocumentMeta) -> Result<usize, usize> {
+    heads.binary_search_by(|known| known.id.name.cmp(&head.id.name))
 }
-
-impl PartialEq for ByName {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for ByName {}
 
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -177,4 +158,11 @@ pub(crate) struct Entry {
     /// The watch saw it since it was read.
     pub(crate) watched: bool,
     pub(crate) listing: u64,
+}
+
+impl Entry {
+    /// Metadata whose file was not seen yet.
+    pub(crate) fn new(head: DocumentMeta, listing: u64) -> Self {
+        Self { head: Arc::new(head), stamp: None, settled: false, watched: false, listing }
+    }
 }

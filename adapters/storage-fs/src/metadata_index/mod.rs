@@ -106,15 +106,7 @@ impl Catalog {
             }
             match change {
                 Change::Put { document } => {
-                    let head = Arc::new(DocumentMeta::of(document, at));
-                    let entry = Entry {
-                        head,
-                        stamp: None,
-                        settled: false,
-                        watched: false,
-                        listing: self.listings,
-                    };
-                    list.put(entry);
+                    list.put(Entry::new(DocumentMeta::of(document, at), self.listings));
                 }
                 Change::Delete { .. } => {
                     list.remove(&id.name);
@@ -209,8 +201,7 @@ impl Catalog {
             self.revision.0 += 1;
             list.changed.insert(name.clone(), self.revision);
         }
-        let entry = Entry { head: Arc::new(head), stamp, settled, watched, listing: self.listings };
-        list.put(entry);
+        list.put(Entry { stamp, settled, watched, ..Entry::new(head, self.listings) });
         if let Some(area) = Area::of(kind) {
             self.ground(area).unsaved += 1;
         }
@@ -232,14 +223,7 @@ impl Catalog {
         for Saved { head, stamp } in saved {
             self.numbers.count(&head.id);
             let list = self.lists.entry(head.id.kind).or_default();
-            let entry = Entry {
-                stamp: Some(stamp),
-                settled: true,
-                watched: false,
-                listing: 0,
-                head: Arc::new(head),
-            };
-            list.put(entry);
+            list.put(Entry { stamp: Some(stamp), settled: true, ..Entry::new(head, 0) });
         }
     }
 
@@ -344,7 +328,7 @@ impl Catalog {
         // Until everything was compared the watch vouches for nothing.
         let watch = self.ground(area).watch.take();
         let mut watch = watch.or_else(|| Watch::start(tree.root, path, area));
-        let listed = walk::documents(tree.root, area, &mut |folder, what| {
+        let listed = walk::documents(tree.root, area, area.kinds(), None, &mut |folder, what| {
             if let Some(watch) = &mut watch {
                 watch.add(folder, what);
             }
@@ -385,7 +369,7 @@ impl Catalog {
         let ids = match kind {
             Kind::Instructions => vec![DocumentId::instructions()],
             Kind::Docsets => vec![DocumentId::docsets()],
-            _ => walk::sections(tree.requirements()?)?,
+            _ => walk::sections(tree.requirements()?, None)?,
         };
         let mut listed = Vec::with_capacity(ids.len());
         for id in ids {

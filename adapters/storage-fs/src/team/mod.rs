@@ -27,7 +27,7 @@ use reqlore_sqlite_team::{audit, idempotency, identity, pending};
 use crate::FsStore;
 use crate::error::refused;
 use crate::failpoint::{Step, reached};
-use crate::layout::Root;
+use crate::layout::{Root, Tree};
 use crate::lock::{LOCK_TIMEOUT, Lock};
 use crate::shared::Shared;
 
@@ -137,8 +137,8 @@ impl Shared {
     }
 
     /// The same for one project, whose lock is held.
-    pub(crate) fn recover_project(&self, project: &ProjectKey, root: &Root, lock: &Lock) {
-        let tree = crate::layout::Tree::new(root, &self.layout);
+    pub(crate) fn recover_project(&self, project: &ProjectKey, lock: &Lock) {
+        let tree = Tree::new(&lock.root, &self.layout);
         // Failures are in the log.
         let _ = pending_audit::recover(self, project, &tree, now(), (false, lock));
     }
@@ -167,17 +167,6 @@ impl Shared {
         self.read_team(identity::all)
     }
 
-    pub(crate) fn fill_identities(
-        &self,
-        identities: &archive::Identities,
-        lock: &Lock,
-    ) -> StoreResult<()> {
-        if identities.users.is_empty() && identities.tokens.is_empty() {
-            return Ok(());
-        }
-        self.write_team(Some(lock), |connection| identity::put_all(connection, identities))
-    }
-
     /// The numbers of the first and the newest row; `None` without rows.
     pub(crate) fn audit_span(&self) -> StoreResult<Option<(u64, u64)>> {
         self.read_team(|connection| {
@@ -198,12 +187,24 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Inserts sealed rows, unless another process appended one in the meantime.
-    pub(crate) fn fill_rows(&self, rows: &[AuditRow], lock: &Lock) -> StoreResult<()> {
-        let Some(first) = rows.first() else { return Ok(()) };
+    /// Inserts users, tokens and sealed rows of an archive. Rejects rows if another process
+    /// appended one in the meantime.
+    pub(crate) fn import_team(
+        &self,
+        identities: &archive::Identities,
+        rows: &[AuditRow],
+        lock: &Lock,
+    ) -> StoreResult<()> {
+        let has_identities = !identities.users.is_empty() || !identities.tokens.is_empty();
+        if !has_identities && rows.is_empty() {
+            return Ok(());
+        }
         self.write_team(Some(lock), |connection| {
+            if has_identities {
+                identity::put_all(connection, identities)?;
+            }
             let newest = audit::newest(connection)?.number;
-            if newest > 0 && first.number != newest + 1 {
+            if newest > 0 && rows.first().is_some_and(|first| first.number != newest + 1) {
                 let reason = "got audit rows from another process while it was being filled; stop \
                               the servers that use this place, remove what was copied and copy \
                               again";

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::audit::{AuditEvent, Target};
-use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project::ProjectKey;
@@ -19,9 +19,9 @@ use reqlore_sqlite_team::team_database::TeamDatabase;
 use crate::error::not_written;
 use crate::failpoint::{Step, reached};
 use crate::layout::Tree;
-use crate::lock::{Lock, Turn};
-use crate::read::read_settled;
+use crate::lock::Lock;
 use crate::shared::Shared;
+use crate::stage_and_swap::Found;
 
 /// The parts of a commit besides its documents.
 pub(crate) struct AuditedCommit<'a> {
@@ -125,10 +125,9 @@ pub(crate) fn recover_all(shared: &Shared, at: Timestamp) -> StoreResult<()> {
     let Some(team) = shared.team_to_recover()? else { return Ok(()) };
     for project in team.read(pending::projects)? {
         let recovered = || -> StoreResult<()> {
-            let Some(taken) = shared.turns.take_now(&project) else { return Ok(()) };
-            let root = shared.open(&project)?;
-            let Turn::Locked(_lock) = taken.lock_now(&root)? else { return Ok(()) };
-            recover_project(&team, &project, &Tree::new(&root, &shared.layout), at)
+            let lock = shared.locks.try_lock(&project, shared.path(&project))?;
+            let Some(lock) = lock else { return Ok(()) };
+            recover_project(&team, &project, &Tree::new(&lock.root, &shared.layout), at)
         };
         // One project does not stop the others.
         if let Err(error) = recovered() {
@@ -146,8 +145,7 @@ fn was_applied(tree: &Tree<'_>, targets: &[Target]) -> StoreResult<bool> {
     }
     for target in changed {
         let Some(id) = document(&target.name) else { return Ok(true) };
-        let content = tree.place(&id)?.map(|place| read_settled(&place)).transpose()?.flatten();
-        if content.map(|content| Version::of(&content.bytes)) != target.before {
+        if Found::read(tree, &id)?.map(|found| found.document.version) != target.before {
             return Ok(true);
         }
     }

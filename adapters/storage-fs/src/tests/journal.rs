@@ -7,9 +7,9 @@ use std::path::Path;
 
 use reqlore_contract::run as block_on;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, Kind};
 use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::documents::{Change, DocumentRepository, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{Change, DocumentRepository, StoreError};
 
 use super::crash::{Operation, commit_here, has_journal, operations, save};
 use super::{
@@ -20,8 +20,6 @@ use crate::failpoint::Step;
 use crate::failpoint::under_test::{Act, clear_plan, plan};
 use crate::journal;
 use crate::layout::{Layout, Root, Tree};
-use crate::lock::Turn;
-use crate::read::read_once;
 use crate::stage_and_swap::Found;
 
 const JOURNAL: &str = ".reqlore/local/journal";
@@ -45,11 +43,7 @@ fn interrupt(project: &Project, changes: &[Change]) {
     let root = Root::open(&project.root).unwrap();
     let layout = Layout::new(None);
     let tree = Tree::new(&root, &layout);
-    let found = |id: &DocumentId| {
-        let content = read_once(&tree.place(id).ok()??).ok()??;
-        let document = Document::new(id.clone(), content.bytes);
-        Some(Found { document, metadata: content.metadata })
-    };
+    let found = |id: &DocumentId| Found::read(&tree, id).ok().flatten();
     let base = changes.iter().map(|change| (change.id().clone(), found(change.id()))).collect();
     journal::write(&root, &base, changes).unwrap();
 }
@@ -269,10 +263,8 @@ fn a_journal_that_can_not_be_applied_now_is_kept_and_the_error_names_the_way_out
     interrupt(&project, &puts(&[story("US-001"), story("US-002")]));
     plan(Step::TempCreated, 0, Act::Fail);
     let shared = project.store().shared;
-    let root = Root::open(&project.root).unwrap();
-    let taken = shared.turns.take_now(&PROJECT()).unwrap();
-    let Turn::Locked(lock) = taken.lock_now(&root).unwrap() else { panic!("the lock is free") };
-    let settle = || -> StoreResult<()> { journal::settle(&shared.layout, &root, &lock) };
+    let lock = shared.locks.try_lock(&PROJECT(), &project.root).unwrap().unwrap();
+    let settle = || journal::settle(&shared.layout, &lock);
     let error = settle().unwrap_err().to_string();
     assert!(error.contains("failpoint") && error.contains(&format!("remove {JOURNAL}")), "{error}");
     assert_eq!(names(project.path(LOCAL)), [".gitignore", "journal"]);

@@ -170,7 +170,7 @@ fn what_was_read_before_a_change_does_not_hide_it() {
     assert_eq!(read.body, "# Old");
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
-    // And so does a slow writer, after whose write somebody wrote again.
+    // And so does a slow writer, after whose write another program wrote again.
     locked(&catalog).record(&[Change::put(id, "# Older")], Timestamp::default());
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
