@@ -9,12 +9,13 @@ mod migrate_0_1;
 mod private_file;
 pub mod team_file;
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
 use reqlore_durable_fs::try_lock;
@@ -74,7 +75,7 @@ pub const IDENTITY_LENGTH: usize = 49;
 /// can set. A file system without creation times contributes the device, which may change with a
 /// restart.
 pub fn file_identity(file: &Metadata) -> String {
-    let created = file.created().ok().map(cap_std::time::SystemTime::into_std);
+    let created = file.created().ok();
     let created = created.and_then(|created| created.duration_since(SystemTime::UNIX_EPOCH).ok());
     let origin = created.map_or_else(|| file.dev().into(), |created| created.as_nanos());
     format!("{:016x}-{origin:032x}", file.ino())

@@ -3,10 +3,11 @@
 //! These files decide what users and tokens may do. A file that is not trusted is refused and not
 //! ignored: otherwise the next write would replace all users by an empty list.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 
-use cap_std::fs::{Dir, Metadata, MetadataExt};
+use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
@@ -127,8 +128,7 @@ impl<'a> PrivateFile<'a> {
             Err(Errno::LOOP) => return Err(self.refused(IS_LINK)),
             Err(error) => return Err(self.fail("open it", error)),
         };
-        let metadata =
-            Metadata::from_file(&file).map_err(|error| self.fail("inspect it", error))?;
+        let metadata = file.metadata().map_err(|error| self.fail("inspect it", error))?;
         self.check(&metadata)?;
         Ok(Some((file, metadata)))
     }
@@ -169,7 +169,7 @@ impl<'a> PrivateFile<'a> {
             let mut file = File::from(fd);
             rustix::fs::fchmod(&file, FILE_MODE)?;
             give_to_owner(self.dir, &file);
-            let metadata = Metadata::from_file(&file)?;
+            let metadata = file.metadata()?;
             file.write_all(&content(&metadata)?)?;
             file.sync_all()?;
             Ok(metadata)

@@ -5,11 +5,12 @@
 //! itself: no repository can contain such a file. The database exists as soon as `team.id` does;
 //! a process killed before that leaves nothing that is read.
 
+use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cap_std::fs::{Dir, Metadata};
+use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_sqlite_team::error::DatabaseError;
 use reqlore_sqlite_team::team_database::{FileGuard, TeamConnection, TeamDatabase};
@@ -231,7 +232,7 @@ fn recorded(local: &Dir) -> StoreResult<Option<[String; 3]>> {
 /// A file's metadata by its path, without opening it.
 fn inspect(folder: &Path, name: &str) -> io::Result<Option<Metadata>> {
     match std::fs::symlink_metadata(folder.join(name)) {
-        Ok(found) => Ok(Some(Metadata::from_just_metadata(found))),
+        Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

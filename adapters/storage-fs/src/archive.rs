@@ -2,9 +2,8 @@
 //!
 //! The lock stops Reqlore's writers during an export; editors are not stopped. Audit rows are
 //! appended meanwhile, so a copy ends at the row that was the newest when it began. A marker file
-//! in
-//! `.reqlore/local` says that an import is incomplete until everything is durable; a record's own
-//! path never decides where its document is written.
+//! in `.reqlore/local` says that an import is incomplete until everything is durable. A record's
+//! own path never decides where its document is written.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -35,13 +34,14 @@ use crate::shared::Shared;
 use crate::walk::Obstacles;
 use crate::{FsStore, journal, local, walk};
 
-/// So much is read at a time: bytes, and files.
-const BATCH: (usize, usize) = (2 * 1024 * 1024, 1_000);
-/// So often a file that looks half saved is read again; each time takes a seventh of a second. In
-/// all it is more than the three seconds after which a file is old enough to be believed.
-const PATIENCE: usize = 26;
-/// How many things that can't be copied are named.
-const NAMED: usize = 20;
+/// Limits of one batch of documents.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+const BATCH_FILES: usize = 1_000;
+/// A file that looks half saved is read again, for a seventh of a second each time. In all that is
+/// longer than the three seconds after which a file is old enough to be trusted.
+const TORN_RETRIES: usize = 26;
+/// The most obstacles that an error lists.
+const MAX_LISTED: usize = 20;
 
 impl FsStore {
     async fn lock_all(&self) -> StoreResult<Vec<Lock>> {
@@ -52,7 +52,7 @@ impl FsStore {
         Ok(locks)
     }
 
-    /// Takes a project's lock, and finishes what a killed process began.
+    /// Locks a project, and recovers its interrupted commits.
     pub(crate) async fn lock(&self, project: &ProjectKey) -> StoreResult<Lock> {
         let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
         let project = project.clone();
@@ -66,7 +66,7 @@ impl FsStore {
 }
 
 impl Shared {
-    /// Refuses a project whose filling was not finished.
+    /// Rejects a project whose import was not finished.
     pub(crate) fn check_complete(&self, project: &ProjectKey) -> StoreResult<()> {
         let fail = |error| failed(LOCAL, "look into it", error);
         let Some(local) = local::find(&self.open(project)?.dir).map_err(fail)? else {
@@ -83,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// The names of everything there is, in the order of an archive, and what can't be copied.
+    /// All documents in the order of an archive, and the obstacles to copying them.
     fn all(&self, root: &Root, obstacles: &mut Obstacles) -> StoreResult<VecDeque<DocumentId>> {
         let tree = Tree::new(root, &self.layout);
         let mut all = VecDeque::new();
@@ -93,11 +93,8 @@ impl Shared {
         all.extend(sections);
         all.extend(present(&tree, DocumentId::docsets(), obstacles)?);
         for area in Area::ALL {
-            for kind in area.kinds() {
-                let kinds = std::slice::from_ref(kind);
-                let listed = walk::documents(root, area, kinds, Some(obstacles), &mut |_, _| ())?;
-                all.extend(listed.into_iter().map(|listed| listed.id));
-            }
+            let listed = walk::documents(root, area, Some(obstacles), &mut |_, _| ())?;
+            all.extend(listed.into_iter().map(|listed| listed.id));
         }
         Ok(all)
     }
@@ -119,7 +116,7 @@ fn present(
     Ok(walk::judge(&dir, name.as_str(), &shown, obstacles).then_some(id))
 }
 
-/// A copy is whole or it is not begun.
+/// Rejects a copy that could not be complete.
 fn check_none(mut obstacles: Obstacles) -> StoreResult<()> {
     if obstacles.is_empty() {
         return Ok(());
@@ -128,17 +125,17 @@ fn check_none(mut obstacles: Obstacles) -> StoreResult<()> {
     let count = obstacles.len();
     let noun = if count == 1 { "entry" } else { "entries" };
     let mut reason = format!("{count} {noun} can't be copied, so nothing is:");
-    for obstacle in obstacles.iter().take(NAMED) {
+    for obstacle in obstacles.iter().take(MAX_LISTED) {
         // Writing to a string does not fail.
         let _ = write!(reason, "\n- {obstacle}");
     }
-    if count > NAMED {
-        let _ = write!(reason, "\nand {} more", count - NAMED);
+    if count > MAX_LISTED {
+        let _ = write!(reason, "\nand {} more", count - MAX_LISTED);
     }
     Err(refused("the project's folder", &reason))
 }
 
-/// What messages call a project's folder, wherever it is.
+/// A project's folder in messages.
 fn folder_of(project: &ProjectKey) -> String {
     if project.is_default() {
         return "the project's folder".to_owned();
@@ -246,7 +243,7 @@ impl FileReader {
                 let root = shared.open(&project)?;
                 let tree = Tree::new(&root, &shared.layout);
                 let (mut records, mut bytes) = (Vec::new(), 0);
-                while bytes < BATCH.0 && records.len() < BATCH.1 {
+                while bytes < BATCH_BYTES && records.len() < BATCH_FILES {
                     let Some((of, id)) = ids.pop_front() else { break };
                     if of != project {
                         ids.push_front((of, id));
@@ -287,7 +284,7 @@ fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<
     let place = tree.place(&id)?.ok_or_else(gone)?;
     let mut content = read_settled(&place)?.ok_or_else(gone)?;
     // What is no text may be so on purpose: in a moment it is old enough to tell.
-    for _ in 0..PATIENCE {
+    for _ in 0..TORN_RETRIES {
         if !content.torn {
             break;
         }
@@ -305,10 +302,10 @@ fn record(project: &ProjectKey, tree: &Tree<'_>, id: DocumentId) -> StoreResult<
     })
 }
 
-/// The mark of a project that is being filled.
+/// The marker file of an import.
 pub(crate) const MARK: &str = "incomplete";
 
-/// Says that the project is being filled, durably.
+/// Marks a project as incomplete, durably.
 pub(crate) fn mark(root: &Root) -> StoreResult<()> {
     let local = local::create(&root.dir)?;
     let write = || {

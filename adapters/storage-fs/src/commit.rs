@@ -1,11 +1,11 @@
 //! One commit on files: all changes or none, on disk before the answer.
 //!
 //! Under the lock: read, decide, stage every new file completely, then exchange each with its
-//! target and look at what came out. If that is not what was read, an editor saved in between: all
-//! is put back and decided anew. Several documents of their own go through the journal, so a
-//! process killed between two exchanges leaves the rest to the next one. AGENTS.md is derived from
-//! the sections: where it is the second, a killed process leaves a stale list, which the next
-//! commit heals.
+//! target and check the file that came out. If that is not the one that was read, an editor saved
+//! in between: all is put back and decided again. Several documents go through the journal, so the
+//! next process finishes a commit that was killed between two exchanges. AGENTS.md is derived from
+//! the sections: without a journal a killed process may leave a stale list, which the next commit
+//! corrects.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::stage_and_swap::{
 };
 use crate::team::pending_audit::{self, AuditedCommit};
 
-/// How often a commit starts over because somebody without the lock wrote in between.
+/// The most attempts at a commit while programs without the lock write in between.
 const ATTEMPTS: usize = 3;
 
 /// Runs a commit under the lock of the project's folder.
@@ -93,7 +93,7 @@ pub(crate) fn run(
                 }
                 rolled_back?;
             }
-            // Whoever writes next sees how far it came.
+            // The next writer sees how far it came.
             Applied::Half(error) => return Err(error),
         }
     }
@@ -102,7 +102,7 @@ pub(crate) fn run(
     })
 }
 
-/// What a decision is made on.
+/// The state on which a commit is decided.
 fn snapshot(
     shared: &Shared,
     project: &ProjectKey,
@@ -152,7 +152,7 @@ fn read_all(tree: &Tree<'_>, ids: &[DocumentId]) -> StoreResult<Base> {
     Ok(base)
 }
 
-/// The heads of a kind; those of what was read are made of what was read.
+/// The metadata of a kind, with that of the documents that were read.
 fn heads(
     shared: &Shared,
     project: &ProjectKey,
@@ -206,7 +206,7 @@ fn apply(
         .map_err(Failed::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     let whole = if outcome.is_err() { put_back(&staged[..exchanged], journaled) } else { Ok(()) };
-    // Not before all is new or all is old, durably: what is half done needs it.
+    // Not before all is new or all is old, durably: a commit that is half done needs it.
     if journaled && whole.is_ok() {
         journal::remove(tree.root);
     }
@@ -223,7 +223,7 @@ fn apply(
     }
 }
 
-/// Does this change two documents of their own? AGENTS.md is none.
+/// True if at least two documents change besides AGENTS.md, which is derived.
 fn needs_journal(base: &Base, changes: &[Change]) -> bool {
     let is_there = |change: &Change| {
         change.version().is_some() || base.get(change.id()).is_some_and(Option::is_some)

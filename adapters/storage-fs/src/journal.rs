@@ -1,17 +1,17 @@
-//! The redo journal: a commit of several documents of their own is written down whole before the
-//! first of them changes, so that a process which dies in between leaves all of it to the next one.
+//! The redo journal: a commit of several documents is stored completely before the first of them
+//! changes, so that the next process finishes it if this one dies in between.
 //!
-//! Whoever holds the project's lock rolls a journal forward, and whoever reads tries to. A reader
-//! that finds it while its writer still runs goes on without: it may see some documents as they
-//! were and others as they will be, for the few milliseconds that the exchange takes. The trap: a
-//! journal may come with a cloned repository, so it says nothing that is believed unchecked.
+//! The holder of the project's lock rolls a journal forward, and readers try to. A reader that
+//! finds it while its writer still runs goes on without. It may see some old and some new documents
+//! for the few milliseconds of the exchange. A journal may come with a cloned repository, so
+//! nothing in it is trusted unchecked.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use bytes::Bytes;
-use cap_std::fs::{Dir, Metadata};
+use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
 use reqlore_local_state::as_file;
@@ -27,34 +27,34 @@ use crate::lock::Lock;
 use crate::stage_and_swap::{Base, Failed, Found, Leftovers, apply_one, lock_requirements};
 
 const NAME: &str = "journal";
-/// What messages call it.
+/// Its name in messages.
 const SHOWN: &str = ".reqlore/local/journal";
-/// What it begins with; then come its own identity and the checksum of the rest.
+/// Its first bytes; its own identity and the checksum of the rest follow.
 const MAGIC: &[u8] = b"reqlore journal 2\n";
 /// The largest one, in bytes.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
-/// How often a document is tried again that an editor saves meanwhile.
+/// The most attempts at a document that an editor saves meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// One document's change.
 #[derive(Serialize, Deserialize)]
 struct Entry<'a> {
     id: DocumentId,
-    /// What was read; `None` where there was nothing.
+    /// The version that was read; `None` where there was no document.
     expected: Option<Version>,
     /// The complete new bytes; `None` to delete.
     #[serde(borrow)]
     new: Option<&'a [u8]>,
 }
 
-/// Has somebody left one, or is he just writing it? A hint: a link on the way there is followed.
+/// True if there may be one, of a killed process or a running one. Links on the way are followed.
 pub(crate) fn is_there(project: &Path) -> bool {
     let path = project.join(LOCAL).join(NAME);
     let found = rustix::fs::statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW);
     found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
 }
 
-/// Writes down what a commit is about to do, durably.
+/// Stores the changes of a commit, durably.
 pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult<()> {
     let fail = |error| not_written(LOCAL, "write the journal", error);
     let entry = |change| entry(base, change);
@@ -80,7 +80,7 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
     };
     let mut write = || -> io::Result<()> {
         file.write_all(MAGIC)?;
-        file.write_all(local::file_identity(&Metadata::from_file(&file)?).as_bytes())?;
+        file.write_all(local::file_identity(&file.metadata()?).as_bytes())?;
         file.write_all(Version::of(&body).to_string().as_bytes())?;
         reached(Step::JournalBegun)?;
         file.write_all(&body)?;
@@ -120,7 +120,7 @@ pub(crate) fn remove(root: &Root) {
     }
 }
 
-/// What to say of a commit that failed and could not be put back: its journal is still there.
+/// The error of a commit that failed and could not be put back: its journal is still there.
 pub(crate) fn kept(error: &StoreError) -> StoreError {
     let reason = format!(
         "a commit failed and could not be undone: {error}. The next call finishes it instead; read \
@@ -129,13 +129,13 @@ pub(crate) fn kept(error: &StoreError) -> StoreError {
     StoreError::Unavailable { place: SHOWN.to_owned(), reason, source: None }
 }
 
-/// Does what a killed process did not come to.
+/// Finishes the commit of a killed process.
 pub(crate) fn settle(layout: &Layout, lock: &Lock) -> StoreResult<()> {
     let root = &lock.root;
     let local = match local::find(&root.dir) {
         Ok(Some(local)) => local,
         Ok(None) => return Ok(()),
-        // Another user's: nobody who writes here left one there.
+        // Another user's: no writer of this project left a journal there.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         Err(error) => return Err(failed(LOCAL, "open it", error)),
     };
@@ -168,29 +168,29 @@ fn read(local: &Dir) -> io::Result<Option<(Vec<u8>, String)>> {
         Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let metadata = Metadata::from_file(&file)?;
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    // What is longer is no journal of ours: its checksum is wrong then.
+    // A longer one is not ours: its checksum is wrong then.
     let limit = MAGIC.len() + local::IDENTITY_LENGTH + Version::LENGTH + MAX_BYTES;
     file.take(limit as u64).read_to_end(&mut bytes)?;
     Ok(Some((bytes, local::file_identity(&metadata))))
 }
 
-/// Does it begin as one of ours? Of one that was interrupted there may be less than that.
+/// True if it begins as one of ours, even one that was interrupted after a few bytes.
 fn is_ours(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || MAGIC.starts_with(bytes)
 }
 
-/// Does it name another file than itself? A clone brings such a one along.
+/// True if it names another file than itself, as one of a clone does.
 fn is_copied(bytes: &[u8], identity: &str) -> bool {
     let named = bytes.get(MAGIC.len()..).and_then(|rest| rest.get(..local::IDENTITY_LENGTH));
     named.is_some_and(|named| named != identity.as_bytes())
 }
 
-/// `None` for what is torn or was not written by us.
+/// `None` for one that is torn or was not written by us.
 fn parse(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
     let (_, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(local::IDENTITY_LENGTH)?;
     let (sum, body) = rest.split_at_checked(Version::LENGTH)?;
@@ -201,7 +201,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
     entries.iter().all(|entry| entry.id.check().is_ok()).then_some(entries)
 }
 
-/// Brings all documents to their new states, save those that can't be.
+/// Brings all documents to their new states, save those that can't be written.
 fn roll_all(layout: &Layout, root: &Root, entries: &[Entry<'_>]) -> StoreResult<()> {
     let mut tree = Tree::new(root, layout);
     let kinds = entries.iter().map(|entry| entry.id.kind);
@@ -226,7 +226,7 @@ fn roll_all(layout: &Layout, root: &Root, entries: &[Entry<'_>]) -> StoreResult<
     Ok(())
 }
 
-/// Could the same succeed later? A journal that waits for what never comes would block each write.
+/// True if the same may succeed later. A journal that can never be applied would block each write.
 fn may_pass(error: &StoreError) -> bool {
     match error {
         StoreError::Refused { .. } | StoreError::Unreadable { .. } => false,
@@ -238,15 +238,15 @@ fn may_pass(error: &StoreError) -> bool {
     }
 }
 
-/// The way out for whoever meets a journal that can't be applied now.
+/// The error of a journal that can't be applied now, with the way out.
 fn unfinished(error: StoreError) -> StoreError {
     if matches!(error, StoreError::Busy { .. }) {
         return error;
     }
     let reason = format!(
         "an interrupted commit could not be finished, and nothing else can be written before: \
-         {error}. Mend that and try again; or remove {SHOWN}, which leaves every document as it \
-         is now"
+         {error}. Correct that and try again; or remove {SHOWN}, which leaves every document as \
+         it is now"
     );
     StoreError::Unavailable { place: SHOWN.to_owned(), reason, source: None }
 }

@@ -8,11 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
-use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions};
+use cap_std::fs::{Dir, OpenOptions};
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
@@ -89,7 +89,7 @@ impl Marks {
             _ => {}
         }
         let new = OpenOptions::new().write(true).create_new(true).to_owned();
-        let mut file = local.open_with(TEMP, &new)?;
+        let mut file = local.open_with(TEMP, &new)?.into_std();
         file.write_all(self.text(&file.metadata()?).as_bytes())?;
         local.rename(TEMP, local, NAME)
     }
@@ -102,7 +102,7 @@ impl Marks {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let Ok(fd) = rustix::fs::openat(local, NAME, flags, Mode::empty()) else { return false };
         let file = File::from(fd);
-        let Ok(metadata) = Metadata::from_file(&file) else { return false };
+        let Ok(metadata) = file.metadata() else { return false };
         let (first, text) = (first_line(&metadata), self.text(&metadata));
         let mut begun = vec![0; first.len()];
         let is_ours = metadata.is_file()

@@ -1,11 +1,12 @@
 //! Reading one file: regular, bounded, and whole.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use cap_std::fs::{Dir, Metadata, MetadataExt};
+use cap_std::fs::Dir;
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::time::Timestamp;
@@ -106,7 +107,7 @@ fn read_bounded(dir: &Dir, name: &str, shown: &str, most: u64) -> StoreResult<Op
     };
     reached(Step::FileOpened).map_err(fail)?;
     let now = Now::read();
-    let metadata = Metadata::from_file(&file).map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {
         return Err(refused(shown, "is no regular file; put one there or remove it"));
     }
@@ -116,7 +117,7 @@ fn read_bounded(dir: &Dir, name: &str, shown: &str, most: u64) -> StoreResult<Op
     let size = metadata.len();
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     file.by_ref().take(size).read_to_end(&mut bytes).map_err(fail)?;
-    let after = Metadata::from_file(&file).map_err(fail)?;
+    let after = file.metadata().map_err(fail)?;
     if after.len() > size {
         // An editor appends at this moment. One more byte than allowed shows the excess.
         file.by_ref().take(most + 1 - size).read_to_end(&mut bytes).map_err(fail)?;

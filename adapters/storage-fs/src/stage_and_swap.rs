@@ -5,23 +5,25 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use cap_std::fs::{Metadata, MetadataExt};
+use cap_std::fs::MetadataExt as _;
 use reqlore_domain::document::{Document, DocumentId, Kind};
 use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
+use reqlore_durable_fs::keep_mode_and_owner;
 use reqlore_local_state::as_file;
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{Step, exchanges, reached, synced};
 use crate::layout::{Place, Root, Tree, same_folder};
-use crate::{lock, read, system};
+use crate::{lock, read};
 
 /// What a commit read; `None` where there was nothing.
 pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
@@ -187,7 +189,7 @@ impl<'a> Replacement<'a> {
             let mut file = File::from(fd);
             reached(Step::TempCreated)?;
             if let Some(found) = found {
-                keep_mode_and_owner(&file, found)?;
+                keep_mode_and_owner(&found.metadata, &file)?;
             }
             file.write_all(body)?;
             reached(Step::TempWritten)?;
@@ -357,17 +359,6 @@ impl<'a> Replacement<'a> {
 fn is_unsupported(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP].contains(&error)
-}
-
-fn keep_mode_and_owner(file: &File, found: &Found) -> io::Result<()> {
-    let (old, new) = (&found.metadata, Metadata::from_file(file)?);
-    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-        let (uid, gid) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
-        if let Err(error) = rustix::fs::fchown(file, Some(uid), Some(gid)) {
-            tracing::debug!(%error, "the owner could not be kept");
-        }
-    }
-    Ok(rustix::fs::fchmod(file, system::permissions(old.mode()))?)
 }
 
 const TEMP_PREFIX: &str = ".reqlore-";

@@ -1,6 +1,6 @@
 //! The differences between Unix systems that `durable-fs` does not cover.
 
-use rustix::fs::{Mode, RawMode, Stat};
+use rustix::fs::Stat;
 
 #[cfg(target_os = "linux")]
 pub(crate) fn device(stat: &Stat) -> u64 {
@@ -12,9 +12,4 @@ pub(crate) fn device(stat: &Stat) -> u64 {
 #[expect(clippy::cast_sign_loss, reason = "an identifier, not a quantity")]
 pub(crate) fn device(stat: &Stat) -> u64 {
     i64::from(stat.st_dev) as u64
-}
-
-/// The permission bits of a mode.
-pub(crate) fn permissions(mode: u32) -> Mode {
-    Mode::from_raw_mode(RawMode::try_from(mode & 0o7777).unwrap_or(0o600))
 }

@@ -38,18 +38,17 @@ pub(crate) struct Folder<'a> {
 /// What stands where a document could be and can't be copied: where, what is wrong, what to do.
 pub(crate) type Obstacles = Vec<String>;
 
-/// Every `*.md` in the folders of these kinds of an area, sorted. Hidden files and folders are left
-/// out, links to folders are not followed. An archive gives `obstacles`: it leaves out nothing that
-/// may be a document or hold one. `enter` sees each folder before it is listed.
+/// Every `*.md` in the folders of an area's kinds, sorted. Hidden files and folders are left out,
+/// links to folders are not followed. An archive gives `obstacles`: it leaves out nothing that may
+/// be a document or hold one. `enter` sees each folder before it is listed.
 pub(crate) fn documents(
     root: &Root,
     area: Area,
-    kinds: &[Kind],
     obstacles: Option<&mut Obstacles>,
     enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
 ) -> StoreResult<Vec<Listed>> {
     let walk = Walk { area, folders: Vec::new(), listed: Vec::new(), obstacles };
-    walk.all(root, kinds, enter)
+    walk.all(root, enter)
 }
 
 struct Walk<'a> {
@@ -91,7 +90,6 @@ impl Walk<'_> {
     fn all(
         mut self,
         root: &Root,
-        kinds: &[Kind],
         enter: &mut dyn FnMut(&OwnedFd, &Folder<'_>),
     ) -> StoreResult<Vec<Listed>> {
         let top = self.area.top();
@@ -103,7 +101,7 @@ impl Walk<'_> {
         if self.area == Area::Backlog {
             enter(&top, &Folder { kind: None, path: "", is_top: true });
         }
-        for kind in kinds {
+        for kind in self.area.kinds() {
             let (parent, path) = (Rc::clone(&top), String::new());
             self.folders.push(Pending { parent, kind: *kind, path, depth: 0 });
         }

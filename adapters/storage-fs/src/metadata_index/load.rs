@@ -2,13 +2,14 @@
 //!
 //! The cache is in the user's cache folder. An entry is valid while the file has the same stamp.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
 use reqlore_domain::ports::documents::StoreError;
+use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::{Area, Tree};
@@ -159,17 +160,15 @@ impl Cache {
         let Some(folder) = self.folder(path) else { return };
         let saving = heads.iter().map(|(head, stamp)| Saving { head, stamp });
         let Ok(body) = postcard::to_allocvec(&saving.collect::<Vec<_>>()) else { return };
-        let write = || -> std::io::Result<()> {
-            fs::create_dir_all(&folder)?;
+        let sum = Version::of(&body).to_string();
+        let contents = [&magic(), sum.as_bytes(), &body].concat();
+        let (temp_prefix, durability) = (OsStr::new(PREFIX), Durability::Cache);
+        let options = AtomicWrite { temp_prefix, durability, is_private: true };
+        let written = fs::create_dir_all(&folder).and_then(|()| {
             remove_leftovers(&folder);
-            let mut file = tempfile::Builder::new().prefix(PREFIX).tempfile_in(&folder)?;
-            file.write_all(&magic())?;
-            file.write_all(Version::of(&body).to_string().as_bytes())?;
-            file.write_all(&body)?;
-            file.persist(folder.join(area.cache()))?;
-            Ok(())
-        };
-        if let Err(error) = write() {
+            atomic_write(&folder.join(area.cache()), &contents, options)
+        });
+        if let Err(error) = written {
             tracing::debug!(%error, "the cache of heads was not written");
         }
     }

@@ -328,7 +328,7 @@ impl Catalog {
         // Until everything was compared the watch vouches for nothing.
         let watch = self.ground(area).watch.take();
         let mut watch = watch.or_else(|| Watch::start(tree.root, path, area));
-        let listed = walk::documents(tree.root, area, area.kinds(), None, &mut |folder, what| {
+        let listed = walk::documents(tree.root, area, None, &mut |folder, what| {
             if let Some(watch) = &mut watch {
                 watch.add(folder, what);
             }

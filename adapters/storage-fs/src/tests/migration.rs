@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use cap_std::fs::Metadata;
 use reqlore_contract::run as block_on;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
@@ -53,7 +52,7 @@ fn seal(file: &Path, change: impl FnOnce(String) -> String) {
     let text = change(fs::read_to_string(file).unwrap());
     let mark = "\"file\":\"";
     let Some(start) = text.find(mark).map(|at| at + mark.len()) else { return };
-    let own = local::file_identity(&Metadata::from_just_metadata(fs::metadata(file).unwrap()));
+    let own = local::file_identity(&fs::metadata(file).unwrap());
     fs::write(file, [&text[..start], &own, &text[start + own.len()..]].concat()).unwrap();
 }
 
@@ -107,8 +106,7 @@ fn the_first_write_migrates_and_0_1_0_can_not_write_any_more() {
         [("identity", "identity.json"), ("audit", "audit/18446744073709551615.jsonl")]
     {
         let file = local.join(name);
-        let metadata = Metadata::from_just_metadata(fs::metadata(&file).unwrap());
-        let own = local::file_identity(&metadata);
+        let own = local::file_identity(&fs::metadata(&file).unwrap());
         let begin = format!("{{\"format\":\"reqlore {kind} 2\",\"file\":\"{own}\",");
         assert!(fs::read_to_string(file).unwrap().starts_with(&begin), "{name}");
     }
