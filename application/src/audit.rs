@@ -180,7 +180,6 @@ pub(crate) fn short(text: &str) -> &str {
     &text[..end]
 }
 
-/// The targets that these arguments name.
 pub(crate) fn targets(arguments: &Map<String, Value>) -> Vec<Target> {
     let said = |key: &str| arguments.get(key).and_then(Value::as_str);
     let about =

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use reqlore_domain::audit::Target;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, Role};
-use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
+use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{
     ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
     PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec, UNKNOWN_METHOD,
@@ -25,39 +25,6 @@ const PROMPT: &str = "prompts/get";
 
 /// Similar names in the error for an unknown tool.
 const MAX_SIMILAR: usize = 3;
-
-/// Checks that the caller may do `what`, which needs `access`.
-///
-/// Role and scope are one [`Access`] here. The tools find the project of a call within the caller's
-/// scope; this rejects callers without any project.
-fn authorize(
-    projects: &dyn ProjectResolver,
-    caller: &Caller,
-    access: Access,
-    what: &str,
-) -> Result<()> {
-    let forbidden = |reason: String| Err(Error::new(ErrorKind::Forbidden, reason));
-    if !caller.may(access) {
-        let way_out = match (&caller.token, caller.role) {
-            (None, _) => "this server is read-only",
-            (Some(_), Role::Commenter) => "your role is commenter, which reads",
-            (Some(_), _) => {
-                "your role may write, so your token is of scope read, or this server is read-only"
-            }
-        };
-        return forbidden(format!("{what} writes, and {} may only read: {way_out}.", caller.name));
-    }
-    if caller.reach == ProjectScope::Anywhere {
-        return Ok(());
-    }
-    let project = &caller.project;
-    if caller.reach.includes(project) && projects.keys().contains(project) {
-        return Ok(());
-    }
-    let reason = "This token is only for projects that this server does not have (any more); ask \
-                  an administrator for another one.";
-    forbidden(reason.to_owned())
-}
 
 impl Application {
     fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
@@ -78,7 +45,7 @@ impl Application {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
-        authorize(&*ports.projects, &call.caller, spec.access, spec.name)?;
+        self.authorize(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
         let once = if spec.access == Access::Write { once::key_of(&call) } else { None };
         let Some(once) = once else {
@@ -103,8 +70,38 @@ impl Application {
         outcome
     }
 
+    /// Checks that the caller may do `what`, which needs `access`.
+    ///
+    /// Role and scope are one [`Access`] here. The tools find the project of a call within the
+    /// caller's scope; this rejects callers without any project.
+    fn authorize(&self, caller: &Caller, access: Access, what: &str) -> Result<()> {
+        let forbidden = |reason: String| Err(Error::new(ErrorKind::Forbidden, reason));
+        if !caller.may(access) {
+            let way_out = match (&caller.token, caller.role) {
+                (None, _) => "this server is read-only",
+                (Some(_), Role::Commenter) => "your role is commenter, which reads",
+                (Some(_), _) => {
+                    "your role may write, so your token is of scope read, or this server is \
+                     read-only"
+                }
+            };
+            let name = &caller.name;
+            return forbidden(format!("{what} writes, and {name} may only read: {way_out}."));
+        }
+        if caller.reach == ProjectScope::Anywhere {
+            return Ok(());
+        }
+        let project = &caller.project;
+        if caller.reach.includes(project) && self.context.ports.projects.keys().contains(project) {
+            return Ok(());
+        }
+        let reason = "This token is only for projects that this server does not have (any more); \
+                      ask an administrator for another one.";
+        forbidden(reason.to_owned())
+    }
+
     fn authorize_read(&self, caller: &Caller, what: &str) -> Result<()> {
-        authorize(&*self.context.ports.projects, caller, Access::Read, what)
+        self.authorize(caller, Access::Read, what)
     }
 
     /// Resources and prompts are the backlog's.

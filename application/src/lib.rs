@@ -43,7 +43,6 @@ use project_index::ProjectIndexes;
 use tool::Tool;
 pub use upkeep::Upkeep;
 
-/// The ports and settings of the tools.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Ports {
@@ -62,7 +61,6 @@ pub struct Ports {
     pub settings: Settings,
 }
 
-/// Settings of the tools themselves.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub toolsets: Vec<Toolset>,
@@ -79,7 +77,6 @@ impl Default for Settings {
     }
 }
 
-/// The ports, and the caches and locks that all requests share.
 pub(crate) struct SharedContext {
     pub(crate) ports: Ports,
     pub(crate) indexes: ProjectIndexes,
@@ -88,7 +85,6 @@ pub(crate) struct SharedContext {
     pub(crate) turns: KeyLocks,
 }
 
-/// The context of one request.
 #[derive(Clone)]
 pub(crate) struct Context {
     shared: Arc<SharedContext>,
@@ -107,17 +103,11 @@ impl Deref for Context {
 }
 
 /// All tools over one set of ports.
+#[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Application {
     context: Context,
     /// Sorted by name.
     tools: Vec<(ToolSpec, Box<dyn Tool>)>,
-}
-
-impl std::fmt::Debug for Application {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = self.tools.iter().map(|(spec, _)| spec.name);
-        f.debug_list().entries(names).finish()
-    }
 }
 
 impl Application {

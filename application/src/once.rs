@@ -41,7 +41,6 @@ struct StoredReply {
     data: Arc<Value>,
 }
 
-/// The idempotency key of a call, if it has one.
 pub(crate) fn key_of(call: &Call) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
     let Caller { name, reach, project, .. } = &*call.caller;

@@ -9,7 +9,6 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::project::ProjectKey;
 use serde::Serialize;
 
-/// The size of a page.
 pub(crate) type Limit = BoundedInt<1, 100>;
 /// A result of [`Pages::next`].
 pub(crate) type Cursor = BoundedString<100>;

@@ -22,6 +22,7 @@ use reqlore_domain::time::Timestamp;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::Ports;
+use crate::edit::get_one;
 
 /// Above this number of projects an idle one is dropped, and built again when it is asked for.
 const MAX_PROJECTS: usize = 128;
@@ -44,7 +45,6 @@ const SHOWN: [Kind; 6] = {
     [epics, stories, requirements, criteria, Kind::Deleted, Kind::Entity]
 };
 
-/// The indexes of the projects that were asked for.
 #[derive(Default)]
 pub(crate) struct ProjectIndexes {
     /// The last resource revision. All projects share one series, so a project that was dropped
@@ -60,6 +60,7 @@ struct ProjectIndex {
 }
 
 /// Changes since the last poll that a consumer has not taken yet.
+#[derive(Default)]
 struct Feed {
     revisions: HashMap<Kind, Revision>,
     entities: Stale,
@@ -233,12 +234,8 @@ impl ProjectIndexes {
                 projects.remove(&idle);
             }
         }
-        let feed = Feed {
-            revisions: HashMap::new(),
-            entities: Stale::All,
-            searched: Stale::All,
-            shown: self.revision.fetch_add(1, Ordering::Relaxed) + 1,
-        };
+        let shown = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        let feed = Feed { shown, ..Feed::default() };
         let index = Arc::new(ProjectIndex {
             feed: AsyncMutex::new(feed),
             entities: Arc::default(),
@@ -249,7 +246,6 @@ impl ProjectIndexes {
     }
 }
 
-/// All entities of a project.
 #[derive(Default)]
 pub(crate) struct Entities {
     pub(crate) inventory: Inventory,
@@ -422,10 +418,7 @@ async fn read(ports: &Ports, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Re
     }
     let mut all = Vec::with_capacity(ids.len());
     for id in ids {
-        all.push(match ports.documents.get(project, std::slice::from_ref(id)).await {
-            Ok(documents) => documents.into_iter().next().map_or(Read::Missing, as_read),
-            Err(_) => Read::Failed,
-        });
+        all.push(get_one(&*ports.documents, project, id).await.map_or(Read::Failed, as_read));
     }
     all
 }

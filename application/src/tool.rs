@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 
 use crate::{Context, Ports, backlog, docsets, knowledge, sections};
 
-/// One tool. Implementations live one to a file.
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
@@ -146,7 +145,7 @@ fn of(slice: Toolset, ports: &Ports) -> Vec<Box<dyn Tool>> {
             Box::new(knowledge::entity::Show),
             Box::new(knowledge::entity::Graph),
             Box::new(knowledge::entity::ContextPack),
-            Box::new(knowledge::tags::Tags),
+            Box::new(knowledge::search::Tags),
         ],
     }
 }

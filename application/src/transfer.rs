@@ -9,12 +9,11 @@ use std::fmt;
 
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, RecordKey, RecordReader, RecordWriter,
+    Archive, ArchiveRecord, RecordKey, RecordReader, RecordWriter,
 };
 use reqlore_domain::ports::documents::StoreError;
 use serde::Serialize;
 
-/// The most differences that a comparison lists.
 pub const MAX_DIFFERENCES: usize = 20;
 
 /// Called with the number of documents done, and of all documents if that is known.
@@ -135,7 +134,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares all records of `a` with all records of `b`.
 pub async fn verify(a: &dyn Archive, b: &dyn Archive, progress: Progress<'_>) -> Result<Verified> {
     let (mut here, mut there) = (Cursor::new(a).await?, Cursor::new(b).await?);
     let mut verified = Verified::default();
@@ -189,30 +187,20 @@ impl Verified {
 fn differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<What> {
     match (here, there) {
         (ArchiveRecord::Document(here), ArchiveRecord::Document(there)) => {
-            document_differences(here, there)
-        }
-        (ArchiveRecord::HighWaterMark(here), ArchiveRecord::HighWaterMark(there)) => {
-            let HighWaterMark { number, .. } = here;
-            if *number == there.number { Vec::new() } else { vec![What::OtherNumber] }
+            let [a, b] = [&here.document, &there.document];
+            let found = [
+                (a.body != b.body || a.version != b.version, What::OtherBytes),
+                (here.modified != there.modified, What::OtherTime),
+                (here.place != there.place, What::OtherPlace),
+            ];
+            found.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect()
         }
         _ if here == there => Vec::new(),
+        (ArchiveRecord::HighWaterMark(_), ArchiveRecord::HighWaterMark(_)) => {
+            vec![What::OtherNumber]
+        }
         _ => vec![What::Other],
     }
-}
-
-fn document_differences(here: &DocumentRecord, there: &DocumentRecord) -> Vec<What> {
-    let [a, b] = [&here.document, &there.document];
-    let mut what = Vec::new();
-    if a.body != b.body || a.version != b.version {
-        what.push(What::OtherBytes);
-    }
-    if here.modified != there.modified {
-        what.push(What::OtherTime);
-    }
-    if here.place != there.place {
-        what.push(What::OtherPlace);
-    }
-    what
 }
 
 /// Returns the records of a reader one by one.

@@ -61,7 +61,6 @@ impl Upkeep {
         }
     }
 
-    /// The last round.
     pub async fn finish(&self) {
         self.save_token_uses().await;
         let _ = self.recorder.flush().await;
@@ -92,7 +91,6 @@ fn is_due(last: &AtomicI64, seconds: i64, now: Timestamp) -> bool {
     passed >= seconds || passed < 0
 }
 
-/// Logs a failure.
 fn is_done(task: &str, outcome: StoreResult<()>) -> bool {
     outcome.inspect_err(|error| tracing::warn!(%error, "{task}")).is_ok()
 }

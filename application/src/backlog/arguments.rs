@@ -52,7 +52,6 @@ impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRS
     }
 }
 
-/// Parses a reference of one of these kinds.
 pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Result<Reference> {
     for kind in kinds {
         match Reference::read(*kind, text) {
@@ -64,14 +63,12 @@ pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Re
     Err(malformed(kinds, text, field))
 }
 
-/// The error for a missing item (S2: 1.2).
 pub(crate) fn not_found(kind: ItemKind, reference: &str) -> Error {
     let shown: String = reference.chars().take(100).collect();
     let message = format!("{} not found: {shown}", kind.noun());
     Error::new(ErrorKind::NotFound, message).reference(shown).hint("search_global finds references")
 }
 
-/// The error for a malformed reference (S2: 2.2).
 fn malformed(kinds: &[ItemKind], text: &str, field: &str) -> Error {
     let shown: String = text.chars().take(100).collect();
     let noun = match kinds {
@@ -126,7 +123,6 @@ enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL
 /// 1 Critical to 4 Low.
 pub(crate) type PriorityArgument = BoundedInt<1, 4>;
 
-/// The fields that a tool writes, as they were given.
 #[derive(Default)]
 pub(super) struct ItemFields {
     pub(super) title: Option<Title>,

@@ -49,13 +49,11 @@ pub(crate) struct Names {
 
 /// A tombstone whose reference a live item has.
 pub(crate) enum Tomb<'a> {
-    /// The tombstone of the item itself.
     Own(&'a DocumentMeta),
     /// Two branches gave one reference, and one of them deleted its item.
     OfAnother(&'a DocumentMeta),
 }
 
-/// A link to point to another document.
 pub(crate) struct Move {
     pub(crate) from: Linked,
     pub(crate) to: Linked,
@@ -125,7 +123,6 @@ impl Names {
         findings.extend(found.into_iter().map(|found| Finding::new(&head.id, found)));
     }
 
-    /// The items of each reference.
     pub(crate) fn claims(&self) -> impl Iterator<Item = (Reference, &[Arc<DocumentMeta>])> {
         self.items.iter().map(|(reference, heads)| (*reference, heads.as_slice()))
     }
@@ -284,7 +281,6 @@ fn reference_of(head: &DocumentMeta) -> Option<Reference> {
     item(head)?.reference
 }
 
-/// The links of an item, each with its key.
 fn links(item: &Item) -> impl Iterator<Item = (&'static str, Reference)> {
     let parent = item.parent.map(|parent| (parent.kind.name(), parent));
     let related = item.relationships.iter().map(|link| (link.kind.name(), link.target));

@@ -28,7 +28,6 @@ use crate::tool::{Tool, decode, reply, write_tool};
 pub(crate) struct DeleteItem;
 
 const MAX_ATTEMPTS: usize = 5;
-/// References that a refusal names.
 const MAX_NAMED: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]

@@ -15,7 +15,6 @@ use super::arguments::not_found;
 use crate::Ports;
 use crate::edit::get_one;
 
-/// The backlog of one project.
 #[derive(Clone, Copy)]
 pub(crate) struct Backlog<'a> {
     pub(crate) ports: &'a Ports,
@@ -27,7 +26,6 @@ impl<'a> Backlog<'a> {
         Self { ports, project: &caller.project }
     }
 
-    /// The metadata of the one item of a reference.
     pub(crate) async fn head(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
         let found = self.heads(&[reference]).await?;
         found.into_iter().next().unwrap_or_else(|| Err(not_found(reference.kind, "")))
@@ -190,7 +188,6 @@ pub(crate) fn still_there(found: Option<&Option<Document>>, of: Reference) -> Re
     found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
 }
 
-/// A link to the item of this reference and document.
 pub(crate) fn linked(reference: Reference, name: &str) -> Linked {
     Linked { reference, mark: reference::mark_of(name).map(str::to_owned) }
 }

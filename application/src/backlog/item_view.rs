@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 
 use super::find::{self, Backlog};
 
-/// The creator of an item that names none.
 const UNKNOWN: &str = "unknown";
 
 /// A whole item. Fields that its kind does not have are left out.
@@ -122,7 +121,6 @@ pub(crate) async fn all(
     Ok(records)
 }
 
-/// The record of a committed document.
 pub(crate) fn written(
     backlog: Backlog<'_>,
     document: &Document,
@@ -134,7 +132,6 @@ pub(crate) fn written(
     Ok(Record::new(backlog.project, &item, name, document.version, Item::description(text)))
 }
 
-/// The record of one item.
 pub(crate) async fn one(backlog: Backlog<'_>, head: &DocumentMeta) -> Result<Record> {
     match Record::of_head(backlog.project, head) {
         Some(record) => Ok(record),
@@ -263,7 +260,6 @@ impl ItemRelations {
         Ok(found)
     }
 
-    /// The children of one kind.
     pub(crate) fn children_of_kind(&self, kind: ItemKind) -> Vec<Arc<DocumentMeta>> {
         let is_one = |head: &&Arc<DocumentMeta>| head.id.kind == Kind::Item(kind);
         self.children.iter().filter(is_one).cloned().collect()

@@ -5,11 +5,9 @@ mod acceptance_criteria;
 pub(crate) mod arguments;
 pub(crate) mod check;
 mod delete_item;
-mod epic;
-pub(crate) mod epic_hierarchy;
+pub(crate) mod epic;
 pub(crate) mod find;
 mod get_item;
-mod get_user_story_requirements;
 pub(crate) mod item_view;
 pub(crate) mod prompts;
 mod relationship;
@@ -30,7 +28,7 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(epic::UpdateEpic),
         Box::new(user_story::CreateUserStory),
         Box::new(user_story::UpdateUserStory),
-        Box::new(get_user_story_requirements::GetUserStoryRequirements),
+        Box::new(get_item::GetUserStoryRequirements),
         Box::new(requirement::CreateRequirement),
         Box::new(requirement::UpdateRequirement),
         Box::new(acceptance_criteria::CreateAcceptanceCriteria),
@@ -40,7 +38,7 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(get_item::GetItem),
         Box::new(delete_item::DeleteItem),
         Box::new(epic::ListEpics),
-        Box::new(epic_hierarchy::EpicHierarchy),
+        Box::new(epic::EpicHierarchy),
         Box::new(search::SearchGlobal),
         Box::new(search::SearchRequirements),
     ]

@@ -38,7 +38,6 @@ impl Arguments {
     }
 }
 
-/// A relationship as a call names it.
 #[derive(Clone, Copy)]
 struct RelationshipSpec {
     source: Reference,

@@ -21,7 +21,6 @@ use super::find::{self, Backlog};
 use crate::check::Finding;
 use crate::edit::edit;
 
-/// The result of all repairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Mended {
     pub relinked: Vec<Relinked>,
@@ -41,7 +40,6 @@ pub struct Relinked {
     pub to: String,
 }
 
-/// One item that got a new reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Renumbered {
     /// The file that it was.
@@ -52,7 +50,6 @@ pub struct Renumbered {
     pub relinked: Vec<String>,
 }
 
-/// Points each link to the item that it means.
 pub(crate) async fn relink(
     backlog: Backlog<'_>,
     names: &Names,
@@ -118,7 +115,6 @@ const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
 
 const MAX_ATTEMPTS: usize = 5;
 
-/// Gives these items new references.
 pub(crate) async fn renumber(
     backlog: Backlog<'_>,
     all: Vec<Twin>,
@@ -168,7 +164,7 @@ pub(crate) async fn younger(backlog: Backlog<'_>, names: &Names) -> Result<Vec<T
     Ok(younger)
 }
 
-/// The oldest first, the same in every clone: by what the files say, never by a file's time.
+/// Sorts by the times in the files, never by a file's own time: every clone has the same order.
 async fn by_age(
     backlog: Backlog<'_>,
     heads: &[Arc<DocumentMeta>],
@@ -176,20 +172,22 @@ async fn by_age(
     if heads.len() < 2 {
         return Ok(heads.to_vec());
     }
-    let documents = backlog.documents(heads).await?;
-    let made = |head: &DocumentMeta, document: Option<Document>| {
-        let item = find::item(head)?;
-        let text = document.as_ref()?.text().ok()?;
-        let (said, _) = Item::read(item.kind, &head.id.name, text, UNSAID);
-        Some((said.created_at, said.uid))
-    };
-    let mut aged: Vec<_> = heads
-        .iter()
-        .zip(documents)
-        .map(|(head, document)| (made(head, document), Arc::clone(head)))
-        .collect();
-    aged.sort_by(|(one, a), (other, b)| one.cmp(other).then_with(|| a.id.cmp(&b.id)));
-    Ok(aged.into_iter().map(|(_, head)| head).collect())
+    let mut aged = Vec::with_capacity(heads.len());
+    for (head, document) in heads.iter().zip(backlog.documents(heads).await?) {
+        aged.push((created(head, document.as_ref()), head.id.clone(), Arc::clone(head)));
+    }
+    aged.sort_by(|(one, a, _), (other, b, _)| (one, a).cmp(&(other, b)));
+    Ok(aged.into_iter().map(|(_, _, head)| head).collect())
+}
+
+/// Time of creation and uid, as the file says.
+fn created(
+    head: &DocumentMeta,
+    document: Option<&Document>,
+) -> Option<(Timestamp, Option<String>)> {
+    let text = document?.text().ok()?;
+    let (item, _) = Item::read(find::item(head)?.kind, &head.id.name, text, UNSAID);
+    Some((item.created_at, item.uid))
 }
 
 /// `None` if the item was removed in between.
@@ -208,8 +206,8 @@ async fn renumber_item(
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
         let reads =
             ReadSet { links: links.clone(), numbers: vec![from.kind], ..ReadSet::of(documents) };
-        let moving = Moving { twin: twin.clone(), holders };
-        let decide = move |snapshot: &Snapshot| moving.decide(snapshot);
+        let twin = twin.clone();
+        let decide = move |snapshot: &Snapshot| twin.decide(&holders, snapshot);
         let (decided, _) = edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?;
         match decided {
             Decided::Renumbered(done) => return Ok(Some(done)),
@@ -221,23 +219,21 @@ async fn renumber_item(
     Err(Error::new(ErrorKind::Busy, message))
 }
 
-struct Moving {
-    twin: Twin,
-    holders: Vec<Arc<DocumentMeta>>,
-}
-
 enum Decided {
     Renumbered(Renumbered),
-    /// The item is not there any more.
     Gone,
     /// Another item links to it since the links were read.
     LinkedMeanwhile,
 }
 
-impl Moving {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Decided)> {
-        let Twin { from, head, is_meant_unmarked } = &self.twin;
-        let known: BTreeSet<&DocumentId> = self.holders.iter().map(|head| &head.id).collect();
+impl Twin {
+    fn decide(
+        &self,
+        holders: &[Arc<DocumentMeta>],
+        snapshot: &Snapshot,
+    ) -> Result<(Vec<Change>, Decided)> {
+        let Self { from, head, is_meant_unmarked } = self;
+        let known: BTreeSet<&DocumentId> = holders.iter().map(|head| &head.id).collect();
         let mut now = snapshot.links.iter().flatten().filter(|holder| holder.id != head.id);
         let Some(Some(document)) = snapshot.documents.first() else {
             return Ok((Vec::new(), Decided::Gone));
@@ -254,7 +250,10 @@ impl Moving {
             return Err(Error::new(ErrorKind::Refused, message));
         }
         let to = Reference { kind: from.kind, number };
-        let id = named(to, &document.id.name);
+        let id = match reference::mark_of(&document.id.name) {
+            Some(mark) => to.document(mark),
+            None => DocumentId { kind: Kind::Item(to.kind), name: to.to_string() },
+        };
         let mut changes = vec![
             Change::put(id.clone(), document.body.clone()),
             Change::Delete { id: document.id.clone() },
@@ -263,7 +262,7 @@ impl Moving {
         meant.extend(is_meant_unmarked.then_some(Linked { reference: *from, mark: None }));
         let to = find::linked(to, &id.name);
         let mut relinked = Vec::new();
-        for (holder, found) in self.holders.iter().zip(snapshot.documents.iter().skip(1)) {
+        for (holder, found) in holders.iter().zip(snapshot.documents.iter().skip(1)) {
             let Some(found) = found else { continue };
             if let Some(change) = relinked_change(holder, found, &meant, &to)? {
                 relinked.push(found.id.to_string());
@@ -299,12 +298,4 @@ fn relinked_change(
         }
     }
     Ok(None)
-}
-
-/// The same name with another reference.
-fn named(to: Reference, name: &str) -> DocumentId {
-    match reference::mark_of(name) {
-        Some(mark) => to.document(mark),
-        None => DocumentId { kind: Kind::Item(to.kind), name: to.to_string() },
-    }
 }

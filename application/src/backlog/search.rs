@@ -236,10 +236,10 @@ impl Tool for SearchRequirements {
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
         let arguments: RequirementArguments = decode(&mut call, spec)?;
         let backlog = Backlog::of(&context.ports, &call.caller);
-        let (filters, list) = Filters::of(backlog, &arguments).await?;
+        let filters = Filters::of(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
         let text = arguments.query.map(BoundedString::into_string);
-        let pages = Pages::of(backlog.project, &(spec.name, &text, &list));
+        let pages = Pages::of(backlog.project, &(spec.name, &text, &filters));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
             return filters.list(backlog, offset, limit, &pages).await?.reply(offset);
@@ -260,44 +260,42 @@ impl Tool for SearchRequirements {
     }
 }
 
-/// The requirements that a call asks for.
-#[derive(Default)]
+// Serialized, it identifies a list of results for its cursor; stories may change meanwhile.
+#[derive(Serialize)]
 struct Filters {
     status: Option<Status>,
     priority: Option<Priority>,
     requirement_type: Option<RequirementType>,
-    /// Its story is in each of these.
+    user_story: Option<Reference>,
+    epic: Option<Reference>,
+    /// The requirement's story is in each of these.
+    #[serde(skip)]
     stories: Vec<BTreeSet<Reference>>,
 }
 
-/// Identifies a list of results for its cursor. It holds references, because stories may change.
-#[derive(Serialize)]
-struct List(Option<Status>, Option<Priority>, Option<RequirementType>, Vec<Option<Reference>>);
-
 impl Filters {
-    async fn of(backlog: Backlog<'_>, arguments: &RequirementArguments) -> Result<(Self, List)> {
+    async fn of(backlog: Backlog<'_>, arguments: &RequirementArguments) -> Result<Self> {
         let story = arguments.user_story.as_ref().map(|given| given.reference("user_story"));
         let epic = arguments.epic.as_ref().map(|given| given.reference("epic"));
-        let (story, epic) = (story.transpose()?, epic.transpose()?);
         let mut filters = Self {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(PriorityArgument::get).and_then(Priority::new),
             requirement_type: arguments.requirement_type.map(|found| found.0),
+            user_story: story.transpose()?,
+            epic: epic.transpose()?,
             stories: Vec::new(),
         };
-        if let Some(story) = story {
+        if let Some(story) = filters.user_story {
             backlog.find(story, "user_story").await?;
             filters.stories.push(BTreeSet::from([story]));
         }
-        if let Some(epic) = epic {
+        if let Some(epic) = filters.epic {
             backlog.find(epic, "epic").await?;
             let stories = backlog.children(epic, ItemKind::UserStory).await?;
             let stories = stories.iter().filter_map(|head| find::item(head)?.reference);
             filters.stories.push(stories.collect());
         }
-        let Self { status, priority, requirement_type, .. } = &filters;
-        let list = List(*status, *priority, *requirement_type, vec![story, epic]);
-        Ok((filters, list))
+        Ok(filters)
     }
 
     fn facets(&self) -> Vec<Vec<Facet>> {

@@ -88,23 +88,17 @@ async fn type_names_are_those_of_the_resource() {
     let testing = story().await;
     let types = testing.read("requirements://requirements-types").await.unwrap();
     let types: Value = serde_json::from_str(&types.text).unwrap();
-    let names: Vec<&str> = types["requirement_types"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["name"].as_str().unwrap())
-        .collect();
+    let texts = |list: &Value, key: &str| -> Vec<String> {
+        let all = list.as_array().unwrap().iter();
+        all.map(|one| one[key].as_str().unwrap().to_owned()).collect()
+    };
+    let names = texts(&types["requirement_types"], "name");
     for name in &names {
         let given = json!({ "user_story": "US-001", "title": name, "priority": 1, "type": name });
         testing.data("create_requirement", given).await;
     }
     let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
-    let mut told: Vec<&str> = reply.data["requirements"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["type_name"].as_str().unwrap())
-        .collect();
+    let mut told = texts(&reply.data["requirements"], "type_name");
     told.reverse();
     assert_eq!(told, names);
     assert!(names.iter().all(|name| reply.text[0].contains(&format!("Type: {name},"))));

@@ -207,7 +207,6 @@ impl ItemUpdate {
     }
 }
 
-/// The edited document of an item, and the change that stores it.
 pub(super) fn change(
     item: &Item,
     document: &Document,

@@ -13,7 +13,6 @@ use reqlore_domain::project::ProjectKey;
 use crate::Ports;
 use crate::edit::edit;
 
-/// The result of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Imported {
     pub docsets: usize,

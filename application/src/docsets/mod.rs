@@ -9,7 +9,7 @@ pub(crate) mod search_docs;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::diagnostic::Diagnostic;
@@ -67,24 +67,15 @@ impl Configurations {
         let Some(version) = versions.into_iter().next().flatten() else {
             return Err(not_configured(&ports.projects.folder(&project).await?, caller));
         };
-        match self.known(&project, version) {
-            Some(outcome) => outcome.map_err(|message| unusable(&message)),
+        let known = self.lock().get(&project).filter(|(known, _)| *known == version).cloned();
+        match known {
+            Some((_, outcome)) => outcome.map_err(|message| unusable(&message)),
             None => self.read(ports, caller, project).await,
         }
     }
 
-    fn known(&self, project: &ProjectKey, version: Version) -> Option<Outcome> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, outcome) = known.get(project).filter(|(known, _)| *known == version)?;
-        Some(outcome.clone())
-    }
-
-    fn keep(&self, project: ProjectKey, version: Version, outcome: Outcome) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_PROJECTS && !known.contains_key(&project) {
-            known.clear();
-        }
-        known.insert(project, (version, outcome));
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, Outcome)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read(
@@ -104,7 +95,12 @@ impl Configurations {
                 Ok(configuration) => loaded(configuration).map(Arc::new).map(Ok)?,
             },
         };
-        self.keep(project, document.version, outcome.clone());
+        let mut known = self.lock();
+        if known.len() >= MAX_PROJECTS && !known.contains_key(&project) {
+            known.clear();
+        }
+        known.insert(project, (document.version, outcome.clone()));
+        drop(known);
         outcome.map_err(|message| unusable(&message))
     }
 }

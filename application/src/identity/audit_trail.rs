@@ -10,7 +10,6 @@ use reqlore_domain::ports::audit::AuditLog;
 /// Rows read at a time.
 const PART: usize = 1_000;
 
-/// A query for audit rows.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Maximum number of rows, the newest.
@@ -52,7 +51,6 @@ pub async fn list(log: &dyn AuditLog, wanted: &Wanted) -> Result<Vec<AuditRow>> 
     Ok(found)
 }
 
-/// The result of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
     /// Number of rows before the first broken one.

@@ -14,7 +14,6 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 
-/// The ports of the administration.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Administration {
@@ -28,7 +27,6 @@ pub struct Administration {
     pub is_audited: bool,
 }
 
-/// The changes, and the result of the command.
 pub(super) type Decided<T> = Result<(Vec<IdentityChange>, T)>;
 
 /// The users and tokens that a decision reads.

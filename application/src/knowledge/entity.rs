@@ -37,7 +37,6 @@ struct Arguments {
     max_tokens: Option<MaxTokens>,
 }
 
-/// The entity that a call asks for.
 struct Request {
     project: ProjectKey,
     node: Node,
@@ -53,7 +52,6 @@ impl Request {
     }
 }
 
-/// The one entity of an id.
 async fn find(context: &Context, project: &ProjectKey, id: &str) -> Result<Node> {
     let nodes = lookup(context, project, &[id.to_owned()]).await?;
     match Found::among(id, nodes.first().map_or(&[], Vec::as_slice)) {
@@ -240,7 +238,6 @@ impl Tool for Graph {
 
 pub(crate) struct ContextPack;
 
-/// Entities and items of one context.
 const MAX_ITEMS: usize = 1_000;
 
 #[derive(Serialize, JsonSchema)]
@@ -357,7 +354,6 @@ impl Neighbours {
         knowledge::outgoing(&node.entity, |target| Found::among(target, nodes(target)))
     }
 
-    /// The item that a link leads to.
     fn item(&self, edge: &Edge<'_>) -> Option<&DocumentMeta> {
         self.items.get(&Reference::parse(edge.id)?.to_string()).map(|head| &**head)
     }

@@ -3,7 +3,6 @@
 pub(crate) mod entity;
 pub(crate) mod search;
 pub(crate) mod sync;
-pub(crate) mod tags;
 
 use reqlore_domain::bounded::{BoundedInt, BoundedString};
 use reqlore_domain::document::Kind;

@@ -32,7 +32,6 @@ pub(crate) struct Sync {
 
 /// The checkpoint of the search index that changes are counted from.
 const CHECKPOINT: &str = "ixchel_sync";
-/// Warnings that are listed; the rest is counted.
 const MAX_WARNINGS: usize = 100;
 /// Documents and bytes of one commit. A call can be cancelled between two commits.
 const BATCH: (usize, usize) = (256, 4 * 1024 * 1024);
@@ -130,7 +129,6 @@ fn warnings(inventory: &Inventory, mut warnings: Vec<String>) -> Vec<String> {
     warnings
 }
 
-/// Files that could not be imported.
 #[derive(Debug, Default)]
 struct Missed {
     /// Number of files of which the storage has nothing.
@@ -147,15 +145,13 @@ async fn import(
     observer: &dyn ProgressSink,
 ) -> Result<Missed> {
     tree.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
-    let mut missed = Missed::default();
-    let mut files = versions(tree, project, &mut |id, reason| {
-        missed.warnings.push(format!("{id}: {reason}; it was not taken over"));
-    })
-    .await?;
+    let (mut files, faults) = versions(tree, project).await?;
+    let warnings = faults.iter().map(|fault| format!("{fault}; it was not taken over")).collect();
+    let mut missed = Missed { files: 0, warnings };
     if files.is_empty() {
         return Ok(missed);
     }
-    let kept = versions(&*ports.documents, project, &mut |_, _| ()).await?;
+    let (kept, _) = versions(&*ports.documents, project).await?;
     let unread = |id: &DocumentId| files.get(id) == Some(&Version::UNREAD);
     missed.files = files.keys().filter(|id| unread(id) && !kept.contains_key(*id)).count();
     let mut differing: Vec<DocumentId> =
@@ -185,23 +181,22 @@ async fn import(
     Ok(missed)
 }
 
-/// The version of every entity; calls `fault` for those that cannot be read.
+/// The version of every entity, and the faults of those that cannot be read.
 async fn versions(
     documents: &dyn DocumentRepository,
     project: &ProjectKey,
-    fault: &mut (dyn FnMut(&DocumentId, &str) + Send),
-) -> Result<BTreeMap<DocumentId, Version>> {
-    let mut versions = BTreeMap::new();
+) -> Result<(BTreeMap<DocumentId, Version>, Vec<String>)> {
+    let (mut versions, mut faults) = (BTreeMap::new(), Vec::new());
     let mut filter = Filter { limit: Some(PAGE), ..Filter::all(Kind::Entity) };
     loop {
         let page = documents.find(project, &filter).await?;
         for head in &page.heads {
-            if let Some(found) = head.fault.as_ref().filter(|_| head.version == Version::UNREAD) {
-                fault(&head.id, &found.message);
+            if let Some(fault) = head.fault.as_ref().filter(|_| head.version == Version::UNREAD) {
+                faults.push(format!("{}: {}", head.id, fault.message));
             }
             versions.insert(head.id.clone(), head.version);
         }
-        let Some(next) = page.next else { return Ok(versions) };
+        let Some(next) = page.next else { return Ok((versions, faults)) };
         filter.after = Some(next);
     }
 }

@@ -47,6 +47,18 @@ pub(crate) fn item_id(name: &str) -> DocumentId {
     DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
 }
 
+pub(crate) fn write_context(at: Timestamp) -> WriteContext {
+    WriteContext {
+        caller: Arc::new(Caller::local("editor", Access::Write)),
+        tool: "editor",
+        reason: String::new(),
+        correlation_id: String::new(),
+        at,
+        audited: None,
+        once: None,
+    }
+}
+
 /// The references of a list of items or results.
 pub(crate) fn references(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one["reference_id"].as_str().unwrap()).collect()
@@ -169,15 +181,7 @@ impl Testing {
     }
 
     async fn change(&self, change: Change) {
-        let act = WriteContext {
-            caller: Arc::new(Caller::local("editor", Access::Write)),
-            tool: "editor",
-            reason: String::new(),
-            correlation_id: String::new(),
-            at: Timestamp::default(),
-            audited: None,
-            once: None,
-        };
+        let act = write_context(Timestamp::default());
         let reads = ReadSet::of(vec![change.id().clone()]);
         let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act };
         self.store.commit(&self.project, commit).await.unwrap();

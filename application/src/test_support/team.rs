@@ -16,21 +16,30 @@ use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRe
 use reqlore_domain::ports::service::{
     ApplicationService, Call, ListRequest, NoProgress, Reply, ResourceRequest, Resources,
 };
-use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
 use crate::identity::authenticate::TokenAuthenticator;
-use crate::test_support::Testing;
+use crate::test_support::{Testing, write_context};
 use crate::{Application, Ports};
 
-pub(crate) const NOW: i64 = 1_700_000_000;
+const NOW: i64 = 1_700_000_000;
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
 
-/// A clock that stands still until somebody moves it.
+/// A clock that moves only when a test says so.
 pub(crate) struct Moved(AtomicI64);
+
+impl Moved {
+    pub(crate) fn new() -> Self {
+        Self(AtomicI64::new(NOW))
+    }
+
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
 
 impl Clock for Moved {
     fn now(&self) -> Timestamp {
@@ -53,7 +62,7 @@ impl Team {
 
     pub(crate) fn that_allows(most: Access) -> Self {
         let store = Arc::new(MemoryStore::default());
-        let clock = Arc::new(Moved(AtomicI64::new(NOW)));
+        let clock = Arc::new(Moved::new());
         let application = Application::new(Ports {
             documents: store.clone(),
             projects: Arc::new(NamedProjects(vec![ProjectKey::new("web")])),
@@ -67,7 +76,7 @@ impl Team {
     }
 
     pub(crate) fn pass(&self, seconds: i64) {
-        self.clock.0.fetch_add(seconds, Ordering::Relaxed);
+        self.clock.pass(seconds);
     }
 
     pub(crate) async fn put(&self, change: IdentityChange) {
@@ -75,15 +84,7 @@ impl Team {
             users: Vec::new(),
             tokens: Vec::new(),
             decide: Box::new(move |_, _| Ok(vec![change.clone()])),
-            act: WriteContext {
-                caller: Arc::new(Caller::local("admin", Access::Write)),
-                tool: "test",
-                reason: String::new(),
-                correlation_id: String::new(),
-                at: self.clock.now(),
-                audited: None,
-                once: None,
-            },
+            act: write_context(self.clock.now()),
         };
         self.store.commit_identities(commit).await.unwrap();
     }

@@ -8,14 +8,15 @@ use bytes::Bytes;
 use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId};
-use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
-use reqlore_domain::ports::archive::Identities;
+use reqlore_domain::identity::{Access, Role, Token, User};
+use reqlore_domain::ports::archive::{DocumentRecord, HighWaterMark, Identities};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project::ProjectKey;
 use reqlore_domain::time::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
 use super::*;
+use crate::test_support::team::Team;
 
 const SILENT: Progress<'static> = &|_, _| {};
 
@@ -189,27 +190,6 @@ async fn many_differences_are_counted_and_the_first_named() {
     assert_eq!((verified.different, verified.differences.len()), (50, MAX_DIFFERENCES));
 }
 
-fn user(name: &str) -> User {
-    let name = UserName::parse(name).unwrap();
-    User { name, role: Role::User, created_at: Timestamp(1), disabled_at: None }
-}
-
-fn token(id: &str) -> Token {
-    let presented = PresentedToken::new(id, &"s".repeat(32)).unwrap();
-    Token {
-        id: presented.id.clone(),
-        user: UserName::parse("ada").unwrap(),
-        digest: presented.digest(),
-        scope: Access::Write,
-        projects: Vec::new(),
-        created_at: Timestamp(1),
-        expires_at: Timestamp(9),
-        revoked_at: None,
-        successor: None,
-        last_used_at: Some(Timestamp(2)),
-    }
-}
-
 /// A chain of sealed rows; the user name distinguishes chains.
 fn rows(count: usize, user: &str) -> Vec<AuditRow> {
     let mut head = ChainHead::default();
@@ -223,23 +203,23 @@ fn rows(count: usize, user: &str) -> Vec<AuditRow> {
     (0..count).map(row).collect()
 }
 
-async fn with(users: Vec<User>, tokens: Vec<Token>, rows: Vec<AuditRow>) -> MemoryStore {
+async fn with(identities: Identities, rows: Vec<AuditRow>) -> MemoryStore {
     let rows = rows.into_iter().map(ArchiveRecord::AuditRow);
-    store(Identities { users, tokens }.into_records().chain(rows)).await
+    store(identities.into_records().chain(rows)).await
 }
 
 #[tokio::test]
 async fn every_difference_between_teams_is_named() {
+    let team = Team::new();
+    let user = |name| team.user(name, Role::User);
+    let token = |letter| team.token(letter, "ada", Access::Write);
+    let (users, tokens) = (["ada", "bob", "Cay"].map(user).to_vec(), vec![token('a'), token('b')]);
+    let here = with(Identities { users, tokens }, rows(3, "ada")).await;
     let disabled = User { disabled_at: Some(Timestamp(3)), ..user("bob") };
-    let revoked = Token { revoked_at: Some(Timestamp(3)), ..token("bbbbbbbbbbbb") };
-    let here = [user("ada"), user("bob"), user("Cay")].to_vec();
-    let there = [user("bert"), disabled, user("Cay")].to_vec();
-    let ours = vec![token("aaaaaaaaaaaa"), token("bbbbbbbbbbbb")];
-    let mut chain = rows(3, "ada");
-    chain.truncate(2);
-    chain[1] = rows(2, "eve").remove(1);
-    let here = with(here, ours, rows(3, "ada")).await;
-    let there = with(there, vec![revoked], chain).await;
+    let users = vec![user("bert"), disabled, user("Cay")];
+    let tokens = vec![Token { revoked_at: Some(Timestamp(3)), ..token('b') }];
+    let chain = vec![rows(1, "ada").remove(0), rows(2, "eve").remove(1)];
+    let there = with(Identities { users, tokens }, chain).await;
     let told = async |a: &MemoryStore, b: &MemoryStore| {
         let verified = verify(a, b, SILENT).await.unwrap();
         assert_eq!(verified.different, verified.differences.len() as u64);

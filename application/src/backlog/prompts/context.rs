@@ -53,7 +53,6 @@ pub(super) struct PromptContext {
     notes: Vec<String>,
 }
 
-/// The first of a list, and how many there are.
 #[derive(Serialize)]
 struct Part<T> {
     count: usize,

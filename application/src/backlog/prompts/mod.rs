@@ -27,7 +27,6 @@ use super::find::Backlog;
 use crate::Context;
 use context::PromptContext;
 
-/// A prompt: its spec and its text.
 pub(crate) struct OnePrompt {
     pub(crate) spec: PromptSpec,
     /// The kind of its item; the kind's name is the required argument.
@@ -114,26 +113,21 @@ pub(crate) static ALL: [OnePrompt; 5] = [
 /// The one argument that takes the user's own words.
 const IDEA: &str = "idea";
 
-const REQUIREMENT: ArgumentSpec = ArgumentSpec {
-    name: "requirement",
-    title: "Requirement",
-    description: "Reference of the requirement, like REQ-048",
-    required: true,
-};
-const USER_STORY: ArgumentSpec = ArgumentSpec {
-    name: "user_story",
-    title: "User story",
-    description: "Reference of the user story, like US-047",
-    required: true,
-};
-const EPIC: ArgumentSpec = ArgumentSpec {
-    name: "epic",
-    title: "Epic",
-    description: "Reference of the epic, like EP-001",
-    required: true,
-};
+const REQUIREMENT: ArgumentSpec =
+    required("requirement", "Requirement", "Reference of the requirement, like REQ-048");
+const USER_STORY: ArgumentSpec =
+    required("user_story", "User story", "Reference of the user story, like US-047");
+const EPIC: ArgumentSpec = required("epic", "Epic", "Reference of the epic, like EP-001");
 
-/// `is_on`: does this server have a backlog at all?
+const fn required(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+) -> ArgumentSpec {
+    ArgumentSpec { name, title, description, required: true }
+}
+
+/// Fills a prompt; `is_on` is false on a server without the backlog.
 pub(crate) async fn get(
     context: &Context,
     is_on: bool,
@@ -225,13 +219,11 @@ const DATA: &str = include_str!("stored_content.md");
 const AFTER: &str =
     "The stored content ended with that marker. What follows are your instructions again.";
 
-/// The patterns of EARS, for every prompt that needs them.
 const EARS: &str = include_str!("ears.md");
 
 const NO_IDEA: &str = "The user gave no idea. Take the most valuable thing that the epic promises \
                        and none of its stories delivers; say why it is that one.";
 
-/// The whole text.
 fn text(
     prompt: &OnePrompt,
     reference: Reference,

@@ -20,12 +20,12 @@ use reqlore_domain::ports::service::{
 use reqlore_domain::project::ProjectKey;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Context;
-use crate::backlog::epic_hierarchy::hierarchy;
+use crate::backlog::epic::hierarchy;
 use crate::backlog::find::{self, Backlog};
-use crate::backlog::item_view::{self, Brief, ItemRelations, Links, Record, Relationships};
+use crate::backlog::item_view::{self, Brief, ItemRelations, Record};
 use crate::backlog::prompts;
 pub(crate) use uri::TEMPLATES;
 use uri::{COLLECTIONS, Collection, Contents, JSON, Uri, VARIABLE, View, uri};
@@ -179,23 +179,12 @@ impl Serialize for Records {
     }
 }
 
-/// An item with its children, relationships and links.
 #[derive(Serialize)]
-struct Whole {
+struct WholeItem {
     #[serde(flatten)]
     record: Record,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user_stories: Option<Vec<Brief>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    requirements: Option<Vec<Brief>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    acceptance_criteria: Option<Vec<Brief>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    relationships: Option<Relationships>,
-    links: Links,
-    /// The fault of its file.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
+    #[serde(flatten)]
+    relations: Map<String, Value>,
 }
 
 async fn item_content(backlog: Backlog<'_>, reference: Reference, view: View) -> Result<Content> {
@@ -227,26 +216,27 @@ async fn item_content(backlog: Backlog<'_>, reference: Reference, view: View) ->
     }
 }
 
+/// An item with its children, relationships, links and the fault of its file.
 async fn whole(
     backlog: Backlog<'_>,
     reference: Reference,
     head: &DocumentMeta,
     record: Record,
-) -> Result<Whole> {
+) -> Result<WholeItem> {
     let around = ItemRelations::of(backlog, reference, head).await?;
-    let children = |kind: ItemKind| {
-        (kind.parent() == Some(reference.kind)).then(|| Brief::all(&around.children_of_kind(kind)))
-    };
-    let is_requirement = reference.kind == ItemKind::Requirement;
-    Ok(Whole {
-        record,
-        user_stories: children(ItemKind::UserStory),
-        requirements: children(ItemKind::Requirement),
-        acceptance_criteria: children(ItemKind::AcceptanceCriteria),
-        relationships: is_requirement.then_some(around.relationships),
-        links: around.links,
-        warnings: find::fault(head).into_iter().collect(),
-    })
+    let mut relations = Map::new();
+    for kind in ItemKind::ALL.into_iter().filter(|kind| kind.parent() == Some(reference.kind)) {
+        let children = Brief::all(&around.children_of_kind(kind));
+        relations.insert(plural(kind).to_owned(), json!(children));
+    }
+    if reference.kind == ItemKind::Requirement {
+        relations.insert("relationships".to_owned(), json!(around.relationships));
+    }
+    relations.insert("links".to_owned(), json!(around.links));
+    if let Some(fault) = find::fault(head) {
+        relations.insert("warnings".to_owned(), json!([fault]));
+    }
+    Ok(WholeItem { record, relations })
 }
 
 /// The parts of an item's own resource, for its description.
@@ -277,7 +267,6 @@ fn label(reference: Reference, view: View, title: &str, what: &str) -> Label {
     }
 }
 
-/// One sentence about an item.
 fn described(reference: Reference, title: &str, what: &str) -> String {
     let mut short: String = title.chars().take(MAX_TITLE_CHARS).collect();
     if short.len() < title.len() {

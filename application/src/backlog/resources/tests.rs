@@ -1,34 +1,20 @@
-//! Resources on the memory store.
-
-mod complete;
+//! Resources and completions on the memory store.
 
 use std::collections::BTreeSet;
 
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::ports::service::CompletionTarget;
 use serde_json::{Value, json};
 
 use crate::test_support::{Testing, references, unavailable};
 
-/// An epic with two stories; the first has three requirements and a criterion.
+/// An item of each kind.
 async fn project() -> Testing {
     let testing = Testing::new();
-    for (name, text) in [
-        ("EP-001-aaaaaa", "---\ntitle: Shop\npriority: 2\n---\n\nSell things.\n"),
-        ("US-001-bbbbbb", "---\ntitle: Pay\nepic: EP-001\npriority: 1\n---\nAs dec-1d2c8f says.\n"),
-        ("US-002", "---\ntitle: Return goods\nepic: EP-1\nstatus: Done\n---\n"),
-        (
-            "REQ-001",
-            "---\nuid: u-1\ntitle: By card\nuser_story: US-001\npriority: 2\nstatus: Active\n\
-             depends_on: [REQ-2, REQ-77]\n---\n\nLike REQ-003; see dec-1d2c8f and EP-999.\n",
-        ),
-        ("REQ-002", "---\ntitle: By bill\nuser_story: US-001\npriority: 1\n---\nFor US-1.\n"),
-        ("REQ-003", "---\ntitle: By cash\nuser_story: US-001\nblocks: REQ-001\n---\nREQ-001!\n"),
-        ("AC-001", "---\nuser_story: US-001\n---\n\nGiven a card\nThen it is charged\n"),
-    ] {
-        testing.write_item(name, text).await;
+    for name in ["EP-001-aaaaaa", "US-001", "REQ-001", "AC-001"] {
+        testing.write_item(name, "---\ntitle: Shop\n---\n").await;
     }
-    let decision = "---\nid: dec-1d2c8f\ntitle: Cards first\nimplements: REQ-1\n---\n";
-    testing.write_entity("decisions/dec-1d2c8f", decision).await;
     testing
 }
 
@@ -79,7 +65,7 @@ async fn a_file_that_is_no_text_harms_no_other() {
     let testing = project().await;
     testing.write_item("EP-002", &b"\xff\xfe"[..]).await;
     let found = json(&testing, "requirements://epics").await;
-    assert_eq!(references(&found["epics"]), ["EP-001", "EP-002"]);
+    assert_eq!(references(&found["epics"]), ["EP-002", "EP-001"]);
     let warning = found["warnings"][0].as_str().unwrap();
     assert!(warning.starts_with(".reqlore/backlog/epics/EP-002.md: "), "{warning}");
     assert_eq!(error(&testing, "epic://EP-002").await.kind, ErrorKind::Unreadable);
@@ -162,5 +148,76 @@ async fn a_cursor_of_somebody_else_is_refused() {
         assert_eq!(error.kind, ErrorKind::InvalidArgument, "{bad}");
         assert_eq!(error.field.as_deref(), Some("cursor"), "{bad}");
         assert!(error.message.len() < 500);
+    }
+}
+
+async fn completed(testing: &Testing, template: &str, value: &str) -> Vec<String> {
+    let of = CompletionTarget::Template(template.to_owned());
+    testing.complete(of, "reference", value).await.unwrap().values
+}
+
+#[tokio::test]
+async fn completion_knows_references_numbers_and_words_of_titles() {
+    let testing = Testing::new();
+    for (number, title) in [
+        (1, "Login by password"),
+        (4, "Log of logins"),
+        (40, "Password rules"),
+        (48, "Audit trail"),
+        (148, "Reset a password"),
+        (481, "Größe"),
+    ] {
+        testing
+            .write_item(&format!("REQ-{number:03}"), format!("---\ntitle: {title}\n---\n"))
+            .await;
+    }
+    let template = "requirement://{reference}/relationships";
+    for (typed, expected) in [
+        ("REQ-04", &["REQ-040", "REQ-048"][..]),
+        ("req-4", &["REQ-004", "REQ-040", "REQ-048", "REQ-481"][..]),
+        ("48", &["REQ-048", "REQ-481"][..]),
+        ("048", &["REQ-048"][..]),
+        (" pass log ", &["REQ-001"][..]),
+        ("PASSWORD", &["REQ-148", "REQ-040", "REQ-001"][..]),
+        ("größ", &["REQ-481"][..]),
+        ("US-", &[][..]),
+        ("-", &[][..]),
+        ("nothing like it", &[][..]),
+    ] {
+        assert_eq!(completed(&testing, template, typed).await, expected, "{typed:?}");
+    }
+    assert_eq!(completed(&testing, template, "").await.len(), 6);
+    let long = "x".repeat(1_000_000);
+    assert!(completed(&testing, template, &long).await.is_empty());
+}
+
+#[tokio::test]
+async fn completion_gives_a_hundred_and_the_true_number() {
+    let testing = Testing::new();
+    for number in 1..=130 {
+        testing.write_item(&format!("US-{number:03}"), "---\ntitle: T\n---\n").await;
+    }
+    let of = CompletionTarget::Prompt("suggest_acceptance_criteria".to_owned());
+    let found = testing.complete(of, "user_story", "US-").await.unwrap();
+    assert_eq!((found.values.len(), found.total), (100, 130));
+    assert_eq!((found.values[0].as_str(), found.values[99].as_str()), ("US-001", "US-100"));
+}
+
+#[tokio::test]
+async fn what_nobody_knows_has_no_completion() {
+    let testing = project().await;
+    for (of, argument) in [
+        (CompletionTarget::Template("epic://{id}".to_owned()), "reference"),
+        (CompletionTarget::Template("epic://{reference}".to_owned()), "epic"),
+        (CompletionTarget::Prompt("unknown".to_owned()), "epic"),
+        (CompletionTarget::Prompt("decompose_epic".to_owned()), "requirement"),
+        (CompletionTarget::Prompt("generate_user_story".to_owned()), "idea"),
+    ] {
+        let found = testing.complete(of.clone(), argument, "").await.unwrap();
+        assert_eq!((found.values.len(), found.total), (0, 0), "{of:?} {argument}");
+    }
+    for kind in ItemKind::ALL {
+        let template = format!("{}://{{reference}}", kind.name().replace('_', "-"));
+        assert!(!completed(&testing, &template, "").await.is_empty(), "{template}");
     }
 }

@@ -8,14 +8,12 @@ use reqlore_domain::ports::service::TemplateSpec;
 
 use crate::backlog::arguments::not_found;
 
-/// The media type of all resources.
 pub(super) const JSON: &str = "application/json";
 
 /// The variable of every template.
 pub(super) const VARIABLE: &str = "reference";
 const PLACEHOLDER: &str = "{reference}";
 
-/// A parsed URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Uri {
     Item(Reference, View),
@@ -213,7 +211,6 @@ pub(crate) fn uri(reference: Reference, view: View) -> String {
     template.replace(PLACEHOLDER, &reference.to_string())
 }
 
-/// Parses a URI.
 pub(super) fn read(text: &str) -> Result<Uri> {
     if let Some(name) = text.strip_prefix(COLLECTION_SCHEME)
         && let Some(collection) = COLLECTIONS.iter().find(|known| known.name == name)
