@@ -1,4 +1,4 @@
-//! Groups, failures and panics, on an engine that only counts.
+//! Groups, failures and panics, on an engine that only logs.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use reqlore_domain::time::Timestamp;
 
 use super::*;
 
-/// What happened, one word each.
+/// The events, one word each.
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
 struct Counting {
@@ -83,7 +83,7 @@ fn run_all(
     runtime.block_on(async {
         let waiting = commits.into_iter().map(|commit| writer.run(|engine| engine.apply(commit)));
         let mut waiting: Vec<_> = waiting.map(Box::pin).collect();
-        // Asked once, each puts its job into the queue.
+        // The first poll puts each job into the queue.
         for future in &mut waiting {
             let asked = std::future::poll_fn(|context| {
                 std::task::Poll::Ready(future.as_mut().poll(context).is_pending())
@@ -100,7 +100,7 @@ fn run_all(
 }
 
 #[test]
-fn what_waits_shares_one_sync() {
+fn waiting_jobs_share_one_sync() {
     let (writer, log, open) = start(|| Ok(()));
     let outcomes = run_all(&writer, &open, (0..11).map(|_| commit(|| ())).collect());
     assert!(outcomes.iter().all(Result::is_ok));
@@ -110,7 +110,7 @@ fn what_waits_shares_one_sync() {
 }
 
 #[test]
-fn a_panic_in_a_decision_harms_no_other() {
+fn panic_in_a_decision_fails_that_commit_alone() {
     let (writer, _, open) = start(|| Ok(()));
     let commits = vec![commit(|| ()), commit(|| panic!("on purpose")), commit(|| ())];
     let outcomes = run_all(&writer, &open, commits);
@@ -119,7 +119,7 @@ fn a_panic_in_a_decision_harms_no_other() {
 }
 
 #[test]
-fn a_group_that_is_not_durable_is_acknowledged_to_nobody() {
+fn group_that_is_not_durable_is_not_acknowledged() {
     let (writer, _, open) = start(|| Err(StoreError::Busy { reason: "no sync".to_owned() }));
     let outcomes = run_all(&writer, &open, vec![commit(|| ()), commit(|| ())]);
     for outcome in outcomes {
@@ -128,7 +128,7 @@ fn a_group_that_is_not_durable_is_acknowledged_to_nobody() {
 }
 
 #[test]
-fn a_panic_of_the_engine_is_told_and_the_next_group_runs() {
+fn panic_of_the_engine_fails_its_group_and_aborts_it() {
     let (writer, log, open) = start(|| panic!("on purpose"));
     let outcomes = run_all(&writer, &open, vec![commit(|| ())]);
     assert!(matches!(outcomes[0], Err(StoreError::Internal(_))), "{outcomes:?}");

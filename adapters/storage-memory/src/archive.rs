@@ -1,7 +1,6 @@
 //! Export and import of the whole store.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::archive::{
@@ -11,9 +10,9 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use crate::{MemoryStore, State, StoredDocument};
 
-impl MemoryStore {
+impl State {
     fn check_complete(&self) -> StoreResult<()> {
-        if self.incomplete.load(Ordering::Relaxed) {
+        if self.is_incomplete {
             return Err(refused("is incomplete; what filled it did not finish"));
         }
         Ok(())
@@ -27,8 +26,9 @@ fn refused(reason: &str) -> StoreError {
 #[async_trait]
 impl Archive for MemoryStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
-        self.check_complete()?;
-        let State { projects, team } = &*self.state();
+        let state = self.state();
+        state.check_complete()?;
+        let State { projects, team, .. } = &*state;
         let (mut records, mut marks) = (Vec::new(), Vec::new());
         for (key, project) in projects {
             for StoredDocument { document, modified, place } in project.documents.values() {
@@ -53,18 +53,16 @@ impl Archive for MemoryStore {
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        self.check_complete()?;
-        let State { projects, team } = &*self.state();
+        let mut state = self.state();
+        state.check_complete()?;
+        let State { projects, team, .. } = &*state;
         let has_documents = projects.values().any(|project| !project.documents.is_empty());
         let has_identities = !team.users.is_empty() || !team.tokens.is_empty();
         if has_documents || has_identities || !team.rows.is_empty() {
             return Err(refused("is not empty"));
         }
-        self.incomplete.store(true, Ordering::Relaxed);
-        Ok(Box::new(MemoryWriter {
-            state: Arc::clone(&self.state),
-            incomplete: Arc::clone(&self.incomplete),
-        }))
+        state.is_incomplete = true;
+        Ok(Box::new(MemoryWriter(MemoryStore { state: Arc::clone(&self.state) })))
     }
 }
 
@@ -84,21 +82,12 @@ impl RecordReader for MemoryReader {
     }
 }
 
-struct MemoryWriter {
-    state: Arc<Mutex<State>>,
-    incomplete: Arc<AtomicBool>,
-}
-
-impl MemoryWriter {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+struct MemoryWriter(MemoryStore);
 
 #[async_trait]
 impl RecordWriter for MemoryWriter {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
-        let State { projects, team } = &mut *self.state();
+        let State { projects, team, .. } = &mut *self.0.state();
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => {
@@ -127,7 +116,7 @@ impl RecordWriter for MemoryWriter {
     }
 
     async fn finish(self: Box<Self>) -> StoreResult<()> {
-        self.incomplete.store(false, Ordering::Relaxed);
+        self.0.state().is_incomplete = false;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! The simplest index: a scan for the query's words. It keeps what a search port promises of
-//! documents and versions, and ranks no better than a fake must.
+//! The simplest index: a scan for the query's words. It keeps the promises of the search port about
+//! documents and versions; its ranks are only good enough for tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -7,7 +7,6 @@ mod index;
 mod team;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -30,14 +29,14 @@ use team::Team;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,
-    /// An import has begun and not finished.
-    incomplete: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     projects: BTreeMap<ProjectKey, Project>,
     team: Team,
+    /// An import has begun and not finished.
+    is_incomplete: bool,
 }
 
 #[derive(Debug, Default)]
@@ -115,7 +114,7 @@ impl DocumentRepository for MemoryStore {
     }
 
     async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
-        let State { projects, team } = &mut *self.state();
+        let State { projects, team, .. } = &mut *self.state();
         team.check_idempotency(&commit.act)?;
         let kept = projects.entry(project.clone()).or_default();
         let (committed, decided) = kept.commit(project, commit)?;

@@ -1,4 +1,4 @@
-//! Users, tokens, the audit and the keys of writes, in memory.
+//! Users, tokens, the audit log and idempotency records, in memory.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use reqlore_domain::time::Timestamp;
 
 use crate::MemoryStore;
 
-/// What a team needs besides documents.
+/// Everything that is stored besides documents.
 #[derive(Debug, Default)]
 pub(crate) struct Team {
     /// By the key of the name.
@@ -127,7 +127,7 @@ impl AuditLog for MemoryStore {
         let Some(last) = old.last() else { return Ok(0) };
         let gone = old.len();
         let entry = AuditEvent::pruned(last.number, now);
-        // Behind the newest row, which may go as well.
+        // After the newest row, which may be pruned as well.
         team.record([entry]);
         team.rows.drain(..gone);
         Ok(gone as u64)
