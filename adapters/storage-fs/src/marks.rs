@@ -1,10 +1,10 @@
 //! The highest numbers that items ever had, so that none is given twice.
 //!
-//! The files themselves tell nearly all: an item that is deleted leaves its number in a tombstone.
-//! What is kept in `.reqlore/local` matters when a person removes the newest file by hand; so it is
-//! not synced, and a damaged or missing file is no error. The trap: a number that is too high ends
-//! its kind for good. So a file that came with a clone or a copy is not believed, and the last
-//! number of all counts only while a document has it.
+//! The files of items tell nearly all: a deleted item leaves its number in a tombstone. The numbers
+//! in `.reqlore/local` matter when a user removes the newest file by hand. So that file is not
+//! synced, and a damaged or missing one is not an error. A number that is too high would end its
+//! kind for good: a file that came with a clone or a copy is not trusted, and the last number of
+//! all is valid only while a document has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ use crate::layout::Root;
 use crate::local::{self, LOCAL};
 use crate::read::read_file;
 
-/// The file, and what it is called until it is whole.
+/// The file, and its name until it is complete.
 const NAME: &str = "marks";
 const TEMP: &str = ".marks.tmp";
 
@@ -51,7 +51,7 @@ impl Marks {
         self.0.iter().map(|(kind, number)| (*kind, *number))
     }
 
-    /// Those that were kept for a project.
+    /// Reads the numbers of a project.
     pub(crate) fn load(root: &Root) -> Self {
         let local = local::find(&root.dir).ok().flatten();
         let found = local.and_then(|local| read_file(&local, NAME, NAME).ok().flatten());
@@ -73,7 +73,7 @@ impl Marks {
         marks
     }
 
-    /// Keeps them for the next process. Only the holder of the project's lock may.
+    /// Stores them for the next process. The caller holds the project's lock.
     pub(crate) fn save(&self, root: &Root) -> StoreResult<()> {
         let local = local::create(&root.dir)?;
         self.write(&local).map_err(|error| failed(LOCAL, "keep the highest numbers", error))
@@ -83,7 +83,7 @@ impl Marks {
         if self.overwrite(local) {
             return Ok(());
         }
-        // Whatever a repository brought along under this name is not written through.
+        // A link that a repository brought along under this name is not written through.
         match local.remove_file(TEMP) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -94,10 +94,9 @@ impl Marks {
         local.rename(TEMP, local, NAME)
     }
 
-    /// Writes over the file that is there, by one call and without a new file: one that takes the
-    /// place of another is written to disk at once by some file systems, and each commit would wait
-    /// for that. Numbers only grow, so nothing of the old text is left behind the new one. False
-    /// where it is not a file of ours alone.
+    /// Overwrites the present file by one call. Some file systems write a file that replaces
+    /// another to disk at once, and each commit would wait for that. Numbers only grow, so nothing
+    /// of the old text is left after the new one. False if it is not a file of ours alone.
     fn overwrite(&self, local: &Dir) -> bool {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let Ok(fd) = rustix::fs::openat(local, NAME, flags, Mode::empty()) else { return false };
@@ -122,7 +121,7 @@ impl Marks {
         text
     }
 
-    /// Keeps what a commit raised, and nothing of other kinds.
+    /// Stores the numbers that a commit raised, and those of no other kind.
     pub(crate) fn keep(root: &Root, changes: &[Change]) {
         let mut raised = Numbers::default();
         for change in changes {
@@ -157,12 +156,12 @@ fn believed(mark: u32) -> u32 {
     if mark < MAX_NUMBER { mark } else { 0 }
 }
 
-/// Tells the file from one that came with a clone or a copy.
+/// Distinguishes the file from one that came with a clone or a copy.
 fn first_line(file: &Metadata) -> String {
     format!("reqlore marks {}", local::file_identity(file))
 }
 
-/// What the documents themselves tell.
+/// The highest numbers that documents have.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     highest: Marks,

@@ -25,10 +25,10 @@ use crate::failpoint::{Step, exchanges, reached, synced};
 use crate::layout::{Place, Root, Tree, same_folder};
 use crate::{lock, read};
 
-/// What a commit read; `None` where there was nothing.
+/// The documents that a commit read; `None` where there was none.
 pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
 
-/// Another root may lead to the same requirements directory.
+/// Locks the requirements directory, which projects with other roots may share.
 pub(crate) fn lock_requirements(
     root: &Root,
     tree: &Tree<'_>,
@@ -41,7 +41,7 @@ pub(crate) fn lock_requirements(
     Ok(dir.map(|dir| lock::lock_shared_folder(root, dir)).transpose()?.flatten())
 }
 
-/// One change by itself: whoever is killed in it leaves the old file or the new one.
+/// Applies one change by itself. A process that is killed leaves the old file or the new one.
 pub(crate) fn apply_one(tree: &Tree<'_>, base: &Base, change: &Change) -> Result<(), Failed> {
     let changes = std::slice::from_ref(change);
     let (mut staged, mut exchanged) = (Vec::new(), 0);
@@ -49,7 +49,7 @@ pub(crate) fn apply_one(tree: &Tree<'_>, base: &Base, change: &Change) -> Result
         .map_err(Failed::from)
         .and_then(|()| exchange_all(&staged, &mut exchanged));
     if outcome.is_err() {
-        // What could not be put back is in the log; the caller is told what failed first.
+        // The log has what could not be put back; the caller gets the first error.
         let _ = put_back(&staged[..exchanged], false);
     }
     for replacement in &staged {
@@ -58,7 +58,7 @@ pub(crate) fn apply_one(tree: &Tree<'_>, base: &Base, change: &Change) -> Result
     outcome
 }
 
-/// Undoes what was exchanged; with a journal that is made durable before the journal goes.
+/// Undoes exchanges. With a journal that is made durable, before the journal is removed.
 pub(crate) fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreResult<()> {
     let mut undone = Ok(());
     for replacement in exchanged.iter().rev() {
@@ -67,15 +67,15 @@ pub(crate) fn put_back(exchanged: &[Replacement<'_>], journaled: bool) -> StoreR
     if journaled { undone.and_then(|()| sync_folders(exchanged)) } else { undone }
 }
 
-/// Puts every new file in place and makes that durable; `begun` counts how far it came.
+/// Puts every new file in place, durably. `begun` counts the exchanges that were tried.
 pub(crate) fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Result<(), Failed> {
     for replacement in staged {
         *begun += 1;
         replacement.exchange()?;
     }
     sync_folders(staged)?;
-    let stands = staged.iter().all(Replacement::stands);
-    if stands { Ok(()) } else { Err(Failed::ChangedSince) }
+    let is_intact = staged.iter().all(Replacement::is_intact);
+    if is_intact { Ok(()) } else { Err(Failed::ChangedSince) }
 }
 
 pub(crate) fn stage_all<'a>(
@@ -124,9 +124,9 @@ fn sync_folders(staged: &[Replacement<'_>]) -> StoreResult<()> {
     Ok(())
 }
 
-/// Why nothing was applied.
+/// The reason why nothing was applied.
 pub(crate) enum Failed {
-    /// Somebody else wrote since the decision was made.
+    /// Another program wrote since the decision was made.
     ChangedSince,
     Store(StoreError),
 }
@@ -158,26 +158,25 @@ impl Found {
     }
 }
 
-/// One file on its way from old to new. After the exchange the temporary name holds the old one.
+/// One file's change from old to new. After the exchange the temporary name holds the old file.
 pub(crate) struct Replacement<'a> {
     pub(crate) place: Place,
     temp: String,
-    /// What was read; `None` when the file was not there.
+    /// The content that was read; `None` if the file was not there.
     old: Option<&'a Bytes>,
-    /// What shall be there; `None` to delete.
+    /// The new content; `None` to delete.
     new: Option<&'a Bytes>,
-    /// The staged file.
-    ours: Cell<Option<Identity>>,
+    staged: Cell<Option<Identity>>,
 }
 
-/// A file as one could tell it from another one or from a changed one: inode, size, mtime.
+/// Inode, size and modification time: they differ for another file and after a write.
 type Identity = (u64, u64, (i64, i64));
 
 impl<'a> Replacement<'a> {
     pub(crate) fn new(place: Place, old: Option<&'a Bytes>, new: Option<&'a Bytes>) -> Self {
         let random = RandomState::new().build_hasher().finish();
         let temp = format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}");
-        Self { place, temp, old, new, ours: Cell::new(None) }
+        Self { place, temp, old, new, staged: Cell::new(None) }
     }
 
     /// Writes the complete new file under the temporary name and syncs it.
@@ -194,13 +193,13 @@ impl<'a> Replacement<'a> {
             file.write_all(body)?;
             reached(Step::TempWritten)?;
             synced(Step::TempSynced, &file)?;
-            self.ours.set(self.identity(&self.temp)?);
+            self.staged.set(self.identity(&self.temp)?);
             Ok(())
         };
         write().map_err(|error| self.not_written("write it", error))
     }
 
-    /// Puts the new state in place of the old one and looks at what came out.
+    /// Puts the new state in place of the old one, and checks the file that came out.
     pub(crate) fn exchange(&self) -> Result<(), Failed> {
         let moved = match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_names(),
@@ -215,26 +214,28 @@ impl<'a> Replacement<'a> {
             Err((_, error)) => return Err(self.not_written("put it in place", error).into()),
         }
         self.reached(Step::Exchanged)?;
-        if !self.stands() {
+        if !self.is_intact() {
             return Err(Failed::ChangedSince);
         }
         self.reached(Step::Checked)?;
         Ok(())
     }
 
-    /// Is our file in place, and does what came out still hold what was read? Editors take no
-    /// locks: one may have saved before the exchange, another may save into the old file that it
-    /// still has open, a third may put its own file over ours.
-    pub(crate) fn stands(&self) -> bool {
-        let in_place = self.identity(&self.place.name).is_ok_and(|found| found == self.ours.get());
+    /// True if our file is in place and the old file still holds the content that was read. Editors
+    /// take no locks: one may have saved before the exchange, another may save into the old file
+    /// that it still has open, a third may put its own file over ours.
+    pub(crate) fn is_intact(&self) -> bool {
+        let in_place =
+            self.identity(&self.place.name).is_ok_and(|found| found == self.staged.get());
         in_place && self.old.is_none_or(|old| self.holds(&self.temp, old))
     }
 
-    /// Undoes an exchange that may or may not have happened. A save in its place is newer than what
-    /// was read, and stays.
+    /// Undoes an exchange that may or may not have happened. A save in its place is newer than the
+    /// file that was read, and stays.
     pub(crate) fn put_back(&self) -> StoreResult<()> {
         let name = &self.place.name;
-        let is_ours = |name: &str| self.identity(name).is_ok_and(|found| found == self.ours.get());
+        let is_ours =
+            |name: &str| self.identity(name).is_ok_and(|found| found == self.staged.get());
         let undone = reached(Step::PuttingBack).and_then(|()| match (self.old, self.new) {
             (Some(_), Some(_)) => self.exchange_back(),
             (None, Some(_)) if is_ours(name) => self.move_new(name, &self.temp),
@@ -251,11 +252,11 @@ impl<'a> Replacement<'a> {
         }
     }
 
-    /// Gives the place back to whoever wrote there last. Each exchange may take out a save that
-    /// came after the one before; then that one is put back instead.
+    /// Gives the place back to its last writer. Each exchange may take out a later save; then that
+    /// one is put back instead.
     fn exchange_back(&self) -> io::Result<()> {
         const SAVES: usize = 100;
-        let mut in_place = self.ours.get();
+        let mut in_place = self.staged.get();
         for _ in 0..SAVES {
             let aside = self.identity(&self.temp)?;
             if aside.is_none() || aside == in_place {
@@ -270,16 +271,16 @@ impl<'a> Replacement<'a> {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Removes what is not needed any more: our own file, or the old one. Anything else is
-    /// somebody's save that found no place; it is kept under a name that nobody sweeps.
+    /// Removes our own file or the old one, which is no longer needed. Any other file is a save of
+    /// an editor that found no place; it is kept under a name that is never swept.
     pub(crate) fn remove_temp(&self) {
         let dir = &self.place.dir;
         let found = self.identity(&self.temp).ok().flatten();
         let known =
-            found == self.ours.get() || self.old.is_some_and(|old| self.holds(&self.temp, old));
+            found == self.staged.get() || self.old.is_some_and(|old| self.holds(&self.temp, old));
         let done = match found {
             None => Ok(()),
-            Some(_) if known || self.ours.get().is_none() => {
+            Some(_) if known || self.staged.get().is_none() => {
                 rustix::fs::unlinkat(dir, self.temp.as_str(), AtFlags::empty())
             }
             Some(_) => {
@@ -296,7 +297,7 @@ impl<'a> Replacement<'a> {
             let place = &self.place.shown;
             tracing::warn!(place, %error, "a temporary file was left behind");
         }
-        // Whatever happens from here on, the commit stands.
+        // From here on a failure does not change the commit.
         let _ = reached(Step::OldRemoved);
     }
 
@@ -364,7 +365,7 @@ fn is_unsupported(error: rustix::io::Errno) -> bool {
 const TEMP_PREFIX: &str = ".reqlore-";
 const TEMP_SUFFIX: &str = ".tmp";
 
-/// Is this a name that only we give?
+/// True for the names of our temporary files.
 pub(crate) fn is_temp(name: &str) -> bool {
     let random = name.strip_prefix(TEMP_PREFIX).and_then(|name| name.strip_suffix(TEMP_SUFFIX));
     random.is_some_and(|random| {
@@ -372,20 +373,20 @@ pub(crate) fn is_temp(name: &str) -> bool {
     })
 }
 
-/// Which folders had none, and how they looked then.
+/// Temporary files of killed processes: remembers the folders that have none, with their times.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     none_in: Mutex<HashMap<Folder, Times>>,
 }
 
-/// A folder by its device and number.
+/// Device and inode of a folder.
 type Folder = (u64, u64);
-/// When it was modified and changed, in seconds and nanoseconds.
+/// Its modification and change times, in seconds and nanoseconds.
 type Times = [(i64, i64); 2];
 
 impl Leftovers {
-    /// Removes them from the folders of what is changed: under the lock nobody else of ours can be
-    /// writing there, so all of it is stale. Failing to remove it harms nobody.
+    /// Removes them from the folders of these changes. Under the lock no other process of ours can
+    /// be writing there, so all of them are stale. A failure to remove them does no harm.
     pub(crate) fn remove(&self, tree: &Tree<'_>, changes: &[Change]) {
         for (place, folder, times) in folders(tree, changes) {
             let known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
@@ -397,11 +398,11 @@ impl Leftovers {
         }
     }
 
-    /// A commit of ours put these changes in place and took its own temporary files away.
+    /// Remembers the folders of a commit that put these changes in place and removed its own files.
     pub(crate) fn none(&self, tree: &Tree<'_>, changes: &[Change]) {
         for (_, folder, times) in folders(tree, changes) {
             let mut known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.len() >= FOLDERS {
+            if known.len() >= MAX_FOLDERS {
                 known.clear();
             }
             known.insert(folder, times);
@@ -409,10 +410,10 @@ impl Leftovers {
     }
 }
 
-/// Of so many folders it is remembered.
-const FOLDERS: usize = 1_000;
+/// The most folders that are remembered.
+const MAX_FOLDERS: usize = 1_000;
 
-/// The folders of what is changed, each once.
+/// The folders of these changes, each once.
 fn folders(tree: &Tree<'_>, changes: &[Change]) -> Vec<(Place, Folder, Times)> {
     let mut folders: Vec<(Place, Folder, Times)> = Vec::new();
     for place in changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten()) {
@@ -431,7 +432,7 @@ fn sweep(place: &Place) {
         let name = entry.file_name();
         let is_ours = name.to_str().is_some_and(is_temp);
         if is_ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            tracing::info!(name = ?name, "removing what an interrupted write left");
+            tracing::info!(name = ?name, "removing a file of an interrupted write");
             let _ = place.dir.remove_file(&name);
         }
     }

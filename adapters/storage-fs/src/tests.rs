@@ -179,7 +179,7 @@ fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, reaso
 
 const CHILD: &str = "REQLORE_TEST_CHILD";
 
-/// Runs one test of this binary as another process, by a shell command that gets the binary as `$1`.
+/// Runs one test of this binary as another process. The shell command gets the binary as `$1`.
 fn run_child(shell: &str, test: &str, order: &str) -> Output {
     Command::new("sh")
         .args(["-c", &format!("{shell} exec \"$1\" --exact tests::{test} --nocapture"), "sh"])

@@ -27,15 +27,15 @@ pub(crate) struct Listed {
 
 /// A folder that is about to be listed.
 pub(crate) struct Folder<'a> {
-    /// Of the documents that are files in it; there are none in the backlog's top.
+    /// The kind of the documents in it; `None` for the backlog's top, which has none.
     pub(crate) kind: Option<Kind>,
-    /// What their names begin with: nothing, or folders with a slash behind each.
+    /// The beginning of their names: empty, or folders with a slash after each.
     pub(crate) path: &'a str,
     /// It is the top of its area.
     pub(crate) is_top: bool,
 }
 
-/// What stands where a document could be and can't be copied: where, what is wrong, what to do.
+/// Files and folders that could be documents and can't be copied: place, problem and remedy.
 pub(crate) type Obstacles = Vec<String>;
 
 /// Every `*.md` in the folders of an area's kinds, sorted. Hidden files and folders are left out,
@@ -53,11 +53,10 @@ pub(crate) fn documents(
 
 struct Walk<'a> {
     area: Area,
-    /// What is still to be listed. A folder is opened when its turn comes: there may be more of
-    /// them than handles.
+    /// The folders that are still to be listed. There may be more of them than handles, so a folder
+    /// is opened when its turn comes.
     folders: Vec<Pending>,
     listed: Vec<Listed>,
-    /// Where somebody wants to know.
     obstacles: Option<&'a mut Obstacles>,
 }
 
@@ -65,7 +64,7 @@ struct Walk<'a> {
 struct Pending {
     parent: Rc<OwnedFd>,
     kind: Kind,
-    /// What the names of its documents begin with.
+    /// The beginning of its documents' names.
     path: String,
     depth: usize,
 }
@@ -77,7 +76,7 @@ impl Pending {
         last(&self.path).or(flat)
     }
 
-    /// As messages call it, with a slash at its end.
+    /// Its name in messages, with a slash at its end.
     fn shown(&self, area: Area) -> String {
         match folder_of(self.kind) {
             "" => format!("{}/{}", area.top(), self.path),
@@ -153,7 +152,7 @@ impl Walk<'_> {
         let file_type = entry.file_type();
         let is_folder = file_type == FileType::Directory
             || (file_type == FileType::Unknown && is_folder(folder, name));
-        // Nobody looks for documents below a flat folder.
+        // There are no documents below a flat folder.
         if is_folder && !is_nested {
             return;
         }
@@ -221,14 +220,14 @@ impl Walk<'_> {
 const NOT_UTF8: &str = "has a name that is not UTF-8; rename it";
 
 fn obstacle(shown: &str, why: &str) -> String {
-    // Nobody forges a line of the message.
+    // A name can't forge a line of the message.
     if shown.contains(char::is_control) {
         return format!("{shown:?}: {why}");
     }
     format!("{shown}: {why}")
 }
 
-/// Is this file there? What would keep it from being read is told.
+/// True if this file is there and can be read. An obstacle to reading it is added to the others.
 pub(crate) fn judge(
     folder: impl AsFd,
     file: impl Arg + Copy,

@@ -1,10 +1,9 @@
-//! A kernel watch over the folders of an area: it vouches for what was read, so that a call need
-//! not look at every file.
+//! Watches the folders of an area with inotify, so that a call need not inspect every file.
 //!
-//! The queue is drained before each answer, and an event is in it before the write that caused it
-//! returns; so nothing that happened before a call goes unseen. Where the kernel can't vouch
-//! (overflow, network file systems, no watches left, folders that come and go) the answer is
-//! [`News::Lost`], and the caller looks at everything.
+//! The queue is drained before each answer, and the kernel adds an event before the write that
+//! caused it returns. So no change before a call is missed. Where the kernel can miss changes
+//! (overflow, network file systems, no watches left, new and removed folders) the answer is
+//! [`News::Lost`], and the caller lists everything.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem::MaybeUninit;
@@ -21,7 +20,7 @@ use crate::metadata_index::News;
 use crate::walk::Folder;
 
 /// File systems of this machine alone: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
-/// overlay, FAT, exFAT, NTFS. On any other a change may come from elsewhere and is not told.
+/// overlay, FAT, exFAT, NTFS. On others a change by another machine causes no event.
 const LOCAL: [i64; 13] = [
     0xEF53,
     0x5846_5342,
@@ -38,8 +37,8 @@ const LOCAL: [i64; 13] = [
     0x7366_746E,
 ];
 
-/// So many changed files are better found by listing everything.
-const MANY: usize = 1_000;
+/// With more changed files, listing everything is faster.
+const MAX_TOUCHED: usize = 1_000;
 
 /// Device and inode.
 type Identity = (u64, u64);
@@ -49,13 +48,13 @@ type Identity = (u64, u64);
 #[derive(Debug)]
 pub(crate) struct Watch {
     queue: OwnedFd,
-    /// The root, and the same folder by the kernel's word.
+    /// The root's path, and the folder that was opened there.
     root: (PathBuf, Identity),
-    /// The area's top, and what is there, if anything.
+    /// The area's top, and the file or folder that is there, if any.
     top: (PathBuf, Option<(Identity, FileType)>),
-    /// What the root has of the way to the top.
+    /// The folder in the root that leads to the top.
     first: &'static str,
-    /// The watched folders: the kind of their documents, and what these names begin with.
+    /// The watched folders: the kind of their documents, and the beginning of their names.
     folders: HashMap<i32, (Option<Kind>, String)>,
     root_number: i32,
     /// Some folder could not be watched.
@@ -71,8 +70,8 @@ impl Watch {
         }
         let root_identity = folder_identity(&root.dir)?;
         let top = path.join(area.top());
-        let there = what_is(&top);
-        // What a link leads to comes and goes unseen.
+        let there = inspect(&top);
+        // Changes of a link's target cause no event.
         if there.is_some_and(|(_, file_type)| file_type == FileType::Symlink) {
             return None;
         }
@@ -91,11 +90,11 @@ impl Watch {
         })
     }
 
-    /// Watches one more folder; to be called before it is listed.
+    /// Watches one more folder. Must be called before it is listed.
     pub(crate) fn add(&mut self, folder: &OwnedFd, what: &Folder<'_>) {
         if what.is_top {
             self.top.1 = folder_identity(folder).map(|identity| (identity, FileType::Directory));
-            self.blind |= what_is(&self.top.0) != self.top.1;
+            self.blind |= inspect(&self.top.0) != self.top.1;
         }
         if self.blind || !is_local(folder) {
             self.blind = true;
@@ -104,7 +103,7 @@ impl Watch {
         let events = folder_events() | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
         match inotify::add_watch(&self.queue, proc_path(folder), events) {
             Ok(watch) => {
-                // One folder in two places is told of in one.
+                // A folder in two places causes events for one of them.
                 let what = (what.kind, what.path.to_owned());
                 let other = self.folders.insert(watch, what.clone());
                 self.blind = other.is_some_and(|other| other != what);
@@ -113,14 +112,14 @@ impl Watch {
         }
     }
 
-    /// Can it vouch for all folders that were added?
+    /// True if all folders that were added are watched.
     pub(crate) fn sees_all(&self) -> bool {
         !self.blind
     }
 
     /// Drains the queue.
     pub(crate) fn news(&mut self) -> News {
-        let (root, top) = (identity(&self.root.0), what_is(&self.top.0));
+        let (root, top) = (identity(&self.root.0), inspect(&self.top.0));
         if self.blind || root != Some(self.root.1) || top != self.top.1 {
             return News::Lost;
         }
@@ -164,7 +163,7 @@ impl Watch {
             if let (Some(kind), Some(stem)) = (*kind, name.strip_suffix(".md")) {
                 touched.insert(DocumentId { kind, name: format!("{folder}{stem}") });
             }
-            if touched.len() > MANY {
+            if touched.len() > MAX_TOUCHED {
                 return News::Lost;
             }
         }
@@ -188,13 +187,13 @@ fn proc_path(folder: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd())
 }
 
-/// What a path leads to, if that is a folder.
+/// The folder at the end of a path, also of a link.
 fn identity(path: &Path) -> Option<Identity> {
     of_folder(&rustix::fs::statat(CWD, path, AtFlags::empty()).ok()?)
 }
 
-/// What is there; a link is another thing than what it leads to.
-fn what_is(path: &Path) -> Option<(Identity, FileType)> {
+/// The file, folder or link at a path.
+fn inspect(path: &Path) -> Option<(Identity, FileType)> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(((stat.st_dev, stat.st_ino), FileType::from_raw_mode(stat.st_mode)))
 }

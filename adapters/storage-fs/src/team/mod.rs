@@ -160,7 +160,7 @@ impl Shared {
         } else {
             return Ok(());
         };
-        Err(refused(LOCAL, &format!("is not empty: it holds {found}. Name an empty place")))
+        Err(refused(LOCAL, format!("is not empty: it holds {found}. Name an empty place")))
     }
 
     pub(crate) fn all_identities(&self) -> StoreResult<archive::Identities> {

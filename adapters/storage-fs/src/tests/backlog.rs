@@ -74,6 +74,7 @@ async fn free(store: &FsStore) -> u32 {
 #[tokio::test]
 async fn every_visible_file_of_a_folder_is_listed_with_its_fault() {
     let project = Project::new();
+    let large = vec![b'x'; 10 << 20];
     for (path, body) in [
         ("requirements/README.md", &b"# How we write requirements\n"[..]),
         ("requirements/.hidden.md", TEXT.as_bytes()),
@@ -81,7 +82,7 @@ async fn every_visible_file_of_a_folder_is_listed_with_its_fault() {
         ("requirements/deeper/REQ-009.md", TEXT.as_bytes()),
         ("requirements/REQ-001.md", TEXT.as_bytes()),
         ("requirements/REQ-002.md", b"---\ntitle: \xff\n---\n"),
-        ("requirements/REQ-003.md", &[b'x'; 10 << 20]),
+        ("requirements/REQ-003.md", &large),
         ("REQ-004.md", TEXT.as_bytes()),
         ("other/REQ-005.md", TEXT.as_bytes()),
     ] {

@@ -3,12 +3,12 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use reqlore_domain::document::{DocumentId, Kind, folder_of};
-use tempfile::TempDir;
 
+use super::Project;
 use crate::Config;
 use crate::layout::Area;
 
@@ -110,25 +110,23 @@ fn mostly_first(count: usize) -> impl Strategy<Value = usize> + Clone {
     prop_oneof![3 => 0..2_usize, 1 => 0..count]
 }
 
-/// A project's folder, and the files beside it.
+/// A project with documents of one area, and the files beside it.
 pub(super) struct Disk {
-    top: TempDir,
+    project: Project,
     area: Area,
 }
 
 impl Disk {
     pub(super) fn new(area: Area) -> Self {
-        let top = tempfile::tempdir().unwrap();
-        for folder in ["repo/inside", "outside", "cache"] {
-            fs::create_dir_all(top.path().join(folder)).unwrap();
+        let new = Self { project: Project::new(), area };
+        for folder in [new.root().join("inside"), new.outside(), new.folder(0)] {
+            fs::create_dir_all(folder).unwrap();
         }
-        let new = Self { top, area };
-        fs::create_dir_all(new.folder(0)).unwrap();
         new
     }
 
-    fn root(&self) -> PathBuf {
-        self.top.path().join("repo")
+    fn root(&self) -> &Path {
+        &self.project.root
     }
 
     /// The folder of all folders of the area.
@@ -137,12 +135,12 @@ impl Disk {
     }
 
     fn outside(&self) -> PathBuf {
-        self.top.path().join("outside")
+        self.project.outside.path().join("outside")
     }
 
     pub(super) fn config(&self, cached: bool) -> Config {
-        let cache = cached.then(|| self.top.path().join("cache"));
-        Config { cache, ..super::config(&self.root()) }
+        let cache = cached.then(|| self.project.outside.path().join("cache"));
+        Config { cache, ..super::config(self.root()) }
     }
 
     pub(super) fn kinds(&self) -> &'static [Kind] {

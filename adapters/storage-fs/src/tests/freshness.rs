@@ -11,7 +11,7 @@ use reqlore_domain::ports::documents::{
 };
 
 use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
-use super::{PROJECT, commit};
+use super::{PROJECT, Project, commit};
 use crate::FsStore;
 use crate::layout::{Area, Layout, Root, Tree};
 use crate::metadata_index::Catalog;
@@ -203,14 +203,10 @@ proptest! {
 
 #[test]
 fn a_cached_body_is_returned_only_for_the_same_stamp() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = Root::open(&folder.path().canonicalize().unwrap()).unwrap();
-    let requirements = folder.path().join("docs/dev/req");
-    std::fs::create_dir_all(&requirements).unwrap();
-    std::fs::write(requirements.join("AGENTS.md"), "# Agents").unwrap();
-    std::fs::write(requirements.join("a.md"), "old").unwrap();
-    let layout = Layout::new(None);
-    let id = DocumentId::section("a");
+    let (project, id, layout) = (Project::new(), DocumentId::section("a"), Layout::new(None));
+    project.write(project.file(&DocumentId::instructions()), "# Agents");
+    project.write(project.file(&id), "old");
+    let root = Root::open(&project.root).unwrap();
     let place = Tree::new(&root, &layout).place(&id).unwrap().unwrap();
     let content = read_once(&place).unwrap().unwrap();
     let stamp = Stamp::of(&content.metadata);
@@ -223,7 +219,7 @@ fn a_cached_body_is_returned_only_for_the_same_stamp() {
         catalog.document(&id, &settled);
     }
     assert_eq!(catalog.cached(&id, stamp).unwrap().body, "old");
-    std::fs::write(requirements.join("a.md"), "newer").unwrap();
+    project.write(project.file(&id), "newer");
     let changed = walk::stamp(&place.dir, &place.name).unwrap();
     assert_eq!(catalog.cached(&id, changed), None);
 }
