@@ -1,10 +1,10 @@
 //! Documents as plain markdown files: durable, beneath one root, shared with editors and git.
 //!
 //! A write is one commit under a lock on the project's root folder: read, decide, stage complete
-//! files, sync, exchange, check what came out, sync the folder, answer. Editors take no locks;
-//! the check after the exchange notices a save that came between. Traps: paths are resolved by the
-//! kernel beneath the root's handle, never by comparing strings; and a section that is a symbolic
-//! link is refused, while AGENTS.md may be one to a file inside.
+//! files, sync, exchange, check the old files, sync the folder, answer. Editors take no locks; the
+//! check after the exchange notices a save in between. The kernel resolves paths beneath the root's
+//! handle; strings are never compared. A section that is a symbolic link is refused, while
+//! AGENTS.md may be one to a file inside.
 
 mod archive;
 mod commit;
@@ -52,27 +52,27 @@ use shared::{Shared, watched};
 use stage_and_swap::Leftovers;
 use team::Team;
 
-/// What the files adapter must know; the composition root fills it in.
+/// The settings of the files adapter.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The root of the default project, as callers name it: an existing directory, absolute.
     pub root: PathBuf,
-    /// Where the default project's documents are; the root, unless `fs:DIR` says otherwise.
+    /// The folder of the default project's documents; the root, unless `fs:DIR` names another.
     pub documents: PathBuf,
-    /// `REQLIX_REQ_REL_PATH`: where AGENTS.md is looked for first, relative to a project's root.
+    /// `REQLIX_REQ_REL_PATH`: the first place to look for AGENTS.md, relative to a project's root.
     pub requirements_directory: Option<String>,
-    /// Further projects by their keys, which name them beside their folders.
+    /// Further projects, which callers name by key or by folder.
     pub projects: BTreeMap<ProjectKey, PathBuf>,
-    /// When not empty, only these directories and what lies below them can be projects.
+    /// When not empty, only these directories and those below them can be projects.
     pub roots: Vec<PathBuf>,
     /// The user's home folder, which is never a project itself.
     pub home: Option<PathBuf>,
-    /// The folder for what can be made again; without one every process reads everything.
+    /// The folder of the cache; without one every process reads everything.
     pub cache: Option<PathBuf>,
 }
 
 impl Config {
-    /// Checks what can be checked before the first call; the message names the setting.
+    /// Validates the settings before the first call; the message names the setting.
     pub fn check(&self) -> Result<(), String> {
         self.requirements_directory.as_deref().map_or(Ok(()), layout::check_relative)
     }
@@ -85,7 +85,7 @@ pub struct FsStore {
 }
 
 impl FsStore {
-    /// Rejects a folder whose filling was not finished, and recovers what killed processes left.
+    /// Rejects a folder whose import was not finished, and recovers interrupted commits.
     pub fn open(config: &Config) -> StoreResult<Self> {
         let store = Self::new(config);
         for (project, _) in store.shared.folders.keyed() {
@@ -95,8 +95,8 @@ impl FsStore {
         Ok(store)
     }
 
-    /// Opens the files to read them; `None` where a commit is being made or was interrupted, which
-    /// opening would finish.
+    /// Opens the files to inspect them; `None` if a commit is running or was interrupted, because
+    /// opening would finish it.
     pub fn look(config: &Config) -> StoreResult<Option<Self>> {
         let store = Self::with_team(config, Team::read_only());
         if journal::is_there(store.shared.folders.base()) {
@@ -145,7 +145,7 @@ impl FsStore {
         .await
     }
 
-    /// Runs file work where blocking is allowed. A panic there is a fault, not the end.
+    /// Runs file work where blocking is allowed. A panic there becomes an internal error.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Shared) -> StoreResult<T> + Send + 'static,

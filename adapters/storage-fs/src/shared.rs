@@ -1,4 +1,4 @@
-//! What all calls share, and the work that they do on files, where blocking is allowed.
+//! The state that all calls share, and their work on files, where blocking is allowed.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,8 +41,7 @@ impl Shared {
         Ok(root)
     }
 
-    /// Finishes an interrupted commit, unless a writer has the lock: it is its own, or it finishes
-    /// that one.
+    /// Finishes an interrupted commit, unless another writer has the lock and will do it.
     fn settle(&self, project: &ProjectKey) {
         let settled = match self.locks.try_lock(project, self.path(project)) {
             Ok(Some(lock)) => journal::settle(&self.layout, &lock),
@@ -70,15 +69,15 @@ impl Shared {
         let document = |(id, content): (&DocumentId, StoreResult<Option<Content>>)| {
             Ok(content?.map(|content| match catalog.try_lock() {
                 Ok(mut catalog) => catalog.document(id, &content),
-                // A long look at everything is on; there is no need to wait for its end.
+                // A long listing has the catalog; there is no need to wait for its end.
                 Err(_) => Document::new(id.clone(), content.bytes),
             }))
         };
         ids.iter().zip(all).map(document).collect()
     }
 
-    /// The same without waiting for anybody, where that is cheap: a few small files of which heads
-    /// are known. The hop to another thread costs more than reading them.
+    /// The same without waiting, for a few small files: the hop to another thread costs more than
+    /// reading them.
     pub(crate) fn get_now(
         &self,
         project: &ProjectKey,
@@ -160,8 +159,7 @@ impl Shared {
         }
     }
 
-    /// The catalog, if nobody else has it just now, and its watch vouches for all there is of these
-    /// kinds.
+    /// Asks the catalog, if it is free and its watch confirms that these kinds are current.
     pub(crate) fn vouched<T>(
         &self,
         project: &ProjectKey,
@@ -175,9 +173,9 @@ impl Shared {
     }
 }
 
-/// At most so many files, each of at most so many bytes, are read without a hop.
+/// The most files, and the most bytes of each, that are read without a hop.
 const INLINE: (usize, u64) = (32, 256 * 1024);
-/// Fewer new heads are not worth a new cache before the end.
+/// With fewer new entries the cache is only written at the end.
 const SAVE: usize = 256;
 
 impl Drop for Shared {
@@ -193,7 +191,7 @@ impl Drop for Shared {
     }
 }
 
-/// The same question of the kinds that lead anywhere.
+/// The same query for the kinds that have links.
 pub(crate) fn watched(links: &BacklinkQuery) -> BacklinkQuery {
     let kinds = links.kinds.iter().copied().filter(|kind| Area::of(*kind).is_some());
     BacklinkQuery { kinds: kinds.collect(), targets: links.targets.clone() }
