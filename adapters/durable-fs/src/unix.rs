@@ -110,7 +110,7 @@ pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
 #[cfg(not(target_os = "linux"))]
 pub(super) use open_dir_and_compare_path as open_dir_without_links;
 
-/// Where no call rejects links: opens the directory, then compares the path that the kernel reports.
+/// Opens the directory, then compares the path that the kernel reports: no call rejects links here.
 pub(super) fn open_dir_and_compare_path(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = File::from(rustix::fs::open(path, flags, Mode::empty())?);
