@@ -1,9 +1,9 @@
-//! Writing: `commit` is the transaction.
+//! Writing: `commit` is the transaction, and `changes` is its history.
 
 use futures_util::future::join_all;
-use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::ports::documents::{Change, StoreError};
+use reqlore_domain::ports::documents::{Change, Changes, Refresh, Revision, StoreError};
 
 use crate::Storage;
 
@@ -45,20 +45,12 @@ pub async fn all_changes_of_a_commit_take_effect(s: &Storage) {
         Change::put(list.clone(), "list"),
     ];
     let ids = [old.clone(), new.clone(), list.clone()];
-    s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
+    let done = s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
+    let [new_version, list_version] = [b"new".as_slice(), b"list"].map(Version::of);
+    assert_eq!(done.versions, [Some(new_version), None, Some(list_version)], "in their order");
     assert_eq!(s.body(&old).await, None);
     assert_eq!(s.body(&new).await.as_deref(), Some(&b"new"[..]));
     assert_eq!(s.body(&list).await.as_deref(), Some(&b"list"[..]));
-}
-
-pub async fn a_deleted_document_is_gone(s: &Storage) {
-    let id = DocumentId::section("a");
-    s.put(&id, "one").await;
-    let deleted = s.delete(&id).await;
-    assert_eq!(deleted.versions, [None]);
-    assert_eq!(s.body(&id).await, None);
-    s.put(&id, "again").await;
-    assert_eq!(s.body(&id).await.as_deref(), Some(&b"again"[..]));
 }
 
 pub async fn concurrent_commits_all_take_effect(s: &Storage) {
@@ -93,14 +85,6 @@ pub async fn a_commit_without_changes_keeps_the_revision(s: &Storage) {
     assert_eq!((none.revision, none.versions), (put.revision, vec![]));
 }
 
-pub async fn the_answer_gives_the_versions_in_order(s: &Storage) {
-    let (a, b) = (DocumentId::section("a"), DocumentId::section("b"));
-    s.put(&a, "one").await;
-    let changes = vec![Change::put(b.clone(), "two"), Change::Delete { id: a.clone() }];
-    let done = s.decide(&[a, b], move |_| Ok(changes.clone())).await.unwrap();
-    assert_eq!(done.versions, [Some(Version::of(b"two")), None]);
-}
-
 pub async fn what_was_committed_outlives_a_restart(s: &Storage) {
     let (kept, gone) = (DocumentId::section("kept"), DocumentId::section("gone"));
     s.put(&gone, "x").await;
@@ -109,4 +93,52 @@ pub async fn what_was_committed_outlives_a_restart(s: &Storage) {
     let Some(again) = s.reopened().await else { return };
     let found = again.versions(&s.project, &[kept, gone]).await.unwrap();
     assert_eq!(found, [Some(Version::of(b"y\r\n")), None]);
+}
+
+async fn changes(s: &Storage, kind: Kind, since: Revision) -> Changes {
+    let changed = s.store.changes(&s.project, kind, since, Refresh::Incremental).await.unwrap();
+    let everything = s.store.changes(&s.project, kind, since, Refresh::Full).await.unwrap();
+    assert_eq!(changed, everything, "a full refresh finds the same");
+    changed
+}
+
+pub async fn changes_tell_what_changed_since(s: &Storage) {
+    for (kind, id) in
+        [(Kind::Section, DocumentId::section as fn(_) -> _), (Kind::Entity, DocumentId::entity)]
+    {
+        let (a, b, c) = (id("a"), id("b"), id("c"));
+        // History may begin with the first question.
+        changes(s, kind, Revision::default()).await;
+        s.put(&a, "one").await;
+        s.put(&c, "gone soon").await;
+        let since = s.put(&b, "one").await.revision;
+        s.put(&b, "two").await;
+        s.put(&b, "three").await;
+        let now = s.delete(&c).await.revision;
+        let Changes::Since { revision, mut ids } = changes(s, kind, since).await else {
+            panic!("the store still knows {since:?}")
+        };
+        ids.sort();
+        assert_eq!((revision, ids), (now, vec![b, c]));
+        let later = changes(s, kind, now).await;
+        assert_eq!(later, Changes::Since { revision: now, ids: vec![] });
+    }
+}
+
+pub async fn changes_are_of_one_kind(s: &Storage) {
+    let since = match changes(s, Kind::Entity, Revision::default()).await {
+        Changes::Reset { revision } | Changes::Since { revision, .. } => revision,
+    };
+    s.put(&DocumentId::section("a"), "one").await;
+    s.put(&DocumentId::entity("decisions/dec-1d2c8f"), "one").await;
+    let Changes::Since { ids, .. } = changes(s, Kind::Entity, since).await else {
+        panic!("the store still knows {since:?}")
+    };
+    assert_eq!(ids, [DocumentId::entity("decisions/dec-1d2c8f")]);
+}
+
+pub async fn an_unknown_revision_is_a_reset(s: &Storage) {
+    let now = s.put(&DocumentId::section("a"), "one").await.revision;
+    let changes = changes(s, Kind::Section, Revision(now.0 + 1000)).await;
+    assert!(matches!(changes, Changes::Reset { .. }), "{changes:?}");
 }

@@ -1,8 +1,10 @@
-//! Reading: `get` and `find`.
+//! Reading: `get`, `versions`, `find` and `lookup`.
 
 use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Kind, Version};
 use reqlore_domain::ports::documents::{Change, Commit, Filter, ReadSet, Snapshot};
+
+use crate::Storage;
 
 /// One of each kind.
 fn of_every_kind() -> [DocumentId; 9] {
@@ -19,8 +21,6 @@ fn of_every_kind() -> [DocumentId; 9] {
         item(Kind::Deleted, "REQ-002-3f9a1c"),
     ]
 }
-
-use crate::Storage;
 
 pub async fn what_is_not_there_is_none(s: &Storage) {
     assert_eq!(s.body(&DocumentId::section("nothing")).await, None);
@@ -172,4 +172,45 @@ pub async fn heads_of_entities_tell_what_they_say(s: &Storage) {
     let entity = page.heads[1].entity.as_ref().expect("an entity");
     assert_eq!((entity.id.as_str(), entity.title.as_str()), ("dec-1d2c8f", "T"));
     assert_eq!((&entity.tags[..], entity.links.len()), (&["a".to_owned()][..], 1));
+}
+
+/// The names of the documents that each word names.
+async fn named(s: &Storage, words: &[&str]) -> Vec<Vec<String>> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let found = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
+    found.iter().map(|heads| heads.iter().map(|head| head.id.name.clone()).collect()).collect()
+}
+
+const ENTITY: &str = "---\nid: dec-1d2c8f\n---\n";
+
+pub async fn a_word_names_by_reference_and_by_name(s: &Storage) {
+    s.put(&DocumentId::entity("decisions/first"), ENTITY).await;
+    s.put(&DocumentId::entity("notes"), "# No id\n").await;
+    s.put(&DocumentId::section("dec-1d2c8f"), "of another kind").await;
+    let found = named(s, &["dec-1d2c8f", "nothing", "notes", "decisions/first", "notes"]).await;
+    let first = vec!["decisions/first".to_owned()];
+    let notes = vec!["notes".to_owned()];
+    assert_eq!(found, [first.clone(), vec![], notes.clone(), first, notes]);
+    assert_eq!(named(s, &[]).await, Vec::<Vec<String>>::new());
+}
+
+pub async fn a_reference_may_be_claimed_twice(s: &Storage) {
+    s.put(&DocumentId::entity("decisions/b"), ENTITY).await;
+    s.put(&DocumentId::entity("decisions/a"), ENTITY).await;
+    // Its name is what the others claim.
+    s.put(&DocumentId::entity("dec-1d2c8f"), "---\nid: dec-ffffff\n---\n").await;
+    let found = named(s, &["dec-1d2c8f"]).await;
+    assert_eq!(found, [["dec-1d2c8f", "decisions/a", "decisions/b"]]);
+}
+
+pub async fn names_follow_every_commit(s: &Storage) {
+    let id = DocumentId::entity("decisions/first");
+    s.put(&id, ENTITY).await;
+    s.put(&id, "---\nid: dec-ffffff\n---\n").await;
+    let [before, after] = ["dec-1d2c8f", "dec-ffffff"];
+    assert_eq!(named(s, &[before, after]).await, [vec![], vec![id.name.clone()]]);
+    s.delete(&id).await;
+    assert_eq!(named(s, &[before, after, &id.name]).await, [(); 3].map(|()| Vec::<String>::new()));
+    s.put(&id, ENTITY).await;
+    assert_eq!(named(s, &[before]).await, [[id.name]]);
 }

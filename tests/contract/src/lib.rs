@@ -15,13 +15,11 @@
 
 pub mod archive;
 pub mod audit;
-pub mod changes;
 pub mod commit;
 pub mod documents;
 pub mod identity;
 pub mod items;
 pub mod model;
-pub mod named;
 
 use std::any::Any;
 use std::future::Future;
@@ -144,16 +142,14 @@ macro_rules! suite {
                 find_sorts_by_name find_pages_with_the_true_total
                 an_unreadable_document_is_listed_with_its_fault
                 documents_of_every_kind_are_kept entities_may_lie_at_any_depth
-                heads_of_entities_tell_what_they_say;
+                heads_of_entities_tell_what_they_say a_word_names_by_reference_and_by_name
+                a_reference_may_be_claimed_twice names_follow_every_commit;
             commit: the_decision_sees_the_newest_state a_refused_decision_changes_nothing
-                all_changes_of_a_commit_take_effect a_deleted_document_is_gone
-                concurrent_commits_all_take_effect a_change_of_what_was_not_read_is_refused
-                a_commit_without_changes_keeps_the_revision
-                the_answer_gives_the_versions_in_order what_was_committed_outlives_a_restart;
-            changes: changes_tell_what_changed_since changes_are_of_one_kind
+                all_changes_of_a_commit_take_effect concurrent_commits_all_take_effect
+                a_change_of_what_was_not_read_is_refused
+                a_commit_without_changes_keeps_the_revision what_was_committed_outlives_a_restart
+                changes_tell_what_changed_since changes_are_of_one_kind
                 an_unknown_revision_is_a_reset;
-            named: a_word_names_by_reference_and_by_name a_reference_may_be_claimed_twice
-                names_follow_every_commit;
             items: heads_of_items_tell_what_they_say links_are_found_by_their_target
                 links_follow_every_commit an_item_with_a_free_number_need_not_be_read
                 a_number_is_never_given_twice a_number_put_by_name_counts
