@@ -28,7 +28,7 @@ impl Archive for SqliteStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let connector = self.connector.clone();
         let snapshot = blocking(move || Snapshot::begin(&connector)).await?;
-        Ok(Box::new(SnapshotReader { total: snapshot.total, snapshot: Some(snapshot) }))
+        Ok(Box::new(SnapshotReader { snapshot: Some(snapshot) }))
     }
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
@@ -46,7 +46,6 @@ fn interrupted() -> StoreError {
 }
 
 struct SnapshotReader {
-    total: usize,
     /// `None` after an error.
     snapshot: Option<Snapshot>,
 }
@@ -54,7 +53,7 @@ struct SnapshotReader {
 #[async_trait]
 impl RecordReader for SnapshotReader {
     fn total(&self) -> Option<usize> {
-        Some(self.total)
+        self.snapshot.as_ref().map(|snapshot| snapshot.total)
     }
 
     async fn next(&mut self) -> StoreResult<Vec<ArchiveRecord>> {

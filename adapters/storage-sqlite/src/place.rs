@@ -66,8 +66,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Refuses symbolic links. Callers have resolved the path, so a link here is dangling and SQLite
-    /// would create a file at its target.
+    /// Refuses symbolic links. Callers have resolved the path, so a link here is dangling, and
+    /// SQLite would create a file at its target.
     fn check_links(&self) -> StoreResult<()> {
         for (path, _) in self.files() {
             match fs::symlink_metadata(path) {
@@ -119,7 +119,7 @@ impl Place {
     }
 
     pub(crate) fn exists(&self) -> bool {
-        self.file.exists()
+        fs::metadata(&self.file).is_ok()
     }
 
     /// True if the log holds commits that may not be in the database itself yet.
@@ -128,11 +128,11 @@ impl Place {
     }
 
     pub(crate) fn has_log(&self) -> bool {
-        self.wal.exists()
+        fs::metadata(&self.wal).is_ok()
     }
 
     pub(crate) fn has_shared_memory(&self) -> bool {
-        self.shm.exists()
+        fs::metadata(&self.shm).is_ok()
     }
 
     /// Only the owner may read it. SQLite gives the files next to it the same mode.

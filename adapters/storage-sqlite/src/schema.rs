@@ -94,14 +94,14 @@ fn must_be_writable(place: &Place) -> StoreError {
 /// Several processes may create one database at once, and SQLite does not wait here.
 fn begin_log(place: &Place, connection: &Connection) -> Result<(), Failed> {
     let start = Instant::now();
-    let begin =
+    let set_mode =
         || connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
     let mode: String = loop {
-        match begin() {
+        match set_mode() {
             Err(error) if is_busy(&error) && start.elapsed() <= WAIT => {
                 std::thread::sleep(BUSY_PAUSE);
             }
-            began => break began?,
+            mode => break mode?,
         }
     };
     if mode == "wal" {

@@ -71,11 +71,12 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
 
 #[test]
 fn a_database_that_went_away_is_not_written() {
+    type Act<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
     let replace = |file: &Path| {
         let copy = file.with_extension("copy");
         fs::copy(file, &copy).and_then(|_| fs::rename(copy, file))
     };
-    let acts: [(&str, &dyn Fn(&Path) -> std::io::Result<()>); 4] = [
+    let acts: [(&str, Act<'_>); 4] = [
         ("deleted", &|file| fs::remove_file(file)),
         ("its log deleted", &|file| fs::remove_file(file.with_extension("db-wal"))),
         ("emptied", &|file| fs::write(file, "")),

@@ -14,7 +14,7 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project::ProjectKey;
 use rusqlite::{Connection, StatementStatus};
 
-use super::{at, made, place, sqlite, storage, told};
+use super::{at, made, place, sqlite, storage, told, try_put};
 use crate::connection::Use;
 use crate::schema::MIGRATIONS;
 use crate::{Config, SqliteStore};
@@ -34,9 +34,10 @@ fn untouched(file: &Path, words: &[&str]) {
 
 #[test]
 fn foreign_and_newer_databases_are_refused_unchanged() {
+    type Change<'a> = &'a dyn Fn(&Path);
     let text = "This is no database, but a text that is long enough. ".repeat(40);
     let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
-    let cases: [(&dyn Fn(&Path), &[&str]); 6] = [
+    let cases: [(Change<'_>, &[&str]); 6] = [
         (&|file| sqlite(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "Update"]),
         (&|file| sqlite(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
         (&|file| sqlite(file, "PRAGMA application_id = 0"), &["another program"]),
@@ -63,27 +64,19 @@ fn a_refused_database_keeps_its_log() {
     newer.execute_batch("PRAGMA user_version = 99").unwrap();
     // As a killed process leaves it.
     let copy = folder.path().join("copy.db");
-    let files = [("db", copy.clone()), ("db-wal", copy.with_extension("db-wal"))];
-    for (extension, copy) in &files {
-        fs::copy(file.with_extension(extension), copy).unwrap();
-    }
-    let state = || files.clone().map(|(_, path)| Version::of(&fs::read(path).unwrap()));
+    let log = copy.with_extension("db-wal");
+    fs::copy(&file, &copy).unwrap();
+    fs::copy(file.with_extension("db-wal"), &log).unwrap();
+    let state = || [&copy, &log].map(|path| Version::of(&fs::read(path).unwrap()));
     let before = state();
     let (_, words) = told(at(&copy));
     assert!(words.contains("newer reqlore"), "{words}");
     assert_eq!(state(), before);
-}
-
-#[test]
-fn an_emptied_database_keeps_its_log() {
-    let (_folder, file) = made();
-    let log = file.with_extension("db-wal");
-    fs::write(&file, "").unwrap();
-    fs::write(&log, "what was not moved yet").unwrap();
-    untouched(&file, &["is missing or empty", "reqlore restore"]);
-    fs::remove_file(&file).unwrap();
-    told(at(&file));
-    assert!(fs::metadata(log).unwrap().len() > 0);
+    fs::write(&copy, "").unwrap();
+    untouched(&copy, &["is missing or empty", "reqlore restore"]);
+    fs::remove_file(&copy).unwrap();
+    told(at(&copy));
+    assert_eq!(Version::of(&fs::read(&log).unwrap()), before[1]);
 }
 
 #[test]
@@ -257,20 +250,28 @@ fn symbolic_links_are_refused() {
 }
 
 #[test]
-fn a_read_after_a_migration_asks_for_a_restart() {
+fn a_database_that_another_version_migrated_asks_for_a_restart() {
     let newer_heads = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
     let newer_schema = "ALTER TABLE documents RENAME COLUMN head TO other; PRAGMA user_version = 9";
-    for (change, word) in [
-        (newer_heads, "another version"),
-        (newer_schema, "another version"),
-        ("UPDATE documents SET head = x'ff'", "reqlore restore"),
-    ] {
+    for change in [newer_heads, newer_schema] {
         let (_folder, file) = made();
         run(async {
             let s = storage(&file);
             sqlite(&file, change);
             let (_, words) = told(s.store.find(&s.project, &Filter::all(Kind::Section)).await);
-            assert!(words.contains(word), "{change}: {words}");
+            assert!(words.contains("another version"), "{change}: {words}");
+            let (error, words) = told(try_put(&s, "a").await);
+            assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+            assert!(words.contains("start this one again"), "{words}");
+            // Other processes still can write.
+            sqlite(&file, "UPDATE store SET one = 1");
         });
     }
+    let (_folder, file) = made();
+    run(async {
+        let s = storage(&file);
+        sqlite(&file, "UPDATE documents SET head = x'ff'");
+        let (_, words) = told(s.store.find(&s.project, &Filter::all(Kind::Section)).await);
+        assert!(words.contains("reqlore restore"), "{words}");
+    });
 }

@@ -14,7 +14,7 @@ use reqlore_domain::ports::documents::{Change, Changes, Filter, Refresh, Revisio
 use reqlore_domain::time::Timestamp;
 use rusqlite::Connection;
 
-use super::{at, made, place, sqlite, storage, told, try_put};
+use super::{at, made, place, storage, told, try_put};
 
 /// The transactions in the log. The frame that ends one holds the size of the database.
 fn commits(file: &Path) -> usize {
@@ -74,22 +74,6 @@ fn opening_waits_for_another_process() {
         });
         run(async { try_put(&storage(&file), "a").await.unwrap() });
         closing.join().unwrap();
-    }
-}
-
-#[test]
-fn a_migrated_database_is_not_written() {
-    for taken in ["PRAGMA user_version = 99", "UPDATE store SET heads = 0"] {
-        let (_folder, file) = place();
-        run(async {
-            let s = storage(&file);
-            sqlite(&file, taken);
-            let (error, words) = told(try_put(&s, "a").await);
-            assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-            assert!(words.contains("start this one again"), "{words}");
-            // Other processes still can.
-            sqlite(&file, "UPDATE store SET one = 1");
-        });
     }
 }
 
