@@ -127,7 +127,8 @@ impl Store {
         let model = self.known(name)?;
         let path = self.folder.join(model.name);
         let partial = files::partial(&self.folder, model);
-        if !partial.exists() {
+        let found = fs::symlink_metadata(&partial);
+        if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return files::remove_folder(&path);
         }
         let _lock = files::lock(&partial, model)?;
