@@ -265,7 +265,7 @@ fn hostile_queries_are_words_or_are_refused_and_never_a_syntax() {
 
 // Catalogue 46
 #[test]
-fn two_files_of_one_reference_cycles_and_self_links_are_told_and_end() {
+fn cycles_and_self_links_end_and_are_reported() {
     let project = project();
     let root = project.path();
     let mut server = small(root);
@@ -274,28 +274,17 @@ fn two_files_of_one_reference_cycles_and_self_links_are_told_and_end() {
     let head = "---\nuser_story: US-001\ntitle: x\n";
     write("REQ-011.md", &format!("{head}depends_on: [REQ-012]\n---\n"));
     write("REQ-012.md", &format!("{head}depends_on: [REQ-011, REQ-012]\n---\n"));
-    write("REQ-013-aaaaaa.md", &format!("{head}---\n"));
-    write("REQ-013-bbbbbb.md", &format!("{head}---\n"));
     write("REQ-014.md", &format!("{head}reference_id: REQ-099\n---\n"));
-    for reference in ["REQ-011", "REQ-012"] {
-        let answer = server.call("get_item", json!({ "reference": reference }));
-        assert_eq!(data(&answer)["item"]["reference_id"], reference);
+    for reference in ["REQ-011", "REQ-012", "REQ-014"] {
+        let found = server.data("get_item", json!({ "reference": reference }));
+        assert_eq!(found["item"]["reference_id"], reference, "the name of the file counts");
     }
     let ixchel = root.join(".ixchel/decisions");
     std::fs::create_dir_all(&ixchel).unwrap();
     let body = "---\nid: dec-000001\nabout: [REQ-011, dec-000001]\n---\n";
     std::fs::write(ixchel.join("dec-000001.md"), body).unwrap();
-    let answer = server.call("ixchel_context", json!({ "id": "dec-000001" }));
-    assert_eq!(data(&answer)["items"].as_array().unwrap().len(), 2, "{answer}");
-    let twice = server.call("get_item", json!({ "reference": "REQ-013" }));
-    for name in ["REQ-013-aaaaaa.md", "REQ-013-bbbbbb.md"] {
-        assert!(text(&twice).contains(name), "{twice}");
-    }
-    let answer = server.call("get_item", json!({ "reference": "REQ-014" }));
-    assert_eq!(data(&answer)["item"]["reference_id"], "REQ-014", "the file's name tells");
+    let context = server.data("ixchel_context", json!({ "id": "dec-000001" }));
+    assert_eq!(context["items"].as_array().unwrap().len(), 2, "{context}");
     let (code, said) = run(root, "check");
-    assert_eq!(code, 1, "{said}");
-    for name in ["REQ-013-aaaaaa.md", "REQ-013-bbbbbb.md", "REQ-012.md"] {
-        assert!(said.contains(name), "{name} in {said}");
-    }
+    assert!(code == 1 && said.contains("REQ-012.md"), "{said}");
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::client::{Server, project, reqlore, text};
+use crate::client::{Server, project, text};
+use crate::moving::run;
 
 fn configure(root: &Path, config: &str) {
     std::fs::create_dir_all(root.join(".knowledge")).unwrap();
@@ -71,16 +72,13 @@ fn the_tools_are_registered_and_what_is_no_tool_or_no_message_is_an_error() {
 #[test]
 fn check_names_the_line_of_a_fault_and_folders_that_are_not_there() {
     let project = project();
-    let found = || {
-        let output = reqlore().args(["check", "--root"]).arg(project.path()).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
-    };
+    let found = || run(project.path(), "check");
     configure(project.path(), "docsets:\n  a b:\n");
     let (code, shown) = found();
-    assert_eq!(code, Some(1));
+    assert_eq!(code, 1);
     assert!(shown.starts_with(".knowledge/config.yaml:2: column 3: docsets: \"a b\""), "{shown}");
     configure(project.path(), "docsets:\n  a:\n");
     assert!(found().1.contains(".knowledge/config.yaml:2: the folder "), "{}", found().1);
     std::fs::create_dir_all(project.path().join(".knowledge/docs/a")).unwrap();
-    assert_eq!(found(), (Some(0), "Nothing to fix.\n".to_owned()));
+    assert_eq!(found(), (0, "Nothing to fix.\n".to_owned()));
 }
