@@ -137,15 +137,18 @@ fn of(slice: Toolset, ports: &Ports) -> Vec<Box<dyn Tool>> {
         ],
         Toolset::Backlog => backlog::tools(),
         Toolset::Docsets => {
-            vec![Box::new(docsets::search_docs::SearchDocs), Box::new(docsets::ListDocsets)]
+            vec![
+                Box::new(docsets::search_docs::SearchDocs),
+                Box::new(docsets::list_docsets::ListDocsets),
+            ]
         }
         Toolset::Knowledge => vec![
             Box::new(knowledge::sync::Sync { takes_over: ports.tree.is_some() }),
             Box::new(knowledge::search::Search),
-            Box::new(knowledge::entity::Show),
-            Box::new(knowledge::entity::Graph),
-            Box::new(knowledge::entity::ContextPack),
-            Box::new(knowledge::search::Tags),
+            Box::new(knowledge::show::Show),
+            Box::new(knowledge::graph::Graph),
+            Box::new(knowledge::context::ContextPack),
+            Box::new(knowledge::tags::Tags),
         ],
     }
 }

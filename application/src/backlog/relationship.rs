@@ -1,12 +1,11 @@
-//! `create_relationship` and `delete_relationship`. Both change the source's file alone.
+//! What `create_relationship` and `delete_relationship` share. Both change the source's file alone.
 
 use std::fmt;
 
-use async_trait::async_trait;
-use reqlore_domain::backlog::{Edit, Item, Reference, Relationship, RelationshipType};
+use reqlore_domain::backlog::{Item, Reference, Relationship, RelationshipType};
 use reqlore_domain::document::{Document, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::Reply;
 use reqlore_domain::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,24 +13,22 @@ use serde::Deserialize;
 use super::arguments::{RelationshipTypeArgument, RequirementRef};
 use super::find;
 use super::item_view::Record;
-use super::write_item::{ItemUpdate, LinkedDocument, Written};
-use crate::Context;
-use crate::tool::{Tool, decode, reply, write_tool};
+use crate::tool::reply;
 
 // The arguments of both tools. (A doc comment would become part of the schema.)
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+pub(super) struct Arguments {
     source: RequirementRef,
     target: RequirementRef,
     #[serde(rename = "type")]
     kind: RelationshipTypeArgument,
     /// Change only if the source is still at this version.
-    if_version: Option<Version>,
+    pub(super) if_version: Option<Version>,
 }
 
 impl Arguments {
-    fn read(&self) -> Result<RelationshipSpec> {
+    pub(super) fn read(&self) -> Result<RelationshipSpec> {
         let source = self.source.reference("source")?;
         let target = self.target.reference("target")?;
         Ok(RelationshipSpec { source, kind: self.kind.0, target })
@@ -39,10 +36,10 @@ impl Arguments {
 }
 
 #[derive(Clone, Copy)]
-struct RelationshipSpec {
-    source: Reference,
+pub(super) struct RelationshipSpec {
+    pub(super) source: Reference,
     kind: RelationshipType,
-    target: Reference,
+    pub(super) target: Reference,
 }
 
 impl fmt::Display for RelationshipSpec {
@@ -53,7 +50,7 @@ impl fmt::Display for RelationshipSpec {
 
 impl RelationshipSpec {
     /// The source's relationships with this one.
-    fn add(self, item: &Item, target: &Document) -> Result<Vec<Relationship>> {
+    pub(super) fn add(self, item: &Item, target: &Document) -> Result<Vec<Relationship>> {
         let Self { source, kind, target: reference } = self;
         let mut relationships = item.relationships.clone();
         let wanted = Relationship { kind, target: reference };
@@ -71,7 +68,7 @@ impl RelationshipSpec {
     }
 
     /// The source's relationships without this one.
-    fn remove(self, item: &Item) -> Result<Vec<Relationship>> {
+    pub(super) fn remove(self, item: &Item) -> Result<Vec<Relationship>> {
         let Self { source, kind, target } = self;
         let mut relationships = item.relationships.clone();
         relationships.retain(|found| *found != Relationship { kind, target });
@@ -82,72 +79,11 @@ impl RelationshipSpec {
         Ok(relationships)
     }
 
-    fn reply(self, done: &str, record: &Record) -> Result<Reply> {
+    pub(super) fn reply(self, done: &str, record: &Record) -> Result<Reply> {
         reply(format!("{done}: {self} (version {})", &record.version[..8]), record)
     }
 }
 
-fn refused(message: String, source: Reference) -> Error {
+pub(super) fn refused(message: String, source: Reference) -> Error {
     Error::new(ErrorKind::Refused, message).reference(source.to_string())
-}
-
-pub(crate) struct CreateRelationship;
-
-#[async_trait]
-impl Tool for CreateRelationship {
-    fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
-            "create_relationship",
-            "Relate two requirements",
-            "Relates a requirement to another one. The source's file keeps it, and its record is \
-             the answer.",
-        )
-    }
-
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let wanted = given.read()?;
-        let RelationshipSpec { source, target, .. } = wanted;
-        if source == target {
-            let message = format!("{source} can't have a relationship with itself.");
-            return Err(refused(message, source).field("target"));
-        }
-        let update = ItemUpdate {
-            item: ("source", source),
-            linked: Some(("target", target)),
-            if_version: given.if_version,
-        };
-        let edit_item = move |item: &Item, target: Option<LinkedDocument<'_>>| {
-            let Some((link, target)) = target else { return Ok(Edit::default()) };
-            let relationships = Some(wanted.add(item, target)?);
-            Ok(Edit { relationships, linked: vec![link.clone()], ..Edit::default() })
-        };
-        let (record, _) = update.run(context, &call, spec, wanted.to_string(), edit_item).await?;
-        wanted.reply("Related", &record)
-    }
-}
-
-pub(crate) struct DeleteRelationship;
-
-#[async_trait]
-impl Tool for DeleteRelationship {
-    fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
-            "delete_relationship",
-            "End a relationship",
-            "Ends a relationship between two requirements. Answers with the source's record.",
-        )
-    }
-
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: Arguments = decode(&mut call, spec)?;
-        let unwanted = given.read()?;
-        let item = ("source", unwanted.source);
-        let update = ItemUpdate { item, linked: None, if_version: given.if_version };
-        let edit_item = move |item: &Item, _: Option<LinkedDocument<'_>>| {
-            Ok(Edit { relationships: Some(unwanted.remove(item)?), ..Edit::default() })
-        };
-        let (record, _) = update.run(context, &call, spec, unwanted.to_string(), edit_item).await?;
-        unwanted.reply("Not related any more", &record)
-    }
 }

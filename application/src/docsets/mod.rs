@@ -1,9 +1,10 @@
-//! Docsets: `list_docsets`, and the configuration that both tools read.
+//! Docsets: two tools, and the configuration that both read.
 //!
 //! `Configurations` caches each configuration while its version stays the same. A faulty one is
 //! cached as its error, so an older state never answers.
 
 pub mod import;
+pub(crate) mod list_docsets;
 pub(crate) mod search_docs;
 #[cfg(test)]
 mod tests;
@@ -11,22 +12,18 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::docsets::{Configuration, Docset, FILE, MINIMAL, located};
+use reqlore_domain::docsets::{Configuration, FILE, MINIMAL, located};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
 use reqlore_domain::project::ProjectKey;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Ports;
 use crate::edit::get_one;
-use crate::tool::{Tool, decode, read_tool};
-use crate::{Context, Ports};
+use list_docsets::loaded;
 
 /// Cached projects; a full cache is cleared.
 const MAX_PROJECTS: usize = 1_000;
@@ -133,74 +130,4 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
          with:\n\n{MINIMAL}\nand put the documentation into .knowledge/docs/react-18.2/; {NEXT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(FILE)
-}
-
-pub(crate) struct ListDocsets;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Arguments {}
-
-#[derive(Serialize, JsonSchema)]
-struct DocsetList<'a> {
-    /// The docsets in the order of the configuration; the text holds the same.
-    docsets: Vec<DocsetItem<'a>>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct DocsetItem<'a> {
-    /// The name that search_docs takes.
-    name: &'a str,
-    /// The version of what is documented, as it is configured; null where none is.
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    version: Option<&'a str>,
-    /// Other names that search_docs takes.
-    aliases: &'a [String],
-    /// The folder of the files: absolute, with forward slashes, ending with one.
-    local_path: &'a str,
-    /// What the documentation is about, where that is configured.
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    description: Option<&'a str>,
-}
-
-#[async_trait]
-impl Tool for ListDocsets {
-    fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, DocsetList<'_>>(
-            "list_docsets",
-            "List the docsets",
-            "\
-Lists the documentation sets of this project: name, version, aliases and folder of each.
-Call it to learn which docset search_docs can be asked for. The list is empty when the \
-configuration names none.",
-        )
-    }
-
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let Arguments {} = decode(&mut call, spec)?;
-        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
-        let text = vec![loaded.list_text.clone()];
-        Ok(Reply { text, data: Arc::clone(&loaded.list_data) })
-    }
-}
-
-/// A configuration with its list, which is the same for every call.
-fn loaded(configuration: Configuration) -> Result<Loaded> {
-    let answer = DocsetList { docsets: configuration.docsets.iter().map(item).collect() };
-    let failed = |error: serde_json::Error| {
-        Error::new(ErrorKind::Internal, "The list could not be written.").caused_by(error)
-    };
-    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(failed)?;
-    let list_data = Arc::new(serde_json::to_value(&answer).map_err(failed)?);
-    Ok(Loaded { configuration, list_text, list_data })
-}
-
-fn item(docset: &Docset) -> DocsetItem<'_> {
-    DocsetItem {
-        name: &docset.name,
-        version: docset.version.as_deref(),
-        aliases: &docset.aliases,
-        local_path: &docset.local_path,
-        description: docset.description.as_deref().or(docset.title.as_deref()),
-    }
 }

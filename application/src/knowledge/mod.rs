@@ -1,8 +1,12 @@
 //! The knowledge graph: six tools over `.ixchel/**/*.md`.
 
-pub(crate) mod entity;
+pub(crate) mod context;
+mod entity;
+pub(crate) mod graph;
 pub(crate) mod search;
+pub(crate) mod show;
 pub(crate) mod sync;
+pub(crate) mod tags;
 
 use reqlore_domain::bounded::{BoundedInt, BoundedString};
 use reqlore_domain::document::Kind;

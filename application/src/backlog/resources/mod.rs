@@ -23,7 +23,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::Context;
-use crate::backlog::epic::hierarchy;
+use crate::backlog::epic_hierarchy::hierarchy;
 use crate::backlog::find::{self, Backlog};
 use crate::backlog::item_view::{self, Brief, ItemRelations, Record};
 use crate::backlog::prompts;

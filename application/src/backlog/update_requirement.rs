@@ -1,7 +1,6 @@
-//! `create_requirement` and `update_requirement`.
+//! `update_requirement`.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
@@ -13,61 +12,15 @@ use super::arguments::{
     ItemFields, PriorityArgument, RequirementRef, RequirementStatusArgument,
     RequirementTypeArgument, UserStoryRef,
 };
-use super::write_item::{Written, create_item, update_fields, update_tool};
+use super::write_item::{update_fields, update_tool};
 use crate::Context;
-use crate::tool::{Tool, decode, write_tool};
-
-pub(crate) struct CreateRequirement;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateArguments {
-    user_story: UserStoryRef,
-    title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
-    priority: PriorityArgument,
-    #[serde(rename = "type")]
-    requirement_type: RequirementTypeArgument,
-    /// Markdown.
-    description: Option<Description>,
-    status: Option<RequirementStatusArgument>,
-    /// A user's name.
-    assignee: Option<Assignee>,
-    tags: Option<Tags>,
-}
-
-#[async_trait]
-impl Tool for CreateRequirement {
-    fn spec(&self) -> ToolSpec {
-        write_tool::<CreateArguments, Written>(
-            "create_requirement",
-            "Create a requirement",
-            "Creates a requirement of a user story: one thing that the product must do or be. \
-             Answers with its reference (REQ-001) and version.",
-        )
-    }
-
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: CreateArguments = decode(&mut call, spec)?;
-        let story = given.user_story.reference("user_story")?;
-        let fields = ItemFields {
-            title: Some(given.title),
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: Some(given.priority),
-            requirement_type: Some(given.requirement_type.0),
-            assignee: given.assignee,
-            tags: given.tags,
-        };
-        create_item(context, &call, spec, ItemKind::Requirement, Some(story), fields.into()).await
-    }
-}
+use crate::tool::{Tool, decode};
 
 pub(crate) struct UpdateRequirement;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct UpdateArguments {
+struct Arguments {
     requirement: RequirementRef,
     title: Option<Title>,
     /// Markdown.
@@ -90,7 +43,7 @@ struct UpdateArguments {
 #[async_trait]
 impl Tool for UpdateRequirement {
     fn spec(&self) -> ToolSpec {
-        update_tool::<UpdateArguments>(
+        update_tool::<Arguments>(
             "update_requirement",
             "Update a requirement",
             "Changes what is given of a requirement and leaves the rest. Answers with the \
@@ -99,7 +52,7 @@ impl Tool for UpdateRequirement {
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: UpdateArguments = decode(&mut call, spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         let item = given.requirement.reference("requirement")?;
         let parent = given.user_story.map(|story| story.reference("user_story")).transpose()?;
         let fields = ItemFields {

@@ -1,7 +1,6 @@
-//! `create_user_story` and `update_user_story`.
+//! `update_user_story`.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
@@ -10,59 +9,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, UserStoryRef, WorkStatusArgument};
-use super::write_item::{Written, create_item, update_fields, update_tool};
+use super::write_item::{update_fields, update_tool};
 use crate::Context;
-use crate::tool::{Tool, decode, write_tool};
-
-pub(crate) struct CreateUserStory;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct CreateArguments {
-    epic: EpicRef,
-    title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
-    priority: PriorityArgument,
-    /// Markdown.
-    description: Option<Description>,
-    status: Option<WorkStatusArgument>,
-    /// A user's name.
-    assignee: Option<Assignee>,
-    tags: Option<Tags>,
-}
-
-#[async_trait]
-impl Tool for CreateUserStory {
-    fn spec(&self) -> ToolSpec {
-        write_tool::<CreateArguments, Written>(
-            "create_user_story",
-            "Create a user story",
-            "Creates a user story of an epic: what a user wants and why. Answers with its \
-             reference (US-001) and version.",
-        )
-    }
-
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: CreateArguments = decode(&mut call, spec)?;
-        let epic = given.epic.reference("epic")?;
-        let fields = ItemFields {
-            title: Some(given.title),
-            description: given.description,
-            status: given.status.map(|status| status.0),
-            priority: Some(given.priority),
-            assignee: given.assignee,
-            tags: given.tags,
-            ..ItemFields::default()
-        };
-        create_item(context, &call, spec, ItemKind::UserStory, Some(epic), fields.into()).await
-    }
-}
+use crate::tool::{Tool, decode};
 
 pub(crate) struct UpdateUserStory;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct UpdateArguments {
+struct Arguments {
     user_story: UserStoryRef,
     title: Option<Title>,
     /// Markdown.
@@ -83,7 +38,7 @@ struct UpdateArguments {
 #[async_trait]
 impl Tool for UpdateUserStory {
     fn spec(&self) -> ToolSpec {
-        update_tool::<UpdateArguments>(
+        update_tool::<Arguments>(
             "update_user_story",
             "Update a user story",
             "Changes what is given of a user story and leaves the rest. Answers with the \
@@ -92,7 +47,7 @@ impl Tool for UpdateUserStory {
     }
 
     async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let given: UpdateArguments = decode(&mut call, spec)?;
+        let given: Arguments = decode(&mut call, spec)?;
         let item = given.user_story.reference("user_story")?;
         let parent = given.epic.map(|epic| epic.reference("epic")).transpose()?;
         let fields = ItemFields {

@@ -1,0 +1,45 @@
+//! `create_acceptance_criteria`.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
+use reqlore_domain::backlog::{Edit, ItemKind};
+use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::UserStoryRef;
+use super::write_item::{Written, create_item};
+use crate::Context;
+use crate::tool::{Tool, decode, write_tool};
+
+pub(crate) struct CreateAcceptanceCriteria;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    user_story: UserStoryRef,
+    /// Markdown.
+    description: BoundedString<MAX_DESCRIPTION>,
+}
+
+#[async_trait]
+impl Tool for CreateAcceptanceCriteria {
+    fn spec(&self) -> ToolSpec {
+        write_tool::<Arguments, Written>(
+            "create_acceptance_criteria",
+            "Create acceptance criteria",
+            "Creates an acceptance criterion of a user story: how to tell that the story is \
+             done, such as Given, When, Then. Answers with its reference (AC-001) and version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(&mut call, spec)?;
+        let story = given.user_story.reference("user_story")?;
+        let fields = Edit { description: Some(given.description.into_string()), ..Edit::default() };
+        let kind = ItemKind::AcceptanceCriteria;
+        create_item(context, &call, spec, kind, Some(story), fields).await
+    }
+}

@@ -1,0 +1,56 @@
+//! `create_epic`.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::{ItemFields, PriorityArgument, WorkStatusArgument};
+use super::write_item::{Written, create_item};
+use crate::Context;
+use crate::tool::{Tool, decode, write_tool};
+
+pub(crate) struct CreateEpic;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    title: Title,
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    priority: PriorityArgument,
+    /// Markdown.
+    description: Option<Description>,
+    status: Option<WorkStatusArgument>,
+    /// A user's name.
+    assignee: Option<Assignee>,
+    tags: Option<Tags>,
+}
+
+#[async_trait]
+impl Tool for CreateEpic {
+    fn spec(&self) -> ToolSpec {
+        write_tool::<Arguments, Written>(
+            "create_epic",
+            "Create an epic",
+            "Creates an epic: a large piece of work that user stories belong to. Answers with \
+             its reference (EP-001) and version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(&mut call, spec)?;
+        let fields = ItemFields {
+            title: Some(given.title),
+            description: given.description,
+            status: given.status.map(|status| status.0),
+            priority: Some(given.priority),
+            assignee: given.assignee,
+            tags: given.tags,
+            ..ItemFields::default()
+        };
+        create_item(context, &call, spec, ItemKind::Epic, None, fields.into()).await
+    }
+}

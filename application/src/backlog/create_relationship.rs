@@ -1,0 +1,47 @@
+//! `create_relationship`.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::{Edit, Item};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+
+use super::relationship::{Arguments, RelationshipSpec, refused};
+use super::write_item::{ItemUpdate, LinkedDocument, Written};
+use crate::Context;
+use crate::tool::{Tool, decode, write_tool};
+
+pub(crate) struct CreateRelationship;
+
+#[async_trait]
+impl Tool for CreateRelationship {
+    fn spec(&self) -> ToolSpec {
+        write_tool::<Arguments, Written>(
+            "create_relationship",
+            "Relate two requirements",
+            "Relates a requirement to another one. The source's file keeps it, and its record is \
+             the answer.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(&mut call, spec)?;
+        let wanted = given.read()?;
+        let RelationshipSpec { source, target, .. } = wanted;
+        if source == target {
+            let message = format!("{source} can't have a relationship with itself.");
+            return Err(refused(message, source).field("target"));
+        }
+        let update = ItemUpdate {
+            item: ("source", source),
+            linked: Some(("target", target)),
+            if_version: given.if_version,
+        };
+        let edit_item = move |item: &Item, target: Option<LinkedDocument<'_>>| {
+            let Some((link, target)) = target else { return Ok(Edit::default()) };
+            let relationships = Some(wanted.add(item, target)?);
+            Ok(Edit { relationships, linked: vec![link.clone()], ..Edit::default() })
+        };
+        let (record, _) = update.run(context, &call, spec, wanted.to_string(), edit_item).await?;
+        wanted.reply("Related", &record)
+    }
+}

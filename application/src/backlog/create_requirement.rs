@@ -1,0 +1,62 @@
+//! `create_requirement`.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::{
+    ItemFields, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
+};
+use super::write_item::{Written, create_item};
+use crate::Context;
+use crate::tool::{Tool, decode, write_tool};
+
+pub(crate) struct CreateRequirement;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    user_story: UserStoryRef,
+    title: Title,
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    priority: PriorityArgument,
+    #[serde(rename = "type")]
+    requirement_type: RequirementTypeArgument,
+    /// Markdown.
+    description: Option<Description>,
+    status: Option<RequirementStatusArgument>,
+    /// A user's name.
+    assignee: Option<Assignee>,
+    tags: Option<Tags>,
+}
+
+#[async_trait]
+impl Tool for CreateRequirement {
+    fn spec(&self) -> ToolSpec {
+        write_tool::<Arguments, Written>(
+            "create_requirement",
+            "Create a requirement",
+            "Creates a requirement of a user story: one thing that the product must do or be. \
+             Answers with its reference (REQ-001) and version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(&mut call, spec)?;
+        let story = given.user_story.reference("user_story")?;
+        let fields = ItemFields {
+            title: Some(given.title),
+            description: given.description,
+            status: given.status.map(|status| status.0),
+            priority: Some(given.priority),
+            requirement_type: Some(given.requirement_type.0),
+            assignee: given.assignee,
+            tags: given.tags,
+        };
+        create_item(context, &call, spec, ItemKind::Requirement, Some(story), fields.into()).await
+    }
+}

@@ -1,0 +1,47 @@
+//! `update_acceptance_criteria`.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::Edit;
+use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
+use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::document::Version;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::AcceptanceCriteriaRef;
+use super::write_item::{update_fields, update_tool};
+use crate::Context;
+use crate::tool::{Tool, decode};
+
+pub(crate) struct UpdateAcceptanceCriteria;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    acceptance_criteria: AcceptanceCriteriaRef,
+    /// Markdown.
+    description: BoundedString<MAX_DESCRIPTION>,
+    /// Change only if it is still at this version.
+    if_version: Option<Version>,
+}
+
+#[async_trait]
+impl Tool for UpdateAcceptanceCriteria {
+    fn spec(&self) -> ToolSpec {
+        update_tool::<Arguments>(
+            "update_acceptance_criteria",
+            "Update acceptance criteria",
+            "Replaces the text of an acceptance criterion. Answers with the record and its new \
+             version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(&mut call, spec)?;
+        let fields = Edit { description: Some(given.description.into_string()), ..Edit::default() };
+        let item = given.acceptance_criteria.reference("acceptance_criteria")?;
+        update_fields(context, &call, spec, item, None, fields, given.if_version).await
+    }
+}

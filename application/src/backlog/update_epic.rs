@@ -1,0 +1,62 @@
+//! `update_epic`.
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
+use reqlore_domain::document::Version;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::arguments::{EpicRef, ItemFields, PriorityArgument, WorkStatusArgument};
+use super::write_item::{update_fields, update_tool};
+use crate::Context;
+use crate::tool::{Tool, decode};
+
+pub(crate) struct UpdateEpic;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    epic: EpicRef,
+    title: Option<Title>,
+    /// Markdown.
+    description: Option<Description>,
+    status: Option<WorkStatusArgument>,
+    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    priority: Option<PriorityArgument>,
+    /// A user's name; empty removes the assignee.
+    assignee: Option<Assignee>,
+    /// In place of those it has.
+    tags: Option<Tags>,
+    /// Change only if it is still at this version.
+    if_version: Option<Version>,
+}
+
+#[async_trait]
+impl Tool for UpdateEpic {
+    fn spec(&self) -> ToolSpec {
+        update_tool::<Arguments>(
+            "update_epic",
+            "Update an epic",
+            "Changes what is given of an epic and leaves the rest. Answers with the record and \
+             its new version.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let given: Arguments = decode(&mut call, spec)?;
+        let item = given.epic.reference("epic")?;
+        let fields = ItemFields {
+            title: given.title,
+            description: given.description,
+            status: given.status.map(|status| status.0),
+            priority: given.priority,
+            assignee: given.assignee,
+            tags: given.tags,
+            ..ItemFields::default()
+        };
+        let version = given.if_version;
+        update_fields(context, &call, spec, item, None, fields.into(), version).await
+    }
+}

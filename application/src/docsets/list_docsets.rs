@@ -1,0 +1,84 @@
+//! `list_docsets`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqlore_domain::docsets::{Configuration, Docset};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Loaded;
+use crate::Context;
+use crate::tool::{Tool, decode, read_tool};
+
+pub(crate) struct ListDocsets;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer<'a> {
+    /// The docsets in the order of the configuration; the text holds the same.
+    docsets: Vec<DocsetItem<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct DocsetItem<'a> {
+    /// The name that search_docs takes.
+    name: &'a str,
+    /// The version of what is documented, as it is configured; null where none is.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    version: Option<&'a str>,
+    /// Other names that search_docs takes.
+    aliases: &'a [String],
+    /// The folder of the files: absolute, with forward slashes, ending with one.
+    local_path: &'a str,
+    /// What the documentation is about, where that is configured.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    description: Option<&'a str>,
+}
+
+#[async_trait]
+impl Tool for ListDocsets {
+    fn spec(&self) -> ToolSpec {
+        read_tool::<Arguments, Answer<'_>>(
+            "list_docsets",
+            "List the docsets",
+            "\
+Lists the documentation sets of this project: name, version, aliases and folder of each.
+Call it to learn which docset search_docs can be asked for. The list is empty when the \
+configuration names none.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let Arguments {} = decode(&mut call, spec)?;
+        let loaded = context.configurations.load(&context.ports, &call.caller).await?;
+        let text = vec![loaded.list_text.clone()];
+        Ok(Reply { text, data: Arc::clone(&loaded.list_data) })
+    }
+}
+
+/// A configuration with its list, which is the same for every call.
+pub(super) fn loaded(configuration: Configuration) -> Result<Loaded> {
+    let answer = Answer { docsets: configuration.docsets.iter().map(item).collect() };
+    let failed = |error: serde_json::Error| {
+        Error::new(ErrorKind::Internal, "The list could not be written.").caused_by(error)
+    };
+    let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(failed)?;
+    let list_data = Arc::new(serde_json::to_value(&answer).map_err(failed)?);
+    Ok(Loaded { configuration, list_text, list_data })
+}
+
+fn item(docset: &Docset) -> DocsetItem<'_> {
+    DocsetItem {
+        name: &docset.name,
+        version: docset.version.as_deref(),
+        aliases: &docset.aliases,
+        local_path: &docset.local_path,
+        description: docset.description.as_deref().or(docset.title.as_deref()),
+    }
+}

@@ -1,0 +1,131 @@
+//! `ixchel_graph`.
+
+use async_trait::async_trait;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Cut;
+use super::entity::{Arguments, Backlinks, Neighbours, Request};
+use crate::Context;
+use crate::tool::{Tool, read_tool};
+
+pub(crate) struct Graph;
+
+#[derive(Serialize, JsonSchema)]
+struct Answer<'a> {
+    /// The entity's id.
+    id: &'a str,
+    /// The entity's title.
+    title: &'a str,
+    /// Sorted by relation.
+    outgoing: Vec<OutgoingLinks<'a>>,
+    /// Links to it, from the knowledge graph and from the backlog; sorted by relation.
+    incoming: Vec<IncomingLinks<'a>>,
+    #[serde(flatten)]
+    cut: Cut,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct OutgoingLinks<'a> {
+    /// The relation: a front matter key, or the type of a map-style link.
+    rel: &'a str,
+    targets: Vec<Target<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Target<'a> {
+    id: &'a str,
+    /// The target's title; null where there is no such entity or item.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    title: Option<&'a str>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct IncomingLinks<'a> {
+    /// The relation: a front matter key of the source, the type of a map-style link, or
+    /// "mentions" where its text speaks of the entity.
+    rel: &'a str,
+    /// Sorted by id.
+    sources: Vec<Source<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Source<'a> {
+    /// An entity's id, or an item's reference.
+    id: String,
+    title: &'a str,
+}
+
+#[async_trait]
+impl Tool for Graph {
+    fn spec(&self) -> ToolSpec {
+        read_tool::<Arguments, Answer<'_>>(
+            "ixchel_graph",
+            "Follow an entity's links",
+            "Returns the relationships of an entity: outgoing, each relation with \
+                          the ids and titles that it leads to, and incoming, each relation with \
+                          the entities and items of the backlog that it comes from.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let Request { project, node, mut budget } = Request::read(context, spec, &mut call).await?;
+        let neighbours = Neighbours::of(context, &project, &node).await?;
+        let mut outgoing = Vec::new();
+        for links in neighbours.outgoing(&node) {
+            let mut targets: Vec<Target<'_>> = links
+                .targets
+                .iter()
+                .map(|edge| Target { id: edge.id, title: neighbours.title(edge) })
+                .collect();
+            budget.keep(links.relation, &mut targets);
+            outgoing.push(OutgoingLinks { rel: links.relation, targets });
+        }
+        let linking = Backlinks::of(context, &project, &node).await?;
+        let mut incoming = Vec::new();
+        for (rel, sources) in linking.by_relation(&node) {
+            let sources = sources.into_iter().map(|(id, title)| Source { id, title });
+            let mut sources: Vec<Source<'_>> = sources.collect();
+            budget.keep(&format!("incoming {rel}"), &mut sources);
+            incoming.push(IncomingLinks { rel, sources });
+        }
+        super::reply(&Answer {
+            id: &node.entity.id,
+            title: &node.entity.title,
+            outgoing,
+            incoming,
+            cut: budget.into_cut(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::test_support::Testing;
+
+    // S4: AC-002.4
+    #[tokio::test]
+    async fn links_into_the_backlog_have_the_titles_of_its_items() {
+        let testing = Testing::new();
+        let text = "---\nid: dec-1d2c8f\ntitle: Files\nimplements: [REQ-48, iss-bbbbbb, REQ-049]\n\
+                    ---\nFiles it is.\n";
+        testing.write_entity("decisions/dec-1d2c8f", text).await;
+        testing.write_entity("issues/iss-bbbbbb", "---\nid: iss-bbbbbb\ntitle: Why\n---\n").await;
+        testing.write_item("REQ-048-3f9a1c", "---\ntitle: Keep\n---\n").await;
+        let arguments = json!({ "id": "dec-1d2c8f" });
+        let graph = testing.data("ixchel_graph", arguments.clone()).await;
+        let targets = json!([
+            { "id": "REQ-48", "title": "Keep" },
+            { "id": "iss-bbbbbb", "title": "Why" },
+            { "id": "REQ-049", "title": null },
+        ]);
+        assert_eq!(graph["outgoing"], json!([{ "rel": "implements", "targets": targets }]));
+        testing.write_item("REQ-048-ffffff", "---\ntitle: Twin\n---\n").await;
+        let graph = testing.data("ixchel_graph", arguments).await;
+        assert_eq!(graph["outgoing"][0]["targets"][0]["title"], Value::Null, "which of them?");
+    }
+}

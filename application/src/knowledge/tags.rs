@@ -1,0 +1,104 @@
+//! `ixchel_tags`.
+
+use async_trait::async_trait;
+use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::Result;
+use reqlore_domain::knowledge::Node;
+use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::project::ProjectKey;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Repo;
+use crate::Context;
+use crate::tool::{Tool, decode, read_tool};
+
+pub(crate) struct Tags;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// A path inside the repository; the server's root when left out.
+    repo: Option<Repo>,
+    /// Only entities of this kind, such as "decision".
+    kind: Option<BoundedString<40>>,
+    /// List the entities without a tag instead.
+    #[serde(default)]
+    untagged: bool,
+}
+
+/// With `untagged` there are items, else tags.
+#[derive(Serialize, JsonSchema)]
+struct Answer<'a> {
+    /// How many distinct tags there are; with untagged how many entities have none.
+    total: usize,
+    /// In alphabetical order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Tag<'a>>", default)]
+    tags: Option<Vec<Tag<'a>>>,
+    /// By path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<UntaggedItem<'a>>", default)]
+    items: Option<Vec<UntaggedItem<'a>>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Tag<'a> {
+    tag: &'a str,
+    /// How many entities have it.
+    count: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct UntaggedItem<'a> {
+    id: &'a str,
+    kind: &'a str,
+    title: &'a str,
+    path: String,
+}
+
+#[async_trait]
+impl Tool for Tags {
+    fn spec(&self) -> ToolSpec {
+        read_tool::<Arguments, Answer<'_>>(
+            "ixchel_tags",
+            "List tags",
+            "Lists all tags of the knowledge graph with how often each is used, in \
+                          alphabetical order; with untagged the entities that have none.",
+        )
+    }
+
+    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+        let arguments: Arguments = decode(&mut call, spec)?;
+        let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
+        let known =
+            context.indexes.entities(&context.ports, &project, Refresh::Incremental).await?;
+        let kind = arguments.kind.as_ref().map(|kind| kind.as_str().to_lowercase());
+        let kind = kind.as_deref();
+        if arguments.untagged {
+            let names = known.inventory.untagged(kind);
+            drop(known);
+            return untagged(context, &project, &names).await;
+        }
+        let tags = known.inventory.tags(kind).into_iter();
+        let tags: Vec<Tag<'_>> = tags.map(|tag| Tag { tag: tag.tag, count: tag.count }).collect();
+        super::reply(&Answer { total: tags.len(), tags: Some(tags), items: None })
+    }
+}
+
+/// The entities of these documents, as far as they are still there.
+async fn untagged(context: &Context, project: &ProjectKey, names: &[String]) -> Result<Reply> {
+    let nodes = super::lookup(context, project, names).await?;
+    let own = |(name, nodes): (&String, Vec<Node>)| nodes.into_iter().find(|n| n.name == *name);
+    let nodes: Vec<Node> = names.iter().zip(nodes).filter_map(own).collect();
+    let items = nodes.iter().map(|node| UntaggedItem {
+        id: &node.entity.id,
+        kind: &node.entity.kind,
+        title: &node.entity.title,
+        path: DocumentId::entity(&*node.name).to_string(),
+    });
+    let items: Vec<UntaggedItem<'_>> = items.collect();
+    super::reply(&Answer { total: items.len(), tags: None, items: Some(items) })
+}
