@@ -1,8 +1,8 @@
 //! The undo of an edit, to the byte.
 //!
 //! It contains only the change, not the file, which may hold secrets of other servers. An undo
-//! works while the inserted text occurs exactly once, even if other parts were edited since. So the change
-//! is widened until it does: a lone `,` would occur everywhere.
+//! works while the inserted text occurs exactly once, even if other parts were edited since. So
+//! the change is widened until it does: a lone `,` would occur everywhere.
 
 use serde::{Deserialize, Serialize};
 
