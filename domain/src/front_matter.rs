@@ -48,15 +48,6 @@ pub fn body(text: &str) -> &str {
     split(text).body.trim_matches(['\r', '\n'])
 }
 
-/// True if front matter begins and has no closing line.
-pub fn is_unclosed(parts: Parts<'_>) -> bool {
-    let mut lines = parts.body.lines();
-    let is_opened = lines.next().is_some_and(|line| line.trim_end() == "---");
-    let (key, _) = lines.next().and_then(|line| line.split_once(':')).unwrap_or_default();
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '"' | '\'');
-    parts.yaml.is_none() && is_opened && !key.is_empty() && key.chars().all(is_part)
-}
-
 /// Parsed front matter.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Map {

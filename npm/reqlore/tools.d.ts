@@ -9,9 +9,9 @@ export interface Tools {
   create_epic: { arguments: CreateEpicArguments; result: CreateEpicResult };
   /** Relates a requirement to another one. The source's file keeps it, and its record is the answer. */
   create_relationship: { arguments: CreateRelationshipArguments; result: CreateRelationshipResult };
-  /** Creates a requirement of a user story: one thing that the product shall do or be. Answers with its reference (REQ-001) and version. */
+  /** Creates a requirement of a user story: one thing that the product must do or be. Answers with its reference (REQ-001) and version. */
   create_requirement: { arguments: CreateRequirementArguments; result: CreateRequirementResult };
-  /** Creates a user story of an epic: what somebody wants and why. Answers with its reference (US-001) and version. */
+  /** Creates a user story of an epic: what a user wants and why. Answers with its reference (US-001) and version. */
   create_user_story: { arguments: CreateUserStoryArguments; result: CreateUserStoryResult };
   /** Deletes an item of the backlog. Refuses while other items belong to it or relate to it, unless cascade is true. Its reference is never given again. */
   delete_item: { arguments: DeleteItemArguments; result: DeleteItemResult };
@@ -73,7 +73,7 @@ Returns instructions, not documentation: follow them with your own text search t
 export type ToolName = keyof Tools;
 
 /**
- * An item with everything it says. What its kind does not have is left out.
+ * A whole item. Fields that its kind does not have are left out.
  */
 export type Item = {
   /**
@@ -110,7 +110,7 @@ export type Item = {
 };
 
 /**
- * What heads alone tell of an item. What its kind does not have is left out.
+ * A summary from metadata alone. Fields that its kind does not have are left out.
  */
 export type ItemBrief = {
   reference_id: string;
@@ -351,12 +351,12 @@ export type EpicHierarchyArguments = {
 };
 
 /**
- * An epic, its stories, and what belongs to each of them, in the one order.
+ * An epic with its stories, and their requirements and criteria, in the one order.
  */
 export type EpicHierarchyResult = {
   epic: ItemBrief;
   /**
-   * Items: A user story with what belongs to it.
+   * Items: A user story with its requirements and criteria.
    */
   user_stories: {
     reference_id: string;
@@ -382,7 +382,7 @@ export type EpicHierarchyResult = {
     acceptance_criteria: number;
   };
   /**
-   * What was left out of a very large one.
+   * Names what was left out of a very large one.
    */
   left_out?: string;
 };
@@ -466,7 +466,7 @@ export type IxchelContextArguments = {
    */
   repo?: string;
   /**
-   * Cuts the answer's text to about so many tokens.
+   * Cuts the answer's text to about this number of tokens.
    */
   max_tokens?: number;
 };
@@ -516,7 +516,7 @@ export type IxchelGraphArguments = {
    */
   repo?: string;
   /**
-   * Cuts the answer's text to about so many tokens.
+   * Cuts the answer's text to about this number of tokens.
    */
   max_tokens?: number;
 };
@@ -550,7 +550,7 @@ export type IxchelGraphResult = {
     }[];
   }[];
   /**
-   * What links here, from the knowledge graph and from the backlog; sorted by relation.
+   * Links to it, from the knowledge graph and from the backlog; sorted by relation.
    */
   incoming: {
     /**
@@ -611,7 +611,7 @@ export type IxchelSearchArguments = {
    */
   repo?: string;
   /**
-   * Cuts the answer's text to about so many tokens.
+   * Cuts the answer's text to about this number of tokens.
    */
   max_tokens?: number;
 };
@@ -671,7 +671,7 @@ export type IxchelShowArguments = {
    */
   repo?: string;
   /**
-   * Cuts the answer's text to about so many tokens.
+   * Cuts the answer's text to about this number of tokens.
    */
   max_tokens?: number;
 };
@@ -1272,7 +1272,7 @@ export type UpdateEpicArguments = {
    */
   priority?: number;
   /**
-   * A user's name; empty for nobody.
+   * A user's name; empty removes the assignee.
    */
   assignee?: string;
   /**
@@ -1313,7 +1313,7 @@ export type UpdateRequirementArguments = {
    */
   user_story?: string;
   /**
-   * A user's name; empty for nobody.
+   * A user's name; empty removes the assignee.
    */
   assignee?: string;
   /**
@@ -1353,7 +1353,7 @@ export type UpdateUserStoryArguments = {
    */
   epic?: string;
   /**
-   * A user's name; empty for nobody.
+   * A user's name; empty removes the assignee.
    */
   assignee?: string;
   /**

@@ -14,18 +14,29 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An edit that changes nothing, or leaves nothing, cannot be undone.
+    /// The smallest edit between two texts that can be found again. An edit that changes nothing,
+    /// or leaves nothing, cannot be undone.
     pub fn between(before: &str, after: &str) -> Self {
         if before == after {
             return Self { removed: String::new(), inserted: String::new() };
         }
         let change = Change::between(before, after);
+        let is_findable = |around: usize| is_once(change.widened(around).of(after), after);
         let max = change.prefix.max(change.suffix);
-        let mut around = 0;
-        while around < max && !is_once(change.widened(around).of(after), after) {
-            around = (around * 2).clamp(1, max);
+        let mut enough = 0;
+        while enough < max && !is_findable(enough) {
+            enough = (enough * 2).clamp(1, max);
         }
-        let change = change.widened(around);
+        let mut too_little = enough / 2;
+        while too_little + 1 < enough {
+            let middle = usize::midpoint(too_little, enough);
+            if is_findable(middle) {
+                enough = middle;
+            } else {
+                too_little = middle;
+            }
+        }
+        let change = change.widened(enough);
         Self { removed: change.of(before).to_owned(), inserted: change.of(after).to_owned() }
     }
 

@@ -97,7 +97,8 @@ pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
 #[cfg(target_os = "linux")]
 pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{CWD, ResolveFlags, openat2};
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // A handle for paths only: the directory need not be readable.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(dir) => Ok(Some(dir.into())),
         Err(Errno::LOOP) => Ok(None),

@@ -114,17 +114,15 @@ fn read_bounded(dir: &Dir, name: &str, shown: &str, most: u64) -> StoreResult<Op
     if metadata.len() > most {
         return Err(too_large(shown));
     }
-    let size = metadata.len();
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    file.by_ref().take(size).read_to_end(&mut bytes).map_err(fail)?;
-    let after = file.metadata().map_err(fail)?;
-    if after.len() > size {
-        // An editor appends at this moment. One more byte than allowed shows the excess.
-        file.by_ref().take(most + 1 - size).read_to_end(&mut bytes).map_err(fail)?;
-    }
-    if bytes.len() as u64 > most {
+    let size = usize::try_from(metadata.len()).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(size + 1);
+    // To the end, because some file systems report an old size.
+    let limit = most + 1;
+    let length = file.by_ref().take(limit).read_to_end(&mut bytes).map_err(fail)?;
+    if length as u64 == limit {
         return Err(too_large(shown));
     }
+    let after = file.metadata().map_err(fail)?;
     let stamp = Stamp::of(&metadata);
     let (steady, settled) = (Stamp::of(&after) == stamp, stamp.is_settled(now));
     Ok(Some(Content { bytes: bytes.into(), metadata, steady, settled, torn: false }))

@@ -41,6 +41,12 @@ impl Shared {
         Ok(root)
     }
 
+    /// The root, if no interrupted commit has to be finished first, which would block.
+    fn open_now(&self, project: &ProjectKey) -> Option<Root> {
+        let path = self.path(project);
+        if journal::is_there(path) { None } else { Root::open(path).ok() }
+    }
+
     /// Finishes an interrupted commit, unless another writer has the lock and will do it.
     fn settle(&self, project: &ProjectKey) {
         let settled = match self.locks.try_lock(project, self.path(project)) {
@@ -86,7 +92,7 @@ impl Shared {
         if ids.len() > INLINE.0 {
             return None;
         }
-        let root = self.open(project).ok()?;
+        let root = self.open_now(project)?;
         let tree = Tree::to_read(&root, &self.layout);
         let catalog = self.catalogs.of(project);
         let mut catalog = catalog.try_lock().ok()?;
@@ -114,7 +120,7 @@ impl Shared {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> Option<Vec<Option<Version>>> {
-        let root = self.open(project).ok()?;
+        let root = self.open_now(project)?;
         let tree = Tree::new(&root, &self.layout);
         let catalog = self.catalogs.of(project);
         let catalog = catalog.try_lock().ok()?;
@@ -174,7 +180,7 @@ impl Shared {
 }
 
 /// The most files, and the most bytes of each, that are read without a hop.
-const INLINE: (usize, u64) = (32, 256 * 1024);
+const INLINE: (usize, u64) = (32, 64 * 1024);
 /// With fewer new entries the cache is only written at the end.
 const SAVE: usize = 256;
 

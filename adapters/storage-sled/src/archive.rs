@@ -31,7 +31,7 @@ const IMPORT_CHANGES: usize = 1000;
 impl Archive for SledStore {
     async fn read(&self) -> StoreResult<Box<dyn RecordReader>> {
         let database = Arc::clone(&self.opened()?.database);
-        let guard = Arc::clone(&database.gate).read_owned().await;
+        let guard = Arc::clone(&database.copies).read_owned().await;
         let reader = blocking(move || {
             database.check_complete()?;
             let mut total = 0;
@@ -46,7 +46,7 @@ impl Archive for SledStore {
 
     async fn fill(&self) -> StoreResult<Box<dyn RecordWriter>> {
         let database = Arc::clone(&self.opened()?.database);
-        let guard = Arc::clone(&database.gate).read_owned().await;
+        let guard = Arc::clone(&database.copies).read_owned().await;
         let writer = blocking(move || {
             database.check_complete()?;
             database.check_writable()?;

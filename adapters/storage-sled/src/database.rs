@@ -61,6 +61,9 @@ pub(crate) struct Database {
     pub(crate) file: DatabaseFile,
     /// Shared by readers; exclusive from the first change of a group until it is durable.
     pub(crate) gate: Arc<RwLock<()>>,
+    /// Shared by exports and imports, which may last for minutes; a group holds it exclusively and
+    /// takes it before the gate, so that a group that waits for a copy does not hold up readers.
+    pub(crate) copies: Arc<RwLock<()>>,
     /// An import has begun and not finished.
     pub(crate) is_incomplete: AtomicBool,
     /// A transaction or a sync failed, so nothing more is written.

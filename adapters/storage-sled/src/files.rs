@@ -80,10 +80,12 @@ pub(crate) fn prepare(folder: &Path) -> StoreResult<FoundFiles> {
     let is_unfinished =
         |name: &&String| name.starts_with(SNAPSHOT) && name.ends_with(UNFINISHED_SNAPSHOT);
     for name in names.iter().filter(is_unfinished) {
-        tracing::warn!("a start that was killed left {name} behind; it is removed");
+        tracing::warn!("removing {name}, an unfinished snapshot of a killed process");
         let removed = std::fs::remove_file(folder.join(name));
         removed.map_err(|error| failed(folder, &format!("remove {name}"), error))?;
     }
+    // Before sled opens the files: opening may take long, and it may be refused.
+    make_private(folder)?;
     Ok(found)
 }
 
@@ -117,7 +119,9 @@ fn check(folder: &Path, names: &[String]) -> StoreResult<FoundFiles> {
     let unread = |error| failed(folder, &format!("read its file {ACKNOWLEDGED}"), error);
     let acknowledged = read_acknowledged(folder).map_err(unread)?;
     if db_length == 0 {
-        if acknowledged.is_some() {
+        // Also a damaged count shows that there was a database.
+        let count = std::fs::metadata(folder.join(ACKNOWLEDGED));
+        if count.is_ok_and(|count| count.len() > 0) {
             let reason = format!("lacks its file db, or that is empty. {RESTORE}");
             return Err(not_opened(folder, &reason));
         }
@@ -154,12 +158,14 @@ fn read_acknowledged(folder: &Path) -> io::Result<Option<u64>> {
 }
 
 /// Makes the marker durable before sled sees the folder, or a power cut could leave a `db` of
-/// unknown origin. Makes `db` too, because sled would make it readable for all.
+/// unknown origin. Makes `db` and `blobs` too, because sled would make
+/// them readable for all.
 fn begin_creation(folder: &Path) -> io::Result<()> {
     let mut options = options();
     options.write(true).create(true).truncate(false);
     options.open(folder.join(MARKER))?.sync_all()?;
     options.open(folder.join(DB))?;
+    durable_fs::create_private_dirs(&folder.join(BLOBS))?;
     durable_fs::sync_dir(folder)
 }
 

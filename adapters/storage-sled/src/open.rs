@@ -40,14 +40,15 @@ const NO_FORMAT: u32 = 0;
 /// A rebuild writes a transaction when it has this many changes of trees.
 const REBUILD_CHANGES: usize = 2000;
 
+const SERVED: &str = "is already served by another process; stop that one first, or name another \
+     folder";
+
 pub(crate) fn open(folder: &Path, sync: Sync) -> StoreResult<Database> {
     let created =
         create_folder(folder).map_err(|error| failed(folder, "make the folder", error))?;
     let lock = durable_fs::try_lock_dir(folder);
     let Some(lock) = lock.map_err(|error| failed(folder, "lock the folder", error))? else {
-        let reason = "is already served by another process; stop that one first, or name another \
-                      folder";
-        return Err(not_opened(folder, reason));
+        return Err(not_opened(folder, SERVED));
     };
     if durable_fs::is_network_fs(folder).unwrap_or_default() {
         let reason = "lies on a network file system, where locks and syncs can't be trusted; \
@@ -61,6 +62,7 @@ pub(crate) fn open(folder: &Path, sync: Sync) -> StoreResult<Database> {
         trees,
         file: file.map_err(|error| failed(folder, "open its files", error))?,
         gate: Arc::default(),
+        copies: Arc::default(),
         is_incomplete: AtomicBool::new(false),
         is_broken: AtomicBool::new(false),
         commits: AtomicU64::new(0),
@@ -115,6 +117,9 @@ fn open_trees(folder: &Path) -> StoreResult<[Tree; NAMES.len()]> {
             let reason = "holds data of another program, or of a newer version of Reqlore; name \
                           another folder";
             return Err(not_opened(folder, reason));
+        }
+        Ok(Err(sled::Error::Io(error))) if error.to_string().contains("acquire lock") => {
+            return Err(not_opened(folder, SERVED));
         }
         Ok(Err(sled::Error::Io(error))) => return Err(failed(folder, "open it", error)),
         Ok(Err(error)) => return Err(damaged(&error.to_string())),

@@ -46,8 +46,8 @@ pub(crate) struct Group {
     is_dirty: bool,
     /// The newest audit row, also a pending one; `None` to read it from the tree.
     pub(crate) newest: Option<ChainHead>,
-    /// Keeps readers out while a group is written.
-    gate: Option<OwnedRwLockWriteGuard<()>>,
+    /// Keeps copies and readers out while a group is written.
+    gate: Option<[OwnedRwLockWriteGuard<()>; 2]>,
     /// How long a group waits for a copy of the database to end.
     copy_timeout: Duration,
     /// Waits for the gate.
@@ -156,14 +156,15 @@ impl Group {
 impl Engine for Group {
     fn begin(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
-        let gate = Arc::clone(&self.database.gate).write_owned();
-        let entered = self.runtime.block_on(async { timeout(self.copy_timeout, gate).await });
-        let Ok(guard) = entered else {
+        let copies = Arc::clone(&self.database.copies).write_owned();
+        let ended = self.runtime.block_on(async { timeout(self.copy_timeout, copies).await });
+        let Ok(copies) = ended else {
             let reason = "the database is being copied; nothing was written, try again later";
             return Err(StoreError::Busy { reason: reason.to_owned() });
         };
         self.database.check_complete()?;
-        self.gate = Some(guard);
+        let gate = self.runtime.block_on(Arc::clone(&self.database.gate).write_owned());
+        self.gate = Some([gate, copies]);
         Ok(())
     }
 

@@ -45,7 +45,8 @@ impl Shared {
         let Some(token) = bearer(headers) else {
             return Err(self.deny(TokenError::Missing, address, request_id));
         };
-        let project = project(headers)?;
+        // A request with an unreadable token is a failed login, also if its project is wrong.
+        let project = if token.is_empty() { None } else { project(headers)? };
         let fingerprint = self.tokens.fingerprint(token);
         let known = self.tokens.known(fingerprint);
         match &known {

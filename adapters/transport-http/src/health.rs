@@ -26,10 +26,12 @@ pub(crate) async fn alive() -> &'static str {
 
 pub(crate) async fn ready(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let request_id = request_id(request.headers());
+    if shared.is_ending() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response();
+    }
     let (status, text) = match catch_panic(&request_id, async { Ok((shared.config.ready)()) }).await
     {
         Err(error) => return error.into_response(),
-        Ok(_) if shared.is_ending() => (StatusCode::SERVICE_UNAVAILABLE, "ending\n"),
         Ok(true) => (StatusCode::OK, "ready\n"),
         Ok(false) => (StatusCode::SERVICE_UNAVAILABLE, "the storage can't be used now\n"),
     };

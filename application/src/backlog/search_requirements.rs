@@ -63,7 +63,7 @@ impl Tool for SearchRequirements {
         let filters = Filters::of(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
         let text = arguments.query.map(BoundedString::into_string);
-        let pages = Pages::of(backlog.project, &(spec.name, &text, &filters));
+        let pages = Pages::of(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
             return filters.list(backlog, offset, limit, &pages).await?.reply(offset);
@@ -84,8 +84,6 @@ impl Tool for SearchRequirements {
     }
 }
 
-// Serialized, it identifies a list of results for its cursor; stories may change meanwhile.
-#[derive(Serialize)]
 struct Filters {
     status: Option<Status>,
     priority: Option<Priority>,
@@ -93,7 +91,6 @@ struct Filters {
     user_story: Option<Reference>,
     epic: Option<Reference>,
     /// The requirement's story is in each of these.
-    #[serde(skip)]
     stories: Vec<BTreeSet<Reference>>,
 }
 
@@ -120,6 +117,13 @@ impl Filters {
             filters.stories.push(stories.collect());
         }
         Ok(filters)
+    }
+
+    /// Identifies the list of results for its cursor. Without `stories`, which may change between
+    /// two pages.
+    fn fingerprint(&self) -> impl Serialize {
+        let references = [self.user_story, self.epic];
+        (self.status, self.priority, self.requirement_type, references)
     }
 
     fn facets(&self) -> Vec<Vec<Facet>> {

@@ -32,11 +32,14 @@ impl CountCache {
     const MAX_ENTRIES: usize = 1_000;
 
     fn count(&self, version: Version, text: &str) -> usize {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get(&version) {
-            return *count;
+        let lock = || self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&version).copied();
+        if let Some(count) = known {
+            return count;
         }
+        // Parsed without the lock, because other calls may need it.
         let count = Section::of(text).requirements().len();
+        let mut counts = lock();
         if counts.len() >= Self::MAX_ENTRIES {
             counts.clear();
         }

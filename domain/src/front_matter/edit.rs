@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Map, Parts, Value, is_unclosed, read, scalar, split};
+use super::{Map, Parts, Value, read, scalar, split};
 use crate::diagnostic::Diagnostic;
 use crate::yaml::{self, Entry, Node};
 
@@ -35,7 +35,7 @@ pub fn edit(text: &str, edits: &[KeyEdit<'_>], last: &[&str]) -> Result<String, 
             let front = Front { text: parts.fenced, entries, line_end: line_end(source) };
             front.edited(&edits, last)? + &source[parts.fenced.len()..]
         }
-        None if is_unclosed(parts) => {
+        None if begins_unclosed(source) => {
             return Err(refusal("it begins with `---` and has no second line like that"));
         }
         None => prepend_front_matter(source, &edits),
@@ -84,6 +84,14 @@ fn is_done(map: &Map, edit: &KeyEdit<'_>) -> bool {
         (Some(value), Some(node)) => value.equals(&node.value),
         (value, node) => value.is_none() && node.is_none(),
     }
+}
+
+/// True if the text may begin with front matter that has no closing line. An edit refuses more than
+/// a reader reports, because it would turn the unclosed part into the body.
+fn begins_unclosed(body: &str) -> bool {
+    let mut lines = body.lines();
+    lines.next().is_some_and(|line| line.trim_end() == "---")
+        && lines.next().is_some_and(|line| line.contains(':'))
 }
 
 fn line_end(text: &str) -> &'static str {

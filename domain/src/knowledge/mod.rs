@@ -78,9 +78,10 @@ impl Entity {
                 (Vec::new(), front_matter::salvage(parts), Some(Diagnostic::new(line, message)))
             }
         };
+        let unclosed = parts.yaml.is_none() && looks_like_front_matter(parts.body);
         let fault = fault.or_else(|| {
             let message = "the front matter has no closing `---` line";
-            front_matter::is_unclosed(parts).then(|| Diagnostic::new(1, message))
+            unclosed.then(|| Diagnostic::new(1, message))
         });
         let node = |key: &str| yaml::find(&entries, key).or_else(|| yaml::find(&salvaged, key));
         let text_of = |key: &str| node(key).and_then(yaml::Node::text);
@@ -167,6 +168,14 @@ pub(crate) fn tags(entries: &[Entry]) -> Vec<String> {
         }
     }
     tags
+}
+
+fn looks_like_front_matter(text: &str) -> bool {
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    let (key, _) = lines.next().and_then(|line| line.split_once(':')).unwrap_or_default();
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    first.trim_end() == "---" && !key.is_empty() && key.bytes().all(is_part)
 }
 
 /// One outgoing relationship.

@@ -17,7 +17,8 @@ pub trait Authenticator: Send + Sync {
 /// The client's part of a request for authentication.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
-    /// The text after `Bearer` in the only `Authorization` header.
+    /// The text after `Bearer` in the only `Authorization` header. Empty if the header is
+    /// unreadable; an empty token is never valid.
     pub token: Option<&'a str>,
     /// The project in the header `Reqlore-Project`.
     pub project: Option<&'a str>,

@@ -5,7 +5,7 @@ use reqlore_client_config::Trace;
 use serde_json::json;
 
 #[test]
-fn trace_has_the_change_widened_until_it_is_found_once() {
+fn trace_has_the_change_widened_until_it_is_found_once_and_no_more() {
     for (before, after, removed, inserted) in [
         ("secret, a, secret", "secret, b, secret", "a", "b"),
         ("ab", "axyb", "", "xy"),
@@ -17,6 +17,8 @@ fn trace_has_the_change_widened_until_it_is_found_once() {
         ("a,b,c", "a,b,,c", ",c", ",,c"),
         ("one two three", "one three", "two th", "th"),
         ("aaa", "aaaa", "aaa", "aaaa"),
+        // Three bytes on each side suffice; a doubling search alone would take four.
+        ("1abXcd2 3abcd4", "1abXcd2 3abXcd4", "3abcd4", "3abXcd4"),
     ] {
         let trace = Trace::between(before, after);
         let written = serde_json::to_value(&trace).expect("it can be written");

@@ -167,18 +167,35 @@ fn database_file_that_goes_during_the_sync_acknowledges_nothing() {
 fn copy_holds_commits_off_and_admits_reads() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("a");
-    run(async {
+    let open_with_timeout = |timeout| {
         let sync = Box::new(fs::File::sync_all);
+        SledStore::open_with(&config(folder.path()), sync, timeout).unwrap()
+    };
+    run(async {
         let timeout = Duration::from_millis(30);
         assert!(timeout < COPY_TIMEOUT);
-        let store = SledStore::open_with(&config(folder.path()), sync, timeout).unwrap();
+        let store = open_with_timeout(timeout);
         put(&store, &id, "one").await.unwrap();
         let mut reader = store.read().await.unwrap();
-        let (outcome, seen) = futures_util::join!(put(&store, &id, "two"), get(&store, &id));
+        let outcome = put(&store, &id, "two").await;
         assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
-        assert_eq!(seen.unwrap().unwrap().body, "one");
         assert_eq!(reader.next().await.unwrap().len(), 1);
         drop(reader);
-        put(&store, &id, "two").await.unwrap();
+        store.close().unwrap();
+
+        let store = open_with_timeout(Duration::from_secs(60));
+        let reader = store.read().await.unwrap();
+        let read_meanwhile = async {
+            while database(&store).copies.try_read().is_ok() {
+                std::thread::yield_now();
+            }
+            // The commit waits for the copy now; the read does not.
+            let seen = get(&store, &id).await;
+            drop(reader);
+            seen
+        };
+        let (outcome, seen) = futures_util::join!(put(&store, &id, "two"), read_meanwhile);
+        outcome.unwrap();
+        assert_eq!(seen.unwrap().unwrap().body, "one");
     });
 }

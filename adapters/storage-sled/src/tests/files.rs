@@ -279,7 +279,11 @@ fn newer_schema_is_refused() {
     let store = open(&folder);
     database(&store).tree(META).insert(SCHEMA_KEY, &[SCHEMA + 1]).unwrap();
     store.close().unwrap();
+    let db = folder.path().join("sled/db");
+    fs::set_permissions(&db, Permissions::from_mode(0o644)).unwrap();
     assert!(refused(folder.path()).contains("newer version"));
+    let mode = fs::metadata(&db).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "a refused database is private too");
 }
 
 #[test]

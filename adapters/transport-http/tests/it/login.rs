@@ -183,7 +183,7 @@ async fn guesses_are_limited_and_valid_tokens_of_the_address_are_not() {
 
 // S5: 4.7; catalogue 106
 #[tokio::test]
-async fn look_ups_of_unknown_tokens_are_limited_by_address() {
+async fn look_ups_are_limited_and_leave_room_for_other_addresses() {
     let every = Duration::from_secs(3600);
     let limits = |burst| Limits { look_ups: Some(Rate { every, burst }), ..Limits::default() };
     let server = Server::with(limits(10));
