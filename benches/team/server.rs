@@ -47,6 +47,9 @@ impl Project {
         let made = Self { root: folder.join("team"), cache: folder.join("cache") };
         fs::create_dir_all(&made.root)?;
         items::write(&made.root, language, size)?;
+        let docsets = made.root.join(".knowledge");
+        fs::create_dir_all(&docsets)?;
+        fs::write(docsets.join("config.yaml"), "docsets:\n  react:\n    version: \"18.2\"\n")?;
         sleep(SETTLED);
         for to in ["sqlite", "sled"] {
             made.run("fs", &["copy", "--from", "fs", "--to", to])?;
