@@ -8,7 +8,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
 /// Access of group and others.
 const OTHERS: u32 = 0o077;
@@ -97,6 +96,8 @@ pub(super) fn is_network_fs(path: &Path) -> io::Result<bool> {
 #[cfg(target_os = "linux")]
 pub(super) fn open_dir_without_links(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{CWD, ResolveFlags, openat2};
+    use rustix::io::Errno;
+
     // A handle for paths only: the directory need not be readable.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
