@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::backlog::check::Names;
 use crate::backlog::find::Backlog;
-use crate::backlog::repair::{Mended, relink, renumber, younger};
+use crate::backlog::repair::{Repairs, relink, renumber, younger};
 use crate::edit::get_one;
 use crate::{Ports, backlog};
 
@@ -59,7 +59,7 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
 
 /// Repairs without a question: links follow an item that another branch renumbered, and of equal
 /// references the younger item gets a new one. An error means that nothing was changed.
-pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
+pub async fn fix(ports: &Ports, caller: Caller) -> Result<Repairs> {
     let project = ports.projects.resolve(&caller, None, Toolset::Backlog).await?;
     let act = WriteContext {
         caller: Arc::new(caller),
@@ -73,10 +73,10 @@ pub async fn fix(ports: &Ports, caller: Caller) -> Result<Mended> {
     let backlog = Backlog { ports, project: &project };
     let names = Names::read(ports, &project).await?;
     let younger = younger(backlog, &names).await?;
-    let mut mended = Mended::default();
-    relink(backlog, &names, &act, &mut mended).await;
-    renumber(backlog, younger, &act, &mut mended).await;
-    Ok(mended)
+    let mut repairs = Repairs::default();
+    relink(backlog, &names, &act, &mut repairs).await;
+    renumber(backlog, younger, &act, &mut repairs).await;
+    Ok(repairs)
 }
 
 /// The problems of a project's sections, by document and line.

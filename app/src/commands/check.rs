@@ -1,6 +1,6 @@
 //! `reqlore check`: reports problems in documents, one line each; CI uses its exit code.
 
-use reqlore_application::backlog::repair::{Mended, Relinked, Renumbered};
+use reqlore_application::backlog::repair::{Relinked, Renumbered, Repairs};
 use reqlore_application::check::Finding;
 use reqlore_application::check::{check, fix};
 use reqlore_domain::error::Error;
@@ -28,40 +28,40 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError
     }
     let caller = composition::caller(config);
     let done = composition::run(async {
-        let mended = if options.fix { fix(&ports, caller).await? } else { Mended::default() };
-        Ok::<_, Error>((mended, check(&ports).await))
+        let repairs = if options.fix { fix(&ports, caller).await? } else { Repairs::default() };
+        Ok::<_, Error>((repairs, check(&ports).await))
     })?;
-    let (mended, findings) = done.map_err(CommandError::refused)?;
-    let is_fine = mended.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
+    let (repairs, findings) = done.map_err(CommandError::refused)?;
+    let is_fine = repairs.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
     // Repairs are reported even if the check failed.
-    if findings.is_ok() || mended != Mended::default() {
+    if findings.is_ok() || repairs != Repairs::default() {
         let found = findings.as_deref().unwrap_or_default();
         if options.json {
-            let Mended { relinked, renumbered, refused } = &mended;
+            let Repairs { relinked, renumbered, refused } = &repairs;
             print_json(&json!({
                 "fixed": renumbered, "relinked": relinked, "refused": refused, "findings": found,
             }))?;
         } else {
-            print(&lines(&mended, found, is_fine))?;
+            print(&lines(&repairs, found, is_fine))?;
         }
     }
     findings.map_err(CommandError::refused)?;
     Ok(if is_fine { OK } else { REFUSED })
 }
 
-fn lines(mended: &Mended, findings: &[Finding], is_fine: bool) -> String {
+fn lines(repairs: &Repairs, findings: &[Finding], is_fine: bool) -> String {
     let mut text = String::new();
-    for Relinked { document, from, to } in &mended.relinked {
+    for Relinked { document, from, to } in &repairs.relinked {
         text += &format!("{document}: the link to {from} now leads to {to}\n");
     }
-    for Renumbered { document, from, to, relinked } in &mended.renumbered {
+    for Renumbered { document, from, to, relinked } in &repairs.renumbered {
         text += &format!("{document}: {from} is now {to}");
         if !relinked.is_empty() {
             text += &format!("; links followed in {}", relinked.join(", "));
         }
         text += "\n";
     }
-    for Finding { document, line, message, .. } in mended.refused.iter().chain(findings) {
+    for Finding { document, line, message, .. } in repairs.refused.iter().chain(findings) {
         match line {
             Some(line) => text += &format!("{document}:{line}: {message}\n"),
             None => text += &format!("{document}: {message}\n"),

@@ -134,7 +134,7 @@ impl Names {
         own.or_else(|| tombs.first().map(|tomb| Tomb::OfAnother(tomb)))
     }
 
-    /// True if there is no item, and never was one.
+    /// True if there are no items and no tombstones.
     pub(crate) fn is_empty(&self) -> bool {
         self.heads.is_empty() && self.tombs.is_empty()
     }

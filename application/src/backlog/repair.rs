@@ -22,7 +22,7 @@ use crate::check::Finding;
 use crate::edit::edit;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Mended {
+pub struct Repairs {
     pub relinked: Vec<Relinked>,
     pub renumbered: Vec<Renumbered>,
     /// Repairs that failed, each with its reason and remedy.
@@ -54,12 +54,12 @@ pub(crate) async fn relink(
     backlog: Backlog<'_>,
     names: &Names,
     act: &WriteContext,
-    mended: &mut Mended,
+    repairs: &mut Repairs,
 ) {
     for (head, moves) in names.moves() {
         match relink_document(backlog, Arc::clone(head), moves, act).await {
-            Ok(done) => mended.relinked.extend(done),
-            Err(error) => mended.refused.push(Finding::whole(&head.id, error.message)),
+            Ok(done) => repairs.relinked.extend(done),
+            Err(error) => repairs.refused.push(Finding::whole(&head.id, error.message)),
         }
     }
 }
@@ -119,14 +119,14 @@ pub(crate) async fn renumber(
     backlog: Backlog<'_>,
     all: Vec<Twin>,
     act: &WriteContext,
-    mended: &mut Mended,
+    repairs: &mut Repairs,
 ) {
     for twin in all {
         match renumber_item(backlog, &twin, act).await {
-            Ok(done) => mended.renumbered.extend(done),
+            Ok(done) => repairs.renumbered.extend(done),
             Err(error) => {
                 let message = format!("it keeps {}: {}", twin.from, error.message);
-                mended.refused.push(Finding::whole(&twin.head.id, message));
+                repairs.refused.push(Finding::whole(&twin.head.id, message));
             }
         }
     }

@@ -26,8 +26,8 @@ const CHANGED: &str = "it changed meanwhile; run this again to see what is left 
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_LINKS: usize = 32;
 
-/// Reads a file: its path behind all links, and its text, `None` if there is no file. Links may
-/// not lead out of `within`. Errors do not name the file.
+/// Resolves links and reads the file. Returns its resolved path, and its text if the file exists.
+/// Links may not lead out of `within`. Errors do not name the file.
 pub(super) fn open(
     path: &Path,
     within: Option<&Path>,

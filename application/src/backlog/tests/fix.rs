@@ -3,9 +3,9 @@
 use reqlore_domain::identity::Caller;
 
 use super::*;
-use crate::backlog::repair::Mended;
+use crate::backlog::repair::Repairs;
 
-async fn fix(testing: &Testing) -> Mended {
+async fn fix(testing: &Testing) -> Repairs {
     let caller = Caller::local("t", Access::Write);
     crate::check::fix(&testing.ports(), caller).await.unwrap()
 }
@@ -13,7 +13,7 @@ async fn fix(testing: &Testing) -> Mended {
 #[tokio::test]
 async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
     let testing = story().await;
-    assert_eq!(fix(&testing).await, Mended::default());
+    assert_eq!(fix(&testing).await, Repairs::default());
     let made = |day: u8| format!("created_at: 2026-01-0{day}\n");
     testing.write_item("US-007-bbbbbb", format!("---\ntitle: Younger\n{}---\n", made(2))).await;
     testing.write_item("US-007-aaaaaa", format!("---\ntitle: Older\n{}---\n", made(1))).await;
@@ -38,7 +38,7 @@ async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
         found.sort_unstable();
         assert_eq!(found, requirements);
     }
-    assert_eq!(fix(&testing).await, Mended::default(), "once is enough");
+    assert_eq!(fix(&testing).await, Repairs::default(), "once is enough");
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn what_refuses_one_renumbering_keeps_no_other_from_it() {
     }
     let anchor = "---\ntitle: T\nuser_story: &s US-001\nlinked: {US-001: bbbbbb}\nalso: *s\n---\n";
     testing.write_item("REQ-001", anchor).await;
-    let Mended { renumbered, refused, .. } = fix(&testing).await;
+    let Repairs { renumbered, refused, .. } = fix(&testing).await;
     let done: Vec<_> = renumbered.iter().map(|one| (&*one.document, &*one.to)).collect();
     assert_eq!(done, [(".reqlore/backlog/stories/US-002-bbbbbb.md", "US-003")]);
     assert_eq!(refused.len(), 1, "{refused:?}");
@@ -129,8 +129,8 @@ async fn a_link_of_a_third_branch_follows_the_item_that_another_one_renumbered()
         assert!(found.iter().any(|line| line.contains(part)), "{part}\n{found:#?}");
     }
     assert_eq!(found.len(), 7, "and the twins: {found:#?}");
-    let mended = fix(&testing).await;
-    let links: Vec<_> = mended.relinked.iter().map(|one| (&*one.from, &*one.to)).collect();
+    let repairs = fix(&testing).await;
+    let links: Vec<_> = repairs.relinked.iter().map(|one| (&*one.from, &*one.to)).collect();
     let expected = [
         ("US-001-bbbbbb", "US-002-bbbbbb"),
         ("US-009-bbbbbb", "US-002-bbbbbb"),
