@@ -17,10 +17,12 @@ use std::sync::Arc;
 use reqlore_application::Application;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, ReadSet};
-use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::ports::documents::{
+    CommitRequest, DocumentChange, DocumentRepository, ReadSet,
+};
+use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolCall};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 use serde_json::{Value, json};
 
@@ -62,8 +64,8 @@ fn main() -> ExitCode {
     if worst <= BAR { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn call(tool: &str, arguments: &Value) -> Call {
-    Call {
+fn call(tool: &str, arguments: &Value) -> ToolCall {
+    ToolCall {
         observer: Arc::new(NoProgress),
         caller: Arc::new(Caller::local("bench", Access::Write)),
         correlation_id: "0123456789abcdef".to_owned(),
@@ -81,10 +83,11 @@ async fn application(size: usize) -> Application {
     }
     let store = MemoryStore::default();
     let id = DocumentId::docsets();
-    let put = Change::put(id.clone(), text);
+    let put = DocumentChange::put(id.clone(), text);
     let act = harness::ports::write_context(Timestamp::default());
     let reads = ReadSet::of(vec![id]);
-    let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
+    let commit =
+        CommitRequest { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), context: act };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
     let answers = Arc::new(MemoryStore::default());
     harness::ports::application(Timestamp::default(), Arc::new(store), answers)

@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use reqlore_domain::sections::index::Index;
+use reqlore_domain::sections::requirement_index::Index;
 use reqlore_domain::sections::{MAX_TEXT, Section, text};
 
 use harness::section;

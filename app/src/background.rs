@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqlore_application::Upkeep;
+use reqlore_application::Maintenance;
 use reqlore_domain::ports::Store;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -28,7 +28,7 @@ const TIMING: Timing = Timing {
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct BackgroundTasks {
-    upkeep: Arc<Upkeep>,
+    upkeep: Arc<Maintenance>,
     stop: Arc<Notify>,
     maintenance: JoinHandle<()>,
     readiness: Option<JoinHandle<()>>,
@@ -37,7 +37,7 @@ pub(crate) struct BackgroundTasks {
 impl BackgroundTasks {
     /// With `ready`, checks whether the storage is usable, and publishes the result.
     pub(crate) fn start(
-        upkeep: Upkeep,
+        upkeep: Maintenance,
         ready: Option<(Arc<dyn Store>, watch::Sender<bool>)>,
     ) -> Self {
         let upkeep = Arc::new(upkeep);

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_application::identity::users::Administration;
-use reqlore_application::{Ports, Settings};
+use reqlore_application::identity::user_admin::UserAdmin;
+use reqlore_application::{ApplicationPorts, ApplicationSettings};
 use reqlore_domain::identity::{Access, Caller, CallerName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::transport::Transport;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 #[cfg(feature = "semantic")]
 use reqlore_embed_minilm::LazyModel;
 use reqlore_embed_static::StaticEmbedder;
@@ -31,7 +31,7 @@ use crate::storage::Storage;
 use crate::system::{RandomIds, SystemClock};
 
 /// The ports of commands that call no tools. They are not audited.
-pub(crate) fn ports(config: &Config) -> Result<Ports, CommandError> {
+pub(crate) fn ports(config: &Config) -> Result<ApplicationPorts, CommandError> {
     ports_over(config, &store(config, &config.storage)?, false)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn ports_over(
     config: &Config,
     store: &Arc<dyn Store>,
     is_audited: bool,
-) -> Result<Ports, CommandError> {
+) -> Result<ApplicationPorts, CommandError> {
     let is_files = matches!(config.storage, Storage::Fs(_));
     let files = files(config, if is_files { config.storage.place() } else { &config.root });
     let projects: Arc<dyn ProjectResolver> = if is_files {
@@ -47,7 +47,7 @@ pub(crate) fn ports_over(
     } else {
         Arc::new(ConfiguredProjects::new(&files))
     };
-    Ok(Ports {
+    Ok(ApplicationPorts {
         documents: Arc::clone(store) as _,
         tree: (!is_files).then(|| Arc::new(FsStore::new(&files)) as Arc<dyn DocumentRepository>),
         projects,
@@ -56,19 +56,19 @@ pub(crate) fn ports_over(
         ids: Arc::new(RandomIds),
         answers: Arc::clone(store) as _,
         audit: is_audited.then(|| Arc::clone(store) as _),
-        settings: Settings { toolsets: config.toolsets.clone(), wrap_columns: config.wrap_columns },
+        settings: ApplicationSettings {
+            toolsets: config.toolsets.clone(),
+            wrap_columns: config.wrap_columns,
+        },
     })
 }
 
 /// Only the first user may be added before the storage exists: any other command would be about
 /// the wrong storage.
-pub(crate) fn administration(
-    config: &Config,
-    is_first: bool,
-) -> Result<Administration, CommandError> {
+pub(crate) fn administration(config: &Config, is_first: bool) -> Result<UserAdmin, CommandError> {
     let store = if is_first { store(config, &config.storage)? } else { existing(config)? };
     let keys = config.projects.keys().cloned();
-    Ok(Administration {
+    Ok(UserAdmin {
         identities: store,
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),

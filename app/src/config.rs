@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::exit::CommandError;
 use crate::settings::{self, Flags, Setting, Syntax};

@@ -6,7 +6,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::token::LETTERS;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use uuid::Uuid;
 
 /// The largest multiple of 62 that fits a byte. Bytes above it are skipped: some letters would be

@@ -4,28 +4,28 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::docsets::Configuration;
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::docsets::DocsetConfig;
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::knowledge::{Found, Graph, Node, names_entity};
-use reqlore_domain::ports::documents::{Filter, Refresh, Revision};
+use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, names_entity};
+use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::{Section, instructions};
 use serde::Serialize;
 
-use crate::backlog::check::Names;
-use crate::backlog::find::Backlog;
-use crate::backlog::repair::{Repairs, relink, renumber, younger};
-use crate::edit::get_one;
-use crate::{Ports, backlog};
+use crate::backlog::check::ReferenceIndex;
+use crate::backlog::item_lookup::BacklogReader;
+use crate::backlog::repair::{RepairReport, relink, renumber, younger};
+use crate::transaction::get_one;
+use crate::{ApplicationPorts, backlog};
 
 /// A problem that a user can repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct CheckFinding {
     /// Such as `AGENTS.md` or `section general`.
     pub document: String,
     /// Counted from 1; absent where the whole document is meant.
@@ -35,7 +35,7 @@ pub struct Finding {
     pub message: String,
 }
 
-impl Finding {
+impl CheckFinding {
     pub(crate) fn new(id: &DocumentId, found: Diagnostic) -> Self {
         Self { document: id.to_string(), line: found.line, message: found.message }
     }
@@ -47,7 +47,7 @@ impl Finding {
 }
 
 /// All problems of the server's own project: toolset by toolset, by document and line.
-pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
+pub async fn check(ports: &ApplicationPorts) -> Result<Vec<CheckFinding>> {
     let caller = Caller::local("check", Access::Read);
     let project = async |slice| ports.projects.resolve(&caller, None, slice).await;
     let mut findings = check_sections(ports, &project(Toolset::Sections).await?).await?;
@@ -59,7 +59,7 @@ pub async fn check(ports: &Ports) -> Result<Vec<Finding>> {
 
 /// Repairs without a question: links follow an item that another branch renumbered, and of equal
 /// references the younger item gets a new one. An error means that nothing was changed.
-pub async fn fix(ports: &Ports, caller: Caller) -> Result<Repairs> {
+pub async fn fix(ports: &ApplicationPorts, caller: Caller) -> Result<RepairReport> {
     let project = ports.projects.resolve(&caller, None, Toolset::Backlog).await?;
     let act = WriteContext {
         caller: Arc::new(caller),
@@ -68,47 +68,50 @@ pub async fn fix(ports: &Ports, caller: Caller) -> Result<Repairs> {
         correlation_id: String::new(),
         at: ports.clock.now(),
         audited: None,
-        once: None,
+        idempotency_key: None,
     };
-    let backlog = Backlog { ports, project: &project };
-    let names = Names::read(ports, &project).await?;
+    let backlog = BacklogReader { ports, project: &project };
+    let names = ReferenceIndex::read(ports, &project).await?;
     let younger = younger(backlog, &names).await?;
-    let mut repairs = Repairs::default();
+    let mut repairs = RepairReport::default();
     relink(backlog, &names, &act, &mut repairs).await;
     renumber(backlog, younger, &act, &mut repairs).await;
     Ok(repairs)
 }
 
 /// The problems of a project's sections, by document and line.
-async fn check_sections(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
-    let page = ports.documents.find(project, &Filter::all(Kind::Section)).await?;
+async fn check_sections(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+) -> Result<Vec<CheckFinding>> {
+    let page = ports.documents.find(project, &DocumentFilter::all(DocumentKind::Section)).await?;
     let mut findings = Vec::new();
-    for head in &page.heads {
+    for head in &page.metadata {
         if let Some(fault) = &head.fault {
-            findings.push(Finding::whole(&head.id, fault.message.clone()));
+            findings.push(CheckFinding::whole(&head.id, fault.message.clone()));
             continue;
         }
         let Some(document) = get_one(&*ports.documents, project, &head.id).await? else { continue };
         let Ok(section) = document.text().map(Section::of) else { continue };
         let found = section.diagnostics().into_iter();
-        findings.extend(found.map(|found| Finding::new(&head.id, found)));
+        findings.extend(found.map(|found| CheckFinding::new(&head.id, found)));
     }
-    for pair in page.heads.windows(2) {
+    for pair in page.metadata.windows(2) {
         if pair[0].id.name.to_lowercase() == pair[1].id.name.to_lowercase() {
             let message = format!("differs only in case from {}; rename one", pair[0].id);
-            findings.push(Finding::whole(&pair[1].id, message));
+            findings.push(CheckFinding::whole(&pair[1].id, message));
         }
     }
-    findings.extend(check_list(ports, project, &page.heads).await?);
+    findings.extend(check_list(ports, project, &page.metadata).await?);
     Ok(findings)
 }
 
 /// Compares the list in AGENTS.md with the sections.
 async fn check_list(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
     heads: &[Arc<DocumentMeta>],
-) -> Result<Vec<Finding>> {
+) -> Result<Vec<CheckFinding>> {
     let id = DocumentId::instructions();
     // A project may have none yet, or just the placeholder.
     let Some(document) = get_one(&*ports.documents, project, &id).await? else {
@@ -118,34 +121,40 @@ async fn check_list(
         return Ok(Vec::new());
     }
     let Ok(source) = std::str::from_utf8(&document.body) else {
-        return Ok(vec![Finding::whole(&id, "not UTF-8 text; save the file as UTF-8".to_owned())]);
+        return Ok(vec![CheckFinding::whole(
+            &id,
+            "not UTF-8 text; save the file as UTF-8".to_owned(),
+        )]);
     };
     let titles = heads.iter().map(|head| (head.id.name.clone(), head.title.clone())).collect();
     let is_true = instructions::with_sections(source, &titles).is_none();
     let message = "the list under \"## Sections\" is not what is there; the next set mends it";
-    Ok(if is_true { Vec::new() } else { vec![Finding::whole(&id, message.to_owned())] })
+    Ok(if is_true { Vec::new() } else { vec![CheckFinding::whole(&id, message.to_owned())] })
 }
 
 /// The faults and likely slips of the configuration, and missing folders.
-async fn check_docsets(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+async fn check_docsets(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+) -> Result<Vec<CheckFinding>> {
     let id = DocumentId::docsets();
     let Some(document) = get_one(&*ports.documents, project, &id).await? else {
         return Ok(Vec::new());
     };
     let text = match document.text() {
         Ok(text) => text,
-        Err(fault) => return Ok(vec![Finding::whole(&id, fault)]),
+        Err(fault) => return Ok(vec![CheckFinding::whole(&id, fault)]),
     };
     let folder = ports.projects.folder(project).await?;
     let on_line = |Diagnostic { line, column, message }: Diagnostic| {
         let message = format!("column {}: {message}", column.unwrap_or(1));
-        Finding::new(&id, Diagnostic::new(line, message))
+        CheckFinding::new(&id, Diagnostic::new(line, message))
     };
-    let configuration = match Configuration::read(text, &folder) {
+    let configuration = match DocsetConfig::read(text, &folder) {
         Ok(configuration) => configuration,
         Err(faults) => return Ok(faults.into_iter().map(on_line).collect()),
     };
-    let mut findings: Vec<Finding> = configuration.hints.into_iter().map(on_line).collect();
+    let mut findings: Vec<CheckFinding> = configuration.hints.into_iter().map(on_line).collect();
     for docset in &configuration.docsets {
         if !ports.projects.has_folder(&docset.local_path).await {
             let message = format!(
@@ -153,7 +162,7 @@ async fn check_docsets(ports: &Ports, project: &ProjectKey) -> Result<Vec<Findin
                  its folder with `local_path`",
                 docset.local_path, docset.name
             );
-            findings.push(Finding::new(&id, Diagnostic::new(docset.line, message)));
+            findings.push(CheckFinding::new(&id, Diagnostic::new(docset.line, message)));
         }
     }
     findings.sort_by_key(|finding| finding.line);
@@ -161,20 +170,23 @@ async fn check_docsets(ports: &Ports, project: &ProjectKey) -> Result<Vec<Findin
 }
 
 /// The problems of a project's entities, file by file.
-async fn check_knowledge(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
+async fn check_knowledge(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+) -> Result<Vec<CheckFinding>> {
     let documents = &ports.documents;
-    documents.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
-    let heads = documents.find(project, &Filter::all(Kind::Entity)).await?.heads;
-    let graph = &mut Graph::default();
-    heads.iter().filter_map(|head| Node::of(head)).for_each(|node| graph.put(node));
+    documents.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
+    let heads = documents.find(project, &DocumentFilter::all(DocumentKind::Entity)).await?.metadata;
+    let graph = &mut EntityGraph::default();
+    heads.iter().filter_map(|head| EntityNode::of(head)).for_each(|node| graph.put(node));
     let graph = &*graph;
-    let names = &Names::read(ports, project).await?;
+    let names = &ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
         let mut found: Vec<Diagnostic> = node.fault.iter().cloned().collect();
         let broken = broken_links(graph, names, node);
-        let claimed_once = matches!(graph.find(&node.entity.id), Found::One(_));
+        let claimed_once = matches!(graph.find(&node.entity.id), EntityLookup::One(_));
         let misnamed = misnamed(node).filter(|_| claimed_once);
         let twice = twice_claimed(graph, node);
         if !broken.is_empty() || misnamed.is_some() || twice.is_some() {
@@ -188,13 +200,17 @@ async fn check_knowledge(ports: &Ports, project: &ProjectKey) -> Result<Vec<Find
             }
         }
         found.sort_by_key(|found| found.line);
-        findings.extend(found.into_iter().map(|found| Finding::new(&id, found)));
+        findings.extend(found.into_iter().map(|found| CheckFinding::new(&id, found)));
     }
     Ok(findings)
 }
 
 /// Links to missing entities and items. Without a backlog, items of another project may be meant.
-fn broken_links<'a>(graph: &'a Graph, names: &Names, node: &'a Node) -> Vec<(&'a str, String)> {
+fn broken_links<'a>(
+    graph: &'a EntityGraph,
+    names: &ReferenceIndex,
+    node: &'a EntityNode,
+) -> Vec<(&'a str, String)> {
     let mut broken = Vec::new();
     let mut broken_items = Vec::new();
     for links in graph.outgoing(node) {
@@ -212,8 +228,8 @@ fn broken_links<'a>(graph: &'a Graph, names: &Names, node: &'a Node) -> Vec<(&'a
     broken
 }
 
-fn missing(graph: &Graph, id: &str) -> String {
-    if let Found::Several(names) = graph.find(id) {
+fn missing(graph: &EntityGraph, id: &str) -> String {
+    if let EntityLookup::Several(names) = graph.find(id) {
         return format!("{id}, which {} claim", names.join(" and "));
     }
     match graph.similar(id).first() {
@@ -223,15 +239,15 @@ fn missing(graph: &Graph, id: &str) -> String {
 }
 
 /// The problem of a file that is not named like its entity.
-fn misnamed(node: &Node) -> Option<String> {
+fn misnamed(node: &EntityNode) -> Option<String> {
     let (id, stem) = (&node.entity.id, node.name.rsplit('/').next()?);
     (*id != node.name && id != stem).then(|| {
         format!("its id is {id}, and the file is called {stem}.md; name it {id}.md or mend the id")
     })
 }
 
-fn twice_claimed(graph: &Graph, node: &Node) -> Option<String> {
-    let Found::Several(names) = graph.find(&node.entity.id) else { return None };
+fn twice_claimed(graph: &EntityGraph, node: &EntityNode) -> Option<String> {
+    let EntityLookup::Several(names) = graph.find(&node.entity.id) else { return None };
     let others = names.iter().filter(|name| **name != node.name);
     let others: Vec<String> = others.map(|name| DocumentId::entity(*name).to_string()).collect();
     let id = &node.entity.id;

@@ -3,23 +3,23 @@
 //! The file of a tool holds its arguments, its description for clients and its implementation.
 //! [`Application`] implements the driving port; it knows no protocol and no storage.
 
-mod audit;
+mod audit_recorder;
 pub mod backlog;
 pub mod check;
 pub mod docsets;
-mod edit;
-mod endpoint;
+mod idempotency;
 pub mod identity;
 mod knowledge;
-mod once;
-mod paging;
+mod maintenance;
+mod pagination;
 mod project_index;
 pub mod sections;
+mod service;
 #[cfg(test)]
 mod test_support;
 mod tool;
+mod transaction;
 pub mod transfer;
-mod upkeep;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -36,16 +36,16 @@ use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::ports::write_context::AuditScope;
 
-use audit::Recorder;
-use identity::authenticate::TokenAuthenticator;
-use once::KeyLocks;
+use audit_recorder::AuditRecorder;
+use idempotency::KeyLocks;
+use identity::token_authenticator::TokenAuthenticator;
+pub use maintenance::Maintenance;
 use project_index::ProjectIndexes;
 use tool::Tool;
-pub use upkeep::Upkeep;
 
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
-pub struct Ports {
+pub struct ApplicationPorts {
     pub documents: Arc<dyn DocumentRepository>,
     /// The files of the server's root, for a storage that keeps documents elsewhere. `ixchel_sync`
     /// imports them.
@@ -58,17 +58,17 @@ pub struct Ports {
     pub answers: Arc<dyn IdempotencyStore>,
     /// `None` turns the audit off.
     pub audit: Option<Arc<dyn AuditLog>>,
-    pub settings: Settings,
+    pub settings: ApplicationSettings,
 }
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ApplicationSettings {
     pub toolsets: Vec<Toolset>,
     /// Maximum characters of a requirement's line; 0 turns wrapping off.
     pub wrap_columns: usize,
 }
 
-impl Default for Settings {
+impl Default for ApplicationSettings {
     fn default() -> Self {
         Self {
             toolsets: Toolset::ALL.to_vec(),
@@ -78,15 +78,15 @@ impl Default for Settings {
 }
 
 pub(crate) struct SharedContext {
-    pub(crate) ports: Ports,
+    pub(crate) ports: ApplicationPorts,
     pub(crate) indexes: ProjectIndexes,
-    pub(crate) configurations: docsets::Configurations,
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) configurations: docsets::ConfigCache,
+    pub(crate) recorder: Arc<AuditRecorder>,
     pub(crate) turns: KeyLocks,
 }
 
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct ToolContext {
     shared: Arc<SharedContext>,
     /// Set for an audited tool call.
     pub(crate) audit: Option<AuditScope>,
@@ -94,7 +94,7 @@ pub(crate) struct Context {
     pub(crate) once: Option<IdempotencyKey>,
 }
 
-impl Deref for Context {
+impl Deref for ToolContext {
     type Target = SharedContext;
 
     fn deref(&self) -> &SharedContext {
@@ -105,26 +105,26 @@ impl Deref for Context {
 /// All tools over one set of ports.
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Application {
-    context: Context,
+    context: ToolContext,
     /// Sorted by name.
     tools: Vec<(ToolSpec, Box<dyn Tool>)>,
 }
 
 impl Application {
-    pub fn new(ports: Ports) -> Self {
+    pub fn new(ports: ApplicationPorts) -> Self {
         let tools = tool::tools(&ports).into_iter().map(|tool| (tool.spec(), tool));
         let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = tools.collect();
         tools.sort_by_key(|(spec, _)| spec.name);
-        let recorder = Recorder::new(ports.audit.clone(), Arc::clone(&ports.clock));
+        let recorder = AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock));
         let recorder = Arc::new(recorder);
         let shared = SharedContext {
             ports,
             indexes: ProjectIndexes::default(),
-            configurations: docsets::Configurations::default(),
+            configurations: docsets::ConfigCache::default(),
             recorder,
             turns: KeyLocks::default(),
         };
-        let context = Context { shared: Arc::new(shared), audit: None, once: None };
+        let context = ToolContext { shared: Arc::new(shared), audit: None, once: None };
         Self { context, tools }
     }
 
@@ -134,14 +134,24 @@ impl Application {
         identities: Arc<dyn IdentityRepository>,
         max_access: Access,
     ) -> TokenAuthenticator {
-        let Ports { projects, clock, .. } = self.context.ports.clone();
+        let ApplicationPorts { projects, clock, .. } = self.context.ports.clone();
         let recorder = Arc::clone(&self.context.recorder);
         TokenAuthenticator::new(identities, projects, clock, recorder, max_access)
     }
 
     /// Periodic maintenance, which keeps audit rows for `keep_days`.
-    pub fn upkeep(&self, authenticator: Option<Arc<TokenAuthenticator>>, keep_days: u32) -> Upkeep {
-        let Ports { answers, clock, .. } = self.context.ports.clone();
-        Upkeep::new(Arc::clone(&self.context.recorder), answers, clock, authenticator, keep_days)
+    pub fn maintenance(
+        &self,
+        authenticator: Option<Arc<TokenAuthenticator>>,
+        keep_days: u32,
+    ) -> Maintenance {
+        let ApplicationPorts { answers, clock, .. } = self.context.ports.clone();
+        Maintenance::new(
+            Arc::clone(&self.context.recorder),
+            answers,
+            clock,
+            authenticator,
+            keep_days,
+        )
     }
 }

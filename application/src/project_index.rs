@@ -11,18 +11,18 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::Inventory;
-use reqlore_domain::ports::documents::{Changes, Filter, Refresh, Revision};
+use reqlore_domain::knowledge::EntityIndex;
+use reqlore_domain::ports::documents::{ChangeSet, DocumentFilter, Refresh, Revision};
 use reqlore_domain::ports::service::ProgressSink;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::search::{self, Hits, Projection, Query};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{self, DocumentProjection, SearchHits, SearchQuery};
+use reqlore_domain::timestamp::Timestamp;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use crate::Ports;
-use crate::edit::get_one;
+use crate::ApplicationPorts;
+use crate::transaction::get_one;
 
 /// Above this number of projects an idle one is dropped, and built again when it is asked for.
 const MAX_PROJECTS: usize = 128;
@@ -35,14 +35,14 @@ const PAGE: usize = 10_000;
 const BATCH: usize = 256;
 
 /// Searched beside entities, which the inventory knows.
-const LISTED: [Kind; 5] = {
-    let [epics, stories, requirements, criteria] = Kind::ITEMS;
-    [Kind::Section, epics, stories, requirements, criteria]
+const LISTED: [DocumentKind; 5] = {
+    let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
+    [DocumentKind::Section, epics, stories, requirements, criteria]
 };
 /// Shown by resources.
-const SHOWN: [Kind; 6] = {
-    let [epics, stories, requirements, criteria] = Kind::ITEMS;
-    [epics, stories, requirements, criteria, Kind::Deleted, Kind::Entity]
+const SHOWN: [DocumentKind; 6] = {
+    let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
+    [epics, stories, requirements, criteria, DocumentKind::Deleted, DocumentKind::Entity]
 };
 
 #[derive(Default)]
@@ -55,14 +55,14 @@ pub(crate) struct ProjectIndexes {
 
 struct ProjectIndex {
     feed: AsyncMutex<Feed>,
-    entities: Arc<AsyncMutex<Entities>>,
+    entities: Arc<AsyncMutex<EntityCache>>,
     search: AsyncMutex<SearchState>,
 }
 
 /// Changes since the last poll that a consumer has not taken yet.
 #[derive(Default)]
 struct Feed {
-    revisions: HashMap<Kind, Revision>,
+    revisions: HashMap<DocumentKind, Revision>,
     entities: Stale,
     searched: Stale,
     /// Grows when a document that resources show may have changed.
@@ -95,9 +95,9 @@ impl Stale {
 impl Feed {
     async fn poll(
         &mut self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         refresh: Refresh,
         next_revision: &AtomicU64,
     ) -> Result<()> {
@@ -105,10 +105,12 @@ impl Feed {
         let since = known.unwrap_or_default();
         let changes = ports.documents.changes(project, kind, since, refresh).await?;
         let (revision, stale) = match changes {
-            Changes::Since { revision, ids } if known.is_some() => {
+            ChangeSet::Since { revision, ids } if known.is_some() => {
                 (revision, Stale::These(ids.into_iter().collect()))
             }
-            Changes::Since { revision, .. } | Changes::Reset { revision } => (revision, Stale::All),
+            ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision } => {
+                (revision, Stale::All)
+            }
         };
         self.revisions.insert(kind, revision);
         if matches!(&stale, Stale::These(ids) if ids.is_empty()) {
@@ -117,13 +119,13 @@ impl Feed {
         if SHOWN.contains(&kind) {
             self.shown = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
         }
-        if kind == Kind::Entity {
+        if kind == DocumentKind::Entity {
             self.entities.merge(match &stale {
                 Stale::These(ids) => Stale::These(ids.clone()),
                 Stale::All => Stale::All,
             });
         }
-        if kind == Kind::Entity || LISTED.contains(&kind) {
+        if kind == DocumentKind::Entity || LISTED.contains(&kind) {
             self.searched.merge(stale);
         }
         Ok(())
@@ -134,10 +136,10 @@ impl ProjectIndexes {
     /// The project's inventory as it is now; it does not change while the guard lives.
     pub(crate) async fn entities(
         &self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         project: &ProjectKey,
         refresh: Refresh,
-    ) -> Result<OwnedMutexGuard<Entities>> {
+    ) -> Result<OwnedMutexGuard<EntityCache>> {
         let index = self.of(project);
         let mut entities = Arc::clone(&index.entities).lock_owned().await;
         self.update_entities(ports, project, &index, &mut entities, refresh).await?;
@@ -146,14 +148,14 @@ impl ProjectIndexes {
 
     async fn update_entities(
         &self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         project: &ProjectKey,
         index: &ProjectIndex,
-        entities: &mut Entities,
+        entities: &mut EntityCache,
         refresh: Refresh,
     ) -> Result<()> {
         let mut feed = index.feed.lock().await;
-        feed.poll(ports, project, Kind::Entity, refresh, &self.revision).await?;
+        feed.poll(ports, project, DocumentKind::Entity, refresh, &self.revision).await?;
         entities.stale.merge(feed.entities.take());
         drop(feed);
         entities.update(ports, project).await
@@ -162,7 +164,7 @@ impl ProjectIndexes {
     /// Brings the search index up to date with the storage.
     pub(crate) async fn update_search(
         &self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         project: &ProjectKey,
         refresh: Refresh,
         observer: &dyn ProgressSink,
@@ -190,11 +192,11 @@ impl ProjectIndexes {
     /// The best hits in the documents as they are now.
     pub(crate) async fn search(
         &self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         project: &ProjectKey,
-        query: &Query,
+        query: &SearchQuery,
         observer: &dyn ProgressSink,
-    ) -> Result<Hits> {
+    ) -> Result<SearchHits> {
         self.update_search(ports, project, Refresh::Incremental, observer).await?;
         let found = ports.search.search(project, query).await?;
         let was_lost = self.of(project).search.lock().await.was_lost(ports, project).await?;
@@ -209,7 +211,7 @@ impl ProjectIndexes {
     /// nothing changed.
     pub(crate) async fn resource_revision(
         &self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         project: &ProjectKey,
     ) -> Result<u64> {
         let index = self.of(project);
@@ -247,14 +249,14 @@ impl ProjectIndexes {
 }
 
 #[derive(Default)]
-pub(crate) struct Entities {
-    pub(crate) inventory: Inventory,
+pub(crate) struct EntityCache {
+    pub(crate) inventory: EntityIndex,
     /// Not yet in the inventory.
     stale: Stale,
 }
 
-impl Entities {
-    async fn update(&mut self, ports: &Ports, project: &ProjectKey) -> Result<()> {
+impl EntityCache {
+    async fn update(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
         let is_updated = match &self.stale {
             Stale::These(ids) if ids.len() <= MAX_SINGLE_READS => {
                 let ids: Vec<DocumentId> = ids.iter().cloned().collect();
@@ -270,7 +272,12 @@ impl Entities {
     }
 
     /// Returns false where a document cannot be read: the storage's list tells whether it exists.
-    async fn read_all(&mut self, ports: &Ports, project: &ProjectKey, ids: &[DocumentId]) -> bool {
+    async fn read_all(
+        &mut self,
+        ports: &ApplicationPorts,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> bool {
         let read = read(ports, project, ids).await;
         if read.iter().any(|read| matches!(read, Read::Failed)) {
             return false;
@@ -287,13 +294,14 @@ impl Entities {
     }
 
     /// Builds the inventory again. After a failure the old one stays, to be listed the next time.
-    async fn list(&mut self, ports: &Ports, project: &ProjectKey) -> Result<()> {
+    async fn list(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
         self.stale = Stale::All;
-        let mut inventory = Inventory::default();
-        let mut filter = Filter { limit: Some(PAGE), ..Filter::all(Kind::Entity) };
+        let mut inventory = EntityIndex::default();
+        let mut filter =
+            DocumentFilter { limit: Some(PAGE), ..DocumentFilter::all(DocumentKind::Entity) };
         loop {
             let page = ports.documents.find(project, &filter).await?;
-            page.heads.iter().for_each(|head| inventory.put(head));
+            page.metadata.iter().for_each(|head| inventory.put(head));
             let Some(next) = page.next else { break };
             filter.after = Some(next);
         }
@@ -312,8 +320,8 @@ struct SearchState {
 
 impl SearchState {
     /// Did a fault empty the index since it was last brought up to date?
-    async fn was_lost(&mut self, ports: &Ports, project: &ProjectKey) -> Result<bool> {
-        let losses = ports.search.losses(project).await?;
+    async fn was_lost(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<bool> {
+        let losses = ports.search.generation(project).await?;
         let was_lost = losses != self.losses;
         if was_lost {
             self.losses = losses;
@@ -324,7 +332,7 @@ impl SearchState {
 
     async fn index_stale(
         &mut self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         project: &ProjectKey,
         observer: &dyn ProgressSink,
     ) -> Result<()> {
@@ -352,15 +360,15 @@ impl SearchState {
 
 /// The documents whose indexed version differs from the stored one.
 async fn compare(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
     entities: impl IntoIterator<Item = (DocumentId, Version)>,
 ) -> Result<BTreeSet<DocumentId>> {
     let indexed = ports.search.indexed(project).await?;
     let mut now: HashMap<DocumentId, Version> = entities.into_iter().collect();
     for kind in LISTED {
-        let listed = ports.documents.find(project, &Filter::all(kind)).await?;
-        now.extend(listed.heads.iter().map(|head| (head.id.clone(), head.version)));
+        let listed = ports.documents.find(project, &DocumentFilter::all(kind)).await?;
+        now.extend(listed.metadata.iter().map(|head| (head.id.clone(), head.version)));
     }
     let differs = now.iter().filter(|(id, version)| indexed.get(id) != Some(version));
     let mut stale: BTreeSet<DocumentId> = differs.map(|(id, _)| id.clone()).collect();
@@ -370,24 +378,25 @@ async fn compare(
 
 /// The metadata of entities that the storage has, so that they are not parsed a second time.
 async fn entity_metadata(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Arc<DocumentMeta>>>> {
-    let entities = ids.iter().filter(|id| id.kind == Kind::Entity);
+    let entities = ids.iter().filter(|id| id.kind == DocumentKind::Entity);
     let words: Vec<String> = entities.map(|id| id.name.clone()).collect();
     if words.is_empty() {
         return Ok(vec![None; ids.len()]);
     }
-    let mut named = ports.documents.lookup(project, Kind::Entity, &words).await?.into_iter();
+    let mut named =
+        ports.documents.lookup(project, DocumentKind::Entity, &words).await?.into_iter();
     let own = |id: &DocumentId| {
-        let heads = if id.kind == Kind::Entity { named.next() } else { None };
+        let heads = if id.kind == DocumentKind::Entity { named.next() } else { None };
         heads?.into_iter().find(|head| head.id == *id)
     };
     Ok(ids.iter().map(own).collect())
 }
 
-fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> Projection {
+fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> DocumentProjection {
     let (version, items) = match read {
         Read::Missing => (None, Vec::new()),
         Read::Failed => (Some(Version::UNREAD), Vec::new()),
@@ -398,7 +407,7 @@ fn projection(head: Option<Arc<DocumentMeta>>, id: &DocumentId, read: Read) -> P
             (Some(document.version), items)
         }
     };
-    Projection { document: id.clone(), version, items }
+    DocumentProjection { document: id.clone(), version, items }
 }
 
 enum Read {
@@ -408,7 +417,7 @@ enum Read {
 }
 
 /// Reads documents; one that cannot be read does not affect the others.
-async fn read(ports: &Ports, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Read> {
+async fn read(ports: &ApplicationPorts, project: &ProjectKey, ids: &[DocumentId]) -> Vec<Read> {
     if ids.is_empty() {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
@@ -14,14 +14,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{Context, Ports, backlog, docsets, knowledge, sections};
+use crate::{ApplicationPorts, ToolContext, backlog, docsets, knowledge, sections};
 
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
 
     /// Runs the tool; the caller's right to it is checked already.
-    async fn call(&self, context: &Context, spec: &ToolSpec, call: Call) -> Result<Reply>;
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        call: ToolCall,
+    ) -> Result<ToolReply>;
 }
 
 /// The spec of a tool that only reads.
@@ -114,20 +119,20 @@ fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
 }
 
 /// An answer with one text block.
-pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<Reply> {
+pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolReply> {
     let data = serde_json::to_value(data).map_err(|error| {
         Error::new(ErrorKind::Internal, "The answer could not be written.").caused_by(error)
     })?;
-    Ok(Reply { text: vec![text], data: Arc::new(data) })
+    Ok(ToolReply { text: vec![text], data: Arc::new(data) })
 }
 
 /// The tools of the slices that the settings name.
-pub(crate) fn tools(ports: &Ports) -> Vec<Box<dyn Tool>> {
+pub(crate) fn tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
     let wanted = Toolset::ALL.into_iter().filter(|slice| ports.settings.toolsets.contains(slice));
     wanted.flat_map(|slice| of(slice, ports)).collect()
 }
 
-fn of(slice: Toolset, ports: &Ports) -> Vec<Box<dyn Tool>> {
+fn of(slice: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
     match slice {
         Toolset::Sections => vec![
             Box::new(sections::get_instructions::GetInstructions),
@@ -143,12 +148,12 @@ fn of(slice: Toolset, ports: &Ports) -> Vec<Box<dyn Tool>> {
             ]
         }
         Toolset::Knowledge => vec![
-            Box::new(knowledge::sync::Sync { takes_over: ports.tree.is_some() }),
-            Box::new(knowledge::search::Search),
-            Box::new(knowledge::show::Show),
-            Box::new(knowledge::graph::Graph),
+            Box::new(knowledge::sync::SyncTool { takes_over: ports.tree.is_some() }),
+            Box::new(knowledge::search::SearchTool),
+            Box::new(knowledge::show::ShowTool),
+            Box::new(knowledge::show_graph::GraphTool),
             Box::new(knowledge::context::ContextPack),
-            Box::new(knowledge::tags::Tags),
+            Box::new(knowledge::tags::TagsTool),
         ],
     }
 }
@@ -158,7 +163,7 @@ const REASON: usize = 300;
 
 /// Decodes the arguments of a call. An optional argument may be absent but not null, so `Option`
 /// fields never see a null.
-pub(crate) fn decode<T: DeserializeOwned>(call: &mut Call, spec: &ToolSpec) -> Result<T> {
+pub(crate) fn decode<T: DeserializeOwned>(call: &mut ToolCall, spec: &ToolSpec) -> Result<T> {
     let arguments = std::mem::take(&mut call.arguments);
     let has_null = arguments.values().any(Value::is_null);
     let arguments = Value::Object(arguments);

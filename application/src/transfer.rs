@@ -17,10 +17,10 @@ use serde::Serialize;
 pub const MAX_DIFFERENCES: usize = 20;
 
 /// Called with the number of documents done, and of all documents if that is known.
-pub type Progress<'a> = &'a dyn Fn(u64, Option<usize>);
+pub type TransferProgress<'a> = &'a dyn Fn(u64, Option<usize>);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Copied {
+pub struct CopyReport {
     pub documents: u64,
     /// Size of the documents.
     pub bytes: u64,
@@ -30,7 +30,7 @@ pub struct Copied {
     pub rows: u64,
 }
 
-impl Copied {
+impl CopyReport {
     fn count(&mut self, record: &ArchiveRecord) {
         match record {
             ArchiveRecord::Document(record) => {
@@ -50,8 +50,8 @@ impl Copied {
 pub async fn copy(
     source: Box<dyn RecordReader>,
     target: &dyn Archive,
-    progress: Progress<'_>,
-) -> Result<Copied> {
+    progress: TransferProgress<'_>,
+) -> Result<CopyReport> {
     let writer = target.fill().await?;
     copy_records(source, writer, progress).await.map_err(|mut error| {
         error.message.push_str("; the copy is not complete, start again with an empty target");
@@ -62,10 +62,10 @@ pub async fn copy(
 async fn copy_records(
     mut source: Box<dyn RecordReader>,
     mut writer: Box<dyn RecordWriter>,
-    progress: Progress<'_>,
-) -> Result<Copied> {
+    progress: TransferProgress<'_>,
+) -> Result<CopyReport> {
     let total = source.total();
-    let mut copied = Copied::default();
+    let mut copied = CopyReport::default();
     let mut last = None;
     loop {
         let records = source.next().await.map_err(|error| after(error, last.as_ref()))?;
@@ -86,26 +86,26 @@ async fn copy_records(
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Documents that are equal on both sides.
     pub same: u64,
     /// Records of any kind that are not.
     pub different: u64,
     /// The first of these, at most [`MAX_DIFFERENCES`].
-    pub differences: Vec<Difference>,
+    pub differences: Vec<TransferDifference>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct TransferDifference {
     /// The name of a document or of any other record.
     pub document: String,
-    pub what: Vec<What>,
+    pub what: Vec<DifferenceKind>,
 }
 
 /// How the second side differs from the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum DifferenceKind {
     MissingThere,
     ExtraThere,
     OtherBytes,
@@ -116,27 +116,31 @@ pub enum What {
     Other,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for TransferDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.document)?;
         for (position, what) in self.what.iter().enumerate() {
             f.write_str(if position == 0 { "" } else { ", " })?;
             f.write_str(match what {
-                What::MissingThere => "missing there",
-                What::ExtraThere => "extra there",
-                What::OtherBytes => "other bytes",
-                What::OtherTime => "other time",
-                What::OtherPlace => "other place",
-                What::OtherNumber | What::Other => "other",
+                DifferenceKind::MissingThere => "missing there",
+                DifferenceKind::ExtraThere => "extra there",
+                DifferenceKind::OtherBytes => "other bytes",
+                DifferenceKind::OtherTime => "other time",
+                DifferenceKind::OtherPlace => "other place",
+                DifferenceKind::OtherNumber | DifferenceKind::Other => "other",
             })?;
         }
         Ok(())
     }
 }
 
-pub async fn verify(a: &dyn Archive, b: &dyn Archive, progress: Progress<'_>) -> Result<Verified> {
+pub async fn verify(
+    a: &dyn Archive,
+    b: &dyn Archive,
+    progress: TransferProgress<'_>,
+) -> Result<VerifyReport> {
     let (mut here, mut there) = (Cursor::new(a).await?, Cursor::new(b).await?);
-    let mut verified = Verified::default();
+    let mut verified = VerifyReport::default();
     let (mut left, mut right) = (here.next().await?, there.next().await?);
     loop {
         let order = match (&left, &right) {
@@ -160,7 +164,7 @@ pub async fn verify(a: &dyn Archive, b: &dyn Archive, progress: Progress<'_>) ->
     }
 }
 
-impl Verified {
+impl VerifyReport {
     fn add(&mut self, here: Option<&ArchiveRecord>, there: Option<&ArchiveRecord>) {
         let Some(record) = here.or(there) else { return };
         let what = match (here, there) {
@@ -169,9 +173,11 @@ impl Verified {
             _ if matches!(record, ArchiveRecord::HighWaterMark(mark) if mark.number == 0) => {
                 Vec::new()
             }
-            _ if matches!(record, ArchiveRecord::HighWaterMark(_)) => vec![What::OtherNumber],
-            (_, None) => vec![What::MissingThere],
-            (None, _) => vec![What::ExtraThere],
+            _ if matches!(record, ArchiveRecord::HighWaterMark(_)) => {
+                vec![DifferenceKind::OtherNumber]
+            }
+            (_, None) => vec![DifferenceKind::MissingThere],
+            (None, _) => vec![DifferenceKind::ExtraThere],
         };
         if what.is_empty() {
             self.same += u64::from(matches!(record, ArchiveRecord::Document(_)));
@@ -179,27 +185,27 @@ impl Verified {
         }
         self.different += 1;
         if self.differences.len() < MAX_DIFFERENCES {
-            self.differences.push(Difference { document: record.key().to_string(), what });
+            self.differences.push(TransferDifference { document: record.key().to_string(), what });
         }
     }
 }
 
-fn differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<What> {
+fn differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<DifferenceKind> {
     match (here, there) {
         (ArchiveRecord::Document(here), ArchiveRecord::Document(there)) => {
             let [a, b] = [&here.document, &there.document];
             let found = [
-                (a.body != b.body || a.version != b.version, What::OtherBytes),
-                (here.modified != there.modified, What::OtherTime),
-                (here.place != there.place, What::OtherPlace),
+                (a.body != b.body || a.version != b.version, DifferenceKind::OtherBytes),
+                (here.modified != there.modified, DifferenceKind::OtherTime),
+                (here.place != there.place, DifferenceKind::OtherPlace),
             ];
             found.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect()
         }
         _ if here == there => Vec::new(),
         (ArchiveRecord::HighWaterMark(_), ArchiveRecord::HighWaterMark(_)) => {
-            vec![What::OtherNumber]
+            vec![DifferenceKind::OtherNumber]
         }
-        _ => vec![What::Other],
+        _ => vec![DifferenceKind::Other],
     }
 }
 

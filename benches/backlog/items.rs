@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reqlore_domain::backlog::{ItemKind, Linked, New, Priority, Reference};
-use reqlore_domain::document::{BACKLOG, Kind, folder_of};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::backlog::{ItemKind, LinkTarget, NewItem, Priority, Reference};
+use reqlore_domain::document::{BACKLOG, DocumentKind, folder_of};
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::harness::Result;
 use crate::harness::language::{Language, Random};
@@ -44,7 +44,7 @@ pub(crate) fn reference(kind: ItemKind, number: usize) -> Result<Reference> {
 
 /// The folder of a kind.
 pub(crate) fn folder(project: &Path, kind: ItemKind) -> PathBuf {
-    project.join(BACKLOG).join(folder_of(Kind::Item(kind)))
+    project.join(BACKLOG).join(folder_of(DocumentKind::Item(kind)))
 }
 
 pub(crate) fn write(project: &Path, language: &Language, size: Size) -> Result<()> {
@@ -74,15 +74,15 @@ fn write_kind(
     Ok(())
 }
 
-fn linked(kind: ItemKind, number: usize) -> Result<Linked> {
-    Ok(Linked { reference: reference(kind, number)?, mark: Some(mark(kind, number)) })
+fn linked(kind: ItemKind, number: usize) -> Result<LinkTarget> {
+    Ok(LinkTarget { reference: reference(kind, number)?, mark: Some(mark(kind, number)) })
 }
 
 fn item(
     language: &Language,
     kind: ItemKind,
     number: usize,
-    parent: Option<&Linked>,
+    parent: Option<&LinkTarget>,
 ) -> Result<String> {
     let mut random = Random::new((number * 3 + kind as usize) as u64);
     let title_words = 3 + random.below(5);
@@ -93,7 +93,7 @@ fn item(
     };
     let description = ["WHEN", "THEN", "AND"].map(|word| sentence(word, &mut random)).join("\n");
     let at = Timestamp::new(BEGIN + i64::try_from(number)?, 0);
-    let new = New {
+    let new = NewItem {
         kind,
         uid: &format!("0199c7f0-0000-7000-8000-{:0>12}", mark(kind, number)),
         title: Some(&title),

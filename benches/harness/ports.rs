@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_application::{Application, Ports, Settings};
+use reqlore_application::{Application, ApplicationPorts, ApplicationSettings};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_fs::FsStore;
 use reqlore_storage_memory::{MemoryIndex, NamedProjects};
 use reqlore_storage_sled::SledStore;
@@ -47,7 +47,7 @@ pub(crate) fn application(
     documents: Arc<dyn DocumentRepository>,
     answers: Arc<dyn IdempotencyStore>,
 ) -> Application {
-    Application::new(Ports {
+    Application::new(ApplicationPorts {
         documents,
         tree: None,
         projects: Arc::new(NamedProjects::default()),
@@ -56,7 +56,7 @@ pub(crate) fn application(
         ids: Arc::new(CountedIds::default()),
         answers,
         audit: None,
-        settings: Settings::default(),
+        settings: ApplicationSettings::default(),
     })
 }
 
@@ -69,6 +69,6 @@ pub(crate) fn write_context(at: Timestamp) -> WriteContext {
         correlation_id: String::new(),
         at,
         audited: None,
-        once: None,
+        idempotency_key: None,
     }
 }

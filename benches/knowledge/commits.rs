@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::documents::{Change, Commit, ReadSet};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::ports::documents::{CommitRequest, DocumentChange, ReadSet};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::harness::Result;
 use crate::harness::ports::{open_store, write_context};
@@ -48,11 +48,11 @@ async fn write(store: Arc<dyn Store>, caller: usize) -> Result<Vec<Duration>> {
     let mut times = Vec::new();
     for number in 0..COMMITS {
         let id = DocumentId::section(format!("caller-{caller}"));
-        let put = Change::put(id.clone(), format!("**1.** commit {number}\n"));
-        let commit = Commit {
+        let put = DocumentChange::put(id.clone(), format!("**1.** commit {number}\n"));
+        let commit = CommitRequest {
             reads: ReadSet::of(vec![id]),
             decide: Box::new(move |_| Ok(vec![put.clone()])),
-            act: write_context(Timestamp::default()),
+            context: write_context(Timestamp::default()),
         };
         let clock = Instant::now();
         store.commit(&ProjectKey::default(), commit).await?;

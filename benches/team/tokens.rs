@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reqlore_application::identity::authenticate::TokenAuthenticator;
+use reqlore_application::identity::token_authenticator::TokenAuthenticator;
 use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::authenticator::{Authenticator, Credentials};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::STORAGES;
 use crate::harness::Result;
@@ -49,7 +49,7 @@ async fn measure_on(store: &Arc<dyn Store>, storage: &str) -> Result<()> {
     let epoch = clock.elapsed() / u32::try_from(SHOWN)?;
     let clock = Instant::now();
     for presented in &shown {
-        store.holder(&presented.id).await?.ok_or("a token is not there")?;
+        store.token_owner(&presented.id).await?.ok_or("a token is not there")?;
     }
     let holder = clock.elapsed() / u32::try_from(SHOWN)?;
     for (what, read) in [("not seen before", epoch + holder), ("seen before", epoch)] {

@@ -10,17 +10,17 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::backlog::{Item, ItemKind, Reference};
-use crate::bounded::inline_schema;
+use crate::backlog::{ItemKind, ItemMeta, Reference};
+use crate::bounded_types::inline_schema;
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::Entity;
 use crate::sections;
-use crate::sections::index::SectionKey;
-use crate::time::Timestamp;
+use crate::sections::requirement_index::SectionKey;
+use crate::timestamp::Timestamp;
 
 /// The kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Kind {
+pub enum DocumentKind {
     /// AGENTS.md: how to work with the project's requirements.
     Instructions,
     /// One section of requirements, named by its key.
@@ -35,7 +35,7 @@ pub enum Kind {
     Deleted,
 }
 
-impl Kind {
+impl DocumentKind {
     pub const ALL: [Self; 9] = [
         Self::Instructions,
         Self::Section,
@@ -66,8 +66,8 @@ impl Kind {
         }
     }
 
-    /// The kind of a [`Kind::name`].
-    pub fn named(name: &str) -> Option<Self> {
+    /// The kind of a [`DocumentKind::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
@@ -75,36 +75,36 @@ impl Kind {
 /// A document's identity within its project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DocumentId {
-    pub kind: Kind,
+    pub kind: DocumentKind,
     /// The file's stem, where documents are files.
     pub name: String,
 }
 
 impl DocumentId {
     pub fn instructions() -> Self {
-        Self { kind: Kind::Instructions, name: "AGENTS".to_owned() }
+        Self { kind: DocumentKind::Instructions, name: "AGENTS".to_owned() }
     }
 
     pub fn section(key: impl Into<String>) -> Self {
-        Self { kind: Kind::Section, name: key.into() }
+        Self { kind: DocumentKind::Section, name: key.into() }
     }
 
     pub fn docsets() -> Self {
-        Self { kind: Kind::Docsets, name: "config".to_owned() }
+        Self { kind: DocumentKind::Docsets, name: "config".to_owned() }
     }
 
     pub fn entity(path: impl Into<String>) -> Self {
-        Self { kind: Kind::Entity, name: path.into() }
+        Self { kind: DocumentKind::Entity, name: path.into() }
     }
 
     /// Checks an untrusted name, which must not lead elsewhere. The message repeats no long name.
     pub fn check(&self) -> Result<(), String> {
         match self.kind {
-            Kind::Instructions => check_only(&self.name, &Self::instructions().name),
-            Kind::Docsets => check_only(&self.name, &Self::docsets().name),
-            Kind::Section => SectionKey::try_from(self.name.clone()).map(drop),
-            Kind::Entity => check_path(&self.name),
-            Kind::Item(_) | Kind::Deleted => check_file(&self.name),
+            DocumentKind::Instructions => check_only(&self.name, &Self::instructions().name),
+            DocumentKind::Docsets => check_only(&self.name, &Self::docsets().name),
+            DocumentKind::Section => SectionKey::try_from(self.name.clone()).map(drop),
+            DocumentKind::Entity => check_path(&self.name),
+            DocumentKind::Item(_) | DocumentKind::Deleted => check_file(&self.name),
         }
     }
 }
@@ -156,11 +156,11 @@ fn check_file(name: &str) -> Result<(), String> {
 impl fmt::Display for DocumentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::Instructions => f.write_str("AGENTS.md"),
-            Kind::Section => write!(f, "section {}", self.name),
-            Kind::Docsets => f.write_str(".knowledge/config.yaml"),
-            Kind::Entity => write!(f, ".ixchel/{}.md", self.name),
-            Kind::Item(_) | Kind::Deleted => {
+            DocumentKind::Instructions => f.write_str("AGENTS.md"),
+            DocumentKind::Section => write!(f, "section {}", self.name),
+            DocumentKind::Docsets => f.write_str(".knowledge/config.yaml"),
+            DocumentKind::Entity => write!(f, ".ixchel/{}.md", self.name),
+            DocumentKind::Item(_) | DocumentKind::Deleted => {
                 write!(f, "{BACKLOG}/{}/{}.md", folder_of(self.kind), self.name)
             }
         }
@@ -171,13 +171,13 @@ impl fmt::Display for DocumentId {
 pub const BACKLOG: &str = ".reqlore/backlog";
 
 /// The folder of a backlog kind below [`BACKLOG`]; empty for other kinds.
-pub fn folder_of(kind: Kind) -> &'static str {
+pub fn folder_of(kind: DocumentKind) -> &'static str {
     match kind {
-        Kind::Item(ItemKind::Epic) => "epics",
-        Kind::Item(ItemKind::UserStory) => "stories",
-        Kind::Item(ItemKind::Requirement) => "requirements",
-        Kind::Item(ItemKind::AcceptanceCriteria) => "criteria",
-        Kind::Deleted => "deleted",
+        DocumentKind::Item(ItemKind::Epic) => "epics",
+        DocumentKind::Item(ItemKind::UserStory) => "stories",
+        DocumentKind::Item(ItemKind::Requirement) => "requirements",
+        DocumentKind::Item(ItemKind::AcceptanceCriteria) => "criteria",
+        DocumentKind::Deleted => "deleted",
         _ => "",
     }
 }
@@ -270,7 +270,7 @@ pub struct DocumentMeta {
     pub version: Version,
     pub entity: Option<Arc<Entity>>,
     /// Of backlog items and tombstones.
-    pub item: Option<Arc<Item>>,
+    pub item: Option<Arc<ItemMeta>>,
     /// A problem of the content. The document is listed nevertheless.
     pub fault: Option<Diagnostic>,
 }
@@ -309,34 +309,41 @@ impl DocumentMeta {
         let Document { id, version, .. } = document;
         let text = match document.text() {
             Ok(text) => text,
-            Err(reason) => return Self::unread(id.clone(), *version, modified, reason),
+            Err(reason) => return Self::placeholder(id.clone(), *version, modified, reason),
         };
         let empty = Self::empty(id.clone(), *version);
         match id.kind {
-            Kind::Entity => {
+            DocumentKind::Entity => {
                 let (entity, fault) = Entity::read(&id.name, text);
                 Self { entity: Some(Arc::new(entity)), fault, ..empty }
             }
-            Kind::Item(_) | Kind::Deleted => {
+            DocumentKind::Item(_) | DocumentKind::Deleted => {
                 let Some(kind) = item_kind(id) else {
                     let message =
                         "the file's name is not a reference, as a tombstone's has to be; remove it";
                     return Self { fault: Some(Diagnostic::new(None, message)), ..empty };
                 };
-                let (item, fault) = Item::read(kind, &id.name, text, modified);
+                let (item, fault) = ItemMeta::read(kind, &id.name, text, modified);
                 Self { item: Some(Arc::new(item)), fault, ..empty }
             }
-            Kind::Docsets => empty,
-            Kind::Instructions | Kind::Section => {
+            DocumentKind::Docsets => empty,
+            DocumentKind::Instructions | DocumentKind::Section => {
                 Self { title: sections::title(text).map(str::to_owned), ..empty }
             }
         }
     }
 
     /// The metadata of an unreadable document.
-    pub fn unread(id: DocumentId, version: Version, modified: Timestamp, reason: String) -> Self {
-        let entity = (id.kind == Kind::Entity).then(|| Arc::new(Entity::unread(&id.name)));
-        let item = item_kind(&id).map(|kind| Arc::new(Item::unread(kind, &id.name, modified)));
+    pub fn placeholder(
+        id: DocumentId,
+        version: Version,
+        modified: Timestamp,
+        reason: String,
+    ) -> Self {
+        let entity =
+            (id.kind == DocumentKind::Entity).then(|| Arc::new(Entity::placeholder(&id.name)));
+        let item =
+            item_kind(&id).map(|kind| Arc::new(ItemMeta::placeholder(kind, &id.name, modified)));
         let fault = Some(Diagnostic::new(None, reason));
         Self { entity, item, fault, ..Self::empty(id, version) }
     }
@@ -349,8 +356,8 @@ impl DocumentMeta {
 /// The item's kind; a tombstone's name tells it.
 fn item_kind(id: &DocumentId) -> Option<ItemKind> {
     match id.kind {
-        Kind::Item(kind) => Some(kind),
-        Kind::Deleted => Reference::of(id).map(|reference| reference.kind),
+        DocumentKind::Item(kind) => Some(kind),
+        DocumentKind::Deleted => Reference::of_document(id).map(|reference| reference.kind),
         _ => None,
     }
 }
@@ -379,7 +386,7 @@ mod tests {
             assert!(said.contains("250 bytes") && said.contains("251"), "{said}");
         }
         wrong.extend(["a/../../b", "", "AGENTS", ".a", "a\n"].map(DocumentId::section));
-        for kind in [Kind::Instructions, Kind::Docsets] {
+        for kind in [DocumentKind::Instructions, DocumentKind::Docsets] {
             let named = |name: &str| DocumentId { kind, name: name.to_owned() };
             wrong.extend(["", "agents", "Config", "../AGENTS"].map(named));
         }

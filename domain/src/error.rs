@@ -6,7 +6,7 @@
 use std::backtrace::Backtrace;
 use std::fmt;
 
-use crate::bounded::named_enum;
+use crate::bounded_types::named_enum;
 
 named_enum! {
     /// The kinds of errors that callers can distinguish, named for programs and the audit. The

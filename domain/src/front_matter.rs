@@ -11,12 +11,12 @@ use std::fmt::Write;
 pub use edit::{KeyEdit, edit, new, with_body};
 
 use crate::diagnostic::Diagnostic;
-use crate::time::Timestamp;
-use crate::yaml::{self, Dialect, Entry, Node};
+use crate::timestamp::Timestamp;
+use crate::yaml::{self, YamlDialect, YamlEntry, YamlNode};
 
 /// The two parts of a text, without its byte order mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts<'a> {
+pub struct DocumentParts<'a> {
     /// The lines between the two `---` lines; `None` without front matter.
     pub yaml: Option<&'a str>,
     /// The text after the front matter, or all of it.
@@ -27,16 +27,16 @@ pub struct Parts<'a> {
 
 /// Splits a text. Front matter begins on the first line with `---` and ends at the next line that
 /// is `---` or `...`.
-pub fn split(text: &str) -> Parts<'_> {
+pub fn split(text: &str) -> DocumentParts<'_> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let whole = Parts { yaml: None, body: text, fenced: "" };
+    let whole = DocumentParts { yaml: None, body: text, fenced: "" };
     let mut lines = text.split_inclusive('\n');
     let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else { return whole };
     let mut at = first.len();
     for line in lines {
         if matches!(line.trim_end(), "---" | "...") {
             let body = &text[at + line.len()..];
-            return Parts { yaml: Some(&text[first.len()..at]), body, fenced: &text[..at] };
+            return DocumentParts { yaml: Some(&text[first.len()..at]), body, fenced: &text[..at] };
         }
         at += line.len();
     }
@@ -50,18 +50,18 @@ pub fn body(text: &str) -> &str {
 
 /// Parsed front matter.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Map {
-    pub entries: Vec<Entry>,
+pub struct FrontMatter {
+    pub entries: Vec<YamlEntry>,
     /// The first duplicate key.
     pub duplicate: Option<Diagnostic>,
 }
 
 /// Parses the front matter. Positions count from the top of the text without its byte order mark.
-pub fn read(parts: Parts<'_>) -> Result<Map, Diagnostic> {
-    let tree = yaml::read(parts.fenced, Dialect::FrontMatter)?;
+pub fn read(parts: DocumentParts<'_>) -> Result<FrontMatter, Diagnostic> {
+    let tree = yaml::read(parts.fenced, YamlDialect::FrontMatter)?;
     match tree.root.value {
-        yaml::Value::Map(entries) => Ok(Map { entries, duplicate: tree.duplicate }),
-        yaml::Value::Null => Ok(Map { entries: Vec::new(), duplicate: None }),
+        yaml::YamlValue::Map(entries) => Ok(FrontMatter { entries, duplicate: tree.duplicate }),
+        yaml::YamlValue::Null => Ok(FrontMatter { entries: Vec::new(), duplicate: None }),
         _ => {
             let message = "keys with values are expected here, such as `title: …`";
             Err(tree.root.at.diagnostic(message))
@@ -70,13 +70,14 @@ pub fn read(parts: Parts<'_>) -> Result<Map, Diagnostic> {
 }
 
 /// The entries that can be parsed line by line, for front matter that is invalid as a whole.
-pub fn salvage(parts: Parts<'_>) -> Vec<Entry> {
+pub fn salvage(parts: DocumentParts<'_>) -> Vec<YamlEntry> {
     const MAX_LINES: usize = 200;
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<YamlEntry> = Vec::new();
     let lines = parts.yaml.unwrap_or_default().lines().take(MAX_LINES).zip(2..);
     for (line, number) in lines.filter(|(line, _)| !line.starts_with([' ', '\t', '-', '#'])) {
-        let mut found = match yaml::read(line, Dialect::FrontMatter).map(|tree| tree.root.value) {
-            Ok(yaml::Value::Map(entries)) => entries,
+        let mut found = match yaml::read(line, YamlDialect::FrontMatter).map(|tree| tree.root.value)
+        {
+            Ok(yaml::YamlValue::Map(entries)) => entries,
             _ => plain_entry(line).into_iter().collect(),
         };
         found.retain(|entry| yaml::find(&entries, &entry.key).is_none());
@@ -89,19 +90,19 @@ pub fn salvage(parts: Parts<'_>) -> Vec<Entry> {
 }
 
 /// The entry of a line like `title: Pay: by card`.
-fn plain_entry(line: &str) -> Option<Entry> {
+fn plain_entry(line: &str) -> Option<YamlEntry> {
     let (key, value) = line.split_once(':')?;
     let value = value.trim().trim_matches(['\'', '"']);
     let is_text = !value.is_empty() && !value.starts_with(['[', '{', '&', '*', '|', '>', '!']);
-    let at = yaml::Position { line: 1, column: 1, span: 0..0 };
-    let text = yaml::Value::Scalar(value.to_owned());
-    let node = Node { at: at.clone(), is_alias: false, value: text };
-    is_text.then(|| Entry { key: key.to_owned(), key_at: at, node })
+    let at = yaml::SourcePosition { line: 1, column: 1, span: 0..0 };
+    let text = yaml::YamlValue::Scalar(value.to_owned());
+    let node = YamlNode { at: at.clone(), is_alias: false, value: text };
+    is_text.then(|| YamlEntry { key: key.to_owned(), key_at: at, node })
 }
 
-fn move_to(node: &mut Node, line: usize) {
+fn move_to(node: &mut YamlNode, line: usize) {
     node.at.line = line;
-    if let yaml::Value::List(items) = &mut node.value {
+    if let yaml::YamlValue::List(items) = &mut node.value {
         for item in items {
             move_to(item, line);
         }
@@ -110,7 +111,7 @@ fn move_to(node: &mut Node, line: usize) {
 
 /// A new value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum FieldValue {
     Text(String),
     Number(u64),
     Time(Timestamp),
@@ -118,13 +119,13 @@ pub enum Value {
     Map(Vec<(String, String)>),
 }
 
-impl From<&str> for Value {
+impl From<&str> for FieldValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl Value {
+impl FieldValue {
     /// The value on one line.
     fn render(&self) -> String {
         match self {
@@ -146,17 +147,17 @@ impl Value {
     }
 
     /// True if a parsed value is exactly this one.
-    fn equals(&self, parsed: &yaml::Value) -> bool {
-        let is_text = |value: &yaml::Value, text: &str| matches!(value, yaml::Value::Scalar(found) if found == text);
+    fn equals(&self, parsed: &yaml::YamlValue) -> bool {
+        let is_text = |value: &yaml::YamlValue, text: &str| matches!(value, yaml::YamlValue::Scalar(found) if found == text);
         match (self, parsed) {
             (Self::Text(text), _) => is_text(parsed, text),
             (Self::Number(number), _) => is_text(parsed, &number.to_string()),
             (Self::Time(time), _) => is_text(parsed, &time.rfc3339()),
-            (Self::List(texts), yaml::Value::List(items)) => {
+            (Self::List(texts), yaml::YamlValue::List(items)) => {
                 let mut pairs = texts.iter().zip(items);
                 texts.len() == items.len() && pairs.all(|(text, item)| is_text(&item.value, text))
             }
-            (Self::Map(given), yaml::Value::Map(entries)) => {
+            (Self::Map(given), yaml::YamlValue::Map(entries)) => {
                 let mut pairs = given.iter().zip(entries);
                 given.len() == entries.len()
                     && pairs.all(|((key, text), entry)| {

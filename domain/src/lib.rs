@@ -4,9 +4,9 @@
 //! functions parse typed values and edit them without changing any other byte. [`ports`] are the
 //! interfaces to storages and protocols. This crate has no clock, files, sockets or runtime.
 
-pub mod audit;
+pub mod audit_log;
 pub mod backlog;
-pub mod bounded;
+pub mod bounded_types;
 pub mod diagnostic;
 pub mod docsets;
 pub mod document;
@@ -15,10 +15,10 @@ pub mod front_matter;
 pub mod identity;
 pub mod knowledge;
 pub mod ports;
-pub mod project;
+pub mod project_key;
 pub mod search;
 pub mod sections;
 #[cfg(feature = "test-doubles")]
 pub mod test_support;
-pub mod time;
+pub mod timestamp;
 pub mod yaml;

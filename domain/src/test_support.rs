@@ -10,9 +10,9 @@ use serde_json::{Map, json};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Access, Caller};
 use crate::ports::service::{
-    ApplicationService, ArgumentSpec, Call, Completion, CompletionRequest, Content, ListRequest,
-    Message, Prompt, PromptSpec, Reply, Resource, ResourceRequest, Resources, TemplateSpec,
-    ToolSpec,
+    ApplicationService, ArgumentSpec, CompletionRequest, CompletionValues, ListRequest,
+    PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo, ResourcePage,
+    ResourceRequest, TemplateSpec, ToolCall, ToolReply, ToolSpec,
 };
 
 const TEMPLATE: TemplateSpec = TemplateSpec {
@@ -39,7 +39,7 @@ const PAGE_SIZE: usize = 2;
 
 /// A future of a test's own behaviour.
 pub type StubFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type CallHandler = Box<dyn Fn(Call) -> StubFuture<Result<Reply>> + Send + Sync>;
+type CallHandler = Box<dyn Fn(ToolCall) -> StubFuture<Result<ToolReply>> + Send + Sync>;
 type ReadHook = Box<dyn Fn() -> StubFuture<()> + Send + Sync>;
 
 /// Serves one template, one prompt and resources that a test changes; tool calls go to a handler.
@@ -103,7 +103,7 @@ impl StubService {
     #[must_use]
     pub fn on_call(
         self,
-        handler: impl Fn(Call) -> StubFuture<Result<Reply>> + Send + Sync + 'static,
+        handler: impl Fn(ToolCall) -> StubFuture<Result<ToolReply>> + Send + Sync + 'static,
     ) -> Self {
         Self { on_call: Box::new(handler), ..self }
     }
@@ -171,8 +171,8 @@ pub fn tool(name: &'static str) -> ToolSpec {
 }
 
 /// A reply with two texts and data.
-pub fn reply() -> Reply {
-    Reply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) }
+pub fn reply() -> ToolReply {
+    ToolReply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) }
 }
 
 /// An error of this kind with every optional member.
@@ -184,8 +184,8 @@ fn invalid(field: &str, message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).field(field)
 }
 
-fn content(uri: &str, text: &str) -> Content {
-    Content {
+fn content(uri: &str, text: &str) -> ResourceContent {
+    ResourceContent {
         uri: uri.to_owned(),
         name: "EP-1".to_owned(),
         description: "An epic.".to_owned(),
@@ -207,22 +207,22 @@ impl ApplicationService for StubService {
         self.tools.iter().collect()
     }
 
-    async fn call(&self, call: Call) -> Result<Reply> {
+    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         misbehave(&call.name).await;
         (self.on_call)(call).await
     }
 
-    async fn admit(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
+    async fn authorize(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {
         Ok(())
     }
 
-    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+    async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
         let cursor = request.cursor.unwrap_or_else(|| "0".to_owned());
         misbehave(&cursor).await;
         let first: usize =
             cursor.parse().map_err(|_| invalid("cursor", "cursor: it is unknown"))?;
         let state = self.state();
-        let resource = |(uri, text): (&String, &String)| Resource {
+        let resource = |(uri, text): (&String, &String)| ResourceInfo {
             uri: uri.clone(),
             name: uri.clone(),
             title: text.lines().next().unwrap_or_default().to_owned(),
@@ -232,14 +232,14 @@ impl ApplicationService for StubService {
         let resources = state.resources.iter().skip(first).take(PAGE_SIZE).map(resource).collect();
         let next = first + PAGE_SIZE;
         let next_cursor = (next < state.resources.len()).then(|| next.to_string());
-        Ok(Resources { resources, next_cursor })
+        Ok(ResourcePage { resources, next_cursor })
     }
 
     fn templates(&self, _: &Caller) -> Vec<&TemplateSpec> {
         if self.has_backlog { vec![&TEMPLATE] } else { Vec::new() }
     }
 
-    async fn read(&self, request: ResourceRequest) -> Result<Content> {
+    async fn read(&self, request: ResourceRequest) -> Result<ResourceContent> {
         if let Some(kind) = self.state().read_error {
             return Err(Error::new(kind, "words").hint("try again"));
         }
@@ -259,15 +259,15 @@ impl ApplicationService for StubService {
         if self.has_backlog { vec![&PROMPT] } else { Vec::new() }
     }
 
-    async fn prompt(&self, request: ResourceRequest) -> Result<Prompt> {
+    async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {
         misbehave(&request.name).await;
         match (request.name.as_str(), request.arguments.get("epic")) {
             ("decompose_epic", None) => Err(invalid("epic", "epic: it is required")),
             ("decompose_epic", Some(epic)) => {
                 let text = format!("Decompose {}.", epic.as_str().unwrap_or_default());
-                let stored = Message::Resource(content("epic://EP-1", "stored"));
-                let messages = vec![Message::Text(text), stored];
-                Ok(Prompt { description: "Asks for stories.".to_owned(), messages })
+                let stored = PromptPart::Resource(content("epic://EP-1", "stored"));
+                let messages = vec![PromptPart::Text(text), stored];
+                Ok(PromptContent { description: "Asks for stories.".to_owned(), messages })
             }
             _ => Err(invalid("name", "Unknown prompt. The prompts are: decompose_epic.")),
         }
@@ -278,10 +278,10 @@ impl ApplicationService for StubService {
         _: &Arc<Caller>,
         _: &str,
         request: CompletionRequest,
-    ) -> Result<Completion> {
+    ) -> Result<CompletionValues> {
         misbehave(&request.value).await;
         let value = |n| format!("{:?} {}{n}", request.of, request.value);
-        Ok(Completion { values: (0..150).map(value).collect(), total: 150 })
+        Ok(CompletionValues { values: (0..150).map(value).collect(), total: 150 })
     }
 
     async fn resources_changed(&self, _: &Caller) -> Result<u64> {

@@ -12,7 +12,7 @@ use crate::diagnostic::Diagnostic;
 
 /// The place of a key or a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
+pub struct SourcePosition {
     /// Counted from 1, like the column.
     pub line: usize,
     pub column: usize,
@@ -20,7 +20,7 @@ pub struct Position {
     pub span: Range<usize>,
 }
 
-impl Position {
+impl SourcePosition {
     pub fn diagnostic(&self, message: impl Into<String>) -> Diagnostic {
         let (line, column) = (Some(self.line), Some(self.column));
         Diagnostic { line, column, message: message.into() }
@@ -29,70 +29,70 @@ impl Position {
 
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
-    pub at: Position,
+pub struct YamlNode {
+    pub at: SourcePosition,
     /// An alias or a merged value: its text is elsewhere.
     pub is_alias: bool,
-    pub value: Value,
+    pub value: YamlValue,
 }
 
 /// An untyped value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum YamlValue {
     Null,
     Scalar(String),
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// In source order, without duplicate keys.
-    Map(Vec<Entry>),
+    Map(Vec<YamlEntry>),
 }
 
 /// A key of a map and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct YamlEntry {
     pub key: String,
-    pub key_at: Position,
-    pub node: Node,
+    pub key_at: SourcePosition,
+    pub node: YamlNode,
 }
 
-impl Node {
+impl YamlNode {
     /// The trimmed text of a scalar that is not blank.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
-            Value::Scalar(text) => Some(text.trim()).filter(|text| !text.is_empty()),
+            YamlValue::Scalar(text) => Some(text.trim()).filter(|text| !text.is_empty()),
             _ => None,
         }
     }
 
     /// The entries of a map; none for any other value.
-    pub fn entries(&self) -> &[Entry] {
-        if let Value::Map(entries) = &self.value { entries } else { &[] }
+    pub fn entries(&self) -> &[YamlEntry] {
+        if let YamlValue::Map(entries) = &self.value { entries } else { &[] }
     }
 
     /// The items of a list; any other value is its own only item.
-    pub fn items(&self) -> &[Node] {
+    pub fn items(&self) -> &[YamlNode] {
         match &self.value {
-            Value::List(items) => items,
+            YamlValue::List(items) => items,
             _ => std::slice::from_ref(self),
         }
     }
 }
 
 /// The value of a key.
-pub fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Node> {
+pub fn find<'a>(entries: &'a [YamlEntry], key: &str) -> Option<&'a YamlNode> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
 }
 
 /// A parsed text; an empty one has a null root.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Tree {
-    pub root: Node,
+pub struct YamlTree {
+    pub root: YamlNode,
     /// The first key that its map already has. The tree holds the first value.
     pub duplicate: Option<Diagnostic>,
 }
 
 /// The rules for a kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum YamlDialect {
     /// Ignores unknown tags.
     FrontMatter,
     /// Rejects unknown tags.
@@ -102,7 +102,7 @@ pub enum Dialect {
 const MAX_NODES: usize = 20_000;
 const MAX_DEPTH: usize = 32;
 
-impl Dialect {
+impl YamlDialect {
     fn max_aliases(self) -> usize {
         if self == Self::FrontMatter { 20 } else { 100 }
     }
@@ -139,28 +139,29 @@ impl Dialect {
 }
 
 /// Parses a text within the limits of its dialect.
-pub fn read(text: &str, dialect: Dialect) -> Result<Tree, Diagnostic> {
-    let root: Option<Spanned<Raw>> = serde_saphyr::from_str_with_options(text, dialect.options())
-        .map_err(|error| explain(&error, dialect))?;
+pub fn read(text: &str, dialect: YamlDialect) -> Result<YamlTree, Diagnostic> {
+    let root: Option<Spanned<RawNode>> =
+        serde_saphyr::from_str_with_options(text, dialect.options())
+            .map_err(|error| explain(&error, dialect))?;
     let mut duplicate = None;
     let root = match root {
         Some(raw) => node(raw, text, &mut duplicate),
-        None => Node { at: position(None), is_alias: false, value: Value::Null },
+        None => YamlNode { at: position(None), is_alias: false, value: YamlValue::Null },
     };
-    Ok(Tree { root, duplicate })
+    Ok(YamlTree { root, duplicate })
 }
 
-fn position(location: Option<Location>) -> Position {
+fn position(location: Option<Location>) -> SourcePosition {
     let location = location.unwrap_or(Location::UNKNOWN);
     let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
     let start = number(location.span().byte_offset().unwrap_or_default());
     let end = start.saturating_add(number(location.span().byte_len().unwrap_or_default()));
     let (line, column) = (number(location.line()).max(1), number(location.column()).max(1));
-    Position { line, column, span: start..end }
+    SourcePosition { line, column, span: start..end }
 }
 
 /// The parser's error in words for the author of the text.
-fn explain(error: &Error, dialect: Dialect) -> Diagnostic {
+fn explain(error: &Error, dialect: YamlDialect) -> Diagnostic {
     let inner = match error {
         Error::AliasError { error, .. } => error,
         error => error,
@@ -201,46 +202,46 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// A node before the source spelling of typed scalars is looked up.
-enum Raw {
+enum RawNode {
     Null,
     Text(String),
     /// A scalar that the parser took for a number or a boolean.
     Typed,
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+    List(Vec<Spanned<RawNode>>),
+    Map(Vec<(Spanned<String>, Spanned<RawNode>)>),
 }
 
-fn node(raw: Spanned<Raw>, source: &str, duplicate: &mut Option<Diagnostic>) -> Node {
+fn node(raw: Spanned<RawNode>, source: &str, duplicate: &mut Option<Diagnostic>) -> YamlNode {
     let value = match raw.value {
-        Raw::Null => Value::Null,
-        Raw::Text(text) => Value::Scalar(text),
-        Raw::Typed => {
+        RawNode::Null => YamlValue::Null,
+        RawNode::Text(text) => YamlValue::Scalar(text),
+        RawNode::Typed => {
             let written = source.get(position(Some(raw.defined)).span);
-            Value::Scalar(written.unwrap_or_default().trim().to_owned())
+            YamlValue::Scalar(written.unwrap_or_default().trim().to_owned())
         }
-        Raw::List(items) => {
-            Value::List(items.into_iter().map(|raw| node(raw, source, duplicate)).collect())
+        RawNode::List(items) => {
+            YamlValue::List(items.into_iter().map(|raw| node(raw, source, duplicate)).collect())
         }
-        Raw::Map(pairs) => {
-            let mut entries: Vec<Entry> = Vec::with_capacity(pairs.len());
+        RawNode::Map(pairs) => {
+            let mut entries: Vec<YamlEntry> = Vec::with_capacity(pairs.len());
             for (key, raw) in pairs {
                 let node = node(raw, source, duplicate);
                 let (key, key_at) = (key.value, position(Some(key.referenced)));
                 if find(&entries, &key).is_none() {
-                    entries.push(Entry { key, key_at, node });
+                    entries.push(YamlEntry { key, key_at, node });
                 } else if duplicate.is_none() {
                     let message = format!("the key {} is duplicated; keep one", shown(&key));
                     *duplicate = Some(key_at.diagnostic(message));
                 }
             }
-            Value::Map(entries)
+            YamlValue::Map(entries)
         }
     };
     let is_alias = raw.referenced != raw.defined;
-    Node { at: position(Some(raw.referenced)), is_alias, value }
+    YamlNode { at: position(Some(raw.referenced)), is_alias, value }
 }
 
-impl<'de> Deserialize<'de> for Raw {
+impl<'de> Deserialize<'de> for RawNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RawVisitor)
     }
@@ -250,44 +251,44 @@ struct RawVisitor;
 
 macro_rules! typed {
     ($($visit:ident: $type:ty),*) => {$(
-        fn $visit<E>(self, _: $type) -> Result<Raw, E> {
-            Ok(Raw::Typed)
+        fn $visit<E>(self, _: $type) -> Result<RawNode, E> {
+            Ok(RawNode::Typed)
         }
     )*};
 }
 
 impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
+    type Value = RawNode;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("text, a list or keys with values")
     }
 
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
+    fn visit_unit<E>(self) -> Result<RawNode, E> {
+        Ok(RawNode::Null)
     }
 
     typed!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_i128: i128, visit_u128: u128);
     typed!(visit_f64: f64);
 
-    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<RawNode, E> {
+        Ok(RawNode::Text(text.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawNode, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             items.push(item);
         }
-        Ok(Raw::List(items))
+        Ok(RawNode::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawNode, A::Error> {
         let mut pairs = Vec::new();
         while let Some(pair) = map.next_entry()? {
             pairs.push(pair);
         }
-        Ok(Raw::Map(pairs))
+        Ok(RawNode::Map(pairs))
     }
 }
 
@@ -295,11 +296,11 @@ impl<'de> Visitor<'de> for RawVisitor {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Tree {
-        read(text, Dialect::FrontMatter).unwrap()
+    fn parse(text: &str) -> YamlTree {
+        read(text, YamlDialect::FrontMatter).unwrap()
     }
 
-    fn scalar<'a>(tree: &'a Tree, key: &str) -> Option<&'a str> {
+    fn scalar<'a>(tree: &'a YamlTree, key: &str) -> Option<&'a str> {
         find(tree.root.entries(), key)?.text()
     }
 
@@ -327,7 +328,7 @@ mod tests {
             assert_eq!(scalar(&tree, key), Some(expected), "{key}");
         }
         let entries = tree.root.entries();
-        assert_eq!(entries[4].node.value, Value::Null);
+        assert_eq!(entries[4].node.value, YamlValue::Null);
         assert_eq!((entries[0].node.at.line, entries[13].key_at.line), (1, 14));
         assert_eq!(&text[entries[3].node.at.span.clone()], "'2'");
         assert_eq!(&text[entries[12].node.at.span.clone()], "é🦀 x");
@@ -348,21 +349,21 @@ mod tests {
             (&bomb, 4, "at most"),
             (&deep, 1, ""),
         ] {
-            let error = read(text, Dialect::FrontMatter).unwrap_err();
+            let error = read(text, YamlDialect::FrontMatter).unwrap_err();
             let start: String = text.chars().take(40).collect();
             assert_eq!(error.line, Some(line), "{start}: {error:?}");
             assert!(error.message.contains(says) && !error.message.is_empty(), "{error:?}");
         }
-        assert_eq!(parse("").root.value, Value::Null);
-        assert_eq!(parse("# nothing\n").root.value, Value::Null);
+        assert_eq!(parse("").root.value, YamlValue::Null);
+        assert_eq!(parse("# nothing\n").root.value, YamlValue::Null);
     }
 
     #[test]
     fn aliases_are_resolved_and_the_first_of_duplicate_keys_wins() {
         let merged = parse("a: &base {x: 1, y: 2}\nb: {<<: *base, x: 3}\n");
         let merged = find(merged.root.entries(), "b").unwrap().entries();
-        assert_eq!(find(merged, "x").and_then(Node::text), Some("3"));
-        assert_eq!(find(merged, "y").and_then(Node::text), Some("2"));
+        assert_eq!(find(merged, "x").and_then(YamlNode::text), Some("3"));
+        assert_eq!(find(merged, "y").and_then(YamlNode::text), Some("2"));
         let tree = parse("a: &me Kevin\nb: *me\na: other\nc: {d: 1, d: 2}\n");
         assert_eq!((scalar(&tree, "a"), scalar(&tree, "b")), (Some("Kevin"), Some("Kevin")));
         let is_alias = |key| find(tree.root.entries(), key).unwrap().is_alias;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use reqlore_domain::audit::UNCONFIRMED;
+use reqlore_domain::audit_log::UNCONFIRMED;
 use serde_json::{Value, json};
 
 use crate::backlog::{data, epic, requirement, story};

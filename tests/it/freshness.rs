@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use reqlore_application::{Application, Ports};
+use reqlore_application::{Application, ApplicationPorts};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress};
+use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolCall};
 use reqlore_search::{Config, Index};
 use reqlore_storage_fs::{FsProjects, FsStore};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ fn apply(root: &Path, step: &Step) -> std::io::Result<()> {
 fn application(root: &Path, cache: Option<PathBuf>) -> Application {
     let config = reqlore_storage_fs::Config { cache, ..files(root) };
     let store = Arc::new(FsStore::new(&config));
-    Application::new(Ports {
+    Application::new(ApplicationPorts {
         answers: store.clone(),
         documents: store,
         projects: Arc::new(FsProjects::new(&config)),
@@ -112,7 +112,7 @@ fn application(root: &Path, cache: Option<PathBuf>) -> Application {
 }
 
 async fn call(application: &Application, tool: &str, arguments: Value) -> Result<Value, String> {
-    let call = Call {
+    let call = ToolCall {
         caller: Arc::new(Caller::local("tester", Access::Write)),
         correlation_id: "test".to_owned(),
         name: tool.to_owned(),

@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 
 use jsonschema::Validator;
 use proptest::prelude::*;
-use reqlore_application::{Application, Ports};
+use reqlore_application::{Application, ApplicationPorts};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, Call, NoProgress, ToolSpec};
+use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolCall, ToolSpec};
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Map, Value, json};
 
@@ -16,8 +16,8 @@ fn caller() -> Arc<Caller> {
     Arc::new(Caller::local("tester", Access::Write))
 }
 
-fn call(tool: &str, arguments: Map<String, Value>) -> Call {
-    Call {
+fn call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
+    ToolCall {
         caller: caller(),
         idempotency_key: None,
         observer: Arc::new(NoProgress),
@@ -47,7 +47,7 @@ fn application() -> Application {
     for (path, text) in BACKLOG {
         run(crate::transcripts::commit(&store, &format!(".reqlore/backlog/{path}.md"), text));
     }
-    Application::new(Ports {
+    Application::new(ApplicationPorts {
         documents: Arc::new(store),
         projects: Arc::new(NamedProjects::default()),
         ..crate::transcripts::in_memory(Arc::new(MemoryIndex::default()))

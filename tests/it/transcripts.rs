@@ -10,13 +10,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reqlore_domain::document::{BACKLOG, DocumentId, Kind, folder_of};
-use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, ReadSet};
+use reqlore_domain::document::{BACKLOG, DocumentId, DocumentKind, folder_of};
+use reqlore_domain::ports::documents::{
+    CommitRequest, DocumentChange, DocumentRepository, ReadSet,
+};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
-use reqlore_application::{Application, Ports, Settings};
+use reqlore_application::{Application, ApplicationPorts, ApplicationSettings};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::id_generator::CountedIds;
@@ -226,7 +228,7 @@ fn in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     let files = files(project.path());
     let folder = project.path().join("sled");
     let store = SledStore::open(&reqlore_storage_sled::Config { folder }).unwrap();
-    let ports = Ports {
+    let ports = ApplicationPorts {
         documents: Arc::new(store),
         tree: Some(Arc::new(FsStore::new(&files))),
         projects: Arc::new(ConfiguredProjects::new(&files)),
@@ -238,7 +240,7 @@ fn in_process_on_sled(steps: &[Step]) -> Vec<Value> {
 fn in_process_on_files(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let files = files(project.path());
-    let ports = Ports {
+    let ports = ApplicationPorts {
         documents: Arc::new(FsStore::new(&files)),
         projects: Arc::new(FsProjects::new(&files)),
         ..in_memory(search())
@@ -262,8 +264,8 @@ pub(crate) fn files(root: &Path) -> reqlore_storage_fs::Config {
     }
 }
 
-pub(crate) fn in_memory(search: Arc<dyn SearchIndex>) -> Ports {
-    Ports {
+pub(crate) fn in_memory(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
+    ApplicationPorts {
         documents: Arc::new(MemoryStore::default()),
         tree: None,
         projects: Arc::new(NamedProjects::default()),
@@ -272,7 +274,7 @@ pub(crate) fn in_memory(search: Arc<dyn SearchIndex>) -> Ports {
         ids: Arc::new(CountedIds::default()),
         answers: Arc::new(MemoryStore::default()),
         audit: None,
-        settings: Settings::default(),
+        settings: ApplicationSettings::default(),
     }
 }
 
@@ -298,13 +300,14 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
         None => {
             let (folder, file) = path.rsplit_once('/').unwrap();
             let name = file.strip_suffix(".md").unwrap().to_owned();
-            let is_there = |kind: &Kind| folder == format!("{BACKLOG}/{}", folder_of(*kind));
-            let kind = Kind::ALL.into_iter().find(is_there);
+            let is_there =
+                |kind: &DocumentKind| folder == format!("{BACKLOG}/{}", folder_of(*kind));
+            let kind = DocumentKind::ALL.into_iter().find(is_there);
             let kind = kind.unwrap_or_else(|| panic!("no document lies at {path}"));
             DocumentId { kind, name }
         }
     };
-    let put = Change::put(id.clone(), text.to_owned());
+    let put = DocumentChange::put(id.clone(), text.to_owned());
     let act = WriteContext {
         caller: Arc::new(Caller::local("editor", Access::Write)),
         tool: "editor",
@@ -312,10 +315,11 @@ pub(crate) async fn commit(store: &dyn DocumentRepository, path: &str, text: &st
         correlation_id: String::new(),
         at: Timestamp::default(),
         audited: None,
-        once: None,
+        idempotency_key: None,
     };
     let reads = ReadSet::of(vec![id]);
-    let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), act };
+    let commit =
+        CommitRequest { reads, decide: Box::new(move |_| Ok(vec![put.clone()])), context: act };
     store.commit(&ProjectKey::default(), commit).await.unwrap();
 }
 
@@ -334,7 +338,12 @@ fn search() -> Arc<dyn SearchIndex> {
     Arc::new(Index::new(Config { embedders, ..Config::default() }))
 }
 
-fn in_process(steps: &[Step], ports: Ports, folder: &Path, writer: Writer) -> Vec<Value> {
+fn in_process(
+    steps: &[Step],
+    ports: ApplicationPorts,
+    folder: &Path,
+    writer: Writer,
+) -> Vec<Value> {
     let root = folder.to_str().unwrap();
     let store = Arc::clone(&ports.documents);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

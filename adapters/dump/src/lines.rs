@@ -8,13 +8,13 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use reqlore_domain::audit::{AuditRow, Hash};
+use reqlore_domain::audit_log::{AuditRow, RowHash};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, Kind, MAX_BYTES, Version};
-use reqlore_domain::identity::{Access, Digest, Role, Token, TokenId, User, UserName};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_BYTES, Version};
+use reqlore_domain::identity::{Access, Role, Token, TokenDigest, TokenId, User, UserName};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HighWaterMark};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -190,7 +190,7 @@ impl<'a> DocumentLine<'a> {
     }
 
     fn decode(self) -> Result<DocumentRecord, String> {
-        let kind = Kind::named(&self.kind);
+        let kind = DocumentKind::from_name(&self.kind);
         let kind = kind.ok_or_else(|| format!("unknown kind {:?}", self.kind))?;
         let body = match (self.text, self.base64) {
             (Some(text), None) => text.into_owned().into_bytes(),
@@ -245,7 +245,7 @@ struct TokenLine {
     #[serde(rename = "token")]
     id: TokenId,
     user: UserName,
-    digest: Digest,
+    digest: TokenDigest,
     scope: Access,
     /// Empty means all projects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -268,7 +268,7 @@ struct TokenLine {
 struct RowLine {
     #[serde(rename = "audit")]
     number: u64,
-    hash: Hash,
+    hash: RowHash,
     text: Arc<str>,
 }
 
@@ -277,7 +277,7 @@ struct RowLine {
 mod time_text {
     use std::borrow::Cow;
 
-    use reqlore_domain::time::Timestamp;
+    use reqlore_domain::timestamp::Timestamp;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use time::OffsetDateTime;
     use time::format_description::well_known::Rfc3339;

@@ -9,7 +9,7 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::document::{Document, MAX_BYTES, Version};
 use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, RecordKey};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::lines::End;
 

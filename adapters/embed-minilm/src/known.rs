@@ -1,6 +1,6 @@
 //! The models that this crate can compute, and what differs between them.
 
-use reqlore_domain::ports::embedder::{Languages, Pace, Profile, Role};
+use reqlore_domain::ports::embedder::{ModelLanguages, ModelProfile, ModelSpeed, TextRole};
 
 use crate::LoadError;
 use crate::bert::HIDDEN;
@@ -11,7 +11,7 @@ const FORMAT: u32 = 1;
 static KNOWN: [Known; 2] = [
     Known {
         name: "all-minilm-l6-v2",
-        languages: Languages::English,
+        languages: ModelLanguages::English,
         weight: 1.0,
         vocabulary: 30_522,
         layers: 6,
@@ -21,7 +21,7 @@ static KNOWN: [Known; 2] = [
     },
     Known {
         name: "multilingual-e5-small",
-        languages: Languages::Many,
+        languages: ModelLanguages::Many,
         weight: 1.0,
         vocabulary: 250_037,
         layers: 12,
@@ -33,7 +33,7 @@ static KNOWN: [Known; 2] = [
 
 pub(crate) struct Known {
     name: &'static str,
-    languages: Languages,
+    languages: ModelLanguages,
     weight: f32,
     pub(crate) vocabulary: usize,
     pub(crate) layers: usize,
@@ -52,21 +52,21 @@ pub(crate) fn find(name: &str) -> Result<&'static Known, LoadError> {
 }
 
 impl Known {
-    pub(crate) fn profile(&self) -> Profile {
-        Profile {
+    pub(crate) fn profile(&self) -> ModelProfile {
+        ModelProfile {
             name: self.name.to_owned(),
             id: format!("{}-{}-{FORMAT}", self.name, self.pieces_a_text),
             dimension: HIDDEN,
             weight: self.weight,
             languages: self.languages,
-            pace: Pace::Slow,
+            pace: ModelSpeed::Slow,
         }
     }
 
-    pub(crate) fn prefix(&self, role: Role) -> &'static str {
+    pub(crate) fn prefix(&self, role: TextRole) -> &'static str {
         match role {
-            Role::Query => self.prefixes[0],
-            Role::Passage => self.prefixes[1],
+            TextRole::Query => self.prefixes[0],
+            TextRole::Passage => self.prefixes[1],
         }
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::embedder::{Embedder, Profile, Role};
+use reqlore_domain::ports::embedder::{Embedder, ModelProfile, TextRole};
 use tokenizers::{Tokenizer, TruncationParams};
 
 use crate::bert::Bert;
@@ -28,7 +28,7 @@ const PIECE_LETTERS: usize = 32;
 
 /// A model in memory.
 pub struct SentenceModel {
-    profile: Profile,
+    profile: ModelProfile,
     known: &'static Known,
     tokenizer: Tokenizer,
     /// The piece for unknown text.
@@ -95,11 +95,11 @@ impl SentenceModel {
 }
 
 impl Embedder for SentenceModel {
-    fn profile(&self) -> &Profile {
+    fn profile(&self) -> &ModelProfile {
         &self.profile
     }
 
-    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let prefix = self.known.prefix(role);
         let mut vectors = vec![vec![0.0; self.profile.dimension]; texts.len()];
         let mut batch = Vec::new();
@@ -131,7 +131,7 @@ impl fmt::Debug for SentenceModel {
 pub struct LazyModel {
     name: String,
     folder: PathBuf,
-    profile: Profile,
+    profile: ModelProfile,
     /// A failure is final: the files were checked when they were installed.
     model: OnceLock<std::result::Result<SentenceModel, String>>,
 }
@@ -144,11 +144,11 @@ impl LazyModel {
 }
 
 impl Embedder for LazyModel {
-    fn profile(&self) -> &Profile {
+    fn profile(&self) -> &ModelProfile {
         &self.profile
     }
 
-    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let open = || SentenceModel::open(&self.name, &self.folder).map_err(|e| e.to_string());
         match self.model.get_or_init(open) {
             Ok(model) => model.embed(role, texts),

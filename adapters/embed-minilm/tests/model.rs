@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use reqlore_domain::ports::embedder::{Embedder, Role};
+use reqlore_domain::ports::embedder::{Embedder, TextRole};
 use reqlore_embed_minilm::{LoadError, SentenceModel};
 
 const REFERENCE: &str = include_str!("reference.txt");
@@ -29,14 +29,14 @@ fn vectors_are_those_of_the_reference() {
     let lines: Vec<&str> = REFERENCE.lines().collect();
     let (texts, vectors): (Vec<&str>, Vec<&str>) =
         lines.chunks_exact(2).map(|pair| (pair[0], pair[1])).unzip();
-    let found = model.embed(Role::Passage, &texts).unwrap();
+    let found = model.embed(TextRole::Passage, &texts).unwrap();
     for ((text, expected), found) in texts.iter().zip(vectors).zip(&found) {
         let expected: Vec<f32> = expected.split(' ').map(|x| x.parse().unwrap()).collect();
         let near = cosine(&expected, found);
         assert!(near > 0.9999, "{text}: {near}");
         assert!((cosine(found, found) - 1.0).abs() < 1e-5);
         // Alone it is the same as among others.
-        let alone = model.embed(Role::Query, &[text]).unwrap();
+        let alone = model.embed(TextRole::Query, &[text]).unwrap();
         assert!(cosine(&alone[0], found) > 0.99999, "{text}");
     }
 }
@@ -48,7 +48,7 @@ fn what_says_nothing_is_zeros_and_what_is_long_is_cut() {
     let long = "archive ".repeat(100_000);
     let short = "archive ".repeat(400);
     let texts = ["", " \n", "\u{1f600}", &long, &short];
-    let found = model.embed(Role::Passage, &texts).unwrap();
+    let found = model.embed(TextRole::Passage, &texts).unwrap();
     for nothing in &found[..3] {
         assert_eq!(*nothing, vec![0.0; model.profile().dimension]);
     }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use reqlore_domain::ports::embedder::{Embedder, Role};
+use reqlore_domain::ports::embedder::{Embedder, TextRole};
 use reqlore_embed_static::StaticEmbedder;
 
 const QUERY: &str = "how are compressed records of an archive read";
@@ -16,7 +16,7 @@ fn embed(criterion: &mut Criterion) {
     let embedder = StaticEmbedder::new();
     for (name, text) in [("query", QUERY), ("passage", PASSAGE)] {
         criterion.bench_function(name, |bencher| {
-            bencher.iter(|| embedder.embed(Role::Query, &[black_box(text)]));
+            bencher.iter(|| embedder.embed(TextRole::Query, &[black_box(text)]));
         });
     }
 }

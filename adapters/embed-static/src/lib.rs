@@ -9,7 +9,9 @@ mod table;
 use std::fmt;
 
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Profile, Role};
+use reqlore_domain::ports::embedder::{
+    Embedder, ModelLanguages, ModelProfile, ModelSpeed, TextRole,
+};
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -30,19 +32,19 @@ static TABLE: Table = Table::over(include_bytes!("../data/table.bin"));
 
 /// Embeds with the table that is part of the program. Making one costs nothing.
 pub struct StaticEmbedder {
-    profile: Profile,
+    profile: ModelProfile,
 }
 
 impl StaticEmbedder {
     pub fn new() -> Self {
         Self {
-            profile: Profile {
+            profile: ModelProfile {
                 name: "static".to_owned(),
                 id: ID.to_owned(),
                 dimension: DIMENSION,
                 weight: WEIGHT,
-                languages: Languages::English,
-                pace: Pace::Instant,
+                languages: ModelLanguages::English,
+                pace: ModelSpeed::Instant,
             },
         }
     }
@@ -61,12 +63,12 @@ impl fmt::Debug for StaticEmbedder {
 }
 
 impl Embedder for StaticEmbedder {
-    fn profile(&self) -> &Profile {
+    fn profile(&self) -> &ModelProfile {
         &self.profile
     }
 
     /// Texts of any length are read whole, and alike in every role.
-    fn embed(&self, _role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    fn embed(&self, _role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         Ok(texts.iter().map(|text| embed(text)).collect())
     }
 }

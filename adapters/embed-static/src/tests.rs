@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use reqlore_domain::ports::embedder::{Embedder, Role};
+use reqlore_domain::ports::embedder::{Embedder, TextRole};
 use sha2::{Digest, Sha256};
 
 use crate::table::{DIMENSION, Hash};
@@ -12,7 +12,7 @@ const DATA: &[u8] = include_bytes!("../data/table.bin");
 
 fn embed(text: &str) -> Vec<f32> {
     let embedder = StaticEmbedder::new();
-    embedder.embed(Role::Query, &[text]).unwrap().remove(0)
+    embedder.embed(TextRole::Query, &[text]).unwrap().remove(0)
 }
 
 fn cosine(a: &str, b: &str) -> f32 {
@@ -76,7 +76,7 @@ fn what_is_not_english_gives_nothing() {
 fn vectors_have_the_length_one_and_the_order_of_texts() {
     let embedder = StaticEmbedder::new();
     let texts = ["delete a file", "", "sign in"];
-    let vectors = embedder.embed(Role::Passage, &texts).unwrap();
+    let vectors = embedder.embed(TextRole::Passage, &texts).unwrap();
     assert_eq!(vectors.len(), 3);
     for (text, vector) in texts.iter().zip(vectors) {
         assert_eq!(vector.len(), embedder.profile().dimension);

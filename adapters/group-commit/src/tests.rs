@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Commit, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{CommitRequest, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use super::*;
 
@@ -38,29 +38,29 @@ impl Engine for Counting {
 }
 
 impl Counting {
-    fn apply(&mut self, mut commit: Commit) -> StoreResult<()> {
+    fn apply(&mut self, mut commit: CommitRequest) -> StoreResult<()> {
         catch_panic(|| commit.decide(&ProjectKey::default(), &Snapshot::default()))?;
         self.log.lock().unwrap().push("apply");
         Ok(())
     }
 }
 
-fn commit(decide: impl FnMut() + Send + 'static) -> Commit {
+fn commit(decide: impl FnMut() + Send + 'static) -> CommitRequest {
     let mut decide = decide;
-    Commit {
+    CommitRequest {
         reads: ReadSet::of(vec![DocumentId::section("a")]),
         decide: Box::new(move |_| {
             decide();
             Ok(Vec::new())
         }),
-        act: WriteContext {
+        context: WriteContext {
             caller: Arc::new(Caller::local("tester", Access::Write)),
             tool: "group-commit",
             reason: String::new(),
             correlation_id: String::new(),
             at: Timestamp::default(),
             audited: None,
-            once: None,
+            idempotency_key: None,
         },
     }
 }
@@ -77,7 +77,7 @@ fn start(end: fn() -> StoreResult<()>) -> (Writer<Counting>, Log, Sender<()>) {
 fn run_all(
     writer: &Writer<Counting>,
     open: &Sender<()>,
-    commits: Vec<Commit>,
+    commits: Vec<CommitRequest>,
 ) -> Vec<StoreResult<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::try_lock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

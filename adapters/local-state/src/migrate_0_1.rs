@@ -11,14 +11,14 @@ use std::io::Read;
 use std::path::Path;
 
 use cap_std::fs::Dir;
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target, UNCONFIRMED};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, OK, UNCONFIRMED};
 use reqlore_domain::document::Version;
 use reqlore_domain::identity::{Token, TokenId, User};
-use reqlore_domain::ports::archive::Identities;
+use reqlore_domain::ports::archive::IdentityRecords;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_sqlite_team::error::DatabaseError;
 use reqlore_sqlite_team::team_database::{TeamConnection, TeamDatabase};
 use reqlore_sqlite_team::{audit, idempotency, identity, pending};
@@ -139,7 +139,7 @@ fn is_stopper(dir: &Dir, name: &str) -> bool {
 
 /// The data of 0.1.0, except for the rows of the audit.
 struct OldData {
-    identities: Identities,
+    identities: IdentityRecords,
     /// The row of a change of users that was interrupted: it is after this number.
     staged: Option<Announced>,
     keys: Vec<(String, Kept, bool)>,
@@ -185,9 +185,8 @@ enum NoteState {
 impl OldData {
     fn read(local: &Dir) -> StoreResult<Self> {
         let users = read_old::<StoredUsers>(local, USERS, "identity")?;
-        let mut identities = users.map_or_else(Identities::default, |stored| Identities {
-            users: stored.users,
-            tokens: stored.tokens,
+        let mut identities = users.map_or_else(IdentityRecords::default, |stored| {
+            IdentityRecords { users: stored.users, tokens: stored.tokens }
         });
         let last_uses = read_old::<BTreeMap<TokenId, Timestamp>>(local, USES, "uses")?;
         for token in &mut identities.tokens {
@@ -244,7 +243,7 @@ impl OldData {
             }
             if let Some(project) = event.project
                 && event.result == OK
-                && event.targets.iter().any(Target::is_changed)
+                && event.targets.iter().any(AuditTarget::is_changed)
             {
                 last_changes.insert(project, row.number);
             }

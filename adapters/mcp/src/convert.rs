@@ -6,7 +6,8 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact;
 use reqlore_domain::ports::service::{
-    Completion, Content, Message, Prompt, PromptSpec, Reply, Resource, TemplateSpec, ToolSpec,
+    CompletionValues, PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo,
+    TemplateSpec, ToolReply, ToolSpec,
 };
 use rmcp::model::{
     CallToolResult, CompleteResult, CompletionInfo, ContentBlock, ErrorCode, ErrorData,
@@ -34,14 +35,14 @@ pub fn tool(spec: &ToolSpec) -> Tool {
         .with_annotations(annotations)
 }
 
-pub fn reply(reply: Reply) -> CallToolResult {
+pub fn reply(reply: ToolReply) -> CallToolResult {
     let mut result =
         CallToolResult::success(reply.text.into_iter().map(ContentBlock::text).collect());
     result.structured_content = Some(Arc::unwrap_or_clone(reply.data));
     result
 }
 
-pub fn resource(resource: Resource) -> rmcp::model::Resource {
+pub fn resource(resource: ResourceInfo) -> rmcp::model::Resource {
     rmcp::model::Resource::new(resource.uri, resource.name)
         .with_title(resource.title)
         .with_description(resource.description)
@@ -56,7 +57,7 @@ pub fn template(spec: &TemplateSpec) -> ResourceTemplate {
 }
 
 /// The protocol has no name and no description here, so they are metadata.
-pub fn content(content: Content) -> ResourceContents {
+pub fn content(content: ResourceContent) -> ResourceContents {
     let meta = [("name", content.name), ("description", content.description)];
     let meta = meta.into_iter().map(|(key, value)| (key.to_owned(), json!(value)));
     ResourceContents::text(content.text, content.uri)
@@ -76,18 +77,18 @@ pub fn prompt_spec(spec: &PromptSpec) -> rmcp::model::Prompt {
 }
 
 /// All messages have the role `user`.
-pub fn prompt(prompt: Prompt) -> GetPromptResult {
+pub fn prompt(prompt: PromptContent) -> GetPromptResult {
     let messages = prompt.messages.into_iter().map(|message| {
         let block = match message {
-            Message::Text(text) => ContentBlock::text(text),
-            Message::Resource(stored) => ContentBlock::resource(content(stored)),
+            PromptPart::Text(text) => ContentBlock::text(text),
+            PromptPart::Resource(stored) => ContentBlock::resource(content(stored)),
         };
         PromptMessage::new(Role::User, block)
     });
     GetPromptResult::new(messages.collect()).with_description(prompt.description)
 }
 
-pub fn completion(completion: Completion) -> CompleteResult {
+pub fn completion(completion: CompletionValues) -> CompleteResult {
     let mut info = CompletionInfo::default();
     info.values = completion.values;
     info.values.truncate(CompletionInfo::MAX_VALUES);

@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, ProgressSink,
-    Prompt, Reply, ResourceRequest, Resources,
+    ApplicationService, CompletionRequest, CompletionValues, ListRequest, ProgressSink,
+    PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall, ToolReply,
 };
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -104,28 +104,28 @@ impl GuardedService {
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
         observer: Arc<dyn ProgressSink>,
-    ) -> Result<Reply> {
+    ) -> Result<ToolReply> {
         let (caller, correlation_id) = self.identity();
-        let call = Call { caller, correlation_id, name, arguments, observer, idempotency_key };
+        let call = ToolCall { caller, correlation_id, name, arguments, observer, idempotency_key };
         guard(self.service.call(call)).await
     }
 
     pub(crate) async fn admit(&self, method: &'static str) -> Result<()> {
         let RequestContext { caller, request_id, .. } = &self.context;
-        guard(self.service.admit(caller, request_id, method)).await
+        guard(self.service.authorize(caller, request_id, method)).await
     }
 
     pub(crate) async fn resources(
         &self,
         cursor: Option<String>,
         is_poll: bool,
-    ) -> Result<Resources> {
+    ) -> Result<ResourcePage> {
         let (caller, correlation_id) = self.identity();
         let request = ListRequest { caller, correlation_id, cursor, is_poll };
         guard(self.service.resources(request)).await
     }
 
-    pub(crate) async fn read(&self, uri: String, is_poll: bool) -> Result<Content> {
+    pub(crate) async fn read(&self, uri: String, is_poll: bool) -> Result<ResourceContent> {
         guard(self.service.read(self.request(uri, Map::new(), is_poll))).await
     }
 
@@ -133,11 +133,11 @@ impl GuardedService {
         &self,
         name: String,
         arguments: Map<String, Value>,
-    ) -> Result<Prompt> {
+    ) -> Result<PromptContent> {
         guard(self.service.prompt(self.request(name, arguments, false))).await
     }
 
-    pub(crate) async fn complete(&self, request: CompletionRequest) -> Result<Completion> {
+    pub(crate) async fn complete(&self, request: CompletionRequest) -> Result<CompletionValues> {
         let RequestContext { caller, request_id, .. } = &self.context;
         guard(self.service.complete(caller, request_id, request)).await
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, NoProgress, Reply};
+use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolReply};
 use rmcp::model::{
     ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData, JsonRpcResponse,
     JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig, ServerJsonRpcMessage,
@@ -160,7 +160,7 @@ impl Server {
 
 /// A successful response in the form before 2026-07-28. It shares the data of the reply, which
 /// rmcp's type would copy.
-fn direct_response(id: RequestId, reply: Reply) -> Vec<u8> {
+fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct DirectResult {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::Content;
+use reqlore_domain::ports::service::ResourceContent;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
@@ -349,7 +349,7 @@ impl ResourcePoller {
                 tokio::task::yield_now().await;
             }
         };
-        let Content { uri, name, description, mime_type, text } =
+        let ResourceContent { uri, name, description, mime_type, text } =
             self.guarded.read(uri.clone(), true).await?;
         (uri, name, description, mime_type, text).hash(&mut hasher);
         Ok(hasher.finish())

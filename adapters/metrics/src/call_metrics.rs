@@ -15,8 +15,9 @@ use prometheus_client::registry::Registry;
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
-    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec,
+    ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
+    PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
+    ToolSpec,
 };
 
 use crate::{Durations, durations};
@@ -114,16 +115,16 @@ impl ApplicationService for MeasuredService {
         self.inner.tools(caller)
     }
 
-    async fn call(&self, call: Call) -> Result<Reply> {
+    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN);
         self.calls.measure(tool, self.inner.call(call)).await
     }
 
-    async fn admit(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
-        self.calls.measure(method, self.inner.admit(caller, id, method)).await
+    async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
+        self.calls.measure(method, self.inner.authorize(caller, id, method)).await
     }
 
-    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+    async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
         self.calls.measure("resources/list", self.inner.resources(request)).await
     }
 
@@ -131,7 +132,7 @@ impl ApplicationService for MeasuredService {
         self.inner.templates(caller)
     }
 
-    async fn read(&self, request: ResourceRequest) -> Result<Content> {
+    async fn read(&self, request: ResourceRequest) -> Result<ResourceContent> {
         self.calls.measure("resources/read", self.inner.read(request)).await
     }
 
@@ -139,7 +140,7 @@ impl ApplicationService for MeasuredService {
         self.inner.prompts(caller)
     }
 
-    async fn prompt(&self, request: ResourceRequest) -> Result<Prompt> {
+    async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {
         self.calls.measure("prompts/get", self.inner.prompt(request)).await
     }
 
@@ -148,7 +149,7 @@ impl ApplicationService for MeasuredService {
         caller: &Arc<Caller>,
         id: &str,
         request: CompletionRequest,
-    ) -> Result<Completion> {
+    ) -> Result<CompletionValues> {
         let completed = self.inner.complete(caller, id, request);
         self.calls.measure("completion/complete", completed).await
     }

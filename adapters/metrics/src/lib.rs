@@ -20,7 +20,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::transport::TrafficCounters;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 
 pub use store_metrics::MeasuredStore;
 

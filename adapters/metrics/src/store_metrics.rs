@@ -5,18 +5,18 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use prometheus_client::registry::Registry;
-use reqlore_domain::audit::{self, AuditEvent, AuditRow};
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::audit_log::{self, AuditEvent, AuditRow};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
-    StoreResult,
+    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
+    MetadataPage, Refresh, Revision, StoreResult,
 };
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::{Durations, durations};
 
@@ -97,30 +97,30 @@ macro_rules! measured_port {
 measured_port! { DocumentRepository;
     "get": get(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Document>>;
     "versions": versions(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Version>>;
-    "find": find(project: &ProjectKey, filter: &Filter) -> Page;
-    "named": lookup(project: &ProjectKey, kind: Kind, words: &[String])
+    "find": find(project: &ProjectKey, filter: &DocumentFilter) -> MetadataPage;
+    "named": lookup(project: &ProjectKey, kind: DocumentKind, words: &[String])
         -> Vec<Vec<Arc<DocumentMeta>>>;
     "linking": backlinks(project: &ProjectKey, links: &BacklinkQuery)
         -> Vec<Vec<Arc<DocumentMeta>>>;
-    "commit": commit(project: &ProjectKey, commit: Commit) -> Committed;
-    "changes": changes(project: &ProjectKey, kind: Kind, since: Revision, refresh: Refresh)
-        -> Changes;
+    "commit": commit(project: &ProjectKey, commit: CommitRequest) -> CommitResult;
+    "changes": changes(project: &ProjectKey, kind: DocumentKind, since: Revision, refresh: Refresh)
+        -> ChangeSet;
 }
 
 // What only administrators and maintenance use has no label.
 measured_port! { IdentityRepository;
     users() -> Vec<User>;
     tokens() -> Vec<Token>;
-    "holder": holder(id: &TokenId) -> Option<TokenOwner>;
+    "holder": token_owner(id: &TokenId) -> Option<TokenOwner>;
     "epoch": epoch() -> u64;
     commit_identities(commit: IdentityCommit) -> ();
-    used(uses: Vec<(TokenId, Timestamp)>) -> ();
+    record_use(uses: Vec<(TokenId, Timestamp)>) -> ();
 }
 
 measured_port! { AuditLog;
     "record": record(entries: Vec<AuditEvent>) -> ();
     rows(from: u64, limit: usize) -> Vec<AuditRow>;
-    newest() -> audit::ChainHead;
+    newest() -> audit_log::ChainHead;
     prune(older_than: Timestamp, now: Timestamp) -> u64;
 }
 
@@ -134,7 +134,7 @@ measured_port! { IdempotencyStore;
 mod tests {
     use reqlore_domain::error::{Error, ErrorKind};
     use reqlore_domain::identity::{Access, Caller};
-    use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot, StoreError};
+    use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot, StoreError};
     use reqlore_domain::ports::write_context::WriteContext;
     use reqlore_storage_memory::MemoryStore;
 
@@ -147,8 +147,8 @@ mod tests {
     }
 
     fn commit(
-        decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
-    ) -> Commit {
+        decide: impl FnMut(&Snapshot) -> Result<Vec<DocumentChange>, Error> + Send + 'static,
+    ) -> CommitRequest {
         let act = WriteContext {
             caller: Arc::new(Caller::local("me", Access::Write)),
             tool: "test",
@@ -156,9 +156,9 @@ mod tests {
             correlation_id: String::new(),
             at: Timestamp::default(),
             audited: None,
-            once: None,
+            idempotency_key: None,
         };
-        Commit { reads: ReadSet::of(vec![id()]), decide: Box::new(decide), act }
+        CommitRequest { reads: ReadSet::of(vec![id()]), decide: Box::new(decide), context: act }
     }
 
     #[tokio::test]
@@ -167,7 +167,7 @@ mod tests {
         let memory = Arc::new(MemoryStore::default());
         let store = metrics.store::<dyn DocumentRepository>(memory.clone());
         let project = ProjectKey::default();
-        let put = |_: &Snapshot| Ok(vec![Change::put(id(), "text")]);
+        let put = |_: &Snapshot| Ok(vec![DocumentChange::put(id(), "text")]);
         let committed = store.commit(&project, commit(put)).await.unwrap();
         let refuse = |_: &Snapshot| Err(Error::new(ErrorKind::Refused, "no"));
         let refused = store.commit(&project, commit(refuse)).await.unwrap_err();
@@ -176,19 +176,19 @@ mod tests {
         let found = store.get(&project, &[id()]).await.unwrap();
         assert_eq!(found[0].as_ref().unwrap().body, "text");
         assert_eq!(store.versions(&project, &[id()]).await.unwrap(), committed.versions);
-        let filter = Filter::all(id().kind);
+        let filter = DocumentFilter::all(id().kind);
         assert_eq!(store.find(&project, &filter).await.unwrap().total, 1);
         let words = ["auth".to_owned()];
         assert_eq!(store.lookup(&project, id().kind, &words).await.unwrap()[0].len(), 1);
         assert!(store.backlinks(&project, &BacklinkQuery::default()).await.unwrap().is_empty());
         let changes =
             store.changes(&project, id().kind, Revision(0), Refresh::Incremental).await.unwrap();
-        assert_eq!(changes, Changes::Since { revision: committed.revision, ids: vec![id()] });
+        assert_eq!(changes, ChangeSet::Since { revision: committed.revision, ids: vec![id()] });
 
         let identities = metrics.store::<dyn IdentityRepository>(memory.clone());
         assert_eq!(identities.epoch().await.unwrap(), memory.epoch().await.unwrap());
         let id = TokenId::parse("Ab3dEf6hIj9l").unwrap();
-        assert_eq!(identities.holder(&id).await.unwrap(), None);
+        assert_eq!(identities.token_owner(&id).await.unwrap(), None);
         let log = metrics.store::<dyn AuditLog>(memory.clone());
         log.record(Vec::new()).await.unwrap();
         assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());

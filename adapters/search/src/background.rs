@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::embedder::Role;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::embedder::TextRole;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
 use crate::meaning;
@@ -129,7 +129,7 @@ impl Shared {
         for project in self.projects.all() {
             let Some(batch) = lock(&project).next_batch() else { continue };
             let texts: Vec<&str> = batch.texts.iter().map(|text| &**text).collect();
-            let result = meaning::embed(&*batch.embedder, Role::Passage, &texts);
+            let result = meaning::embed(&*batch.embedder, TextRole::Passage, &texts);
             lock(&project).take_batch(&batch, result);
             self.changed();
             return;

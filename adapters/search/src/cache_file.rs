@@ -10,7 +10,7 @@ use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 
 /// The start of every file.
 const NAME: &str = "reqlore search cache";
@@ -73,22 +73,22 @@ pub(crate) fn read(path: &Path, form: &str) -> Option<Vec<u8>> {
 }
 
 /// A number never changes; a new kind gets the next one.
-fn kind_byte(kind: Kind) -> u8 {
+fn kind_byte(kind: DocumentKind) -> u8 {
     match kind {
-        Kind::Instructions => 0,
-        Kind::Section => 1,
-        Kind::Docsets => 2,
-        Kind::Entity => 3,
-        Kind::Item(ItemKind::Epic) => 4,
-        Kind::Item(ItemKind::UserStory) => 5,
-        Kind::Item(ItemKind::Requirement) => 6,
-        Kind::Item(ItemKind::AcceptanceCriteria) => 7,
-        Kind::Deleted => 8,
+        DocumentKind::Instructions => 0,
+        DocumentKind::Section => 1,
+        DocumentKind::Docsets => 2,
+        DocumentKind::Entity => 3,
+        DocumentKind::Item(ItemKind::Epic) => 4,
+        DocumentKind::Item(ItemKind::UserStory) => 5,
+        DocumentKind::Item(ItemKind::Requirement) => 6,
+        DocumentKind::Item(ItemKind::AcceptanceCriteria) => 7,
+        DocumentKind::Deleted => 8,
     }
 }
 
-fn kind_of(byte: u8) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind_byte(*kind) == byte)
+fn kind_of(byte: u8) -> Option<DocumentKind> {
+    DocumentKind::ALL.into_iter().find(|kind| kind_byte(*kind) == byte)
 }
 
 /// A document has at most eight megabytes, so 32 bits suffice.
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn documents_of_all_kinds_read_back() {
-        for kind in Kind::ALL {
+        for kind in DocumentKind::ALL {
             let (id, version) = (DocumentId { kind, name: "a/б".to_owned() }, Version::of(b"1"));
             let mut bytes = Vec::new();
             put_document(&mut bytes, &id, version);

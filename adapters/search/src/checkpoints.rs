@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use reqlore_domain::document::{DocumentId, Version};
-use reqlore_domain::search::Difference;
+use reqlore_domain::search::IndexDifference;
 
 use crate::cache_file::{self, Reader, put, put_document, put_length};
 use crate::folder::Folder;
@@ -29,14 +29,14 @@ impl Checkpoints {
         folder: Option<&Folder>,
         name: &str,
         versions: BTreeMap<DocumentId, Version>,
-    ) -> Difference {
+    ) -> IndexDifference {
         let read = folder.filter(|_| !self.unwritten).and_then(read);
         self.all = read.unwrap_or_else(|| std::mem::take(&mut self.all));
         let before = self.all.remove(name).unwrap_or_default();
-        let difference = Difference::between(&before, &versions);
+        let difference = IndexDifference::between(&before, &versions);
         self.all.insert(name.to_owned(), versions);
-        let changed =
-            difference != Difference { unchanged: difference.unchanged, ..Difference::default() };
+        let changed = difference
+            != IndexDifference { unchanged: difference.unchanged, ..IndexDifference::default() };
         if let Some(folder) = folder.filter(|_| changed || self.unwritten) {
             let written = cache_file::write_shared(&folder.path(FILE), FORM, &compose(&self.all));
             self.unwritten = written.is_err();

@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use reqlore_domain::document::Kind;
-use reqlore_domain::search::{Facet, Query};
+use reqlore_domain::document::DocumentKind;
+use reqlore_domain::search::{SearchFacet, SearchQuery};
 
 use crate::table::{Entry, Table};
 
 /// The items that a query includes.
 pub(crate) struct Filter<'a> {
-    documents: &'a [Kind],
+    documents: &'a [DocumentKind],
     kinds: &'a [String],
     /// Of each list an item has one; sorted.
     facets: Vec<Vec<u32>>,
 }
 
 impl<'a> Filter<'a> {
-    pub(crate) fn of(query: &'a Query, known: &Facets) -> Self {
-        let number = |facet: &Facet| known.known(facet.as_str());
+    pub(crate) fn of(query: &'a SearchQuery, known: &Facets) -> Self {
+        let number = |facet: &SearchFacet| known.known(facet.as_str());
         let facets = query.facets.iter().map(|wanted| {
             let mut wanted: Vec<u32> = wanted.iter().filter_map(number).collect();
             wanted.sort_unstable();
@@ -72,7 +72,7 @@ impl Facets {
         self.texts.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or("", |text| text)
     }
 
-    pub(crate) fn of(&self, numbers: &[u32]) -> Vec<Facet> {
-        numbers.iter().map(|number| Facet::from_text(self.text(*number))).collect()
+    pub(crate) fn of(&self, numbers: &[u32]) -> Vec<SearchFacet> {
+        numbers.iter().map(|number| SearchFacet::from_text(self.text(*number))).collect()
     }
 }

@@ -31,8 +31,8 @@ use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::search::SearchIndex;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::search::{Difference, Hits, Projection, Query};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 use tokio::task::spawn_blocking;
 
 use background::Shared;
@@ -111,7 +111,11 @@ impl SearchIndex for Index {
         self.with(project, |_| true, |project| Ok(project.indexed())).await
     }
 
-    async fn apply(&self, project: &ProjectKey, projections: Vec<Projection>) -> Result<()> {
+    async fn apply(
+        &self,
+        project: &ProjectKey,
+        projections: Vec<DocumentProjection>,
+    ) -> Result<()> {
         let _call = self.shared.call();
         let items: usize = projections.iter().map(|projection| projection.items.len()).sum();
         let is_light = move |_: &Project| items <= LIGHT_APPLY;
@@ -124,7 +128,7 @@ impl SearchIndex for Index {
         self.with(project, is_light, apply).await
     }
 
-    async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits> {
+    async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let _call = self.shared.call();
         let asked = query.clone();
         let step = self.with(project, Project::is_light, move |project| {
@@ -149,7 +153,7 @@ impl SearchIndex for Index {
         .await
     }
 
-    async fn losses(&self, project: &ProjectKey) -> Result<u64> {
+    async fn generation(&self, project: &ProjectKey) -> Result<u64> {
         self.with(project, |_| true, |project| Ok(project.losses())).await
     }
 
@@ -158,7 +162,7 @@ impl SearchIndex for Index {
         project: &ProjectKey,
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
-    ) -> Result<Difference> {
+    ) -> Result<IndexDifference> {
         let take = move |project: &mut Project| Ok(project.checkpoint(name, versions));
         self.with(project, |_| true, take).await
     }

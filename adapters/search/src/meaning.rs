@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Role};
+use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
 
 use crate::chunk::{Chunk, Hash};
 use crate::folder::Folder;
@@ -144,14 +144,14 @@ impl Meaning {
         for tier in tiers.iter_mut().filter(|tier| !tier.failed) {
             let unread = chunks.iter().filter(|chunk| tier.vectors.row(&chunk.hash).is_none());
             let unread: Vec<&Chunk> = unread.collect();
-            let instant = tier.embedder.profile().pace == Pace::Instant;
+            let instant = tier.embedder.profile().pace == ModelSpeed::Instant;
             let now = if instant { unread.len().min(*budget) } else { 0 };
             let (now, later) = unread.split_at(now);
             *budget -= now.len();
             let texts: Vec<&str> = now.iter().map(|chunk| chunk.text.as_str()).collect();
             let hashes: Vec<Hash> = now.iter().map(|chunk| chunk.hash).collect();
             if !texts.is_empty() {
-                let result = embed(&*tier.embedder, Role::Passage, &texts);
+                let result = embed(&*tier.embedder, TextRole::Passage, &texts);
                 tier.take(&hashes, result);
             }
             let later = later.iter().map(|chunk| (chunk.hash, chunk.text.as_str().into()));
@@ -169,7 +169,7 @@ impl Meaning {
         let live = &self.live;
         for (number, tier) in self.tiers.iter_mut().enumerate() {
             let profile = tier.embedder.profile();
-            let most = if profile.pace == Pace::Slow { BATCH_SLOW } else { BATCH_INSTANT };
+            let most = if profile.pace == ModelSpeed::Slow { BATCH_SLOW } else { BATCH_INSTANT };
             let (mut hashes, mut texts) = (Vec::new(), Vec::new());
             while hashes.len() < most
                 && let Some((hash, text)) = tier.waiting.pop()
@@ -206,8 +206,8 @@ impl Meaning {
         let tiers = self.tiers.iter_mut().enumerate().rev();
         for (number, tier) in tiers.filter(|(_, tier)| !tier.failed) {
             let speaks = match tier.embedder.profile().languages {
-                Languages::English => script == Script::Latin,
-                Languages::Many => script != Script::None,
+                ModelLanguages::English => script == Script::Latin,
+                ModelLanguages::Many => script != Script::None,
             };
             let places = tier.places(table);
             let known = places.total - places.missing;
@@ -268,7 +268,7 @@ impl Meaning {
         list.truncate(FUSED);
         let chunks = list.iter().map(|found| (found.slot, best[table::index(found.slot)].1));
         let profile = tier.embedder.profile();
-        let across = profile.languages == Languages::Many
+        let across = profile.languages == ModelLanguages::Many
             && table.script() != Script::None
             && script != table.script();
         let weight = profile.weight * if across { ACROSS_SCRIPTS } else { 1.0 };
@@ -351,7 +351,11 @@ impl Tier {
 }
 
 /// Embeds texts. A panic of the model is an error.
-pub(crate) fn embed(embedder: &dyn Embedder, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+pub(crate) fn embed(
+    embedder: &dyn Embedder,
+    role: TextRole,
+    texts: &[&str],
+) -> Result<Vec<Vec<f32>>> {
     // A model in an unknown state is not called again.
     let made = catch_unwind(AssertUnwindSafe(|| embedder.embed(role, texts)));
     made.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the model panicked")))

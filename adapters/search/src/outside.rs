@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::folder::is_whole;
 use crate::projects::folder_name;

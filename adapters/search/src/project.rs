@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::embedder::{Embedder, Pace, Role};
-use reqlore_domain::search::{self, Difference, Hit, Hits, Projection, Query};
+use reqlore_domain::ports::embedder::{Embedder, ModelSpeed, TextRole};
+use reqlore_domain::search::{
+    self, DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchQuery,
+};
 
 use crate::analyzer::{Analyzer, beginning};
 use crate::checkpoints::Checkpoints;
@@ -109,7 +111,7 @@ impl Project {
     }
 
     /// Adds or replaces documents. An error empties the index first.
-    pub(crate) fn apply(&mut self, projections: &[Projection]) -> Result<()> {
+    pub(crate) fn apply(&mut self, projections: &[DocumentProjection]) -> Result<()> {
         self.unsaved = true;
         self.try_apply(projections).or_else(|error| {
             self.reset(&error)?;
@@ -117,7 +119,7 @@ impl Project {
         })
     }
 
-    fn try_apply(&mut self, projections: &[Projection]) -> tantivy::Result<()> {
+    fn try_apply(&mut self, projections: &[DocumentProjection]) -> tantivy::Result<()> {
         let mut budget = usize::MAX;
         for projection in projections {
             self.remove(&projection.document);
@@ -160,13 +162,13 @@ impl Project {
     }
 
     /// Commits changes and selects the ranking model.
-    pub(crate) fn prepare(&mut self, query: &Query) -> Result<Prepared> {
+    pub(crate) fn prepare(&mut self, query: &SearchQuery) -> Result<Prepared> {
         if let Err(error) = self.words.commit() {
             self.reset(&error)?;
         }
         let text = beginning(&query.text, MAX_BYTES);
         let script = Script::of(&[text]);
-        let wanted = query.meaning == search::Meaning::Best;
+        let wanted = query.meaning == search::SemanticMode::Best;
         let tier = wanted.then(|| self.meaning.choose(&self.table, script)).flatten();
         let mut plan = Plan { tier, vector: None, script };
         let Some(tier) = tier else { return Ok(Prepared::Ready(plan)) };
@@ -175,7 +177,7 @@ impl Project {
             return Ok(Prepared::Ready(plan));
         }
         let embedder = Arc::clone(self.meaning.model(tier));
-        if embedder.profile().pace == Pace::Slow {
+        if embedder.profile().pace == ModelSpeed::Slow {
             return Ok(Prepared::Unread(plan, embedder));
         }
         let read = read_query(&*embedder, query);
@@ -186,7 +188,7 @@ impl Project {
     pub(crate) fn with_vector(
         &mut self,
         mut plan: Plan,
-        query: &Query,
+        query: &SearchQuery,
         read: Result<Vec<f32>>,
     ) -> Plan {
         let Some(tier) = plan.tier else { return plan };
@@ -206,7 +208,7 @@ impl Project {
     }
 
     /// Answers a query. An error empties the index, and then nothing is found.
-    pub(crate) fn search(&mut self, query: &Query, plan: &Plan) -> Result<Hits> {
+    pub(crate) fn search(&mut self, query: &SearchQuery, plan: &Plan) -> Result<SearchHits> {
         // Another call may have changed it while the query was embedded.
         let answer = self.words.commit().and_then(|()| self.try_search(query, plan));
         answer.or_else(|error| {
@@ -215,7 +217,7 @@ impl Project {
         })
     }
 
-    fn try_search(&mut self, query: &Query, plan: &Plan) -> tantivy::Result<Hits> {
+    fn try_search(&mut self, query: &SearchQuery, plan: &Plan) -> tantivy::Result<SearchHits> {
         let Self { words, table, meaning, analyzers, .. } = self;
         let filter = Filter::of(query, &table.facets);
         let fits = |slot| filter.fits(table, slot);
@@ -244,7 +246,7 @@ impl Project {
         let pending = meaning.pending(table);
         let total = page.total;
         let hits = self.hits(&page, near.as_ref(), &sought)?;
-        Ok(Hits { hits, total, signals, pending })
+        Ok(SearchHits { hits, total, signals, pending })
     }
 
     fn hits(
@@ -252,7 +254,7 @@ impl Project {
         page: &Page,
         near: Option<&Found>,
         sought: &[Weighted],
-    ) -> tantivy::Result<Vec<Hit>> {
+    ) -> tantivy::Result<Vec<SearchHit>> {
         let mut hits = Vec::with_capacity(page.found.len());
         for found in &page.found {
             let Some(entry) = self.table.item(found.slot) else { continue };
@@ -264,7 +266,7 @@ impl Project {
                 chunk.map_or(0, |chunk| chunk.range.start)
             };
             let snippet = snippet::of(&self.analyzers.asking, &text, sought, start);
-            hits.push(Hit {
+            hits.push(SearchHit {
                 document: DocumentId::clone(&entry.document),
                 reference: entry.reference.to_string(),
                 kind: entry.kind.to_string(),
@@ -281,7 +283,7 @@ impl Project {
         &mut self,
         name: &str,
         versions: BTreeMap<DocumentId, Version>,
-    ) -> Difference {
+    ) -> IndexDifference {
         self.checkpoints.take(self.folder.as_ref(), name, versions)
     }
 
@@ -355,9 +357,9 @@ impl Drop for Project {
 }
 
 /// Embeds the beginning of a query.
-pub(crate) fn read_query(embedder: &dyn Embedder, query: &Query) -> Result<Vec<f32>> {
+pub(crate) fn read_query(embedder: &dyn Embedder, query: &SearchQuery) -> Result<Vec<f32>> {
     let text = beginning(&query.text, MAX_BYTES);
-    let vectors = meaning::embed(embedder, Role::Query, &[text])?;
+    let vectors = meaning::embed(embedder, TextRole::Query, &[text])?;
     Ok(vectors.into_iter().next().unwrap_or_default())
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use reqlore_domain::error::Result;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
 use crate::analyzer::Analyzer;

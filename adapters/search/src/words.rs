@@ -22,7 +22,7 @@ use tantivy::{
     DocAddress, Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument, Term,
 };
 
-use reqlore_domain::search::Item;
+use reqlore_domain::search::SearchItem;
 
 use crate::analyzer::Analyzer;
 use crate::table::{self, Table};
@@ -98,7 +98,7 @@ impl Words {
     }
 
     /// Adds an item to a free slot.
-    pub(crate) fn add(&mut self, slot: u32, item: &Item) -> tantivy::Result<()> {
+    pub(crate) fn add(&mut self, slot: u32, item: &SearchItem) -> tantivy::Result<()> {
         self.dirty = true;
         let mut document = TantivyDocument::default();
         document.add_u64(self.fields.slot, u64::from(slot));

@@ -5,8 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
+use reqlore_domain::timestamp::Timestamp;
 use rusqlite::{Connection, Row};
 
 use crate::error::DatabaseError;
@@ -75,7 +75,7 @@ fn sealed(row: &Row<'_>) -> Result<AuditRow, DatabaseError> {
 fn head(row: &Row<'_>) -> Result<ChainHead, DatabaseError> {
     let hash = row.get_ref(1)?.as_blob()?;
     let hash = hash.try_into().map_err(|_| DatabaseError::damaged("a hash of the audit"))?;
-    Ok(ChainHead { number: row.get(0)?, hash: Hash(hash) })
+    Ok(ChainHead { number: row.get(0)?, hash: RowHash(hash) })
 }
 
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Idempotency records. A commit inserts its record itself; the response follows later.
 
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::DatabaseError;

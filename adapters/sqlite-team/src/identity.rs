@@ -3,9 +3,9 @@
 //! The last use of a token has its own column: recording it does not change the epoch.
 
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
-use reqlore_domain::ports::archive::Identities;
+use reqlore_domain::ports::archive::IdentityRecords;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use rusqlite::{Connection, Row};
 
 use crate::error::DatabaseError;
@@ -21,8 +21,8 @@ pub fn tokens(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
     connection.prepare_cached(select)?.query_and_then([], token)?.collect()
 }
 
-pub fn all(connection: &Connection) -> Result<Identities, DatabaseError> {
-    Ok(Identities { users: users(connection)?, tokens: tokens(connection)? })
+pub fn all(connection: &Connection) -> Result<IdentityRecords, DatabaseError> {
+    Ok(IdentityRecords { users: users(connection)?, tokens: tokens(connection)? })
 }
 
 pub fn owner(connection: &Connection, id: &TokenId) -> Result<Option<TokenOwner>, DatabaseError> {
@@ -84,7 +84,7 @@ fn tokens_by_id(
 }
 
 /// Inserts users and tokens of an archive.
-pub fn put_all(connection: &Connection, all: &Identities) -> Result<(), DatabaseError> {
+pub fn put_all(connection: &Connection, all: &IdentityRecords) -> Result<(), DatabaseError> {
     all.users.iter().try_for_each(|user| put_user(connection, user))?;
     all.tokens.iter().try_for_each(|token| put_token(connection, token))?;
     raise_epoch(connection)

@@ -1,10 +1,10 @@
 //! Intents: commits whose audit row and idempotency record are stored before their files change.
 
-use reqlore_domain::audit::{AuditEvent, AuditRow, Target};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget};
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::DatabaseError;
@@ -96,7 +96,7 @@ pub fn of_project(
 pub fn targets(
     connection: &Connection,
     commit: &PendingCommit,
-) -> Result<Vec<Target>, DatabaseError> {
+) -> Result<Vec<AuditTarget>, DatabaseError> {
     if let Some(number) = commit.audit_number {
         let row = audit::rows(connection, number, 1, usize::MAX)?;
         if let Some(event) =

@@ -15,13 +15,14 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use cap_std::fs::{Dir, OpenOptions};
-use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
+    RecordWriter,
 };
 use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::as_file;
 
 use crate::error::{failed, not_written, refused};
@@ -326,7 +327,7 @@ pub(crate) struct ImportWriter {
 impl RecordWriter for ImportWriter {
     async fn put(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let (mut documents, mut marks, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-        let mut identities = Identities::default();
+        let mut identities = IdentityRecords::default();
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => documents.push(record),
@@ -400,7 +401,7 @@ impl Shared {
         id.check().map_err(|why| no_file(&format!(" ({why})")))?;
         let root = self.open(project)?;
         let mut tree = Tree::new(&root, &self.layout);
-        if id.kind == Kind::Instructions {
+        if id.kind == DocumentKind::Instructions {
             tree.prefer_requirements(place.as_deref());
         }
         tree.create_folder(id)?;

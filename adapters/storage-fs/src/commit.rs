@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Decision, ReadSet, Refresh, Snapshot, StoreError, StoreResult,
+    CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Refresh, Snapshot,
+    StoreError, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::error::not_written;
 use crate::failpoint::{Step, reached};
@@ -35,34 +36,38 @@ const ATTEMPTS: usize = 3;
 pub(crate) fn run(
     shared: &Shared,
     project: &ProjectKey,
-    mut commit: Commit,
+    mut commit: CommitRequest,
     lock: &Lock,
-) -> StoreResult<Committed> {
+) -> StoreResult<CommitResult> {
     let root = &lock.root;
     let step =
         |step| reached(step).map_err(|error| not_written("the project's folder", "commit", error));
     journal::settle(&shared.layout, lock)?;
-    let needed = commit.act.audited.is_some() || commit.act.once.is_some();
+    let needed = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
     let tree = Tree::new(root, &shared.layout);
-    pending_audit::recover(shared, project, &tree, commit.act.at, (needed, lock))?;
-    shared.check_idempotency(&commit.act)?;
+    pending_audit::recover(shared, project, &tree, commit.context.at, (needed, lock))?;
+    shared.check_idempotency(&commit.context)?;
     for _ in 0..ATTEMPTS {
         let mut tree = Tree::new(root, &shared.layout);
         let reads = &commit.reads;
-        let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.heads);
+        let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
         let _shared = lock_requirements(root, &tree, kinds)?;
         step(Step::Locked)?;
         let base = read_all(&tree, &reads.documents)?;
         let snapshot = snapshot(shared, project, &tree, reads, &base)?;
         step(Step::Read)?;
-        let Decision { changes, audit, once } = commit.decide(project, &snapshot)?;
+        let CommitDecision { changes, audit, idempotency: once } =
+            commit.decide(project, &snapshot)?;
         drop(snapshot);
         step(Step::Decided)?;
         let catalog = shared.catalogs.of(project);
-        let record = |changes: &[Change]| {
-            let revision = locked(&catalog).record(changes, commit.act.at);
+        let record = |changes: &[DocumentChange]| {
+            let revision = locked(&catalog).record(changes, commit.context.at);
             Marks::keep(root, changes);
-            Committed { revision, versions: changes.iter().map(Change::version).collect() }
+            CommitResult {
+                revision,
+                versions: changes.iter().map(DocumentChange::version).collect(),
+            }
         };
         if changes.is_empty() {
             return Ok(record(&[]));
@@ -76,7 +81,7 @@ pub(crate) fn run(
             project,
             event: audit,
             record: once,
-            at: commit.act.at,
+            at: commit.context.at,
             intent: None,
         };
         let applied = apply(&tree, &base, &changes, || written.prepare(lock));
@@ -115,22 +120,22 @@ fn snapshot(
         documents: reads.documents.iter().map(document).collect(),
         ..Snapshot::default()
     };
-    if let Some(kind) = reads.heads {
-        snapshot.heads = heads(shared, project, tree, kind, base)?;
+    if let Some(kind) = reads.metadata_of {
+        snapshot.metadata = heads(shared, project, tree, kind, base)?;
     }
-    if !reads.links.targets.is_empty() {
-        let links = watched(&reads.links);
-        snapshot.links =
+    if !reads.backlinks.targets.is_empty() {
+        let links = watched(&reads.backlinks);
+        snapshot.backlinks =
             shared.refreshed(project, tree, &links.kinds, Refresh::Incremental, |known| {
                 known.backlinks(&links)
             })?;
     }
-    if !reads.numbers.is_empty() {
+    if !reads.sequences.is_empty() {
         let mut marks = Marks::load(tree.root).believed();
         shared.refreshed(project, tree, Area::Backlog.kinds(), Refresh::Incremental, |known| {
             marks.merge(&known.marks());
         })?;
-        snapshot.numbers = reads.numbers.iter().map(|kind| marks.free(*kind)).collect();
+        snapshot.next_numbers = reads.sequences.iter().map(|kind| marks.free(*kind)).collect();
     }
     Ok(snapshot)
 }
@@ -157,7 +162,7 @@ fn heads(
     shared: &Shared,
     project: &ProjectKey,
     tree: &Tree<'_>,
-    kind: Kind,
+    kind: DocumentKind,
     base: &Base,
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
     let mut heads = shared
@@ -187,7 +192,7 @@ enum Applied {
 fn apply(
     tree: &Tree<'_>,
     base: &Base,
-    changes: &[Change],
+    changes: &[DocumentChange],
     prepare: impl FnOnce() -> StoreResult<()>,
 ) -> Applied {
     let mut staged = Vec::with_capacity(changes.len());
@@ -224,10 +229,12 @@ fn apply(
 }
 
 /// True if at least two documents change besides AGENTS.md, which is derived.
-fn needs_journal(base: &Base, changes: &[Change]) -> bool {
-    let is_there = |change: &Change| {
+fn needs_journal(base: &Base, changes: &[DocumentChange]) -> bool {
+    let is_there = |change: &DocumentChange| {
         change.version().is_some() || base.get(change.id()).is_some_and(Option::is_some)
     };
-    let own = |change: &&Change| change.id().kind != Kind::Instructions && is_there(change);
+    let own = |change: &&DocumentChange| {
+        change.id().kind != DocumentKind::Instructions && is_there(change)
+    };
     changes.iter().filter(own).nth(1).is_some()
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
-use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -55,7 +55,7 @@ pub(crate) fn is_there(project: &Path) -> bool {
 }
 
 /// Stores the changes of a commit, durably.
-pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult<()> {
+pub(crate) fn write(root: &Root, base: &Base, changes: &[DocumentChange]) -> StoreResult<()> {
     let fail = |error| not_written(LOCAL, "write the journal", error);
     let entry = |change| entry(base, change);
     let body = postcard::to_allocvec(&changes.iter().map(entry).collect::<Vec<_>>())
@@ -94,12 +94,12 @@ pub(crate) fn write(root: &Root, base: &Base, changes: &[Change]) -> StoreResult
     })
 }
 
-fn entry<'a>(base: &Base, change: &'a Change) -> Entry<'a> {
+fn entry<'a>(base: &Base, change: &'a DocumentChange) -> Entry<'a> {
     let id = change.id().clone();
     let found = base.get(&id).and_then(Option::as_ref);
     let new = match change {
-        Change::Put { document } => Some(&*document.body),
-        Change::Delete { .. } => None,
+        DocumentChange::Put { document } => Some(&*document.body),
+        DocumentChange::Delete { .. } => None,
     };
     Entry { expected: found.map(|found| found.document.version), id, new }
 }
@@ -264,8 +264,8 @@ fn roll(tree: &mut Tree<'_>, entry: &Entry<'_>) -> StoreResult<bool> {
             return Ok(false);
         }
         let change = match entry.new {
-            Some(new) => Change::put(id.clone(), Bytes::copy_from_slice(new)),
-            None => Change::Delete { id: id.clone() },
+            Some(new) => DocumentChange::put(id.clone(), Bytes::copy_from_slice(new)),
+            None => DocumentChange::Delete { id: id.clone() },
         };
         Leftovers::default().remove(tree, std::slice::from_ref(&change));
         tree.create_folder(id)?;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document;
-use reqlore_domain::document::{DocumentId, Kind, folder_of};
+use reqlore_domain::document::{DocumentId, DocumentKind, folder_of};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::sections::index::SectionKey;
+use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_local_state::{create_folder, open_folder};
 use rustix::io::Errno;
 
@@ -59,7 +59,7 @@ pub(crate) struct Tree<'a> {
 }
 
 /// An area's folder: of which kind, its path in there, and its handle.
-type Opened = (Kind, String, Arc<Dir>);
+type Opened = (DocumentKind, String, Arc<Dir>);
 
 impl<'a> Tree<'a> {
     pub(crate) fn new(root: &'a Root, layout: &'a Layout) -> Self {
@@ -96,10 +96,12 @@ impl<'a> Tree<'a> {
     /// The file of a document; `None` while its folder is not there, or where no file can be it.
     pub(crate) fn place(&self, id: &DocumentId) -> StoreResult<Option<Place>> {
         let (folder, name) = match id.kind {
-            Kind::Instructions | Kind::Section => return self.requirements()?.place(id),
-            Kind::Docsets => (DOCSETS.0.to_owned(), DOCSETS.1.to_owned()),
-            Kind::Entity => return self.within(Area::Knowledge, id),
-            Kind::Item(_) | Kind::Deleted => return self.within(Area::Backlog, id),
+            DocumentKind::Instructions | DocumentKind::Section => {
+                return self.requirements()?.place(id);
+            }
+            DocumentKind::Docsets => (DOCSETS.0.to_owned(), DOCSETS.1.to_owned()),
+            DocumentKind::Entity => return self.within(Area::Knowledge, id),
+            DocumentKind::Item(_) | DocumentKind::Deleted => return self.within(Area::Backlog, id),
         };
         let shown = format!("{folder}/{name}");
         match self.root.dir.open_dir(&folder) {
@@ -153,16 +155,16 @@ impl<'a> Tree<'a> {
     /// Creates the folder of a document, and syncs each folder that got a new entry.
     pub(crate) fn create_folder(&mut self, id: &DocumentId) -> StoreResult<()> {
         match id.kind {
-            Kind::Instructions | Kind::Section => {
+            DocumentKind::Instructions | DocumentKind::Section => {
                 self.requirements()?;
                 match self.requirements.get_mut() {
                     Some(requirements) => requirements.create(),
                     None => Ok(()),
                 }
             }
-            Kind::Docsets => create(self.root, DOCSETS.0).map(drop),
-            Kind::Entity => self.create_within(Area::Knowledge, id),
-            Kind::Item(_) | Kind::Deleted => self.create_within(Area::Backlog, id),
+            DocumentKind::Docsets => create(self.root, DOCSETS.0).map(drop),
+            DocumentKind::Entity => self.create_within(Area::Knowledge, id),
+            DocumentKind::Item(_) | DocumentKind::Deleted => self.create_within(Area::Backlog, id),
         }
     }
 
@@ -196,7 +198,7 @@ fn path_within(id: &DocumentId) -> Option<(Vec<&str>, String)> {
     if folders.len() > Area::of(id.kind)?.depth() {
         return None;
     }
-    if id.kind != Kind::Entity {
+    if id.kind != DocumentKind::Entity {
         folders.push(folder_of(id.kind));
     }
     Some((folders, format!("{stem}.md")))
@@ -324,10 +326,10 @@ impl<'a> Requirements<'a> {
         };
         let name = file_name(id);
         let shown = self.shown(&name);
-        if id.kind == Kind::Instructions && self.is_linked {
+        if id.kind == DocumentKind::Instructions && self.is_linked {
             return self.behind_link(&shown).map(Some);
         }
-        if id.kind == Kind::Section && self.is_linked && is_instructions(dir, &name) {
+        if id.kind == DocumentKind::Section && self.is_linked && is_instructions(dir, &name) {
             return Err(refused(
                 &shown,
                 "is what AGENTS.md links to; the instructions are no section",
@@ -378,7 +380,7 @@ impl<'a> Requirements<'a> {
 
 fn file_name(id: &DocumentId) -> String {
     match id.kind {
-        Kind::Instructions => INSTRUCTIONS.to_owned(),
+        DocumentKind::Instructions => INSTRUCTIONS.to_owned(),
         _ => format!("{}.md", id.name),
     }
 }
@@ -411,28 +413,28 @@ impl Area {
     pub(crate) const ALL: [Self; 2] = [Self::Knowledge, Self::Backlog];
 
     /// Where documents of this kind lie; `None` for those that are looked at one by one.
-    pub(crate) fn of(kind: Kind) -> Option<Self> {
+    pub(crate) fn of(kind: DocumentKind) -> Option<Self> {
         match kind {
-            Kind::Instructions | Kind::Section | Kind::Docsets => None,
-            Kind::Entity => Some(Self::Knowledge),
-            Kind::Item(_) | Kind::Deleted => Some(Self::Backlog),
+            DocumentKind::Instructions | DocumentKind::Section | DocumentKind::Docsets => None,
+            DocumentKind::Entity => Some(Self::Knowledge),
+            DocumentKind::Item(_) | DocumentKind::Deleted => Some(Self::Backlog),
         }
     }
 
     /// Where documents of any of these kinds lie, each named once.
-    pub(crate) fn among(kinds: &[Kind]) -> impl Iterator<Item = Self> {
+    pub(crate) fn among(kinds: &[DocumentKind]) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|area| kinds.iter().any(|kind| Self::of(*kind) == Some(*area)))
     }
 
-    pub(crate) fn kinds(self) -> &'static [Kind] {
+    pub(crate) fn kinds(self) -> &'static [DocumentKind] {
         match self {
-            Self::Knowledge => &[Kind::Entity],
+            Self::Knowledge => &[DocumentKind::Entity],
             Self::Backlog => &[
-                Kind::Item(ItemKind::Epic),
-                Kind::Item(ItemKind::UserStory),
-                Kind::Item(ItemKind::Requirement),
-                Kind::Item(ItemKind::AcceptanceCriteria),
-                Kind::Deleted,
+                DocumentKind::Item(ItemKind::Epic),
+                DocumentKind::Item(ItemKind::UserStory),
+                DocumentKind::Item(ItemKind::Requirement),
+                DocumentKind::Item(ItemKind::AcceptanceCriteria),
+                DocumentKind::Deleted,
             ],
         }
     }

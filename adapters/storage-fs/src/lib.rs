@@ -33,12 +33,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
-    StoreError, StoreResult,
+    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
+    MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_local_state::{self as local, error};
 use rustix::fs::Access;
 
@@ -127,7 +127,7 @@ impl FsStore {
     async fn ask<T: Send + 'static>(
         &self,
         project: &ProjectKey,
-        kinds: Vec<Kind>,
+        kinds: Vec<DocumentKind>,
         refresh: Refresh,
         ask: impl Fn(&mut Catalog) -> T + Send + 'static,
     ) -> StoreResult<T> {
@@ -193,7 +193,11 @@ impl DocumentRepository for FsStore {
         Ok(self.get(project, ids).await?.into_iter().map(version).collect())
     }
 
-    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
+    async fn find(
+        &self,
+        project: &ProjectKey,
+        filter: &DocumentFilter,
+    ) -> StoreResult<MetadataPage> {
         let (filter, kinds) = (filter.clone(), vec![filter.kind]);
         let page = move |catalog: &mut Catalog| catalog.page(&filter);
         self.ask(project, kinds, Refresh::Incremental, page).await
@@ -202,7 +206,7 @@ impl DocumentRepository for FsStore {
     async fn lookup(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let words = words.to_vec();
@@ -221,7 +225,11 @@ impl DocumentRepository for FsStore {
         self.ask(project, kinds, Refresh::Incremental, backlinks).await
     }
 
-    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+    async fn commit(
+        &self,
+        project: &ProjectKey,
+        commit: CommitRequest,
+    ) -> StoreResult<CommitResult> {
         let lock = self.shared.locks.lock(project, self.shared.path(project)).await?;
         let project = project.clone();
         self.blocking(move |shared| commit::run(shared, &project, commit, &lock)).await
@@ -230,10 +238,10 @@ impl DocumentRepository for FsStore {
     async fn changes(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         since: Revision,
         look: Refresh,
-    ) -> StoreResult<Changes> {
+    ) -> StoreResult<ChangeSet> {
         let changes = move |catalog: &mut Catalog| catalog.answer(kind, since);
         self.ask(project, vec![kind], look, changes).await
     }

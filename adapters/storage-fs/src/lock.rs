@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::try_lock;
 use reqlore_local_state::{as_file, lock_folder, lock_timeout};
 use tokio::sync::OwnedMutexGuard;

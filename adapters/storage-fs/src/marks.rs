@@ -16,7 +16,7 @@ use cap_std::fs::{Dir, OpenOptions};
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::{Change, StoreResult};
+use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::failed;
@@ -122,7 +122,7 @@ impl Marks {
     }
 
     /// Stores the numbers that a commit raised, and those of no other kind.
-    pub(crate) fn keep(root: &Root, changes: &[Change]) {
+    pub(crate) fn keep(root: &Root, changes: &[DocumentChange]) {
         let mut raised = Numbers::default();
         for change in changes {
             raised.count(change.id());
@@ -172,7 +172,7 @@ pub(crate) struct Numbers {
 impl Numbers {
     /// Counts a document's number, if it has one.
     pub(crate) fn count(&mut self, id: &DocumentId) {
-        match Reference::of(id) {
+        match Reference::of_document(id) {
             Some(Reference { number: MAX_NUMBER, .. }) => drop(self.last.insert(id.clone())),
             Some(Reference { kind, number }) => self.highest.raise(kind, number),
             None => {}
@@ -186,7 +186,7 @@ impl Numbers {
 
     pub(crate) fn marks(&self) -> Marks {
         let mut marks = self.highest.clone();
-        for Reference { kind, number } in self.last.iter().filter_map(Reference::of) {
+        for Reference { kind, number } in self.last.iter().filter_map(Reference::of_document) {
             marks.raise(kind, number);
         }
         marks

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_project};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::Config;
 use crate::layout::{DOCSETS, KNOWLEDGE};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use reqlore_domain::document::{Document, DocumentId, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::layout::{Area, Layout, Root, Tree};
 use crate::lock::LockQueue;
@@ -137,7 +137,7 @@ impl Shared {
         &self,
         project: &ProjectKey,
         tree: &Tree<'_>,
-        kinds: &[Kind],
+        kinds: &[DocumentKind],
         look: Refresh,
         ask: impl FnOnce(&mut Catalog) -> T,
     ) -> StoreResult<T> {
@@ -169,7 +169,7 @@ impl Shared {
     pub(crate) fn vouched<T>(
         &self,
         project: &ProjectKey,
-        kinds: &[Kind],
+        kinds: &[DocumentKind],
         ask: impl FnOnce(&mut Catalog) -> T,
     ) -> Option<T> {
         let catalog = self.catalogs.of(project);

@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use cap_std::fs::MetadataExt as _;
-use reqlore_domain::document::{Document, DocumentId, Kind};
-use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
+use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_durable_fs::keep_mode_and_owner;
 use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
@@ -32,9 +32,9 @@ pub(crate) type Base = HashMap<DocumentId, Option<Found>>;
 pub(crate) fn lock_requirements(
     root: &Root,
     tree: &Tree<'_>,
-    mut kinds: impl Iterator<Item = Kind>,
+    mut kinds: impl Iterator<Item = DocumentKind>,
 ) -> StoreResult<Option<File>> {
-    if !kinds.any(|kind| matches!(kind, Kind::Instructions | Kind::Section)) {
+    if !kinds.any(|kind| matches!(kind, DocumentKind::Instructions | DocumentKind::Section)) {
         return Ok(None);
     }
     let dir = tree.requirements()?.dir();
@@ -42,7 +42,11 @@ pub(crate) fn lock_requirements(
 }
 
 /// Applies one change by itself. A process that is killed leaves the old file or the new one.
-pub(crate) fn apply_one(tree: &Tree<'_>, base: &Base, change: &Change) -> Result<(), Failed> {
+pub(crate) fn apply_one(
+    tree: &Tree<'_>,
+    base: &Base,
+    change: &DocumentChange,
+) -> Result<(), Failed> {
     let changes = std::slice::from_ref(change);
     let (mut staged, mut exchanged) = (Vec::new(), 0);
     let outcome = stage_all(tree, base, changes, &mut staged)
@@ -81,7 +85,7 @@ pub(crate) fn exchange_all(staged: &[Replacement<'_>], begun: &mut usize) -> Res
 pub(crate) fn stage_all<'a>(
     tree: &Tree<'_>,
     base: &'a Base,
-    changes: &'a [Change],
+    changes: &'a [DocumentChange],
     staged: &mut Vec<Replacement<'a>>,
 ) -> StoreResult<()> {
     for change in changes {
@@ -98,8 +102,8 @@ pub(crate) fn stage_all<'a>(
         }
         let old = found.map(|found| &found.document.body);
         let new = match change {
-            Change::Put { document } => Some(&document.body),
-            Change::Delete { .. } => None,
+            DocumentChange::Put { document } => Some(&document.body),
+            DocumentChange::Delete { .. } => None,
         };
         if old.is_none() && new.is_none() {
             continue;
@@ -387,7 +391,7 @@ type Times = [(i64, i64); 2];
 impl Leftovers {
     /// Removes them from the folders of these changes. Under the lock no other process of ours can
     /// be writing there, so all of them are stale. A failure to remove them does no harm.
-    pub(crate) fn remove(&self, tree: &Tree<'_>, changes: &[Change]) {
+    pub(crate) fn remove(&self, tree: &Tree<'_>, changes: &[DocumentChange]) {
         for (place, folder, times) in folders(tree, changes) {
             let known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
             let has_none = known.get(&folder) == Some(&times);
@@ -399,7 +403,7 @@ impl Leftovers {
     }
 
     /// Remembers the folders of a commit that put these changes in place and removed its own files.
-    pub(crate) fn none(&self, tree: &Tree<'_>, changes: &[Change]) {
+    pub(crate) fn none(&self, tree: &Tree<'_>, changes: &[DocumentChange]) {
         for (_, folder, times) in folders(tree, changes) {
             let mut known = self.none_in.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= MAX_FOLDERS {
@@ -414,7 +418,7 @@ impl Leftovers {
 const MAX_FOLDERS: usize = 1_000;
 
 /// The folders of these changes, each once.
-fn folders(tree: &Tree<'_>, changes: &[Change]) -> Vec<(Place, Folder, Times)> {
+fn folders(tree: &Tree<'_>, changes: &[DocumentChange]) -> Vec<(Place, Folder, Times)> {
     let mut folders: Vec<(Place, Folder, Times)> = Vec::new();
     for place in changes.iter().filter_map(|change| tree.place(change.id()).ok().flatten()) {
         let Ok(found) = place.dir.dir_metadata() else { continue };

@@ -23,12 +23,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reqlore_contract::{Storage, act};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, ReadSet, StoreError, StoreResult,
+    CommitRequest, DocumentChange, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use tempfile::TempDir;
 
 use crate::{Config, FsStore};
@@ -96,7 +96,7 @@ impl Project {
     /// The file of a document.
     fn file(&self, id: &DocumentId) -> PathBuf {
         match id.kind {
-            Kind::Instructions | Kind::Section => {
+            DocumentKind::Instructions | DocumentKind::Section => {
                 self.root.join(DIRECTORY).join(format!("{}.md", id.name))
             }
             _ => self.root.join(id.to_string()),
@@ -145,13 +145,13 @@ fn make_pipe(at: impl AsRef<OsStr>) {
 }
 
 fn item(kind: ItemKind, name: &str) -> DocumentId {
-    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+    DocumentId { kind: DocumentKind::Item(kind), name: name.to_owned() }
 }
 
-fn commit(changes: Vec<Change>) -> Commit {
+fn commit(changes: Vec<DocumentChange>) -> CommitRequest {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
-    let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(documents) };
-    Commit { reads, decide: Box::new(move |_| Ok(changes.clone())), act: act() }
+    let reads = ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of(documents) };
+    CommitRequest { reads, decide: Box::new(move |_| Ok(changes.clone())), context: act() }
 }
 
 async fn get(store: &FsStore, id: &DocumentId) -> StoreResult<Option<Bytes>> {
@@ -160,11 +160,14 @@ async fn get(store: &FsStore, id: &DocumentId) -> StoreResult<Option<Bytes>> {
 }
 
 async fn put(store: &FsStore, id: &DocumentId, body: &'static str) -> StoreResult<()> {
-    store.commit(&PROJECT(), commit(vec![Change::put(id.clone(), body)])).await.map(drop)
+    store.commit(&PROJECT(), commit(vec![DocumentChange::put(id.clone(), body)])).await.map(drop)
 }
 
 async fn delete(store: &FsStore, id: &DocumentId) -> StoreResult<()> {
-    store.commit(&PROJECT(), commit(vec![Change::Delete { id: id.clone() }])).await.map(drop)
+    store
+        .commit(&PROJECT(), commit(vec![DocumentChange::Delete { id: id.clone() }]))
+        .await
+        .map(drop)
 }
 
 #[track_caller]

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use cap_std::fs::{Dir, Metadata, MetadataExt};
-use reqlore_domain::document::{DocumentId, Kind, MAX_BYTES, folder_of};
+use reqlore_domain::document::{DocumentId, DocumentKind, MAX_BYTES, folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
@@ -28,7 +28,7 @@ pub(crate) struct Listed {
 /// A folder that is about to be listed.
 pub(crate) struct Folder<'a> {
     /// The kind of the documents in it; `None` for the backlog's top, which has none.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<DocumentKind>,
     /// The beginning of their names: empty, or folders with a slash after each.
     pub(crate) path: &'a str,
     /// It is the top of its area.
@@ -63,7 +63,7 @@ struct Walk<'a> {
 /// A folder by its parent; the top is its own.
 struct Pending {
     parent: Rc<OwnedFd>,
-    kind: Kind,
+    kind: DocumentKind,
     /// The beginning of its documents' names.
     path: String,
     depth: usize,

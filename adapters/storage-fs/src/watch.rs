@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::io::Errno;
@@ -55,7 +55,7 @@ pub(crate) struct Watch {
     /// The folder in the root that leads to the top.
     first: &'static str,
     /// The watched folders: the kind of their documents, and the beginning of their names.
-    folders: HashMap<i32, (Option<Kind>, String)>,
+    folders: HashMap<i32, (Option<DocumentKind>, String)>,
     root_number: i32,
     /// Some folder could not be watched.
     blind: bool,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
+    RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
@@ -47,7 +48,7 @@ impl Archive for MemoryStore {
         let total = records.len();
         records.append(&mut marks);
         let users = team.users.values().cloned().collect();
-        records.extend(Identities { users, tokens: team.by_age() }.into_records());
+        records.extend(IdentityRecords { users, tokens: team.by_age() }.into_records());
         records.extend(team.rows.iter().cloned().map(ArchiveRecord::AuditRow));
         Ok(Box::new(MemoryReader { records, total }))
     }

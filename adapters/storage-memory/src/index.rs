@@ -8,8 +8,10 @@ use async_trait::async_trait;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::search::SearchIndex;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::search::{Difference, Hit, Hits, Item, Projection, Query};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{
+    DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchItem, SearchQuery,
+};
 
 /// Items that live as long as the process.
 #[derive(Debug, Default)]
@@ -19,7 +21,7 @@ pub struct MemoryIndex {
 
 #[derive(Debug, Default)]
 struct Project {
-    documents: BTreeMap<DocumentId, (Version, Vec<Item>)>,
+    documents: BTreeMap<DocumentId, (Version, Vec<SearchItem>)>,
     checkpoints: BTreeMap<&'static str, BTreeMap<DocumentId, Version>>,
 }
 
@@ -40,9 +42,13 @@ impl SearchIndex for MemoryIndex {
         Ok(self.with(project, versions))
     }
 
-    async fn apply(&self, project: &ProjectKey, projections: Vec<Projection>) -> Result<()> {
+    async fn apply(
+        &self,
+        project: &ProjectKey,
+        projections: Vec<DocumentProjection>,
+    ) -> Result<()> {
         self.with(project, |project| {
-            for Projection { document, version, items } in projections {
+            for DocumentProjection { document, version, items } in projections {
                 match version {
                     Some(version) => project.documents.insert(document, (version, items)),
                     None => project.documents.remove(&document),
@@ -52,7 +58,7 @@ impl SearchIndex for MemoryIndex {
         Ok(())
     }
 
-    async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits> {
+    async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
         let words: Vec<String> = query.text.split_whitespace().map(str::to_lowercase).collect();
         let mut hits = self.with(project, |project| {
             let documents = project.documents.iter();
@@ -61,16 +67,17 @@ impl SearchIndex for MemoryIndex {
             let items =
                 items.filter(|(_, i)| query.kinds.is_empty() || query.kinds.contains(&i.kind));
             let items = items.filter(|(_, i)| has_facets(i, query));
-            items.filter_map(|(id, item)| hit(id, item, &words)).collect::<Vec<Hit>>()
+            items.filter_map(|(id, item)| hit(id, item, &words)).collect::<Vec<SearchHit>>()
         });
-        let order = |hit: &Hit| (std::cmp::Reverse(hit.score.to_bits()), hit.reference.clone());
+        let order =
+            |hit: &SearchHit| (std::cmp::Reverse(hit.score.to_bits()), hit.reference.clone());
         hits.sort_by_key(order);
         let total = hits.len();
         let hits = hits.into_iter().skip(query.offset).take(query.limit).collect();
-        Ok(Hits { hits, total, signals: vec!["words".to_owned()], pending: 0 })
+        Ok(SearchHits { hits, total, signals: vec!["words".to_owned()], pending: 0 })
     }
 
-    async fn losses(&self, _: &ProjectKey) -> Result<u64> {
+    async fn generation(&self, _: &ProjectKey) -> Result<u64> {
         Ok(0)
     }
 
@@ -79,22 +86,22 @@ impl SearchIndex for MemoryIndex {
         project: &ProjectKey,
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
-    ) -> Result<Difference> {
+    ) -> Result<IndexDifference> {
         Ok(self.with(project, |project| {
             let before = project.checkpoints.insert(name, versions.clone()).unwrap_or_default();
-            Difference::between(&before, &versions)
+            IndexDifference::between(&before, &versions)
         }))
     }
 }
 
-fn has_facets(item: &Item, query: &Query) -> bool {
+fn has_facets(item: &SearchItem, query: &SearchQuery) -> bool {
     query.facets.iter().all(|wanted| wanted.iter().any(|facet| item.facets.contains(facet)))
 }
 
-fn hit(document: &DocumentId, item: &Item, words: &[String]) -> Option<Hit> {
+fn hit(document: &DocumentId, item: &SearchItem, words: &[String]) -> Option<SearchHit> {
     let text = format!("{} {} {}", item.reference, item.title, item.text).to_lowercase();
     let found = words.iter().filter(|word| text.contains(*word)).count();
-    (found > 0).then(|| Hit {
+    (found > 0).then(|| SearchHit {
         document: document.clone(),
         reference: item.reference.clone(),
         kind: item.kind.clone(),

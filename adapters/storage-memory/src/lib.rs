@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Changes, Commit, Committed, Decision, DocumentRepository, Filter, Page,
-    Refresh, Revision, Snapshot, StoreResult,
+    BacklinkQuery, ChangeSet, CommitDecision, CommitRequest, CommitResult, DocumentChange,
+    DocumentFilter, DocumentRepository, MetadataPage, Refresh, Revision, Snapshot, StoreResult,
 };
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, no_project};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 pub use index::MemoryIndex;
 use team::Team;
@@ -87,14 +87,18 @@ impl DocumentRepository for MemoryStore {
         }))
     }
 
-    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
-        Ok(self.with(project, |project| Page::of(project.heads(filter.kind), filter)))
+    async fn find(
+        &self,
+        project: &ProjectKey,
+        filter: &DocumentFilter,
+    ) -> StoreResult<MetadataPage> {
+        Ok(self.with(project, |project| MetadataPage::of(project.heads(filter.kind), filter)))
     }
 
     async fn lookup(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let heads = self.with(project, |project| project.heads(kind));
@@ -113,23 +117,27 @@ impl DocumentRepository for MemoryStore {
         Ok(self.with(project, |project| project.backlinks(links)))
     }
 
-    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+    async fn commit(
+        &self,
+        project: &ProjectKey,
+        commit: CommitRequest,
+    ) -> StoreResult<CommitResult> {
         let State { projects, team, .. } = &mut *self.state();
-        team.check_idempotency(&commit.act)?;
+        team.check_idempotency(&commit.context)?;
         let kept = projects.entry(project.clone()).or_default();
         let (committed, decided) = kept.commit(project, commit)?;
         team.record(decided.audit);
-        team.answers.extend(decided.once);
+        team.answers.extend(decided.idempotency);
         Ok(committed)
     }
 
     async fn changes(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         since: Revision,
         _: Refresh,
-    ) -> StoreResult<Changes> {
+    ) -> StoreResult<ChangeSet> {
         Ok(self.with(project, |project| project.changes(kind, since)))
     }
 }
@@ -141,7 +149,7 @@ impl Project {
     }
 
     /// By name.
-    fn heads(&self, kind: Kind) -> Vec<Arc<DocumentMeta>> {
+    fn heads(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
         let of_kind = self.documents.values().filter(|stored| stored.document.id.kind == kind);
         let meta =
             |stored: &StoredDocument| Arc::new(DocumentMeta::of(&stored.document, stored.modified));
@@ -149,7 +157,7 @@ impl Project {
     }
 
     fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
-        let kinds = Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
+        let kinds = DocumentKind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
         let all: Vec<Arc<DocumentMeta>> = kinds.flat_map(|kind| self.heads(kind)).collect();
         let links_to = |target: &String| {
             let linking = all.iter().filter(|meta| meta.links().iter().any(|l| l.1 == *target));
@@ -165,7 +173,7 @@ impl Project {
 
     /// Raises the mark to a document's number, if it has one.
     fn count_number(&mut self, id: &DocumentId) {
-        if let Some(Reference { kind, number }) = Reference::of(id) {
+        if let Some(Reference { kind, number }) = Reference::of_document(id) {
             self.raise_mark(kind, number);
         }
     }
@@ -173,54 +181,54 @@ impl Project {
     fn commit(
         &mut self,
         key: &ProjectKey,
-        mut commit: Commit,
-    ) -> StoreResult<(Committed, Decision)> {
+        mut commit: CommitRequest,
+    ) -> StoreResult<(CommitResult, CommitDecision)> {
         let snapshot = Snapshot {
             documents: self.get(&commit.reads.documents),
-            heads: commit.reads.heads.map(|kind| self.heads(kind)).unwrap_or_default(),
-            links: self.backlinks(&commit.reads.links),
-            numbers: commit.reads.numbers.iter().map(|kind| self.free(*kind)).collect(),
+            metadata: commit.reads.metadata_of.map(|kind| self.heads(kind)).unwrap_or_default(),
+            backlinks: self.backlinks(&commit.reads.backlinks),
+            next_numbers: commit.reads.sequences.iter().map(|kind| self.free(*kind)).collect(),
         };
         let mut decided = commit.decide(key, &snapshot)?;
         let changes = std::mem::take(&mut decided.changes);
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
-        let at = commit.act.at;
+        let at = commit.context.at;
         let versions = changes.into_iter().map(|change| self.apply(change, at)).collect();
-        Ok((Committed { revision: self.revision, versions }, decided))
+        Ok((CommitResult { revision: self.revision, versions }, decided))
     }
 
     fn free(&self, kind: ItemKind) -> u32 {
         self.marks.get(&kind).map_or(1, |mark| mark + 1)
     }
 
-    fn apply(&mut self, change: Change, at: Timestamp) -> Option<Version> {
+    fn apply(&mut self, change: DocumentChange, at: Timestamp) -> Option<Version> {
         self.changed.insert(change.id().clone(), self.revision);
         self.count_number(change.id());
         let version = change.version();
         match change {
-            Change::Put { document } => {
+            DocumentChange::Put { document } => {
                 let id = document.id.clone();
                 let place = self.documents.remove(&id).and_then(|stored| stored.place);
                 self.documents.insert(id, StoredDocument { document, modified: at, place });
             }
-            Change::Delete { id } => drop(self.documents.remove(&id)),
+            DocumentChange::Delete { id } => drop(self.documents.remove(&id)),
         }
         version
     }
 
-    fn changes(&self, kind: Kind, since: Revision) -> Changes {
+    fn changes(&self, kind: DocumentKind, since: Revision) -> ChangeSet {
         let revision = self.revision;
         if since > revision {
-            return Changes::Reset { revision };
+            return ChangeSet::Reset { revision };
         }
         let ids = self
             .changed
             .iter()
             .filter(|(id, at)| id.kind == kind && **at > since)
             .map(|(id, _)| id.clone());
-        Changes::Since { revision, ids: ids.collect() }
+        ChangeSet::Since { revision, ids: ids.collect() }
     }
 }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::MemoryStore;
 
@@ -27,7 +27,7 @@ pub(crate) struct Team {
 
 impl Team {
     pub(crate) fn check_idempotency(&self, act: &WriteContext) -> StoreResult<()> {
-        let earlier = act.once.as_ref().and_then(|once| self.answers.get(&once.key));
+        let earlier = act.idempotency_key.as_ref().and_then(|once| self.answers.get(&once.key));
         act.check_idempotency(earlier.cloned())
     }
 
@@ -75,7 +75,7 @@ impl IdentityRepository for MemoryStore {
         Ok(self.state().team.by_age())
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+    async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let team = &self.state().team;
         let token = team.tokens.get(id).cloned();
         Ok(token.and_then(|token| {
@@ -92,7 +92,7 @@ impl IdentityRepository for MemoryStore {
         self.state().team.commit(commit)
     }
 
-    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+    async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
         let mut state = self.state();
         for (id, at) in uses {
             if let Some(token) = state.team.tokens.get_mut(&id) {

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, Kind};
+use reqlore_domain::document::{Document, DocumentKind};
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
+    RecordWriter,
 };
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use tokio::sync::OwnedRwLockReadGuard;
@@ -122,9 +123,9 @@ impl Database {
                     }));
                 }
             }
-            parts.extend(Kind::ALL.map(|kind| (project.clone(), row.id, kind)));
+            parts.extend(DocumentKind::ALL.map(|kind| (project.clone(), row.id, kind)));
         }
-        let identities = Identities { users: self.users()?, tokens: self.tokens()? };
+        let identities = IdentityRecords { users: self.users()?, tokens: self.tokens()? };
         let before_audit = marks.into_iter().chain(identities.into_records());
         let database = Arc::clone(self);
         let documents = parts.into_iter().flat_map(move |(project, id, kind)| {

@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
-    StoreError, StoreResult,
+    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
+    MetadataPage, Refresh, Revision, StoreError, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::Writer;
 
 use crate::database::Database;
@@ -160,7 +160,11 @@ impl DocumentRepository for SledStore {
         self.query_project(project, is_quick, move |db, row| db.versions(row.id, &ids)).await
     }
 
-    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
+    async fn find(
+        &self,
+        project: &ProjectKey,
+        filter: &DocumentFilter,
+    ) -> StoreResult<MetadataPage> {
         let is_quick = filter.limit.is_some_and(|limit| limit <= INLINE_READS);
         let filter = filter.clone();
         self.query_project(project, is_quick, move |db, row| db.find(row, &filter)).await
@@ -169,7 +173,7 @@ impl DocumentRepository for SledStore {
     async fn lookup(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (is_quick, words) = (words.len() <= INLINE_READS, words.to_vec());
@@ -189,7 +193,11 @@ impl DocumentRepository for SledStore {
         self.query_project(project, false, move |db, row| db.backlinks(row.id, &links)).await
     }
 
-    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+    async fn commit(
+        &self,
+        project: &ProjectKey,
+        commit: CommitRequest,
+    ) -> StoreResult<CommitResult> {
         let project = project.clone();
         self.write(move |group| group.commit(&project, commit)).await
     }
@@ -197,10 +205,10 @@ impl DocumentRepository for SledStore {
     async fn changes(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         since: Revision,
         _: Refresh,
-    ) -> StoreResult<Changes> {
+    ) -> StoreResult<ChangeSet> {
         // A first question is answered with all documents.
         let is_quick = since > Revision::default();
         self.query_project(project, is_quick, move |db, row| db.changes(row, kind, since)).await

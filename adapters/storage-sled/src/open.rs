@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use reqlore_domain::document::{Document, DocumentMeta, Kind};
+use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
 use sled::Tree;
@@ -192,7 +192,7 @@ impl Database {
         // The present links can't be derived from metadata of another format.
         self.tree(LINKS).clear().map_err(of_sled)?;
         for (_, project) in self.projects()? {
-            for kind in Kind::ALL {
+            for kind in DocumentKind::ALL {
                 self.rebuild_kind(project.id, kind)?;
             }
         }
@@ -206,7 +206,7 @@ impl Database {
         self.write(batch)
     }
 
-    fn rebuild_kind(&self, project: u32, kind: Kind) -> StoreResult<()> {
+    fn rebuild_kind(&self, project: u32, kind: DocumentKind) -> StoreResult<()> {
         let mut batch = Batch::default();
         for entry in self.entries(project, kind, None) {
             let (id, key, value) = entry?;

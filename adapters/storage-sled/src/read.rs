@@ -8,11 +8,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Changes, Filter, Page, Revision, StoreResult,
+    BacklinkQuery, ChangeSet, DocumentFilter, MetadataPage, Revision, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use sled::IVec;
 
 use crate::database::{
@@ -89,7 +89,11 @@ impl Database {
         ids.iter().map(version).collect()
     }
 
-    pub(crate) fn find(&self, project: &ProjectRow, filter: &Filter) -> StoreResult<Page> {
+    pub(crate) fn find(
+        &self,
+        project: &ProjectRow,
+        filter: &DocumentFilter,
+    ) -> StoreResult<MetadataPage> {
         let total = usize::try_from(project.count(filter.kind)).unwrap_or(usize::MAX);
         let limit = filter.limit.unwrap_or(usize::MAX);
         // One more than the limit shows whether there are more.
@@ -98,14 +102,14 @@ impl Database {
         let more = heads.len() > limit;
         heads.truncate(limit);
         let next = heads.last().filter(|_| more).map(|meta| meta.id.name.clone());
-        Ok(Page { heads, total, next })
+        Ok(MetadataPage { metadata: heads, total, next })
     }
 
     /// At most `limit` documents of a kind, by name.
     pub(crate) fn list(
         &self,
         project: u32,
-        kind: Kind,
+        kind: DocumentKind,
         after: Option<&str>,
         limit: usize,
     ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
@@ -121,7 +125,7 @@ impl Database {
     pub(crate) fn entries(
         &self,
         project: u32,
-        kind: Kind,
+        kind: DocumentKind,
         after: Option<&str>,
     ) -> impl Iterator<Item = StoreResult<(DocumentId, IVec, IVec)>> + use<> {
         let prefix = kind_prefix(project, kind);
@@ -146,7 +150,9 @@ impl Database {
         let row: Option<DocumentRow> = decode(key, value);
         let modified = row.as_ref().map(|row| row.modified).unwrap_or_default();
         let meta = row.and_then(|row| self.row_meta(&id, key, &row));
-        meta.unwrap_or_else(|| DocumentMeta::unread(id, Version::UNREAD, modified, damaged_value()))
+        meta.unwrap_or_else(|| {
+            DocumentMeta::placeholder(id, Version::UNREAD, modified, damaged_value())
+        })
     }
 
     /// `None` if it is damaged.
@@ -174,7 +180,7 @@ impl Database {
     pub(crate) fn lookup(
         &self,
         project: u32,
-        kind: Kind,
+        kind: DocumentKind,
         word: &str,
     ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
         let mut names = BTreeSet::from([word.to_owned()]);
@@ -201,7 +207,7 @@ impl Database {
         let mut all = Vec::new();
         for target in &query.targets {
             let mut found = Vec::new();
-            for kind in Kind::ALL.into_iter().filter(|kind| query.kinds.contains(kind)) {
+            for kind in DocumentKind::ALL.into_iter().filter(|kind| query.kinds.contains(kind)) {
                 let prefix = link_prefix(project, kind, target);
                 for key in self.tree(LINKS).scan_prefix(&prefix).keys() {
                     let key = key.map_err(of_sled)?;
@@ -218,12 +224,12 @@ impl Database {
     pub(crate) fn changes(
         &self,
         project: &ProjectRow,
-        kind: Kind,
+        kind: DocumentKind,
         since: Revision,
-    ) -> StoreResult<Changes> {
+    ) -> StoreResult<ChangeSet> {
         let revision = Revision(project.revision);
         if since > revision || since.0 < project.complete_from {
-            return Ok(Changes::Reset { revision });
+            return Ok(ChangeSet::Reset { revision });
         }
         // A document that was deleted and put again is in both trees.
         let mut names = BTreeSet::new();
@@ -235,7 +241,7 @@ impl Database {
             let Some(rest) = key.strip_prefix(&prefix[..]) else { break };
             names.extend(rest.get(8..).and_then(parse_name));
             if names.len() > MAX_CHANGES {
-                return Ok(Changes::Reset { revision });
+                return Ok(ChangeSet::Reset { revision });
             }
         }
         for key in self.tree(DELETIONS).range(deletions_prefix(project.id, first)..).keys() {
@@ -247,10 +253,10 @@ impl Database {
             names.extend(deleted.filter(|id| id.kind == kind).map(|id| id.name));
         }
         if names.len() > MAX_CHANGES {
-            return Ok(Changes::Reset { revision });
+            return Ok(ChangeSet::Reset { revision });
         }
         let ids = names.into_iter().map(|name| DocumentId { kind, name }).collect();
-        Ok(Changes::Since { revision, ids })
+        Ok(ChangeSet::Since { revision, ids })
     }
 }
 

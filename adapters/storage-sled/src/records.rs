@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sled::IVec;
@@ -36,7 +36,7 @@ pub(crate) struct ProjectRow {
     /// From 1; 0 for a project that is not stored.
     pub(crate) id: u32,
     pub(crate) revision: u64,
-    /// The number of documents by [`Kind::name`].
+    /// The number of documents by [`DocumentKind::name`].
     pub(crate) counts: BTreeMap<String, u64>,
     /// The number of remembered deletions.
     pub(crate) deletions: u64,
@@ -47,7 +47,7 @@ pub(crate) struct ProjectRow {
 }
 
 impl ProjectRow {
-    pub(crate) fn count(&self, kind: Kind) -> u64 {
+    pub(crate) fn count(&self, kind: DocumentKind) -> u64 {
         self.counts.get(kind.name()).copied().unwrap_or_default()
     }
 
@@ -67,7 +67,7 @@ impl ProjectRow {
 
     /// Raises the mark to a document's number, if it has one.
     pub(crate) fn count_number(&mut self, id: &DocumentId) {
-        if let Some(Reference { kind, number }) = Reference::of(id) {
+        if let Some(Reference { kind, number }) = Reference::of_document(id) {
             self.raise_mark(kind, number);
         }
     }
@@ -112,7 +112,7 @@ impl DocumentRow {
 }
 
 /// Starts the keys of all documents of a kind.
-pub(crate) fn kind_prefix(project: u32, kind: Kind) -> Vec<u8> {
+pub(crate) fn kind_prefix(project: u32, kind: DocumentKind) -> Vec<u8> {
     [&project.to_be_bytes()[..], kind.name().as_bytes(), b"\0"].concat()
 }
 
@@ -126,13 +126,13 @@ pub(crate) fn piece_key(key: &[u8], piece: u32) -> Vec<u8> {
 }
 
 /// Starts the keys of all documents with this reference.
-pub(crate) fn reference_prefix(project: u32, kind: Kind, reference: &str) -> Vec<u8> {
+pub(crate) fn reference_prefix(project: u32, kind: DocumentKind, reference: &str) -> Vec<u8> {
     [&kind_prefix(project, kind), reference.as_bytes(), b"\0"].concat()
 }
 
 /// Starts the keys of all documents of a kind that may link to a target. A target is text of any
 /// length, so its hash of fixed length is in the key, and readers check the metadata.
-pub(crate) fn link_prefix(project: u32, kind: Kind, target: &str) -> Vec<u8> {
+pub(crate) fn link_prefix(project: u32, kind: DocumentKind, target: &str) -> Vec<u8> {
     let hash = Version::of(target.as_bytes()).to_string();
     [&kind_prefix(project, kind), hash.as_bytes()].concat()
 }
@@ -164,7 +164,7 @@ pub(crate) fn deletion_key(project: u32, revision: u64, id: &DocumentId) -> Vec<
 pub(crate) fn parse_deletion_key(key: &[u8]) -> Option<(u64, DocumentId)> {
     let (revision, rest) = key.get(4..)?.split_first_chunk()?;
     let end = rest.iter().position(|byte| *byte == 0)?;
-    let kind = Kind::named(std::str::from_utf8(&rest[..end]).ok()?)?;
+    let kind = DocumentKind::from_name(std::str::from_utf8(&rest[..end]).ok()?)?;
     let name = parse_name(&rest[end + 1..])?;
     Some((u64::from_be_bytes(*revision), DocumentId { kind, name }))
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User, UserName};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 use serde::de::DeserializeOwned;
 
@@ -38,7 +38,7 @@ impl IdentityRepository for SledStore {
         self.query(false, Database::tokens).await
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+    async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
         let find = move |database: &Database| {
             let Some(token) = database.token(&id)? else { return Ok(None) };
@@ -58,7 +58,7 @@ impl IdentityRepository for SledStore {
         self.write(|group| group.commit_identities(commit)).await
     }
 
-    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+    async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
         self.write(|group| group.record_uses(uses)).await
     }
 }
@@ -195,7 +195,7 @@ fn decode_row(key: &[u8], value: &[u8]) -> Option<AuditRow> {
     let number = u64::from_be_bytes(key.try_into().ok()?);
     let (hash, text) = value.split_first_chunk()?;
     let text = std::str::from_utf8(text).ok()?;
-    Some(AuditRow { number, hash: Hash(*hash), text: text.into() })
+    Some(AuditRow { number, hash: RowHash(*hash), text: text.into() })
 }
 
 impl Group {
@@ -299,7 +299,7 @@ impl Group {
     }
 
     pub(crate) fn check_idempotency(&mut self, act: &WriteContext) -> StoreResult<()> {
-        let Some(once) = &act.once else { return Ok(()) };
+        let Some(once) = &act.idempotency_key else { return Ok(()) };
         let record = self.find_record(&once.key)?;
         act.check_idempotency(record)
     }

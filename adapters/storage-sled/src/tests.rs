@@ -17,15 +17,16 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{join, maybe_done};
 use reqlore_contract::{Storage, act};
-use reqlore_domain::audit::{AuditRow, Verifier};
+use reqlore_domain::audit_log::{AuditRow, ChainVerifier};
 use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, DocumentRepository, ReadSet, StoreError, StoreResult,
+    CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, StoreError,
+    StoreResult,
 };
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use tempfile::{TempDir, tempdir};
 
 use crate::database::Database;
@@ -74,30 +75,30 @@ fn audited() -> WriteContext {
 async fn commit_as(
     store: &SledStore,
     project: &ProjectKey,
-    changes: Vec<Change>,
+    changes: Vec<DocumentChange>,
     act: WriteContext,
-) -> StoreResult<Committed> {
+) -> StoreResult<CommitResult> {
     let reads = ReadSet::of(changes.iter().map(|change| change.id().clone()).collect());
     let decide = Box::new(move |_: &_| Ok(changes.clone()));
-    store.commit(project, Commit { reads, decide, act }).await
+    store.commit(project, CommitRequest { reads, decide, context: act }).await
 }
 
-async fn commit(store: &SledStore, changes: Vec<Change>) -> StoreResult<Committed> {
+async fn commit(store: &SledStore, changes: Vec<DocumentChange>) -> StoreResult<CommitResult> {
     commit_as(store, &ProjectKey::default(), changes, act()).await
 }
 
-async fn put(store: &SledStore, id: &DocumentId, body: &str) -> StoreResult<Committed> {
-    commit(store, vec![Change::put(id.clone(), body.to_owned())]).await
+async fn put(store: &SledStore, id: &DocumentId, body: &str) -> StoreResult<CommitResult> {
+    commit(store, vec![DocumentChange::put(id.clone(), body.to_owned())]).await
 }
 
 /// Puts a section.
 async fn write(store: &SledStore, name: &str, act: WriteContext) -> StoreResult<()> {
-    let changes = vec![Change::put(DocumentId::section(name), "text")];
+    let changes = vec![DocumentChange::put(DocumentId::section(name), "text")];
     commit_as(store, &ProjectKey::default(), changes, act).await.map(drop)
 }
 
 async fn delete(store: &SledStore, id: &DocumentId) {
-    commit(store, vec![Change::Delete { id: id.clone() }]).await.unwrap();
+    commit(store, vec![DocumentChange::Delete { id: id.clone() }]).await.unwrap();
 }
 
 async fn get(store: &SledStore, id: &DocumentId) -> StoreResult<Option<Document>> {
@@ -108,7 +109,7 @@ async fn get(store: &SledStore, id: &DocumentId) -> StoreResult<Option<Document>
 /// All audit rows, of a chain without gaps.
 async fn chain(store: &SledStore) -> Vec<AuditRow> {
     let rows = store.rows(0, usize::MAX).await.unwrap();
-    let mut verifier = Verifier::default();
+    let mut verifier = ChainVerifier::default();
     verifier.next(&rows).unwrap();
     assert_eq!(verifier.finish().unwrap().1, store.newest().await.unwrap());
     rows

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use reqlore_domain::audit::ChainHead;
+use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Decision, Revision, Snapshot, StoreError, StoreResult,
+    CommitDecision, CommitRequest, CommitResult, DocumentChange, Revision, Snapshot, StoreError,
+    StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{Engine, catch_panic};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OwnedRwLockWriteGuard;
@@ -70,33 +71,33 @@ impl Group {
     pub(crate) fn commit(
         &mut self,
         project: &ProjectKey,
-        mut commit: Commit,
-    ) -> StoreResult<Committed> {
-        self.check_idempotency(&commit.act)?;
+        mut commit: CommitRequest,
+    ) -> StoreResult<CommitResult> {
+        self.check_idempotency(&commit.context)?;
         let row = self.project(project)?;
         let reads = &commit.reads;
         let is_pending = |id| self.pending.get(DOCUMENTS, &document_key(row.id, id)).is_some();
-        let reads_lists = reads.heads.is_some() || !reads.links.targets.is_empty();
+        let reads_lists = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
         if reads_lists || reads.documents.iter().any(is_pending) {
             self.write()?;
         }
         let mut heads = Vec::new();
-        if let Some(kind) = reads.heads {
+        if let Some(kind) = reads.metadata_of {
             heads = self.database.list(row.id, kind, None, usize::MAX)?;
         }
         let snapshot = Snapshot {
             documents: self.database.documents(row.id, &reads.documents)?,
-            heads,
-            links: self.database.backlinks(row.id, &reads.links)?,
-            numbers: reads.numbers.iter().map(|kind| row.free_number(*kind)).collect(),
+            metadata: heads,
+            backlinks: self.database.backlinks(row.id, &reads.backlinks)?,
+            next_numbers: reads.sequences.iter().map(|kind| row.free_number(*kind)).collect(),
         };
         let decision = catch_panic(|| commit.decide(project, &snapshot))?;
-        let versions = decision.changes.iter().map(Change::version).collect();
+        let versions = decision.changes.iter().map(DocumentChange::version).collect();
         let mut revision = Revision(row.revision);
         if !decision.changes.is_empty() {
-            revision = self.stage(project, row, decision, commit.act.at)?;
+            revision = self.stage(project, row, decision, commit.context.at)?;
         }
-        Ok(Committed { revision, versions })
+        Ok(CommitResult { revision, versions })
     }
 
     fn project(&self, project: &ProjectKey) -> StoreResult<ProjectRow> {
@@ -112,10 +113,10 @@ impl Group {
         &mut self,
         project: &ProjectKey,
         mut row: ProjectRow,
-        decision: Decision,
+        decision: CommitDecision,
         at: Timestamp,
     ) -> StoreResult<Revision> {
-        let Decision { changes, audit, once } = decision;
+        let CommitDecision { changes, audit, idempotency: once } = decision;
         // The id of a new project and the oldest deletions are read from the trees.
         if row.id == 0 || row.deletions >= MAX_CHANGES as u64 {
             self.write()?;
@@ -195,20 +196,20 @@ impl Database {
         batch: &mut Batch,
         project: &ProjectKey,
         row: &mut ProjectRow,
-        changes: Vec<Change>,
+        changes: Vec<DocumentChange>,
         at: Timestamp,
     ) -> StoreResult<()> {
         self.begin_revision(project, row)?;
-        let last: BTreeMap<DocumentId, Change> =
+        let last: BTreeMap<DocumentId, DocumentChange> =
             changes.into_iter().map(|change| (change.id().clone(), change)).collect();
         for (id, change) in last {
             let old = self.old_document(row.id, &id)?;
             match change {
-                Change::Put { document } => {
+                DocumentChange::Put { document } => {
                     let place = old.as_ref().and_then(|old| old.row.place.clone());
                     put(batch, row, old, &document, at, place)?;
                 }
-                Change::Delete { .. } => delete(batch, row, old, &id),
+                DocumentChange::Delete { .. } => delete(batch, row, old, &id),
             }
         }
         self.forget_deletions(batch, row)?;

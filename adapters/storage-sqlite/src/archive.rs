@@ -4,13 +4,14 @@
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::Kind;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities, RecordReader, RecordWriter,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords, RecordReader,
+    RecordWriter,
 };
 use reqlore_domain::ports::documents::{Revision, StoreError, StoreResult};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_sqlite_team::connection::keep_log_on_close;
 use reqlore_sqlite_team::error::refused;
 use reqlore_sqlite_team::{audit, identity};
@@ -70,7 +71,7 @@ struct Snapshot {
     connection: Connection,
     total: usize,
     /// Each project and kind that is still to be read, the next one last.
-    parts: Vec<(i64, ProjectKey, Kind)>,
+    parts: Vec<(i64, ProjectKey, DocumentKind)>,
     /// The next name of the part that is being read.
     from: String,
     /// True after marks, users and tokens were read.
@@ -93,7 +94,7 @@ impl Snapshot {
         while let Some(row) = rows.next()? {
             let key = ProjectKey::new(row.get::<_, String>(1)?);
             let id = row.get(0)?;
-            parts.extend(Kind::ALL.into_iter().rev().map(|kind| (id, key.clone(), kind)));
+            parts.extend(DocumentKind::ALL.into_iter().rev().map(|kind| (id, key.clone(), kind)));
         }
         drop(rows);
         drop(projects);
@@ -217,7 +218,7 @@ impl RecordWriter for ImportWriter {
 
 fn put(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), Failed> {
     let mut current: Option<(ProjectKey, (i64, Revision))> = None;
-    let mut identities = Identities::default();
+    let mut identities = IdentityRecords::default();
     for record in records {
         match record {
             ArchiveRecord::Document(DocumentRecord { project, document, modified, place }) => {
@@ -239,7 +240,7 @@ fn put(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), Faile
             ArchiveRecord::AuditRow(row) => audit::put(connection, &row)?,
         }
     }
-    if identities == Identities::default() {
+    if identities == IdentityRecords::default() {
         return Ok(());
     }
     identity::put_all(connection, &identities)

@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Changes, Commit, Committed, DocumentRepository, Filter, Page, Refresh, Revision,
-    StoreResult,
+    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
+    MetadataPage, Refresh, Revision, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::Writer;
 use reqlore_sqlite_team::connection::is_too_old;
 use reqlore_sqlite_team::error::refused;
@@ -209,7 +209,11 @@ impl DocumentRepository for SqliteStore {
         self.pool.sized(count, move |from| read::versions(from, &project, &ids)).await
     }
 
-    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page> {
+    async fn find(
+        &self,
+        project: &ProjectKey,
+        filter: &DocumentFilter,
+    ) -> StoreResult<MetadataPage> {
         let (project, filter) = (project.clone(), filter.clone());
         self.pool.large(move |from| read::page(from, &project, &filter)).await
     }
@@ -217,7 +221,7 @@ impl DocumentRepository for SqliteStore {
     async fn lookup(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
         let (project, words) = (project.clone(), words.to_vec());
@@ -242,7 +246,11 @@ impl DocumentRepository for SqliteStore {
         Ok(self.pool.large(all).await?.unwrap_or_default())
     }
 
-    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+    async fn commit(
+        &self,
+        project: &ProjectKey,
+        commit: CommitRequest,
+    ) -> StoreResult<CommitResult> {
         let project = project.clone();
         self.writer.run(move |engine| engine.apply(&project, commit)).await
     }
@@ -251,10 +259,10 @@ impl DocumentRepository for SqliteStore {
     async fn changes(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         since: Revision,
         _: Refresh,
-    ) -> StoreResult<Changes> {
+    ) -> StoreResult<ChangeSet> {
         let project = project.clone();
         self.pool.small(move |from| read::changes(from, &project, kind, since)).await
     }

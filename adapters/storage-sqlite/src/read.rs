@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
-use reqlore_domain::ports::documents::{BacklinkQuery, Changes, Filter, Page, Revision};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, ChangeSet, DocumentFilter, MetadataPage, Revision,
+};
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -103,8 +105,8 @@ pub(crate) fn versions(
 pub(crate) fn page(
     connection: &Connection,
     project: &ProjectKey,
-    filter: &Filter,
-) -> Result<Page, Failed> {
+    filter: &DocumentFilter,
+) -> Result<MetadataPage, Failed> {
     let (project, kind) = (project.as_str(), filter.kind.name());
     let limit = filter.limit.unwrap_or(usize::MAX);
     let first = filter.after.as_deref().map_or_else(String::new, successor);
@@ -125,7 +127,7 @@ pub(crate) fn page(
     };
     heads.truncate(limit);
     let next = heads.last().filter(|_| has_more).map(|head| head.id.name.clone());
-    Ok(Page { heads, total, next })
+    Ok(MetadataPage { metadata: heads, total, next })
 }
 
 /// A `LIMIT` of this many rows and some more; a negative one has no limit.
@@ -141,7 +143,7 @@ pub(crate) fn successor(name: &str) -> String {
 pub(crate) fn lookup(
     connection: &Connection,
     project: &ProjectKey,
-    kind: Kind,
+    kind: DocumentKind,
     words: &[String],
 ) -> Result<Vec<Vec<Arc<DocumentMeta>>>, Failed> {
     let mut select = connection.prepare_cached(
@@ -212,16 +214,16 @@ pub(crate) fn next_numbers(
 pub(crate) fn changes(
     connection: &Connection,
     key: &ProjectKey,
-    kind: Kind,
+    kind: DocumentKind,
     since: Revision,
-) -> Result<Changes, Failed> {
+) -> Result<ChangeSet, Failed> {
     // No row has the id 0.
     let Project { id, revision, history } = project(connection, key)?.unwrap_or_default();
     if since > revision || since < history {
-        return Ok(Changes::Reset { revision });
+        return Ok(ChangeSet::Reset { revision });
     }
     if since == revision {
-        return Ok(Changes::Since { revision, ids: Vec::new() });
+        return Ok(ChangeSet::Since { revision, ids: Vec::new() });
     }
     let mut select = connection.prepare_cached(
         "SELECT name FROM documents WHERE project = ?1 AND kind = ?2 AND revision > ?3 UNION ALL \
@@ -232,7 +234,7 @@ pub(crate) fn changes(
         .query_map((id, kind.name(), since.0, HISTORY + 1), name)?
         .collect::<Result<_, _>>()?;
     let too_many = ids.len() > HISTORY;
-    Ok(if too_many { Changes::Reset { revision } } else { Changes::Since { revision, ids } })
+    Ok(if too_many { ChangeSet::Reset { revision } } else { ChangeSet::Since { revision, ids } })
 }
 
 fn metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Failed> {
@@ -247,7 +249,7 @@ fn metadata(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Arc<DocumentMeta>>, Fail
 /// The document of a row that begins with kind, name, version and body. SQLite keeps no checksums,
 /// but the version is one: changed bytes are never served.
 pub(crate) fn document(row: &Row<'_>) -> Result<Document, Failed> {
-    let kind = Kind::named(row.get_ref(0)?.as_str()?);
+    let kind = DocumentKind::from_name(row.get_ref(0)?.as_str()?);
     let kind = kind.ok_or_else(|| Failed::damaged("a document's kind"))?;
     let body = Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?);
     let document = Document::new(DocumentId { kind, name: row.get(1)? }, body);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs as durable_fs;
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, keep_log_on_close};
 use reqlore_sqlite_team::error::{is_busy, refused, unavailable};

@@ -1,13 +1,13 @@
 //! The ports of users, tokens, the audit and idempotency records. The work is in `sqlite-team`.
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_sqlite_team::{audit, idempotency, identity};
 use rusqlite::Connection;
 
@@ -33,7 +33,7 @@ impl IdentityRepository for SqliteStore {
         self.pool.large(identity::tokens).await
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+    async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let id = id.clone();
         self.pool.single(move |connection| identity::owner(connection, &id)).await
     }
@@ -46,7 +46,7 @@ impl IdentityRepository for SqliteStore {
         self.write(|connection| identity::commit(connection, commit)).await
     }
 
-    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+    async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
         if uses.is_empty() {
             return Ok(());
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::documents::{Change, StoreError, StoreResult};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
+use reqlore_domain::project_key::ProjectKey;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -57,7 +57,7 @@ fn made() -> (TempDir, PathBuf) {
 
 async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
     let id = DocumentId::section(name);
-    let change = Change::put(id.clone(), "text");
+    let change = DocumentChange::put(id.clone(), "text");
     let put = s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()]));
     put.await.map(drop)
 }

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, Decision, Filter, ReadSet, Revision, Snapshot, StoreError,
-    StoreResult,
+    CommitDecision, CommitRequest, CommitResult, DocumentChange, DocumentFilter, ReadSet, Revision,
+    Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 use reqlore_sqlite_team::error::{RESTORE, refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
@@ -76,7 +76,11 @@ impl reqlore_group_commit::Engine for Engine {
 
 impl Engine {
     /// Applies a commit with its audit row and its idempotency key.
-    pub(crate) fn apply(&mut self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed> {
+    pub(crate) fn apply(
+        &mut self,
+        project: &ProjectKey,
+        commit: CommitRequest,
+    ) -> StoreResult<CommitResult> {
         self.step(|connection| apply(connection, project, commit))
     }
 
@@ -134,53 +138,55 @@ impl Engine {
 fn apply(
     connection: &Connection,
     project: &ProjectKey,
-    mut commit: Commit,
-) -> Result<Committed, Failed> {
-    if let Some(once) = &commit.act.once {
-        commit.act.check_idempotency(idempotency::find(connection, &once.key)?)?;
+    mut commit: CommitRequest,
+) -> Result<CommitResult, Failed> {
+    if let Some(once) = &commit.context.idempotency_key {
+        commit.context.check_idempotency(idempotency::find(connection, &once.key)?)?;
     }
     let snapshot = snapshot(connection, project, &commit.reads)?;
-    let Decision { changes, audit, once } = commit.decide(project, &snapshot)?;
+    let CommitDecision { changes, audit, idempotency: once } = commit.decide(project, &snapshot)?;
     if changes.is_empty() {
         let revision = read::project(connection, project)?.unwrap_or_default().revision;
-        return Ok(Committed { revision, versions: Vec::new() });
+        return Ok(CommitResult { revision, versions: Vec::new() });
     }
-    let revision = write(connection, project, &changes, commit.act.at)?;
+    let revision = write(connection, project, &changes, commit.context.at)?;
     audit::append(connection, audit)?;
     if let Some((key, earlier)) = once {
         idempotency::insert(connection, &key, &earlier)?;
     }
-    Ok(Committed { revision, versions: changes.iter().map(Change::version).collect() })
+    Ok(CommitResult { revision, versions: changes.iter().map(DocumentChange::version).collect() })
 }
 
 fn snapshot(
     connection: &Connection,
     project: &ProjectKey,
-    ReadSet { documents, heads, links, numbers }: &ReadSet,
+    ReadSet { documents, metadata_of: heads, backlinks: links, sequences: numbers }: &ReadSet,
 ) -> Result<Snapshot, Failed> {
-    let all = |kind| Ok::<_, Failed>(read::page(connection, project, &Filter::all(kind))?.heads);
+    let all = |kind| {
+        Ok::<_, Failed>(read::page(connection, project, &DocumentFilter::all(kind))?.metadata)
+    };
     Ok(Snapshot {
         documents: read::documents(connection, project, documents)?,
-        heads: heads.map(all).transpose()?.unwrap_or_default(),
-        links: read::backlinks(connection, project, links, usize::MAX)?.unwrap_or_default(),
-        numbers: read::next_numbers(connection, project, numbers)?,
+        metadata: heads.map(all).transpose()?.unwrap_or_default(),
+        backlinks: read::backlinks(connection, project, links, usize::MAX)?.unwrap_or_default(),
+        next_numbers: read::next_numbers(connection, project, numbers)?,
     })
 }
 
 fn write(
     connection: &Connection,
     project: &ProjectKey,
-    changes: &[Change],
+    changes: &[DocumentChange],
     at: Timestamp,
 ) -> Result<Revision, Failed> {
     let (project, revision) = next_revision(connection, project)?;
     for change in changes {
         count_number(connection, project, change.id())?;
         match change {
-            Change::Put { document } => {
+            DocumentChange::Put { document } => {
                 put(connection, (project, revision), document, at, None)?;
             }
-            Change::Delete { id } => delete(connection, project, revision, id)?,
+            DocumentChange::Delete { id } => delete(connection, project, revision, id)?,
         }
     }
     Ok(revision)
@@ -268,7 +274,7 @@ pub(crate) fn count_number(
     project: i64,
     id: &DocumentId,
 ) -> Result<(), Failed> {
-    let Some(Reference { kind, number }) = Reference::of(id) else { return Ok(()) };
+    let Some(Reference { kind, number }) = Reference::of_document(id) else { return Ok(()) };
     raise_mark(connection, project, kind, number)
 }
 

@@ -12,7 +12,7 @@ use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Caller, PresentedToken, TokenError};
-use reqlore_domain::ports::authenticator::{Credentials, Denied};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use tokio::time::sleep;
 
 use crate::Shared;
@@ -67,15 +67,15 @@ impl Shared {
                 self.tokens.count(&limit)?;
                 Ok(Admitted { caller, limit })
             }
-            Err(Denied::Token(denial)) => {
+            Err(AuthenticationError::Token(denial)) => {
                 self.tokens.forget(fingerprint);
                 Err(self.deny(denial, address, request_id))
             }
-            Err(Denied::Project(error)) => {
+            Err(AuthenticationError::Project(error)) => {
                 self.tokens.admit(fingerprint);
                 Err(ErrorResponse::new(StatusCode::NOT_FOUND, NOT_FOUND, error.message))
             }
-            Err(Denied::Failed(error)) => Err(failed(&error, request_id)),
+            Err(AuthenticationError::Failed(error)) => Err(failed(&error, request_id)),
         }
     }
 
@@ -133,8 +133,9 @@ impl Shared {
                 match authenticator.authenticate(credentials).await {
                     Ok(current) if current == caller => {}
                     // Not known at the moment.
-                    Err(Denied::Failed(_)) => {}
-                    Ok(_) | Err(Denied::Token(_) | Denied::Project(_)) => break,
+                    Err(AuthenticationError::Failed(_)) => {}
+                    Ok(_)
+                    | Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => break,
                 }
             }
             tracing::debug!(id = &*request_id, "a subscription ends with its token's rights");

@@ -1,7 +1,9 @@
 //! `reqlore audit`: lists audit rows and verifies their hash chain.
 
-use reqlore_application::identity::audit_trail::{self, Noted, Verified, Wanted};
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash};
+use reqlore_application::identity::audit_query::{
+    self, AuditQuery, AuditVerification, ExpectedRow,
+};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::Version;
 use serde_json::{Value, json};
 
@@ -47,7 +49,7 @@ fn head(text: &str) -> Result<ChainHead, String> {
     let read = text.split_once(':').and_then(|(number, hash)| {
         Some(ChainHead {
             number: number.parse().ok()?,
-            hash: Hash::try_from(hash.to_owned()).ok()?,
+            hash: RowHash::try_from(hash.to_owned()).ok()?,
         })
     });
     read.ok_or_else(|| {
@@ -60,12 +62,12 @@ pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, Comman
     match command {
         Command::List { last, user, action, json } => {
             let wanted =
-                Wanted { last: *last as usize, user: user.clone(), action: action.clone() };
-            let rows = audit_trail::list(&*log, &wanted).await?;
+                AuditQuery { last: *last as usize, user: user.clone(), action: action.clone() };
+            let rows = audit_query::list(&*log, &wanted).await?;
             if *json { print_json(&rows_json(&rows)) } else { print(&lines(&rows)) }
         }
         Command::Verify { expect, json } => {
-            let verified = audit_trail::verify(&*log, *expect).await?;
+            let verified = audit_query::verify(&*log, *expect).await?;
             let printed = if *json {
                 print_json(&verdict_json(&verified))?
             } else {
@@ -141,8 +143,8 @@ fn short(version: Option<Version>) -> String {
         .map_or_else(|| "none".to_owned(), |version| version.to_string().chars().take(8).collect())
 }
 
-fn verdict(verified: &Verified, expected: Option<ChainHead>) -> String {
-    let Verified { rows, newest: ChainHead { number, hash }, broken, noted } = verified;
+fn verdict(verified: &AuditVerification, expected: Option<ChainHead>) -> String {
+    let AuditVerification { rows, newest: ChainHead { number, hash }, broken, noted } = verified;
     let mut text = match broken {
         None => format!("The audit is intact: {rows} rows.\n"),
         Some(broken) => format!(
@@ -152,12 +154,12 @@ fn verdict(verified: &Verified, expected: Option<ChainHead>) -> String {
     };
     let expected = expected.map(|head| head.number).unwrap_or_default();
     text += &match noted {
-        Noted::None => String::new(),
-        Noted::Found => format!("Row {expected} is as expected.\n"),
-        Noted::Pruned => {
+        ExpectedRow::None => String::new(),
+        ExpectedRow::Found => format!("Row {expected} is as expected.\n"),
+        ExpectedRow::Pruned => {
             format!("Row {expected} was too old and is deleted, so it proves nothing.\n")
         }
-        Noted::Missing => {
+        ExpectedRow::Missing => {
             format!("Row {expected} is not as expected: rows were removed or rewritten.\n")
         }
     };
@@ -170,13 +172,13 @@ fn verdict(verified: &Verified, expected: Option<ChainHead>) -> String {
     text
 }
 
-fn verdict_json(verified: &Verified) -> Value {
-    let Verified { rows, newest, broken, noted } = verified;
+fn verdict_json(verified: &AuditVerification) -> Value {
+    let AuditVerification { rows, newest, broken, noted } = verified;
     let expected = match noted {
-        Noted::None => None,
-        Noted::Found => Some("found"),
-        Noted::Pruned => Some("pruned"),
-        Noted::Missing => Some("missing"),
+        ExpectedRow::None => None,
+        ExpectedRow::Found => Some("found"),
+        ExpectedRow::Pruned => Some("pruned"),
+        ExpectedRow::Missing => Some("missing"),
     };
     json!({
         "whole": verified.is_whole(),

@@ -1,7 +1,7 @@
 //! `reqlore check`: reports problems in documents, one line each; CI uses its exit code.
 
-use reqlore_application::backlog::repair::{Relinked, Renumbered, Repairs};
-use reqlore_application::check::Finding;
+use reqlore_application::backlog::repair::{RenumberedItem, RepairReport, RepairedLink};
+use reqlore_application::check::CheckFinding;
 use reqlore_application::check::{check, fix};
 use reqlore_domain::error::Error;
 use serde_json::json;
@@ -28,16 +28,17 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError
     }
     let caller = composition::caller(config);
     let done = composition::run(async {
-        let repairs = if options.fix { fix(&ports, caller).await? } else { Repairs::default() };
+        let repairs =
+            if options.fix { fix(&ports, caller).await? } else { RepairReport::default() };
         Ok::<_, Error>((repairs, check(&ports).await))
     })?;
     let (repairs, findings) = done.map_err(CommandError::refused)?;
     let is_fine = repairs.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
     // Repairs are reported even if the check failed.
-    if findings.is_ok() || repairs != Repairs::default() {
+    if findings.is_ok() || repairs != RepairReport::default() {
         let found = findings.as_deref().unwrap_or_default();
         if options.json {
-            let Repairs { relinked, renumbered, refused } = &repairs;
+            let RepairReport { relinked, renumbered, refused } = &repairs;
             print_json(&json!({
                 "fixed": renumbered, "relinked": relinked, "refused": refused, "findings": found,
             }))?;
@@ -49,19 +50,19 @@ pub(crate) fn run(config: &Config, options: &Options) -> Result<u8, CommandError
     Ok(if is_fine { OK } else { REFUSED })
 }
 
-fn lines(repairs: &Repairs, findings: &[Finding], is_fine: bool) -> String {
+fn lines(repairs: &RepairReport, findings: &[CheckFinding], is_fine: bool) -> String {
     let mut text = String::new();
-    for Relinked { document, from, to } in &repairs.relinked {
+    for RepairedLink { document, from, to } in &repairs.relinked {
         text += &format!("{document}: the link to {from} now leads to {to}\n");
     }
-    for Renumbered { document, from, to, relinked } in &repairs.renumbered {
+    for RenumberedItem { document, from, to, relinked } in &repairs.renumbered {
         text += &format!("{document}: {from} is now {to}");
         if !relinked.is_empty() {
             text += &format!("; links followed in {}", relinked.join(", "));
         }
         text += "\n";
     }
-    for Finding { document, line, message, .. } in repairs.refused.iter().chain(findings) {
+    for CheckFinding { document, line, message, .. } in repairs.refused.iter().chain(findings) {
         match line {
             Some(line) => text += &format!("{document}:{line}: {message}\n"),
             None => text += &format!("{document}: {message}\n"),

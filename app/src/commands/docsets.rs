@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use reqlore_application::docsets::import::{Imported, import};
+use reqlore_application::docsets::import::{DocsetImport, import};
 use serde_json::json;
 
 use super::{print, print_json};
@@ -35,7 +35,7 @@ pub(crate) fn run(config: &Config, command: &Command) -> Result<u8, CommandError
     let ports = composition::ports(config)?;
     let imported = composition::run(import(&ports, text, composition::caller(config)))?;
     let imported = imported.map_err(CommandError::refused)?;
-    let Imported { docsets, version, replaced, unchanged } = imported;
+    let DocsetImport { docsets, version, replaced, unchanged } = imported;
     if *json {
         return print_json(&json!({
             "docsets": docsets, "version": version, "replaced": replaced, "unchanged": unchanged

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use reqlore_application::Application;
-use reqlore_application::identity::authenticate::TokenAuthenticator;
+use reqlore_application::identity::token_authenticator::TokenAuthenticator;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::IdentityRepository;
@@ -39,7 +39,7 @@ fn over_stdio(config: &Config) -> Result<u8, CommandError> {
     let store = composition::store(config, &config.storage)?;
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
     // Without an audit there is nothing to maintain, and no reason to wake up every second.
-    let upkeep = is_audited.then(|| application.upkeep(None, config.audit_keep_days));
+    let upkeep = is_audited.then(|| application.maintenance(None, config.audit_keep_days));
     if std::io::stdin().is_terminal() {
         explain(config);
     }
@@ -76,7 +76,7 @@ fn over_http(config: &Config, http: &config::Http) -> Result<u8, CommandError> {
     let application = Application::new(ports);
     let authenticator = application.authenticator(identities, composition::max_access(config));
     let authenticator = Arc::new(authenticator);
-    let upkeep = application.upkeep(Some(Arc::clone(&authenticator)), config.audit_keep_days);
+    let upkeep = application.maintenance(Some(Arc::clone(&authenticator)), config.audit_keep_days);
     let (is_ready, looked) = watch::channel(true);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {

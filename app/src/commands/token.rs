@@ -5,10 +5,12 @@
 
 use std::io::Write;
 
-use reqlore_application::identity::tokens::{self, Issued, Lifetime, Listed, Revoked, Wanted};
+use reqlore_application::identity::tokens::{
+    self, IssuedToken, RevokedToken, TokenLifetime, TokenRequest, TokenSummary,
+};
 use reqlore_domain::identity::{Access, Role, Token, TokenId, User, UserName};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::{print, print_json, table};
@@ -36,8 +38,8 @@ pub(crate) enum Command {
         /// As `reqlore token list` shows it
         id: String,
         /// How long the old token stays valid, at most 24h
-        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = Lifetime::of_overlap)]
-        overlap: Lifetime,
+        #[arg(long, value_name = "TIME", default_value = "0s", value_parser = TokenLifetime::of_overlap)]
+        overlap: TokenLifetime,
         /// Print the token and its properties as JSON
         #[arg(long)]
         json: bool,
@@ -60,10 +62,10 @@ pub(crate) struct Create {
     #[arg(
         long,
         value_name = "TIME",
-        default_value_t = Lifetime::USUAL,
-        value_parser = Lifetime::of_token
+        default_value_t = TokenLifetime::USUAL,
+        value_parser = TokenLifetime::of_token
     )]
-    expires: Lifetime,
+    expires: TokenLifetime,
     /// Print the token and its properties as JSON
     #[arg(long)]
     json: bool,
@@ -80,7 +82,8 @@ pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, Comman
         Command::Create(Create { user, scope, projects, expires, json }) => {
             let projects = projects.iter().map(|key| ProjectKey::new(key.trim())).collect();
             let (user, scope, lifetime) = (user.clone(), *scope, *expires);
-            let issued = tokens::create(&of, Wanted { user, scope, projects, lifetime }).await?;
+            let issued =
+                tokens::create(&of, TokenRequest { user, scope, projects, lifetime }).await?;
             print_token(&issued, *json)?;
             eprintln!("{}", about(&issued));
             Ok(OK)
@@ -90,7 +93,7 @@ pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, Comman
             if *json { print_json(&tokens_json(&all)) } else { print(&lines(&all)) }
         }
         Command::Revoke { id } => {
-            let Revoked { token, unchanged } = tokens::revoke(&of, read(id)?).await?;
+            let RevokedToken { token, unchanged } = tokens::revoke(&of, read(id)?).await?;
             let since = token.revoked_at.unwrap_or_default().rfc3339();
             print(&if unchanged {
                 format!("{} has been revoked since {since}.\n", token.id)
@@ -102,7 +105,7 @@ pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, Comman
             let id = read(id)?;
             let issued = tokens::rotate(&of, id.clone(), *overlap).await?;
             print_token(&issued, *json)?;
-            let old = if *overlap == Lifetime::default() {
+            let old = if *overlap == TokenLifetime::default() {
                 "is no longer valid".to_owned()
             } else {
                 format!("stays valid for at most {overlap}")
@@ -123,8 +126,8 @@ fn read(id: &str) -> Result<TokenId, CommandError> {
 }
 
 /// Prints the token alone to standard output.
-fn print_token(issued: &Issued, as_json: bool) -> Result<(), CommandError> {
-    let Issued { presented, token, .. } = issued;
+fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> {
+    let IssuedToken { presented, token, .. } = issued;
     let text = if as_json {
         let mut shown = properties(token);
         shown["token"] = json!(presented.reveal());
@@ -142,8 +145,8 @@ fn print_token(issued: &Issued, as_json: bool) -> Result<(), CommandError> {
     })
 }
 
-fn about(issued: &Issued) -> String {
-    let Issued { token, user: User { name, role, .. }, .. } = issued;
+fn about(issued: &IssuedToken) -> String {
+    let IssuedToken { token, user: User { name, role, .. }, .. } = issued;
     let projects = match &token.projects[..] {
         [] => "all projects".to_owned(),
         keys => format!("the projects {}", joined(keys)),
@@ -176,8 +179,8 @@ fn properties(token: &Token) -> Value {
     })
 }
 
-fn tokens_json(all: &[Listed]) -> Value {
-    let listed = |Listed { token, state }: &Listed| {
+fn tokens_json(all: &[TokenSummary]) -> Value {
+    let listed = |TokenSummary { token, state }: &TokenSummary| {
         let mut shown = properties(token);
         shown["last_used_at"] = json!(token.last_used_at.map(Timestamp::rfc3339));
         shown["state"] = json!(state.name());
@@ -188,11 +191,11 @@ fn tokens_json(all: &[Listed]) -> Value {
     json!({ "tokens": tokens })
 }
 
-fn lines(all: &[Listed]) -> String {
+fn lines(all: &[TokenSummary]) -> String {
     if all.is_empty() {
         return "There is no token; reqlore token create --user NAME creates one.\n".to_owned();
     }
-    let line = |Listed { token, state }: &Listed| {
+    let line = |TokenSummary { token, state }: &TokenSummary| {
         let projects = if token.projects.is_empty() { "all" } else { &joined(&token.projects) };
         let used = token.last_used_at.map_or_else(|| "never".to_owned(), Timestamp::rfc3339);
         let successor = token.successor.as_ref().map(|id| format!(", followed by {id}"));

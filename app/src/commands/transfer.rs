@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
-use reqlore_application::transfer::{self, Copied, Verified};
+use reqlore_application::transfer::{self, CopyReport, VerifyReport};
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::{Archive, RecordReader};
@@ -107,7 +107,7 @@ pub(crate) async fn backup(config: &Config, options: &BackupOptions) -> Result<u
         let message = format!("{file} was changed by another process; write another backup");
         return Err(CommandError::refused(message));
     }
-    let verified = Some(Verified { same, ..Verified::default() });
+    let verified = Some(VerifyReport { same, ..VerifyReport::default() });
     let report =
         Report { from: config.storage.to_string(), to: file.to_string(), copied, verified };
     report.print("Backed up", "it was read back and its checksum is right", options.json)
@@ -139,13 +139,16 @@ async fn read(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError>
     from.read().await.map_err(|error| CommandError::refused(Error::from(error)))
 }
 
-async fn write(source: Box<dyn RecordReader>, to: &dyn Archive) -> Result<Copied, CommandError> {
+async fn write(
+    source: Box<dyn RecordReader>,
+    to: &dyn Archive,
+) -> Result<CopyReport, CommandError> {
     let bar = progress_bar("Copying");
     let copied = transfer::copy(source, to, &|done, total| show(&bar, done, total)).await;
     copied.map_err(CommandError::refused)
 }
 
-async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<Verified, CommandError> {
+async fn verify(from: &dyn Archive, to: &dyn Archive) -> Result<VerifyReport, CommandError> {
     let bar = progress_bar("Comparing");
     let verified = transfer::verify(from, to, &|done, total| show(&bar, done, total)).await;
     verified.map_err(CommandError::refused)
@@ -172,8 +175,8 @@ struct Report {
     from: String,
     to: String,
     #[serde(flatten)]
-    copied: Copied,
-    verified: Option<Verified>,
+    copied: CopyReport,
+    verified: Option<VerifyReport>,
 }
 
 impl Report {
@@ -186,7 +189,7 @@ impl Report {
 
     fn sentence(&self, verb: &str, verdict: &str) -> String {
         let Self { from, to, copied, verified } = self;
-        let Copied { documents, bytes, users, tokens, rows, .. } = *copied;
+        let CopyReport { documents, bytes, users, tokens, rows, .. } = *copied;
         let mut text =
             format!("{verb} {} ({})", counted(documents, "document"), DecimalBytes(bytes));
         if users + tokens + rows > 0 {
@@ -194,7 +197,9 @@ impl Report {
             text += &format!(", {users}, {tokens}, {} of the audit", counted(rows, "row"));
         }
         text += &format!(" from {from} to {to}");
-        let Some(Verified { different, differences, .. }) = verified else { return text + ".\n" };
+        let Some(VerifyReport { different, differences, .. }) = verified else {
+            return text + ".\n";
+        };
         if *different == 0 {
             return text + &format!("; verified: {verdict}.\n");
         }
@@ -217,7 +222,7 @@ fn counted(count: u64, noun: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use reqlore_application::transfer::{Difference, What};
+    use reqlore_application::transfer::{DifferenceKind, TransferDifference};
 
     use super::*;
 
@@ -226,16 +231,16 @@ mod tests {
         let mut report = Report {
             from: "fs:/a".to_owned(),
             to: "sled:/b".to_owned(),
-            copied: Copied { documents: 1, bytes: 1500, ..Copied::default() },
+            copied: CopyReport { documents: 1, bytes: 1500, ..CopyReport::default() },
             verified: None,
         };
         let sentence = report.sentence("Copied", "");
         assert_eq!(sentence, "Copied 1 document (1.50 kB) from fs:/a to sled:/b.\n");
         report.copied.users = 1;
         report.copied.rows = 2_000;
-        let what = vec![What::OtherTime, What::OtherPlace];
-        let differences = vec![Difference { document: "section a".to_owned(), what }];
-        report.verified = Some(Verified { same: 0, different: 1234, differences });
+        let what = vec![DifferenceKind::OtherTime, DifferenceKind::OtherPlace];
+        let differences = vec![TransferDifference { document: "section a".to_owned(), what }];
+        report.verified = Some(VerifyReport { same: 0, different: 1234, differences });
         assert_eq!(
             report.sentence("Copied", ""),
             "Copied 1 document (1.50 kB), 1 user, 0 tokens, 2,000 rows of the audit from fs:/a to \

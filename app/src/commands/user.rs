@@ -1,8 +1,8 @@
 //! `reqlore user`: administers the users of a server.
 
-use reqlore_application::identity::users::{self, Changed};
+use reqlore_application::identity::user_admin::{self, UserChange};
 use reqlore_domain::identity::{Role, User, UserName};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::{print, print_json, table};
@@ -59,7 +59,7 @@ pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, Comman
     let of = composition::administration(config, is_first)?;
     match command {
         Command::Add { name, role } => {
-            let User { name, role, .. } = users::add(&of, name.clone(), role.role).await?;
+            let User { name, role, .. } = user_admin::add(&of, name.clone(), role.role).await?;
             print(&format!(
                 "{name} is added as {role}. Make a token for them with\n  reqlore {}token create \
                  --user {name}\n",
@@ -67,17 +67,17 @@ pub(crate) async fn run(config: &Config, command: &Command) -> Result<u8, Comman
             ))
         }
         Command::List { json } => {
-            let users = users::list(&of).await?;
+            let users = user_admin::list(&of).await?;
             if *json { print_json(&users_json(&users)) } else { print(&lines(&users)) }
         }
         Command::SetRole { name, role } => {
-            let Changed { user: User { name, role, .. }, unchanged } =
-                users::set_role(&of, name.clone(), role.role).await?;
+            let UserChange { user: User { name, role, .. }, unchanged } =
+                user_admin::set_role(&of, name.clone(), role.role).await?;
             let since = if unchanged { "already" } else { "from the next request on" };
             print(&format!("{name} has the role {role} {since}.\n"))
         }
         Command::Disable { name } => {
-            let Changed { user, unchanged } = users::disable(&of, name.clone()).await?;
+            let UserChange { user, unchanged } = user_admin::disable(&of, name.clone()).await?;
             let since = user.disabled_at.unwrap_or_default().rfc3339();
             print(&if unchanged {
                 format!("{} has been disabled since {since}.\n", user.name)

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
-use reqlore_domain::backlog::reference::Reading;
+use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{
-    Edit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
+    ItemEdit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
 };
-use reqlore_domain::bounded::BoundedInt;
+use reqlore_domain::bounded_types::BoundedInt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -55,9 +55,9 @@ impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRS
 pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Result<Reference> {
     for kind in kinds {
         match Reference::read(*kind, text) {
-            Reading::Reference(reference) => return Ok(reference),
-            Reading::TooLarge => return Err(not_found(*kind, text).field(field)),
-            Reading::Malformed => {}
+            ParsedReference::Reference(reference) => return Ok(reference),
+            ParsedReference::TooLarge => return Err(not_found(*kind, text).field(field)),
+            ParsedReference::Malformed => {}
         }
     }
     Err(malformed(kinds, text, field))
@@ -134,7 +134,7 @@ pub(super) struct ItemFields {
     pub(super) tags: Option<Tags>,
 }
 
-impl From<ItemFields> for Edit {
+impl From<ItemFields> for ItemEdit {
     fn from(given: ItemFields) -> Self {
         Self {
             title: given.title.map(|title| title.as_str().to_owned()),

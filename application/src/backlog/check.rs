@@ -7,22 +7,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::mark_of;
-use reqlore_domain::backlog::{Item, Linked, Reference, check_keys};
+use reqlore_domain::backlog::{ItemMeta, LinkTarget, Reference, check_keys};
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{Filter, Refresh, Revision};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
+use reqlore_domain::project_key::ProjectKey;
 
-use super::find::{self, item};
-use crate::Ports;
-use crate::check::Finding;
-use crate::edit::get_one;
+use super::item_lookup::{self, item};
+use crate::ApplicationPorts;
+use crate::check::CheckFinding;
+use crate::transaction::get_one;
 
 /// The problems of a project's backlog: kind by kind, by document and line.
-pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Finding>> {
-    let names = Names::read(ports, project).await?;
+pub(crate) async fn check(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+) -> Result<Vec<CheckFinding>> {
+    let names = ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
     for head in &names.heads {
         // The metadata of a document that cannot be read has its fault.
@@ -38,7 +41,7 @@ pub(crate) async fn check(ports: &Ports, project: &ProjectKey) -> Result<Vec<Fin
 
 /// An index of the references in a project.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct ReferenceIndex {
     /// By kind and name.
     heads: Vec<Arc<DocumentMeta>>,
     tombs: Vec<Arc<DocumentMeta>>,
@@ -48,15 +51,15 @@ pub(crate) struct Names {
 }
 
 /// A tombstone whose reference a live item has.
-pub(crate) enum Tomb<'a> {
+pub(crate) enum TombstoneMatch<'a> {
     Own(&'a DocumentMeta),
     /// Two branches gave one reference, and one of them deleted its item.
     OfAnother(&'a DocumentMeta),
 }
 
-pub(crate) struct Move {
-    pub(crate) from: Linked,
-    pub(crate) to: Linked,
+pub(crate) struct LinkRepair {
+    pub(crate) from: LinkTarget,
+    pub(crate) to: LinkTarget,
     /// The document that it means.
     pub(crate) id: DocumentId,
 }
@@ -77,11 +80,11 @@ enum Meaning<'a> {
     Unknown,
 }
 
-impl Names {
+impl ReferenceIndex {
     /// Reads every file again, also those that the storage has cached.
-    pub(crate) async fn read(ports: &Ports, project: &ProjectKey) -> Result<Self> {
+    pub(crate) async fn read(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Self> {
         let mut names = Self::default();
-        for kind in Kind::ITEMS {
+        for kind in DocumentKind::ITEMS {
             for head in heads(ports, project, kind).await? {
                 if let Some(reference) = reference_of(&head) {
                     names.items.entry(reference).or_default().push(Arc::clone(&head));
@@ -92,7 +95,7 @@ impl Names {
                 names.heads.push(head);
             }
         }
-        names.tombs = heads(ports, project, Kind::Deleted).await?;
+        names.tombs = heads(ports, project, DocumentKind::Deleted).await?;
         for head in &names.tombs {
             if let Some(reference) = reference_of(head) {
                 names.deleted.entry(reference).or_default().push(Arc::clone(head));
@@ -111,7 +114,7 @@ impl Names {
     }
 
     /// Adds the problems of one document, by line.
-    fn check(&self, head: &DocumentMeta, text: &str, findings: &mut Vec<Finding>) {
+    fn check(&self, head: &DocumentMeta, text: &str, findings: &mut Vec<CheckFinding>) {
         let mut found: Vec<Diagnostic> = head.fault.iter().cloned().collect();
         let twice = self.claimed_twice(head).into_iter();
         found.extend(twice.map(|message| Diagnostic::new(None, message)));
@@ -120,7 +123,7 @@ impl Names {
             found.extend(self.broken_links(head, item, text));
         }
         found.sort_by_key(|found| found.line);
-        findings.extend(found.into_iter().map(|found| Finding::new(&head.id, found)));
+        findings.extend(found.into_iter().map(|found| CheckFinding::new(&head.id, found)));
     }
 
     pub(crate) fn claims(&self) -> impl Iterator<Item = (Reference, &[Arc<DocumentMeta>])> {
@@ -128,10 +131,10 @@ impl Names {
     }
 
     /// A tombstone with an item's reference; the item's own if there are several.
-    pub(crate) fn tomb(&self, head: &DocumentMeta) -> Option<Tomb<'_>> {
+    pub(crate) fn tomb(&self, head: &DocumentMeta) -> Option<TombstoneMatch<'_>> {
         let tombs = self.deleted.get(&reference_of(head)?)?;
-        let own = tombs.iter().find(|tomb| is_of(tomb, head)).map(|tomb| Tomb::Own(tomb));
-        own.or_else(|| tombs.first().map(|tomb| Tomb::OfAnother(tomb)))
+        let own = tombs.iter().find(|tomb| is_of(tomb, head)).map(|tomb| TombstoneMatch::Own(tomb));
+        own.or_else(|| tombs.first().map(|tomb| TombstoneMatch::OfAnother(tomb)))
     }
 
     /// True if there are no items and no tombstones.
@@ -139,7 +142,7 @@ impl Names {
         self.heads.is_empty() && self.tombs.is_empty()
     }
 
-    fn broken_links(&self, head: &DocumentMeta, item: &Item, text: &str) -> Vec<Diagnostic> {
+    fn broken_links(&self, head: &DocumentMeta, item: &ItemMeta, text: &str) -> Vec<Diagnostic> {
         let mut broken = Vec::new();
         if item.deleted.is_some() {
             return broken;
@@ -159,13 +162,14 @@ impl Names {
     }
 
     /// The links that can be pointed to the item that they mean, by the document that keeps them.
-    pub(crate) fn moves(&self) -> Vec<(&Arc<DocumentMeta>, Vec<Move>)> {
+    pub(crate) fn moves(&self) -> Vec<(&Arc<DocumentMeta>, Vec<LinkRepair>)> {
         let mut all = Vec::new();
         for head in &self.heads {
             let Some(item) = item(head) else { continue };
             let targets: BTreeSet<Reference> = links(item).map(|(_, target)| target).collect();
             let targets = targets.into_iter().filter(|target| Some(*target) != item.reference);
-            let moves: Vec<Move> = targets.filter_map(|to| self.moved(head, item, to)).collect();
+            let moves: Vec<LinkRepair> =
+                targets.filter_map(|to| self.moved(head, item, to)).collect();
             if !moves.is_empty() {
                 all.push((head, moves));
             }
@@ -173,12 +177,12 @@ impl Names {
         all
     }
 
-    fn moved(&self, head: &DocumentMeta, item: &Item, target: Reference) -> Option<Move> {
+    fn moved(&self, head: &DocumentMeta, item: &ItemMeta, target: Reference) -> Option<LinkRepair> {
         let StaleLink { mark, meaning } = self.stale_link(head, item, target)?;
         let (Meaning::Renumbered(meant) | Meaning::Renamed(meant)) = meaning else { return None };
-        Some(Move {
-            from: Linked { reference: target, mark: Some(mark.to_owned()) },
-            to: find::linked(reference_of(meant)?, &meant.id.name),
+        Some(LinkRepair {
+            from: LinkTarget { reference: target, mark: Some(mark.to_owned()) },
+            to: item_lookup::linked(reference_of(meant)?, &meant.id.name),
             id: meant.id.clone(),
         })
     }
@@ -186,7 +190,7 @@ impl Names {
     fn stale_link<'a>(
         &'a self,
         head: &DocumentMeta,
-        item: &'a Item,
+        item: &'a ItemMeta,
         target: Reference,
     ) -> Option<StaleLink<'a>> {
         let mark = item.linked.iter().find(|(known, _)| *known == target)?.1.as_str();
@@ -215,7 +219,7 @@ impl Names {
 
     /// The other documents with the reference or the uid of this one.
     fn claimed_twice(&self, head: &DocumentMeta) -> Vec<String> {
-        let Some(item) = item(head).filter(|_| head.id.kind != Kind::Deleted) else {
+        let Some(item) = item(head).filter(|_| head.id.kind != DocumentKind::Deleted) else {
             return Vec::new();
         };
         let others = |all: Vec<&DocumentId>| -> Option<String> {
@@ -223,7 +227,7 @@ impl Names {
             let others: Vec<String> = others.map(ToString::to_string).collect();
             (!others.is_empty()).then(|| others.join(", "))
         };
-        let Item { reference, uid, .. } = item;
+        let ItemMeta { reference, uid, .. } = item;
         let called = reference.map(|reference| reference.to_string()).unwrap_or_default();
         let mut messages = Vec::new();
         let twins = reference.and_then(|reference| self.items.get(&reference));
@@ -234,9 +238,9 @@ impl Names {
             ));
         }
         match self.tomb(head) {
-            Some(Tomb::Own(tomb)) => messages
+            Some(TombstoneMatch::Own(tomb)) => messages
                 .push(format!("{called} was deleted, says {}; remove one of the files", tomb.id)),
-            Some(Tomb::OfAnother(tomb)) => messages.push(format!(
+            Some(TombstoneMatch::OfAnother(tomb)) => messages.push(format!(
                 "{} has the reference {called} as well, of another item, which was deleted; \
                  `reqlore check --fix` gives this one a new one",
                 tomb.id
@@ -281,7 +285,7 @@ fn reference_of(head: &DocumentMeta) -> Option<Reference> {
     item(head)?.reference
 }
 
-fn links(item: &Item) -> impl Iterator<Item = (&'static str, Reference)> {
+fn links(item: &ItemMeta) -> impl Iterator<Item = (&'static str, Reference)> {
     let parent = item.parent.map(|parent| (parent.kind.name(), parent));
     let related = item.relationships.iter().map(|link| (link.kind.name(), link.target));
     parent.into_iter().chain(related)
@@ -289,17 +293,21 @@ fn links(item: &Item) -> impl Iterator<Item = (&'static str, Reference)> {
 
 /// Compares uids if both have one, else the ends of the names.
 fn is_of(tomb: &DocumentMeta, head: &DocumentMeta) -> bool {
-    let uid = |head| item(head).and_then(|item: &Item| item.uid.as_deref());
+    let uid = |head| item(head).and_then(|item: &ItemMeta| item.uid.as_deref());
     match (uid(tomb), uid(head)) {
         (Some(one), Some(other)) => one == other,
         _ => mark_of(&tomb.id.name) == mark_of(&head.id.name),
     }
 }
 
-async fn heads(ports: &Ports, project: &ProjectKey, kind: Kind) -> Result<Vec<Arc<DocumentMeta>>> {
+async fn heads(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    kind: DocumentKind,
+) -> Result<Vec<Arc<DocumentMeta>>> {
     let documents = &ports.documents;
     documents.changes(project, kind, Revision::default(), Refresh::Full).await?;
-    Ok(documents.find(project, &Filter::all(kind)).await?.heads)
+    Ok(documents.find(project, &DocumentFilter::all(kind)).await?.metadata)
 }
 
 /// The line of the front matter where a key names a reference in any spelling; counted from 1.

@@ -2,16 +2,16 @@
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
-use reqlore_domain::backlog::{Edit, ItemKind};
-use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::backlog::{ItemEdit, ItemKind};
+use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::UserStoryRef;
-use super::write_item::{Written, create_item};
-use crate::Context;
+use super::write_item::{WriteOutcome, create_item};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct CreateAcceptanceCriteria;
@@ -27,7 +27,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for CreateAcceptanceCriteria {
     fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
+        write_tool::<Arguments, WriteOutcome>(
             "create_acceptance_criteria",
             "Create acceptance criteria",
             "Creates an acceptance criterion of a user story: how to tell that the story is \
@@ -35,10 +35,16 @@ impl Tool for CreateAcceptanceCriteria {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let story = given.user_story.reference("user_story")?;
-        let fields = Edit { description: Some(given.description.into_string()), ..Edit::default() };
+        let fields =
+            ItemEdit { description: Some(given.description.into_string()), ..ItemEdit::default() };
         let kind = ItemKind::AcceptanceCriteria;
         create_item(context, &call, spec, kind, Some(story), fields).await
     }

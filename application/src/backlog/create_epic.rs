@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{ItemFields, PriorityArgument, WorkStatusArgument};
-use super::write_item::{Written, create_item};
-use crate::Context;
+use super::write_item::{WriteOutcome, create_item};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct CreateEpic;
@@ -32,7 +32,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for CreateEpic {
     fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
+        write_tool::<Arguments, WriteOutcome>(
             "create_epic",
             "Create an epic",
             "Creates an epic: a large piece of work that user stories belong to. Answers with \
@@ -40,7 +40,12 @@ impl Tool for CreateEpic {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let fields = ItemFields {
             title: Some(given.title),

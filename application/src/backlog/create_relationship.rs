@@ -1,13 +1,13 @@
 //! `create_relationship`.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{Edit, Item};
+use reqlore_domain::backlog::{ItemEdit, ItemMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 
 use super::relationship::{Arguments, RelationshipSpec, refused};
-use super::write_item::{ItemUpdate, LinkedDocument, Written};
-use crate::Context;
+use super::write_item::{ItemUpdate, LinkedDocument, WriteOutcome};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct CreateRelationship;
@@ -15,7 +15,7 @@ pub(crate) struct CreateRelationship;
 #[async_trait]
 impl Tool for CreateRelationship {
     fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
+        write_tool::<Arguments, WriteOutcome>(
             "create_relationship",
             "Relate two requirements",
             "Relates a requirement to another one. The source's file keeps it, and its record is \
@@ -23,7 +23,12 @@ impl Tool for CreateRelationship {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let wanted = given.read()?;
         let RelationshipSpec { source, target, .. } = wanted;
@@ -36,10 +41,10 @@ impl Tool for CreateRelationship {
             linked: Some(("target", target)),
             if_version: given.if_version,
         };
-        let edit_item = move |item: &Item, target: Option<LinkedDocument<'_>>| {
-            let Some((link, target)) = target else { return Ok(Edit::default()) };
+        let edit_item = move |item: &ItemMeta, target: Option<LinkedDocument<'_>>| {
+            let Some((link, target)) = target else { return Ok(ItemEdit::default()) };
             let relationships = Some(wanted.add(item, target)?);
-            Ok(Edit { relationships, linked: vec![link.clone()], ..Edit::default() })
+            Ok(ItemEdit { relationships, linked: vec![link.clone()], ..ItemEdit::default() })
         };
         let (record, _) = update.run(context, &call, spec, wanted.to_string(), edit_item).await?;
         wanted.reply("Related", &record)

@@ -4,15 +4,15 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{
     ItemFields, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
-use super::write_item::{Written, create_item};
-use crate::Context;
+use super::write_item::{WriteOutcome, create_item};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct CreateRequirement;
@@ -37,7 +37,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for CreateRequirement {
     fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
+        write_tool::<Arguments, WriteOutcome>(
             "create_requirement",
             "Create a requirement",
             "Creates a requirement of a user story: one thing that the product must do or be. \
@@ -45,7 +45,12 @@ impl Tool for CreateRequirement {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let story = given.user_story.reference("user_story")?;
         let fields = ItemFields {

@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, WorkStatusArgument};
-use super::write_item::{Written, create_item};
-use crate::Context;
+use super::write_item::{WriteOutcome, create_item};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct CreateUserStory;
@@ -33,7 +33,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for CreateUserStory {
     fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
+        write_tool::<Arguments, WriteOutcome>(
             "create_user_story",
             "Create a user story",
             "Creates a user story of an epic: what a user wants and why. Answers with its \
@@ -41,7 +41,12 @@ impl Tool for CreateUserStory {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let epic = given.epic.reference("epic")?;
         let fields = ItemFields {

@@ -7,23 +7,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{Edit, Item, ItemKind, Reference, tombstone};
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, Reference, tombstone_text};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::ItemRef;
-use super::find::{self, Backlog, links_to};
+use super::item_lookup::{self, BacklogReader, links_to};
 use super::write_item::{change, check_version};
-use crate::Context;
-use crate::edit::{act, edit};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, reply, write_tool};
+use crate::transaction::{act, edit};
 
 pub(crate) struct DeleteItem;
 
@@ -70,10 +70,15 @@ impl Tool for DeleteItem {
         }
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let reference = given.reference.reference("reference")?;
-        let backlog = Backlog::of(&context.ports, &call.caller);
+        let backlog = BacklogReader::of(&context.ports, &call.caller);
         let act = act(context, &call, spec, format!("{reference} is deleted"));
         for _ in 0..MAX_ATTEMPTS {
             let deletion = Deletion::of(backlog, reference, &given).await?;
@@ -113,7 +118,11 @@ struct Deletion {
 }
 
 impl Deletion {
-    async fn of(backlog: Backlog<'_>, reference: Reference, given: &Arguments) -> Result<Self> {
+    async fn of(
+        backlog: BacklogReader<'_>,
+        reference: Reference,
+        given: &Arguments,
+    ) -> Result<Self> {
         let head = backlog.find(reference, "reference").await?;
         let mut deletion = Self {
             project: backlog.project.clone(),
@@ -128,7 +137,7 @@ impl Deletion {
         Ok(deletion)
     }
 
-    async fn add_descendants(&mut self, backlog: Backlog<'_>, root: Reference) -> Result<()> {
+    async fn add_descendants(&mut self, backlog: BacklogReader<'_>, root: Reference) -> Result<()> {
         let mut level = vec![root];
         while !level.is_empty() {
             let links = links_to(&level);
@@ -139,7 +148,7 @@ impl Deletion {
             let known = self.deleted_ids();
             let mut below = Vec::new();
             for head in found.into_values().filter(|head| !known.contains(&head.id)) {
-                let Some(item) = find::item(&head) else { continue };
+                let Some(item) = item_lookup::item(&head) else { continue };
                 let (Some(own), parent) = (item.reference, item.parent) else { continue };
                 if parent.is_some_and(|parent| level.contains(&parent)) {
                     below.push(own);
@@ -160,7 +169,7 @@ impl Deletion {
     }
 
     /// Two items with one reference cannot tell their children apart.
-    async fn check_unambiguous(&self, backlog: Backlog<'_>) -> Result<()> {
+    async fn check_unambiguous(&self, backlog: BacklogReader<'_>) -> Result<()> {
         for kind in ItemKind::ALL {
             let of_kind = self.deleted.iter().filter(|(reference, _)| reference.kind == kind);
             let references: Vec<Reference> = of_kind.map(|(reference, _)| *reference).collect();
@@ -176,12 +185,16 @@ impl Deletion {
     }
 
     /// Returns `None` if another item was added in between.
-    async fn commit(&self, backlog: Backlog<'_>, act: WriteContext) -> Result<Option<Answer>> {
+    async fn commit(
+        &self,
+        backlog: BacklogReader<'_>,
+        act: WriteContext,
+    ) -> Result<Option<Answer>> {
         let involved = self.deleted.iter().chain(&self.unlinked);
         let mut documents: Vec<DocumentId> = involved.map(|(_, head)| head.id.clone()).collect();
         documents.extend(self.deleted.iter().map(|(_, head)| tombstone_id(&head.id)));
         let references: Vec<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
-        let reads = ReadSet { links: links_to(&references), ..ReadSet::of(documents) };
+        let reads = ReadSet { backlinks: links_to(&references), ..ReadSet::of(documents) };
         let (deletion, by, at) = (self.clone(), Arc::clone(&act.caller), act.at.whole());
         let decide = move |snapshot: &Snapshot| deletion.decide(snapshot, &by.name, at);
         let (answer, _) = edit(backlog.ports, backlog.project, reads, act, decide).await?;
@@ -193,18 +206,18 @@ impl Deletion {
         snapshot: &Snapshot,
         by: &str,
         at: Timestamp,
-    ) -> Result<(Vec<Change>, Option<Answer>)> {
+    ) -> Result<(Vec<DocumentChange>, Option<Answer>)> {
         let gone: BTreeSet<Reference> = self.deleted.iter().map(|(found, _)| *found).collect();
         let known: BTreeSet<&DocumentId> =
             self.deleted.iter().chain(&self.unlinked).map(|(_, head)| &head.id).collect();
-        let holders = snapshot.links.iter().flatten().filter(|head| depends_on(head, &gone));
+        let holders = snapshot.backlinks.iter().flatten().filter(|head| depends_on(head, &gone));
         let holders: Vec<&Arc<DocumentMeta>> =
             holders.filter(|head| !known.contains(&head.id)).collect();
         let (reference, head) = &self.deleted[0];
         let mut documents = snapshot.documents.iter();
-        let first = find::still_there(snapshot.documents.first(), *reference)?;
+        let first = item_lookup::still_there(snapshot.documents.first(), *reference)?;
         check_version(self.if_version, first, *reference)?;
-        let first = find::read(head, first, find::text(first)?);
+        let first = item_lookup::read(head, first, item_lookup::text(first)?);
         if !self.cascade && (!holders.is_empty() || !first.relationships.is_empty()) {
             return Err(still_referenced(*reference, &holders, &first));
         }
@@ -213,22 +226,22 @@ impl Deletion {
         }
         let mut changes = Vec::new();
         for ((reference, head), document) in self.deleted.iter().zip(documents.by_ref()) {
-            let document = find::still_there(Some(document), *reference)?;
-            let text = find::text(document)?;
-            let kept = tombstone(&find::read(head, document, text), text, at, by);
-            changes.push(Change::put(tombstone_id(&document.id), kept));
-            changes.push(Change::Delete { id: document.id.clone() });
+            let document = item_lookup::still_there(Some(document), *reference)?;
+            let text = item_lookup::text(document)?;
+            let kept = tombstone_text(&item_lookup::read(head, document, text), text, at, by);
+            changes.push(DocumentChange::put(tombstone_id(&document.id), kept));
+            changes.push(DocumentChange::Delete { id: document.id.clone() });
         }
         for ((_, head), document) in self.unlinked.iter().zip(documents) {
             // A document that was removed in between relates to nothing.
             let Some(document) = document else { continue };
-            let item = find::read(head, document, find::text(document)?);
+            let item = item_lookup::read(head, document, item_lookup::text(document)?);
             let mut relationships = item.relationships.clone();
             relationships.retain(|link| !gone.contains(&link.target));
-            let wanted = Edit { relationships: Some(relationships), ..Edit::default() };
+            let wanted = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
             changes.extend(change(&item, document, &wanted, at)?.0);
         }
-        let version = changes.first().and_then(Change::version);
+        let version = changes.first().and_then(DocumentChange::version);
         let answer = Answer {
             project: self.project.to_string(),
             reference_id: reference.to_string(),
@@ -242,21 +255,25 @@ impl Deletion {
 }
 
 fn tombstone_id(id: &DocumentId) -> DocumentId {
-    DocumentId { kind: Kind::Deleted, name: id.name.clone() }
+    DocumentId { kind: DocumentKind::Deleted, name: id.name.clone() }
 }
 
 /// True for an item that belongs or relates to any of these. A mention does not count.
 fn depends_on(head: &DocumentMeta, gone: &BTreeSet<Reference>) -> bool {
-    find::item(head).is_some_and(|item| {
+    item_lookup::item(head).is_some_and(|item| {
         item.parent.is_some_and(|parent| gone.contains(&parent))
             || item.relationships.iter().any(|link| gone.contains(&link.target))
     })
 }
 
-fn still_referenced(reference: Reference, holders: &[&Arc<DocumentMeta>], item: &Item) -> Error {
+fn still_referenced(
+    reference: Reference,
+    holders: &[&Arc<DocumentMeta>],
+    item: &ItemMeta,
+) -> Error {
     let mut by = Vec::new();
-    for (head, holder) in holders.iter().filter_map(|head| Some((head, find::item(head)?))) {
-        let called = holder.called(&head.id.name);
+    for (head, holder) in holders.iter().filter_map(|head| Some((head, item_lookup::item(head)?))) {
+        let called = holder.display_name(&head.id.name);
         let related = holder.relationships.iter().find(|link| link.target == reference);
         match related.map(|link| link.kind.name()) {
             Some(kind) => by.push(format!("{called} {kind} it")),

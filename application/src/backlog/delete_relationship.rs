@@ -1,13 +1,13 @@
 //! `delete_relationship`.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{Edit, Item};
+use reqlore_domain::backlog::{ItemEdit, ItemMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 
 use super::relationship::Arguments;
-use super::write_item::{ItemUpdate, LinkedDocument, Written};
-use crate::Context;
+use super::write_item::{ItemUpdate, LinkedDocument, WriteOutcome};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, write_tool};
 
 pub(crate) struct DeleteRelationship;
@@ -15,20 +15,25 @@ pub(crate) struct DeleteRelationship;
 #[async_trait]
 impl Tool for DeleteRelationship {
     fn spec(&self) -> ToolSpec {
-        write_tool::<Arguments, Written>(
+        write_tool::<Arguments, WriteOutcome>(
             "delete_relationship",
             "End a relationship",
             "Ends a relationship between two requirements. Answers with the source's record.",
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let unwanted = given.read()?;
         let item = ("source", unwanted.source);
         let update = ItemUpdate { item, linked: None, if_version: given.if_version };
-        let edit_item = move |item: &Item, _: Option<LinkedDocument<'_>>| {
-            Ok(Edit { relationships: Some(unwanted.remove(item)?), ..Edit::default() })
+        let edit_item = move |item: &ItemMeta, _: Option<LinkedDocument<'_>>| {
+            Ok(ItemEdit { relationships: Some(unwanted.remove(item)?), ..ItemEdit::default() })
         };
         let (record, _) = update.run(context, &call, spec, unwanted.to_string(), edit_item).await?;
         unwanted.reply("Not related any more", &record)

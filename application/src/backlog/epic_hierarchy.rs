@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::arguments::{EpicRef, not_found};
-use super::find::{self, Backlog};
-use super::item_view::Brief;
-use crate::Context;
+use super::item_lookup::{self, BacklogReader};
+use super::item_view::ItemSummary;
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct EpicHierarchy;
@@ -28,7 +28,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for EpicHierarchy {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, Hierarchy>(
+        read_tool::<Arguments, HierarchyView>(
             "epic_hierarchy",
             "See all of an epic",
             "Reads an epic with its user stories, each with its requirements and \
@@ -36,18 +36,23 @@ impl Tool for EpicHierarchy {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let epic = given.epic.reference("epic")?;
-        let backlog = Backlog::of(&context.ports, &call.caller);
+        let backlog = BacklogReader::of(&context.ports, &call.caller);
         let head = backlog.find(epic, "epic").await?;
         let found = hierarchy(backlog, epic, &head).await?;
         reply(text(&found), &found)
     }
 }
 
-fn text(found: &Hierarchy) -> String {
-    let Hierarchy { epic, user_stories, counts, left_out } = found;
+fn text(found: &HierarchyView) -> String {
+    let HierarchyView { epic, user_stories, counts, left_out } = found;
     let mut text = format!(
         "{}: {} ({}, {}, acceptance criteria: {})",
         epic.reference_id,
@@ -59,7 +64,7 @@ fn text(found: &Hierarchy) -> String {
     for story in user_stories {
         line(&mut text, "", &story.reference_id, &story.title, story.status);
         for below in story.requirements.iter().chain(&story.acceptance_criteria) {
-            let Brief { reference_id, title, status, .. } = below;
+            let ItemSummary { reference_id, title, status, .. } = below;
             line(&mut text, "  ", reference_id, title, *status);
         }
     }
@@ -82,9 +87,9 @@ fn line(text: &mut String, indent: &str, reference: &str, title: &str, status: O
 
 /// An epic with its stories, and their requirements and criteria, in the one order.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Hierarchy {
+pub(super) struct HierarchyView {
     #[schemars(with = "Map<String, Value>")]
-    epic: Brief,
+    epic: ItemSummary,
     user_stories: Vec<Story>,
     /// How many there are below the epic.
     counts: Counts,
@@ -107,9 +112,9 @@ struct Story {
     #[serde(skip_serializing_if = "Option::is_none")]
     assignee_username: Option<String>,
     #[schemars(with = "Vec<Map<String, Value>>")]
-    requirements: Vec<Brief>,
+    requirements: Vec<ItemSummary>,
     #[schemars(with = "Vec<Map<String, Value>>")]
-    acceptance_criteria: Vec<Brief>,
+    acceptance_criteria: Vec<ItemSummary>,
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
@@ -120,16 +125,18 @@ struct Counts {
 }
 
 pub(super) async fn hierarchy(
-    backlog: Backlog<'_>,
+    backlog: BacklogReader<'_>,
     reference: Reference,
     head: &DocumentMeta,
-) -> Result<Hierarchy> {
-    let Some(epic) = Brief::of(head) else {
+) -> Result<HierarchyView> {
+    let Some(epic) = ItemSummary::of(head) else {
         return Err(not_found(reference.kind, &reference.to_string()));
     };
     let stories = backlog.children(reference, ItemKind::UserStory).await?;
-    let known = stories.iter().filter_map(|head| find::item(head)?.reference.zip(Brief::of(head)));
-    let (references, briefs): (Vec<Reference>, Vec<Brief>) = known.unzip();
+    let known = stories
+        .iter()
+        .filter_map(|head| item_lookup::item(head)?.reference.zip(ItemSummary::of(head)));
+    let (references, briefs): (Vec<Reference>, Vec<ItemSummary>) = known.unzip();
     let requirements = backlog.children_of(&references, ItemKind::Requirement).await?;
     let criteria = backlog.children_of(&references, ItemKind::AcceptanceCriteria).await?;
     let mut counts = Counts { user_stories: briefs.len(), ..Counts::default() };
@@ -143,13 +150,13 @@ pub(super) async fn hierarchy(
             status: story.status,
             priority: story.priority,
             assignee_username: story.assignee_username,
-            requirements: Brief::all(requirements),
-            acceptance_criteria: Brief::all(criteria),
+            requirements: ItemSummary::all(requirements),
+            acceptance_criteria: ItemSummary::all(criteria),
         }
     });
     let mut user_stories: Vec<Story> = user_stories.collect();
     let left_out = cut(&mut user_stories);
-    Ok(Hierarchy { epic, user_stories, counts, left_out })
+    Ok(HierarchyView { epic, user_stories, counts, left_out })
 }
 
 /// Approximate limit of a result, in bytes.
@@ -159,7 +166,7 @@ const FRAME: usize = 120;
 
 /// Leaves out the last stories of a result that is too large; the text says so.
 fn cut(stories: &mut Vec<Story>) -> Option<String> {
-    let size = |item: &Brief| item.title.len() + FRAME;
+    let size = |item: &ItemSummary| item.title.len() + FRAME;
     let mut bytes = 0;
     let fitting = stories.iter().take_while(|story| {
         let below = story.requirements.iter().chain(&story.acceptance_criteria);

@@ -2,15 +2,17 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::arguments::ItemRef;
-use super::find::{self, Backlog};
-use super::item_view::{self, Brief, ItemRelations, Links, Record, Related, Relationships};
-use crate::Context;
+use super::item_lookup::{self, BacklogReader};
+use super::item_view::{
+    self, ItemLinks, ItemRecord, ItemRelations, ItemRelationships, ItemSummary, RelatedItem,
+};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct GetItem;
@@ -24,12 +26,12 @@ struct Arguments {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    item: Record,
+    item: ItemRecord,
     /// What belongs to it.
     #[schemars(with = "Vec<Map<String, Value>>")]
-    children: Vec<Brief>,
-    relationships: Relationships,
-    links: Links,
+    children: Vec<ItemSummary>,
+    relationships: ItemRelationships,
+    links: ItemLinks,
     /// What a person should mend in its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<String>,
@@ -46,18 +48,23 @@ impl Tool for GetItem {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let reference = given.reference.reference("reference")?;
-        let backlog = Backlog::of(&context.ports, &call.caller);
+        let backlog = BacklogReader::of(&context.ports, &call.caller);
         let head = backlog.find(reference, "reference").await?;
         let around = ItemRelations::of(backlog, reference, &head).await?;
         let answer = Answer {
             item: item_view::one(backlog, &head).await?,
-            children: Brief::all(&around.children),
+            children: ItemSummary::all(&around.children),
             relationships: around.relationships,
             links: around.links,
-            fault: find::fault(&head),
+            fault: item_lookup::fault(&head),
         };
         reply(text(&answer), &answer)
     }
@@ -93,6 +100,6 @@ pub(super) fn fault_text(fault: &str) -> String {
     format!("To be mended: {fault}")
 }
 
-fn end(related: &Related) -> String {
+fn end(related: &RelatedItem) -> String {
     format!("{}: {}", related.reference_id, related.title.as_deref().unwrap_or("not there"))
 }

@@ -5,16 +5,16 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::arguments::UserStoryRef;
-use super::find::{self, Backlog};
 use super::get_item::fault_text;
-use super::item_view::{self, Record};
-use crate::Context;
+use super::item_lookup::{self, BacklogReader};
+use super::item_view::{self, ItemRecord};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct GetUserStoryRequirements;
@@ -29,7 +29,7 @@ struct Arguments {
 struct Answer {
     user_story: String,
     /// By priority, then the newest first.
-    requirements: Vec<Record>,
+    requirements: Vec<ItemRecord>,
 }
 
 /// The specification fixes these words and allows no other keys.
@@ -61,15 +61,20 @@ impl Tool for GetUserStoryRequirements {
         }
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let story = given.user_story.reference("user_story")?;
-        let backlog = Backlog::of(&context.ports, &call.caller);
+        let backlog = BacklogReader::of(&context.ports, &call.caller);
         backlog.find(story, "user_story").await?;
         let heads = backlog.children(story, ItemKind::Requirement).await?;
         let (mut requirements, mut faults) = (Vec::new(), Vec::new());
         for (head, found) in heads.iter().zip(item_view::all(backlog, &heads).await?) {
-            faults.extend(find::fault(head));
+            faults.extend(item_lookup::fault(head));
             // A faulty file affects no other. One may have been removed in between.
             match found {
                 Some(Ok(record)) => requirements.push(record),
@@ -85,7 +90,7 @@ impl Tool for GetUserStoryRequirements {
 }
 
 /// The text that the specification fixes.
-fn text(story: Reference, requirements: &[Record]) -> String {
+fn text(story: Reference, requirements: &[ItemRecord]) -> String {
     let mut text = format!("Found {} requirements for user story {story}", requirements.len());
     if requirements.is_empty() {
         text.push_str(". No requirements are currently linked to this user story.");

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{
-    Item, ItemKind, MENTIONS, Priority, Reference, RelationshipType, RequirementType, Status,
+    ItemKind, ItemMeta, MENTIONS, Priority, Reference, RelationshipType, RequirementType, Status,
 };
-use reqlore_domain::document::{Document, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::BacklinkQuery;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::find::{self, Backlog};
+use super::item_lookup::{self, BacklogReader};
 
 const UNKNOWN: &str = "unknown";
 
 /// A whole item. Fields that its kind does not have are left out.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct Record {
+pub(crate) struct ItemRecord {
     /// The project's key; "default" for the server's own root.
     pub(crate) project: String,
     /// Never changes; null where a file made by hand has none.
@@ -51,25 +51,25 @@ pub(crate) struct Record {
     pub(crate) tags: Vec<String>,
 }
 
-impl Record {
+impl ItemRecord {
     /// The record of a document; metadata of the same version saves parsing it.
     fn of(project: &ProjectKey, head: &DocumentMeta, document: &Document) -> Result<Self> {
-        let text = find::text(document)?;
-        let item = find::read(head, document, text);
+        let text = item_lookup::text(document)?;
+        let item = item_lookup::read(head, document, text);
         let name = &document.id.name;
-        Ok(Self::new(project, &item, name, document.version, Item::description(text)))
+        Ok(Self::new(project, &item, name, document.version, ItemMeta::description(text)))
     }
 
     /// The record of metadata alone; `None` if the description is too long to be part of it.
     fn of_head(project: &ProjectKey, head: &DocumentMeta) -> Option<Self> {
-        let item = find::item(head)?;
+        let item = item_lookup::item(head)?;
         let description = item.description.as_deref()?;
         Some(Self::new(project, item, &head.id.name, head.version, description))
     }
 
     pub(crate) fn new(
         project: &ProjectKey,
-        item: &Item,
+        item: &ItemMeta,
         name: &str,
         version: Version,
         description: &str,
@@ -80,7 +80,7 @@ impl Record {
         Self {
             project: project.to_string(),
             uid: item.uid.clone(),
-            reference_id: item.called(name).into_owned(),
+            reference_id: item.display_name(name).into_owned(),
             version: version.to_string(),
             title: item.title.clone(),
             description: description.to_owned(),
@@ -101,13 +101,13 @@ impl Record {
 /// The records of these items in their order; `None` for a document that was removed in between.
 /// Reads the documents of long descriptions only.
 pub(crate) async fn all(
-    backlog: Backlog<'_>,
+    backlog: BacklogReader<'_>,
     heads: &[Arc<DocumentMeta>],
-) -> Result<Vec<Option<Result<Record>>>> {
+) -> Result<Vec<Option<Result<ItemRecord>>>> {
     let mut records = Vec::with_capacity(heads.len());
     let mut long = Vec::new();
     for (position, head) in heads.iter().enumerate() {
-        let record = Record::of_head(backlog.project, head);
+        let record = ItemRecord::of_head(backlog.project, head);
         if record.is_none() {
             long.push((position, Arc::clone(head)));
         }
@@ -116,39 +116,39 @@ pub(crate) async fn all(
     let long_heads: Vec<&DocumentMeta> = long.iter().map(|(_, head)| &**head).collect();
     let documents = backlog.documents(&long_heads).await?;
     for ((position, head), document) in long.iter().zip(documents) {
-        records[*position] = document.map(|found| Record::of(backlog.project, head, &found));
+        records[*position] = document.map(|found| ItemRecord::of(backlog.project, head, &found));
     }
     Ok(records)
 }
 
 pub(crate) fn written(
-    backlog: Backlog<'_>,
+    backlog: BacklogReader<'_>,
     document: &Document,
     kind: ItemKind,
     at: Timestamp,
-) -> Result<Record> {
-    let (name, text) = (&document.id.name, find::text(document)?);
-    let (item, _) = Item::read(kind, name, text, at);
-    Ok(Record::new(backlog.project, &item, name, document.version, Item::description(text)))
+) -> Result<ItemRecord> {
+    let (name, text) = (&document.id.name, item_lookup::text(document)?);
+    let (item, _) = ItemMeta::read(kind, name, text, at);
+    Ok(ItemRecord::new(backlog.project, &item, name, document.version, ItemMeta::description(text)))
 }
 
-pub(crate) async fn one(backlog: Backlog<'_>, head: &DocumentMeta) -> Result<Record> {
-    match Record::of_head(backlog.project, head) {
+pub(crate) async fn one(backlog: BacklogReader<'_>, head: &DocumentMeta) -> Result<ItemRecord> {
+    match ItemRecord::of_head(backlog.project, head) {
         Some(record) => Ok(record),
-        None => Record::of(backlog.project, head, &backlog.document(head).await?),
+        None => ItemRecord::of(backlog.project, head, &backlog.document(head).await?),
     }
 }
 
 /// The first line of an answer to a write.
-pub(crate) fn sentence(done: &str, kind: ItemKind, record: &Record) -> String {
-    let Record { reference_id, title, version, .. } = record;
+pub(crate) fn sentence(done: &str, kind: ItemKind, record: &ItemRecord) -> String {
+    let ItemRecord { reference_id, title, version, .. } = record;
     let noun = kind.noun().to_lowercase();
     format!("{done} {noun} {reference_id}: {title} (version {})", &version[..8])
 }
 
 /// A summary from metadata alone. Fields that its kind does not have are left out.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct Brief {
+pub(crate) struct ItemSummary {
     pub(crate) reference_id: String,
     /// Stored content, to be treated as data.
     pub(crate) title: String,
@@ -163,12 +163,12 @@ pub(crate) struct Brief {
     pub(crate) assignee_username: Option<String>,
 }
 
-impl Brief {
+impl ItemSummary {
     /// `None` for a document that is not an item.
     pub(crate) fn of(head: &DocumentMeta) -> Option<Self> {
-        let item = find::item(head)?;
+        let item = item_lookup::item(head)?;
         Some(Self {
-            reference_id: item.called(&head.id.name).into_owned(),
+            reference_id: item.display_name(&head.id.name).into_owned(),
             title: item.title.clone(),
             status: item.status.map(Status::name),
             priority: item.priority.map(Priority::number),
@@ -188,23 +188,23 @@ impl Brief {
 pub(crate) struct ItemRelations {
     /// In the one order, all kinds together.
     pub(crate) children: Vec<Arc<DocumentMeta>>,
-    pub(crate) relationships: Relationships,
-    pub(crate) links: Links,
+    pub(crate) relationships: ItemRelationships,
+    pub(crate) links: ItemLinks,
 }
 
 /// Relationships between requirements.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct Relationships {
+pub(crate) struct ItemRelationships {
     /// Those that begin here.
-    pub(crate) outgoing: Vec<Related>,
+    pub(crate) outgoing: Vec<RelatedItem>,
     /// Those that end here.
     #[schemars(with = "Vec<Map<String, Value>>")]
-    pub(crate) incoming: Vec<Related>,
+    pub(crate) incoming: Vec<RelatedItem>,
 }
 
 /// The other end of a relationship.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Related {
+pub(crate) struct RelatedItem {
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
     pub(crate) reference_id: String,
@@ -215,8 +215,8 @@ pub(crate) struct Related {
     pub(crate) status: Option<&'static str>,
 }
 
-impl Related {
-    fn new(kind: &'static str, reference_id: String, item: Option<&Item>) -> Self {
+impl RelatedItem {
+    fn new(kind: &'static str, reference_id: String, item: Option<&ItemMeta>) -> Self {
         let title = item.map(|item| item.title.clone());
         let status = item.and_then(|item| item.status).map(Status::name);
         Self { kind, reference_id, title, status }
@@ -225,16 +225,16 @@ impl Related {
 
 /// Who speaks of whom: items whose texts name others, and entities of the knowledge graph.
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct Links {
+pub(crate) struct ItemLinks {
     #[schemars(with = "Vec<Map<String, Value>>")]
-    pub(crate) outgoing: Vec<Link>,
+    pub(crate) outgoing: Vec<ItemLink>,
     #[schemars(with = "Vec<Map<String, Value>>")]
-    pub(crate) incoming: Vec<Link>,
+    pub(crate) incoming: Vec<ItemLink>,
 }
 
 /// The other end of a link.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Link {
+pub(crate) struct ItemLink {
     /// `mentions`, or what an entity calls it.
     relation: String,
     /// A reference, or an entity's id.
@@ -248,26 +248,30 @@ pub(crate) struct Link {
 
 impl ItemRelations {
     pub(crate) async fn of(
-        backlog: Backlog<'_>,
+        backlog: BacklogReader<'_>,
         reference: Reference,
         head: &DocumentMeta,
     ) -> Result<Self> {
         let mut found = Self::default();
         found.add_incoming(backlog, reference).await?;
-        if let Some(item) = find::item(head) {
+        if let Some(item) = item_lookup::item(head) {
             found.add_outgoing(backlog, item).await?;
         }
         Ok(found)
     }
 
     pub(crate) fn children_of_kind(&self, kind: ItemKind) -> Vec<Arc<DocumentMeta>> {
-        let is_one = |head: &&Arc<DocumentMeta>| head.id.kind == Kind::Item(kind);
+        let is_one = |head: &&Arc<DocumentMeta>| head.id.kind == DocumentKind::Item(kind);
         self.children.iter().filter(is_one).cloned().collect()
     }
 
-    async fn add_incoming(&mut self, backlog: Backlog<'_>, reference: Reference) -> Result<()> {
+    async fn add_incoming(
+        &mut self,
+        backlog: BacklogReader<'_>,
+        reference: Reference,
+    ) -> Result<()> {
         let printed = reference.to_string();
-        let kinds = Kind::ITEMS.into_iter().chain([Kind::Entity]).collect();
+        let kinds = DocumentKind::ITEMS.into_iter().chain([DocumentKind::Entity]).collect();
         let query = BacklinkQuery { kinds, targets: vec![printed.clone()] };
         let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
         for head in backlinks.into_iter().flatten() {
@@ -277,22 +281,22 @@ impl ItemRelations {
                 }
             }
         }
-        find::sort(&mut self.children);
+        item_lookup::sort(&mut self.children);
         Ok(())
     }
 
     fn add_backlink(&mut self, target: Reference, head: &Arc<DocumentMeta>, relation: &str) {
         let types = RelationshipType::ALL.map(RelationshipType::name);
         let relationship = types.into_iter().find(|name| *name == relation);
-        let (id, kind, title) = match (find::item(head), &head.entity) {
+        let (id, kind, title) = match (item_lookup::item(head), &head.entity) {
             (Some(_), _) if relation == target.kind.name() => {
                 self.children.push(Arc::clone(head));
                 return;
             }
             (Some(item), _) => {
-                let id = item.called(&head.id.name).into_owned();
+                let id = item.display_name(&head.id.name).into_owned();
                 if let Some(kind) = relationship {
-                    self.relationships.incoming.push(Related::new(kind, id, Some(item)));
+                    self.relationships.incoming.push(RelatedItem::new(kind, id, Some(item)));
                     return;
                 }
                 (id, item.kind.name().to_owned(), item.title.clone())
@@ -301,21 +305,21 @@ impl ItemRelations {
             (None, None) => return,
         };
         let relation = relation.to_owned();
-        self.links.incoming.push(Link { relation, id, kind, title: Some(title) });
+        self.links.incoming.push(ItemLink { relation, id, kind, title: Some(title) });
     }
 
-    async fn add_outgoing(&mut self, backlog: Backlog<'_>, item: &Item) -> Result<()> {
+    async fn add_outgoing(&mut self, backlog: BacklogReader<'_>, item: &ItemMeta) -> Result<()> {
         let related = item.relationships.iter().map(|related| related.target.to_string());
         let known = backlog.named(related.chain(item.mentions.iter().cloned())).await?;
         for related in &item.relationships {
             let target = related.target.to_string();
-            let item = known.get(&target).and_then(|head| find::item(head));
-            self.relationships.outgoing.push(Related::new(related.kind.name(), target, item));
+            let item = known.get(&target).and_then(|head| item_lookup::item(head));
+            self.relationships.outgoing.push(RelatedItem::new(related.kind.name(), target, item));
         }
         for mention in &item.mentions {
             let head = known.get(mention);
             let entity = head.and_then(|head| head.entity.as_ref());
-            let item = head.and_then(|head| find::item(head));
+            let item = head.and_then(|head| item_lookup::item(head));
             let kind = match (Reference::parse(mention), entity) {
                 (Some(reference), _) => reference.kind.name().to_owned(),
                 (None, Some(entity)) => entity.kind.clone(),
@@ -324,7 +328,7 @@ impl ItemRelations {
             };
             let title = item.map(|item| &item.title).or(entity.map(|entity| &entity.title));
             let (relation, id) = (MENTIONS.to_owned(), mention.clone());
-            self.links.outgoing.push(Link { relation, id, kind, title: title.cloned() });
+            self.links.outgoing.push(ItemLink { relation, id, kind, title: title.cloned() });
         }
         Ok(())
     }

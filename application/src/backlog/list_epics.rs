@@ -5,15 +5,15 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::WorkStatusArgument;
-use super::find::{self, Backlog};
-use super::item_view::Brief;
-use crate::Context;
-use crate::paging::{Cursor, Limit, Pages, limit};
+use super::item_lookup::{self, BacklogReader};
+use super::item_view::ItemSummary;
+use crate::ToolContext;
+use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
 use crate::tool::{Tool, decode, read_tool, reply};
 
 pub(crate) struct ListEpics;
@@ -23,15 +23,15 @@ pub(crate) struct ListEpics;
 struct Arguments {
     status: Option<WorkStatusArgument>,
     /// 50 when left out.
-    limit: Option<Limit>,
+    limit: Option<PageLimit>,
     /// next_cursor of the answer before.
-    cursor: Option<Cursor>,
+    cursor: Option<PageCursor>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
     /// By priority, then the newest first.
-    epics: Vec<Brief>,
+    epics: Vec<ItemSummary>,
     total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -47,19 +47,24 @@ impl Tool for ListEpics {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let status = given.status.map(|status| status.0);
-        let pages = Pages::of(&call.caller.project, &(spec.name, status));
+        let pages = PageReader::of(&call.caller.project, &(spec.name, status));
         let offset = pages.offset(given.cursor.as_ref())?;
-        let backlog = Backlog::of(&context.ports, &call.caller);
+        let backlog = BacklogReader::of(&context.ports, &call.caller);
         let mut heads = backlog.all(ItemKind::Epic).await?;
         if status.is_some() {
-            heads.retain(|head| find::item(head).is_some_and(|item| item.status == status));
+            heads.retain(|head| item_lookup::item(head).is_some_and(|item| item.status == status));
         }
         let total = heads.len();
         let end = (offset + limit(given.limit)).min(total);
-        let epics = Brief::all(heads.get(offset..end).unwrap_or_default());
+        let epics = ItemSummary::all(heads.get(offset..end).unwrap_or_default());
         let answer = Answer { epics, total, next_cursor: pages.next(end, total) };
         reply(text(&answer), &answer)
     }

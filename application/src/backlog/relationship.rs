@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-use reqlore_domain::backlog::{Item, Reference, Relationship, RelationshipType};
+use reqlore_domain::backlog::{ItemMeta, Reference, Relationship, RelationshipType};
 use reqlore_domain::document::{Document, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::Reply;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{RelationshipTypeArgument, RequirementRef};
-use super::find;
-use super::item_view::Record;
+use super::item_lookup;
+use super::item_view::ItemRecord;
 use crate::tool::reply;
 
 // The arguments of both tools. (A doc comment would become part of the schema.)
@@ -50,13 +50,13 @@ impl fmt::Display for RelationshipSpec {
 
 impl RelationshipSpec {
     /// The source's relationships with this one.
-    pub(super) fn add(self, item: &Item, target: &Document) -> Result<Vec<Relationship>> {
+    pub(super) fn add(self, item: &ItemMeta, target: &Document) -> Result<Vec<Relationship>> {
         let Self { source, kind, target: reference } = self;
         let mut relationships = item.relationships.clone();
         let wanted = Relationship { kind, target: reference };
         let is_mirrored = || -> Result<bool> {
-            let (name, text) = (&target.id.name, find::text(target)?);
-            let (target, _) = Item::read(reference.kind, name, text, Timestamp::default());
+            let (name, text) = (&target.id.name, item_lookup::text(target)?);
+            let (target, _) = ItemMeta::read(reference.kind, name, text, Timestamp::default());
             let mirrored = Relationship { kind, target: source };
             Ok(kind.is_mutual() && target.relationships.contains(&mirrored))
         };
@@ -68,7 +68,7 @@ impl RelationshipSpec {
     }
 
     /// The source's relationships without this one.
-    pub(super) fn remove(self, item: &Item) -> Result<Vec<Relationship>> {
+    pub(super) fn remove(self, item: &ItemMeta) -> Result<Vec<Relationship>> {
         let Self { source, kind, target } = self;
         let mut relationships = item.relationships.clone();
         relationships.retain(|found| *found != Relationship { kind, target });
@@ -79,7 +79,7 @@ impl RelationshipSpec {
         Ok(relationships)
     }
 
-    pub(super) fn reply(self, done: &str, record: &Record) -> Result<Reply> {
+    pub(super) fn reply(self, done: &str, record: &ItemRecord) -> Result<ToolReply> {
         reply(format!("{done}: {self} (version {})", &record.version[..8]), record)
     }
 }

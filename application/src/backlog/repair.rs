@@ -8,30 +8,30 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{self, MAX_NUMBER};
-use reqlore_domain::backlog::{self, Item, Linked, Reference};
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
+use reqlore_domain::backlog::{self, ItemMeta, LinkTarget, Reference};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use serde::Serialize;
 
-use super::check::{Move, Names, Tomb};
-use super::find::{self, Backlog};
-use crate::check::Finding;
-use crate::edit::edit;
+use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
+use super::item_lookup::{self, BacklogReader};
+use crate::check::CheckFinding;
+use crate::transaction::edit;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Repairs {
-    pub relinked: Vec<Relinked>,
-    pub renumbered: Vec<Renumbered>,
+pub struct RepairReport {
+    pub relinked: Vec<RepairedLink>,
+    pub renumbered: Vec<RenumberedItem>,
     /// Repairs that failed, each with its reason and remedy.
-    pub refused: Vec<Finding>,
+    pub refused: Vec<CheckFinding>,
 }
 
 /// One link that leads to the item that it means again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Relinked {
+pub struct RepairedLink {
     /// The file that keeps the link.
     pub document: String,
     /// The name of the file that it spoke of, as `EP-001-3f9a1c`.
@@ -41,7 +41,7 @@ pub struct Relinked {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Renumbered {
+pub struct RenumberedItem {
     /// The file that it was.
     pub document: String,
     pub from: String,
@@ -51,25 +51,25 @@ pub struct Renumbered {
 }
 
 pub(crate) async fn relink(
-    backlog: Backlog<'_>,
-    names: &Names,
+    backlog: BacklogReader<'_>,
+    names: &ReferenceIndex,
     act: &WriteContext,
-    repairs: &mut Repairs,
+    repairs: &mut RepairReport,
 ) {
     for (head, moves) in names.moves() {
         match relink_document(backlog, Arc::clone(head), moves, act).await {
             Ok(done) => repairs.relinked.extend(done),
-            Err(error) => repairs.refused.push(Finding::whole(&head.id, error.message)),
+            Err(error) => repairs.refused.push(CheckFinding::whole(&head.id, error.message)),
         }
     }
 }
 
 async fn relink_document(
-    backlog: Backlog<'_>,
+    backlog: BacklogReader<'_>,
     head: Arc<DocumentMeta>,
-    moves: Vec<Move>,
+    moves: Vec<LinkRepair>,
     act: &WriteContext,
-) -> Result<Vec<Relinked>> {
+) -> Result<Vec<RepairedLink>> {
     let mut documents = vec![head.id.clone()];
     documents.extend(moves.iter().map(|to| to.id.clone()));
     let decide = move |snapshot: &Snapshot| decide_relink(&head, &moves, snapshot);
@@ -80,33 +80,34 @@ async fn relink_document(
 /// Skips documents that were removed in between, on either end.
 fn decide_relink(
     head: &DocumentMeta,
-    moves: &[Move],
+    moves: &[LinkRepair],
     snapshot: &Snapshot,
-) -> Result<(Vec<Change>, Vec<Relinked>)> {
+) -> Result<(Vec<DocumentChange>, Vec<RepairedLink>)> {
     let mut done = Vec::new();
     let Some(Some(document)) = snapshot.documents.first() else { return Ok((Vec::new(), done)) };
-    let mut text = find::text(document)?.to_owned();
-    let mut item = find::read(head, document, &text);
-    for (Move { from, to, id }, target) in moves.iter().zip(snapshot.documents.iter().skip(1)) {
+    let mut text = item_lookup::text(document)?.to_owned();
+    let mut item = item_lookup::read(head, document, &text);
+    for (LinkRepair { from, to, id }, target) in moves.iter().zip(snapshot.documents.iter().skip(1))
+    {
         if target.is_none() {
             continue;
         }
-        let relinked = backlog::relink(&item, &text, from, to);
+        let relinked = backlog::replace_links(&item, &text, from, to);
         let relinked = relinked.map_err(|fault| {
             let message = format!("its link to {} can't be changed: {fault}", from.reference);
             Error::new(ErrorKind::Refused, message)
         })?;
         let Some(relinked) = relinked else { continue };
         text = relinked;
-        item = Item::read(item.kind, &document.id.name, &text, item.created_at).0;
+        item = ItemMeta::read(item.kind, &document.id.name, &text, item.created_at).0;
         let mark = from.mark.as_deref().unwrap_or_default();
-        done.push(Relinked {
+        done.push(RepairedLink {
             document: document.id.to_string(),
             from: from.reference.document(mark).name,
             to: id.name.clone(),
         });
     }
-    let change = (!done.is_empty()).then(|| Change::put(document.id.clone(), text));
+    let change = (!done.is_empty()).then(|| DocumentChange::put(document.id.clone(), text));
     Ok((change.into_iter().collect(), done))
 }
 
@@ -116,17 +117,17 @@ const UNSAID: Timestamp = Timestamp(i64::MIN / 2);
 const MAX_ATTEMPTS: usize = 5;
 
 pub(crate) async fn renumber(
-    backlog: Backlog<'_>,
-    all: Vec<Twin>,
+    backlog: BacklogReader<'_>,
+    all: Vec<DuplicateItem>,
     act: &WriteContext,
-    repairs: &mut Repairs,
+    repairs: &mut RepairReport,
 ) {
     for twin in all {
         match renumber_item(backlog, &twin, act).await {
             Ok(done) => repairs.renumbered.extend(done),
             Err(error) => {
                 let message = format!("it keeps {}: {}", twin.from, error.message);
-                repairs.refused.push(Finding::whole(&twin.head.id, message));
+                repairs.refused.push(CheckFinding::whole(&twin.head.id, message));
             }
         }
     }
@@ -134,7 +135,7 @@ pub(crate) async fn renumber(
 
 /// An item that can't keep its reference.
 #[derive(Clone)]
-pub(crate) struct Twin {
+pub(crate) struct DuplicateItem {
     from: Reference,
     head: Arc<DocumentMeta>,
     /// Links without a mark mean it, because no other item has the reference now.
@@ -143,16 +144,20 @@ pub(crate) struct Twin {
 
 /// The items whose reference an older one has, or one that another branch deleted, the oldest
 /// first.
-pub(crate) async fn younger(backlog: Backlog<'_>, names: &Names) -> Result<Vec<Twin>> {
+pub(crate) async fn younger(
+    backlog: BacklogReader<'_>,
+    names: &ReferenceIndex,
+) -> Result<Vec<DuplicateItem>> {
     let mut younger = Vec::new();
     for (from, heads) in names.claims() {
         let mut keeper = None;
         let mut twins = Vec::new();
         for head in by_age(backlog, heads).await? {
-            if keeper.is_none() && !matches!(names.tomb(&head), Some(Tomb::OfAnother(_))) {
+            if keeper.is_none() && !matches!(names.tomb(&head), Some(TombstoneMatch::OfAnother(_)))
+            {
                 keeper = Some(head);
             } else {
-                twins.push(Twin { from, head, is_meant_unmarked: false });
+                twins.push(DuplicateItem { from, head, is_meant_unmarked: false });
             }
         }
         let all_marked = heads.iter().all(|head| reference::mark_of(&head.id.name).is_some());
@@ -166,7 +171,7 @@ pub(crate) async fn younger(backlog: Backlog<'_>, names: &Names) -> Result<Vec<T
 
 /// Sorts by the times in the files, never by a file's own time: every clone has the same order.
 async fn by_age(
-    backlog: Backlog<'_>,
+    backlog: BacklogReader<'_>,
     heads: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Arc<DocumentMeta>>> {
     if heads.len() < 2 {
@@ -186,26 +191,29 @@ fn created(
     document: Option<&Document>,
 ) -> Option<(Timestamp, Option<String>)> {
     let text = document?.text().ok()?;
-    let (item, _) = Item::read(find::item(head)?.kind, &head.id.name, text, UNSAID);
+    let (item, _) = ItemMeta::read(item_lookup::item(head)?.kind, &head.id.name, text, UNSAID);
     Some((item.created_at, item.uid))
 }
 
 /// `None` if the item was removed in between.
 async fn renumber_item(
-    backlog: Backlog<'_>,
-    twin: &Twin,
+    backlog: BacklogReader<'_>,
+    twin: &DuplicateItem,
     act: &WriteContext,
-) -> Result<Option<Renumbered>> {
-    let Twin { from, head, .. } = twin;
-    let links = find::links_to(&[*from]);
+) -> Result<Option<RenumberedItem>> {
+    let DuplicateItem { from, head, .. } = twin;
+    let links = item_lookup::links_to(&[*from]);
     for _ in 0..MAX_ATTEMPTS {
         let linking = backlog.ports.documents.backlinks(backlog.project, &links).await?;
         let mut holders: Vec<Arc<DocumentMeta>> = linking.into_iter().flatten().collect();
         holders.retain(|holder| holder.id != head.id);
         let mut documents = vec![head.id.clone()];
         documents.extend(holders.iter().map(|holder| holder.id.clone()));
-        let reads =
-            ReadSet { links: links.clone(), numbers: vec![from.kind], ..ReadSet::of(documents) };
+        let reads = ReadSet {
+            backlinks: links.clone(),
+            sequences: vec![from.kind],
+            ..ReadSet::of(documents)
+        };
         let twin = twin.clone();
         let decide = move |snapshot: &Snapshot| twin.decide(&holders, snapshot);
         let (decided, _) = edit(backlog.ports, backlog.project, reads, act.clone(), decide).await?;
@@ -220,28 +228,28 @@ async fn renumber_item(
 }
 
 enum Decided {
-    Renumbered(Renumbered),
+    Renumbered(RenumberedItem),
     Gone,
     /// Another item links to it since the links were read.
     LinkedMeanwhile,
 }
 
-impl Twin {
+impl DuplicateItem {
     fn decide(
         &self,
         holders: &[Arc<DocumentMeta>],
         snapshot: &Snapshot,
-    ) -> Result<(Vec<Change>, Decided)> {
+    ) -> Result<(Vec<DocumentChange>, Decided)> {
         let Self { from, head, is_meant_unmarked } = self;
         let known: BTreeSet<&DocumentId> = holders.iter().map(|head| &head.id).collect();
-        let mut now = snapshot.links.iter().flatten().filter(|holder| holder.id != head.id);
+        let mut now = snapshot.backlinks.iter().flatten().filter(|holder| holder.id != head.id);
         let Some(Some(document)) = snapshot.documents.first() else {
             return Ok((Vec::new(), Decided::Gone));
         };
         if now.any(|head| !known.contains(&head.id)) {
             return Ok((Vec::new(), Decided::LinkedMeanwhile));
         }
-        let number = snapshot.numbers.first().copied().unwrap_or(1);
+        let number = snapshot.next_numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
             let message = format!(
                 "no number is left below {MAX_NUMBER}; give it a free number by hand, in its \
@@ -252,15 +260,15 @@ impl Twin {
         let to = Reference { kind: from.kind, number };
         let id = match reference::mark_of(&document.id.name) {
             Some(mark) => to.document(mark),
-            None => DocumentId { kind: Kind::Item(to.kind), name: to.to_string() },
+            None => DocumentId { kind: DocumentKind::Item(to.kind), name: to.to_string() },
         };
         let mut changes = vec![
-            Change::put(id.clone(), document.body.clone()),
-            Change::Delete { id: document.id.clone() },
+            DocumentChange::put(id.clone(), document.body.clone()),
+            DocumentChange::Delete { id: document.id.clone() },
         ];
-        let mut meant = vec![find::linked(*from, &document.id.name)];
-        meant.extend(is_meant_unmarked.then_some(Linked { reference: *from, mark: None }));
-        let to = find::linked(to, &id.name);
+        let mut meant = vec![item_lookup::linked(*from, &document.id.name)];
+        meant.extend(is_meant_unmarked.then_some(LinkTarget { reference: *from, mark: None }));
+        let to = item_lookup::linked(to, &id.name);
         let mut relinked = Vec::new();
         for (holder, found) in holders.iter().zip(snapshot.documents.iter().skip(1)) {
             let Some(found) = found else { continue };
@@ -269,7 +277,7 @@ impl Twin {
                 changes.push(change);
             }
         }
-        let done = Renumbered {
+        let done = RenumberedItem {
             document: document.id.to_string(),
             from: from.to_string(),
             to: to.reference.to_string(),
@@ -283,18 +291,18 @@ impl Twin {
 fn relinked_change(
     holder: &DocumentMeta,
     found: &Document,
-    meant: &[Linked],
-    to: &Linked,
-) -> Result<Option<Change>> {
-    let text = find::text(found)?;
-    let item: Item = find::read(holder, found, text);
+    meant: &[LinkTarget],
+    to: &LinkTarget,
+) -> Result<Option<DocumentChange>> {
+    let text = item_lookup::text(found)?;
+    let item: ItemMeta = item_lookup::read(holder, found, text);
     for from in meant {
-        let text = backlog::relink(&item, text, from, to).map_err(|fault| {
+        let text = backlog::replace_links(&item, text, from, to).map_err(|fault| {
             let message = format!("its link in {} can't be changed: {fault}", found.id);
             Error::new(ErrorKind::Refused, message)
         })?;
         if let Some(text) = text {
-            return Ok(Some(Change::put(found.id.clone(), text)));
+            return Ok(Some(DocumentChange::put(found.id.clone(), text)));
         }
     }
     Ok(None)

@@ -1,13 +1,13 @@
 //! The answer of `search_global` and `search_requirements`.
 
-use reqlore_domain::document::Kind;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::Reply;
-use reqlore_domain::search::{Facet, Hit, Hits};
+use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::paging::Pages;
+use crate::pagination::PageReader;
 use crate::tool;
 
 #[derive(Serialize, JsonSchema)]
@@ -44,15 +44,15 @@ pub(super) struct SearchResult {
 
 impl SearchAnswer {
     /// The page of hits that begins at `offset`.
-    pub(super) fn of(found: Hits, offset: usize, pages: &Pages) -> Self {
-        let Hits { hits, total, signals, pending } = found;
+    pub(super) fn of(found: SearchHits, offset: usize, pages: &PageReader) -> Self {
+        let SearchHits { hits, total, signals, pending } = found;
         let next_cursor = pages.next(offset + hits.len(), total);
         let results = hits.into_iter().map(SearchResult::of).collect();
         Self { total, results, next_cursor, signals, pending }
     }
 
     /// A sentence, and a line for each result.
-    pub(super) fn reply(self, offset: usize) -> Result<Reply> {
+    pub(super) fn reply(self, offset: usize) -> Result<ToolReply> {
         let mut lines = vec![self.sentence(offset)];
         lines.extend(self.results.iter().map(SearchResult::line));
         lines.extend(self.next_cursor.iter().map(|next| format!("More with cursor {next}")));
@@ -73,16 +73,16 @@ impl SearchAnswer {
 }
 
 impl SearchResult {
-    fn of(hit: Hit) -> Self {
+    fn of(hit: SearchHit) -> Self {
         let belongs_to = match hit.document.kind {
-            Kind::Section => "section",
-            Kind::Entity => "knowledge",
+            DocumentKind::Section => "section",
+            DocumentKind::Entity => "knowledge",
             kind => kind.name(),
         };
-        let status = hit.facets.iter().find_map(|facet| facet.value(Facet::STATUS));
+        let status = hit.facets.iter().find_map(|facet| facet.value(SearchFacet::STATUS));
         Self {
             status: status.map(str::to_owned),
-            kind: (hit.document.kind == Kind::Entity).then_some(hit.kind),
+            kind: (hit.document.kind == DocumentKind::Entity).then_some(hit.kind),
             reference_id: hit.reference,
             belongs_to,
             title: hit.title,

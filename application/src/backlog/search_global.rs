@@ -1,17 +1,17 @@
 //! `search_global`.
 
 use async_trait::async_trait;
-use reqlore_domain::bounded::BoundedString;
-use reqlore_domain::document::Kind;
+use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::search::{Meaning, Query};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::search::SearchAnswer;
-use crate::Context;
-use crate::paging::{Cursor, Limit, Pages, limit};
+use crate::ToolContext;
+use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
 use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct SearchGlobal;
@@ -25,9 +25,9 @@ struct Arguments {
     #[serde(default)]
     entity_types: Vec<EntityType>,
     /// 50 when left out.
-    limit: Option<Limit>,
+    limit: Option<PageLimit>,
     /// next_cursor of the answer before.
-    cursor: Option<Cursor>,
+    cursor: Option<PageCursor>,
 }
 
 // The names of the searched kinds. (A doc comment would become part of the schema.)
@@ -52,15 +52,15 @@ impl EntityType {
         Self::Knowledge,
     ];
 
-    fn documents(self) -> Kind {
-        let [epics, stories, requirements, criteria] = Kind::ITEMS;
+    fn documents(self) -> DocumentKind {
+        let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
         match self {
             Self::Epic => epics,
             Self::UserStory => stories,
             Self::Requirement => requirements,
             Self::AcceptanceCriteria => criteria,
-            Self::Section => Kind::Section,
-            Self::Knowledge => Kind::Entity,
+            Self::Section => DocumentKind::Section,
+            Self::Knowledge => DocumentKind::Entity,
         }
     }
 }
@@ -77,7 +77,12 @@ impl Tool for SearchGlobal {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
         let Arguments { query, entity_types: mut types, .. } = arguments;
         if types.is_empty() {
@@ -86,16 +91,16 @@ impl Tool for SearchGlobal {
         types.sort_unstable();
         types.dedup();
         let project = &call.caller.project;
-        let pages = Pages::of(project, &(spec.name, query.as_str(), &types));
+        let pages = PageReader::of(project, &(spec.name, query.as_str(), &types));
         let offset = pages.offset(arguments.cursor.as_ref())?;
-        let query = Query {
+        let query = SearchQuery {
             text: query.into_string(),
             documents: types.iter().map(|entity_type| entity_type.documents()).collect(),
             kinds: Vec::new(),
             facets: Vec::new(),
             offset,
             limit: limit(arguments.limit),
-            meaning: Meaning::Best,
+            meaning: SemanticMode::Best,
         };
         let (ports, observer) = (&context.ports, &*call.observer);
         let found = context.indexes.search(ports, project, &query, observer).await?;
@@ -108,12 +113,12 @@ mod tests {
     use reqlore_domain::error::ErrorKind;
     use serde_json::json;
 
-    use crate::test_support::{Testing, item_id, references};
+    use crate::test_support::{TestApplication, item_id, references};
 
     // S5: 7.7
     #[tokio::test]
     async fn an_edit_and_a_deletion_show_at_the_next_search() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         testing.write_item("REQ-001", "---\ntitle: Password\n---\nAbout logging in.\n").await;
         let application = testing.application();
         let search = async |query: &str| {
@@ -134,7 +139,7 @@ mod tests {
     // S5: 7.7
     #[tokio::test]
     async fn a_cursor_leads_through_all_results_of_one_query() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         for number in 1..=6 {
             let text = format!("---\ntitle: Story {number}\n---\nAbout logging in.\n");
             testing.write_item(&format!("US-{number:03}"), text).await;

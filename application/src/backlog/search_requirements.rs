@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{Item, ItemKind, Priority, Reference, RequirementType, Status};
-use reqlore_domain::bounded::BoundedString;
-use reqlore_domain::document::{DocumentMeta, Kind};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Priority, Reference, RequirementType, Status};
+use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::search::{Facet, Meaning, Query};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::search::{SearchFacet, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
-use super::find::{self, Backlog};
+use super::item_lookup::{self, BacklogReader};
 use super::search::{SearchAnswer, SearchResult};
-use crate::Context;
-use crate::paging::{Cursor, Limit, Pages, limit};
+use crate::ToolContext;
+use crate::pagination::{PageCursor, PageLimit, PageReader, limit};
 use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct SearchRequirements;
@@ -40,9 +40,9 @@ struct Arguments {
     user_story: Option<UserStoryRef>,
     epic: Option<EpicRef>,
     /// 50 when left out.
-    limit: Option<Limit>,
+    limit: Option<PageLimit>,
     /// next_cursor of the answer before.
-    cursor: Option<Cursor>,
+    cursor: Option<PageCursor>,
 }
 
 #[async_trait]
@@ -57,25 +57,30 @@ impl Tool for SearchRequirements {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
-        let backlog = Backlog::of(&context.ports, &call.caller);
+        let backlog = BacklogReader::of(&context.ports, &call.caller);
         let filters = Filters::of(backlog, &arguments).await?;
         let limit = limit(arguments.limit);
         let text = arguments.query.map(BoundedString::into_string);
-        let pages = Pages::of(backlog.project, &(spec.name, &text, filters.fingerprint()));
+        let pages = PageReader::of(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let offset = pages.offset(arguments.cursor.as_ref())?;
         let Some(text) = text else {
             return filters.list(backlog, offset, limit, &pages).await?.reply(offset);
         };
-        let query = Query {
+        let query = SearchQuery {
             text,
-            documents: vec![Kind::Item(ItemKind::Requirement)],
+            documents: vec![DocumentKind::Item(ItemKind::Requirement)],
             kinds: Vec::new(),
             facets: filters.facets(),
             offset,
             limit,
-            meaning: Meaning::Best,
+            meaning: SemanticMode::Best,
         };
         let observer = &*call.observer;
         let found =
@@ -95,7 +100,7 @@ struct Filters {
 }
 
 impl Filters {
-    async fn of(backlog: Backlog<'_>, arguments: &Arguments) -> Result<Self> {
+    async fn of(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
         let story = arguments.user_story.as_ref().map(|given| given.reference("user_story"));
         let epic = arguments.epic.as_ref().map(|given| given.reference("epic"));
         let mut filters = Self {
@@ -113,7 +118,7 @@ impl Filters {
         if let Some(epic) = filters.epic {
             backlog.find(epic, "epic").await?;
             let stories = backlog.children(epic, ItemKind::UserStory).await?;
-            let stories = stories.iter().filter_map(|head| find::item(head)?.reference);
+            let stories = stories.iter().filter_map(|head| item_lookup::item(head)?.reference);
             filters.stories.push(stories.collect());
         }
         Ok(filters)
@@ -126,22 +131,21 @@ impl Filters {
         (self.status, self.priority, self.requirement_type, references)
     }
 
-    fn facets(&self) -> Vec<Vec<Facet>> {
+    fn facets(&self) -> Vec<Vec<SearchFacet>> {
         let (status, priority) = (self.status.map(Status::name), self.priority);
         let requirement_type = self.requirement_type.map(RequirementType::name);
         let own = [
-            status.map(|status| Facet::new(Facet::STATUS, status)),
-            priority.map(|priority| Facet::new(Facet::PRIORITY, priority.number())),
-            requirement_type.map(|name| Facet::new(Facet::TYPE, name)),
+            status.map(|status| SearchFacet::new(SearchFacet::STATUS, status)),
+            priority.map(|priority| SearchFacet::new(SearchFacet::PRIORITY, priority.number())),
+            requirement_type.map(|name| SearchFacet::new(SearchFacet::TYPE, name)),
         ];
-        let stories = self
-            .stories
-            .iter()
-            .map(|stories| stories.iter().map(|story| Facet::new(Facet::PARENT, story)).collect());
+        let stories = self.stories.iter().map(|stories| {
+            stories.iter().map(|story| SearchFacet::new(SearchFacet::PARENT, story)).collect()
+        });
         own.into_iter().flatten().map(|facet| vec![facet]).chain(stories).collect()
     }
 
-    fn take(&self, item: &Item) -> bool {
+    fn take(&self, item: &ItemMeta) -> bool {
         let of_story = |stories: &BTreeSet<Reference>| {
             item.parent.is_some_and(|story| stories.contains(&story))
         };
@@ -155,19 +159,19 @@ impl Filters {
     /// ranks.
     async fn list(
         &self,
-        backlog: Backlog<'_>,
+        backlog: BacklogReader<'_>,
         offset: usize,
         limit: usize,
-        pages: &Pages,
+        pages: &PageReader,
     ) -> Result<SearchAnswer> {
         let mut heads = backlog.all(ItemKind::Requirement).await?;
-        heads.retain(|head| find::item(head).is_some_and(|item| self.take(item)));
+        heads.retain(|head| item_lookup::item(head).is_some_and(|item| self.take(item)));
         let total = heads.len();
         let heads: Vec<Arc<DocumentMeta>> = heads.into_iter().skip(offset).take(limit).collect();
         let documents = backlog.documents(&heads).await?;
         let found = heads.iter().zip(&documents).filter_map(|(head, document)| {
-            let text = document.as_ref().and_then(|document| find::text(document).ok());
-            Some(listed(head, find::item(head)?, text.unwrap_or_default()))
+            let text = document.as_ref().and_then(|document| item_lookup::text(document).ok());
+            Some(listed(head, item_lookup::item(head)?, text.unwrap_or_default()))
         });
         let results: Vec<SearchResult> = found.collect();
         let next_cursor = pages.next(offset + results.len(), total);
@@ -175,10 +179,10 @@ impl Filters {
     }
 }
 
-fn listed(head: &DocumentMeta, item: &Item, text: &str) -> SearchResult {
-    let description = Item::description(text).chars().take(SNIPPET_CHARS).collect::<String>();
+fn listed(head: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchResult {
+    let description = ItemMeta::description(text).chars().take(SNIPPET_CHARS).collect::<String>();
     SearchResult {
-        reference_id: item.called(&head.id.name).into_owned(),
+        reference_id: item.display_name(&head.id.name).into_owned(),
         belongs_to: item.kind.name(),
         kind: None,
         title: item.title.clone(),
@@ -193,10 +197,10 @@ mod tests {
     use reqlore_domain::error::ErrorKind;
     use serde_json::{Value, json};
 
-    use crate::test_support::{Testing, references};
+    use crate::test_support::{TestApplication, references};
 
-    async fn requirements() -> Testing {
-        let testing = Testing::new();
+    async fn requirements() -> TestApplication {
+        let testing = TestApplication::new();
         for (name, keys) in [
             ("EP-001", ""),
             ("EP-002", ""),

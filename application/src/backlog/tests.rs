@@ -8,7 +8,7 @@ use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
 use serde_json::{Value, json};
 
-use crate::test_support::{Testing, item_id};
+use crate::test_support::{TestApplication, item_id};
 
 mod deleting;
 mod projects;
@@ -16,15 +16,15 @@ mod projects;
 const GET: &str = "get_user_story_requirements";
 
 /// An epic and a story.
-async fn story() -> Testing {
-    let testing = Testing::new();
+async fn story() -> TestApplication {
+    let testing = TestApplication::new();
     testing.data("create_epic", json!({ "title": "Accounts", "priority": 1 })).await;
     let story = json!({ "epic": "EP-001", "title": "Log in", "priority": 2 });
     testing.data("create_user_story", story).await;
     testing
 }
 
-async fn requirement(testing: &Testing, title: &str, priority: u8) -> Value {
+async fn requirement(testing: &TestApplication, title: &str, priority: u8) -> Value {
     let given = json!({
         "user_story": "US-001", "title": title, "priority": priority, "type": "Functional",
     });

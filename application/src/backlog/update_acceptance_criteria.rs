@@ -1,18 +1,18 @@
 //! `update_acceptance_criteria`.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::Edit;
+use reqlore_domain::backlog::ItemEdit;
 use reqlore_domain::backlog::fields::MAX_DESCRIPTION;
-use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::AcceptanceCriteriaRef;
 use super::write_item::{update_fields, update_tool};
-use crate::Context;
+use crate::ToolContext;
 use crate::tool::{Tool, decode};
 
 pub(crate) struct UpdateAcceptanceCriteria;
@@ -38,9 +38,15 @@ impl Tool for UpdateAcceptanceCriteria {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
-        let fields = Edit { description: Some(given.description.into_string()), ..Edit::default() };
+        let fields =
+            ItemEdit { description: Some(given.description.into_string()), ..ItemEdit::default() };
         let item = given.acceptance_criteria.reference("acceptance_criteria")?;
         update_fields(context, &call, spec, item, None, fields, given.if_version).await
     }

@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, WorkStatusArgument};
 use super::write_item::{update_fields, update_tool};
-use crate::Context;
+use crate::ToolContext;
 use crate::tool::{Tool, decode};
 
 pub(crate) struct UpdateEpic;
@@ -44,7 +44,12 @@ impl Tool for UpdateEpic {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let item = given.epic.reference("epic")?;
         let fields = ItemFields {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use super::arguments::{
     RequirementTypeArgument, UserStoryRef,
 };
 use super::write_item::{update_fields, update_tool};
-use crate::Context;
+use crate::ToolContext;
 use crate::tool::{Tool, decode};
 
 pub(crate) struct UpdateRequirement;
@@ -51,7 +51,12 @@ impl Tool for UpdateRequirement {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let item = given.requirement.reference("requirement")?;
         let parent = given.user_story.map(|story| story.reference("user_story")).transpose()?;

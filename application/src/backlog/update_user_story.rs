@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, UserStoryRef, WorkStatusArgument};
 use super::write_item::{update_fields, update_tool};
-use crate::Context;
+use crate::ToolContext;
 use crate::tool::{Tool, decode};
 
 pub(crate) struct UpdateUserStory;
@@ -46,7 +46,12 @@ impl Tool for UpdateUserStory {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let given: Arguments = decode(&mut call, spec)?;
         let item = given.user_story.reference("user_story")?;
         let parent = given.epic.map(|epic| epic.reference("epic")).transpose()?;

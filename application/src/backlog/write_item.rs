@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::backlog::{Edit, Item, ItemKind, Linked, New, Reference};
+use reqlore_domain::backlog::{ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference};
 use reqlore_domain::document::{Document, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 
-use super::find::{self, Backlog};
-use super::item_view::{self, Record};
-use crate::Context;
-use crate::edit::{act, edit};
+use super::item_lookup::{self, BacklogReader};
+use super::item_view::{self, ItemRecord};
+use crate::ToolContext;
 use crate::tool::{reply, write_tool};
+use crate::transaction::{act, edit};
 
 /// Characters of the uid at the end of a file's name.
 const SUFFIX_CHARS: usize = 6;
@@ -24,7 +24,7 @@ const SUFFIX_CHARS: usize = 6;
 // each of nine tools would cost models more than it tells. (A doc comment would enter the schema.)
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema")]
-pub(super) struct Written {
+pub(super) struct WriteOutcome {
     project: String,
     reference_id: String,
     version: String,
@@ -36,19 +36,19 @@ pub(super) fn update_tool<Arguments: JsonSchema>(
     title: &'static str,
     description: &'static str,
 ) -> ToolSpec {
-    ToolSpec { idempotent: true, ..write_tool::<Arguments, Written>(name, title, description) }
+    ToolSpec { idempotent: true, ..write_tool::<Arguments, WriteOutcome>(name, title, description) }
 }
 
 /// Creates an item of this kind; tools give only the fields that the kind has.
 pub(super) async fn create_item(
-    context: &Context,
-    call: &Call,
+    context: &ToolContext,
+    call: &ToolCall,
     spec: &ToolSpec,
     kind: ItemKind,
     parent: Option<Reference>,
-    fields: Edit,
-) -> Result<Reply> {
-    let backlog = Backlog::of(&context.ports, &call.caller);
+    fields: ItemEdit,
+) -> Result<ToolReply> {
+    let backlog = BacklogReader::of(&context.ports, &call.caller);
     let act = act(context, call, spec, format!("a new {}", kind.name()));
     let parent = match parent {
         Some(parent) => Some((parent, backlog.find(parent, parent.kind.name()).await?)),
@@ -58,7 +58,7 @@ pub(super) async fn create_item(
     let uid = backlog.ports.ids.uid(act.at);
     let at = act.at.whole();
     let documents = parent.iter().map(|(_, head)| head.id.clone()).collect();
-    let reads = ReadSet { numbers: vec![kind], ..ReadSet::of(documents) };
+    let reads = ReadSet { sequences: vec![kind], ..ReadSet::of(documents) };
     let creator = call.caller.name.to_string();
     let draft = Draft { kind, parent, fields, uid, creator, at };
     let decide = move |snapshot: &Snapshot| draft.decide(snapshot);
@@ -71,19 +71,19 @@ pub(super) async fn create_item(
 struct Draft {
     kind: ItemKind,
     parent: Option<(Reference, Arc<DocumentMeta>)>,
-    fields: Edit,
+    fields: ItemEdit,
     uid: String,
     creator: String,
     at: Timestamp,
 }
 
 impl Draft {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Document)> {
+    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Document)> {
         let Self { kind, parent, fields, uid, creator, at } = self;
         if let Some((parent, _)) = parent {
-            find::still_there(snapshot.documents.first(), *parent)?;
+            item_lookup::still_there(snapshot.documents.first(), *parent)?;
         }
-        let number = snapshot.numbers.first().copied().unwrap_or(1);
+        let number = snapshot.next_numbers.first().copied().unwrap_or(1);
         if number > MAX_NUMBER {
             let message = format!(
                 "There are no references left: {} is the highest. Nothing was written.",
@@ -91,8 +91,9 @@ impl Draft {
             );
             return Err(Error::new(ErrorKind::Refused, message));
         }
-        let parent = parent.as_ref().map(|(parent, head)| find::linked(*parent, &head.id.name));
-        let new = New {
+        let parent =
+            parent.as_ref().map(|(parent, head)| item_lookup::linked(*parent, &head.id.name));
+        let new = NewItem {
             kind: *kind,
             uid,
             title: fields.title.as_deref(),
@@ -110,21 +111,21 @@ impl Draft {
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
         let document =
             Document::new(Reference { kind: *kind, number }.document(suffix), text.into());
-        Ok((vec![Change::Put { document: document.clone() }], document))
+        Ok((vec![DocumentChange::Put { document: document.clone() }], document))
     }
 }
 
 /// Updates the given fields of an item, and moves it to another parent if one is given.
 pub(super) async fn update_fields(
-    context: &Context,
-    call: &Call,
+    context: &ToolContext,
+    call: &ToolCall,
     spec: &ToolSpec,
     item: Reference,
     parent: Option<Reference>,
-    fields: Edit,
+    fields: ItemEdit,
     if_version: Option<Version>,
-) -> Result<Reply> {
-    if fields == Edit::default() && parent.is_none() {
+) -> Result<ToolReply> {
+    if fields == ItemEdit::default() && parent.is_none() {
         return Err(nothing_to_change(spec));
     }
     let update = ItemUpdate {
@@ -132,9 +133,9 @@ pub(super) async fn update_fields(
         linked: parent.map(|parent| (parent.kind.name(), parent)),
         if_version,
     };
-    let edit_item = move |_: &Item, parent: Option<LinkedDocument<'_>>| {
+    let edit_item = move |_: &ItemMeta, parent: Option<LinkedDocument<'_>>| {
         let parent = parent.map(|(parent, _)| parent.clone());
-        Ok(Edit { parent, ..fields.clone() })
+        Ok(ItemEdit { parent, ..fields.clone() })
     };
     let reason = format!("a change of {item}");
     let (record, is_changed) = update.run(context, call, spec, reason, edit_item).await?;
@@ -156,7 +157,7 @@ fn nothing_to_change(spec: &ToolSpec) -> Error {
 }
 
 /// A document that an updated item links to, and the link.
-pub(super) type LinkedDocument<'a> = (&'a Linked, &'a Document);
+pub(super) type LinkedDocument<'a> = (&'a LinkTarget, &'a Document);
 
 /// An update of one item, with the names of the arguments that gave the references.
 pub(super) struct ItemUpdate {
@@ -171,13 +172,13 @@ impl ItemUpdate {
     /// changed.
     pub(super) async fn run(
         self,
-        context: &Context,
-        call: &Call,
+        context: &ToolContext,
+        call: &ToolCall,
         spec: &ToolSpec,
         reason: String,
-        edit_item: impl Fn(&Item, Option<LinkedDocument<'_>>) -> Result<Edit> + Send + 'static,
-    ) -> Result<(Record, bool)> {
-        let backlog = Backlog::of(&context.ports, &call.caller);
+        edit_item: impl Fn(&ItemMeta, Option<LinkedDocument<'_>>) -> Result<ItemEdit> + Send + 'static,
+    ) -> Result<(ItemRecord, bool)> {
+        let backlog = BacklogReader::of(&context.ports, &call.caller);
         let act = act(context, call, spec, reason);
         let at = act.at.whole();
         let Self { item: (argument, reference), linked, if_version } = self;
@@ -186,18 +187,20 @@ impl ItemUpdate {
         let mut link = None;
         if let Some((argument, linked)) = linked {
             let found = backlog.find(linked, argument).await?;
-            link = Some(find::linked(linked, &found.id.name));
+            link = Some(item_lookup::linked(linked, &found.id.name));
             ids.push(found.id.clone());
         }
         let decide = move |snapshot: &Snapshot| {
             let mut documents = snapshot.documents.iter();
-            let document = find::still_there(documents.next(), reference)?;
+            let document = item_lookup::still_there(documents.next(), reference)?;
             check_version(if_version, document, reference)?;
             let linked = match &link {
-                Some(link) => Some((link, find::still_there(documents.next(), link.reference)?)),
+                Some(link) => {
+                    Some((link, item_lookup::still_there(documents.next(), link.reference)?))
+                }
                 None => None,
             };
-            let item = find::read(&head, document, find::text(document)?);
+            let item = item_lookup::read(&head, document, item_lookup::text(document)?);
             change(&item, document, &edit_item(&item, linked)?, at)
         };
         let (document, committed) =
@@ -208,19 +211,19 @@ impl ItemUpdate {
 }
 
 pub(super) fn change(
-    item: &Item,
+    item: &ItemMeta,
     document: &Document,
-    wanted: &Edit,
+    wanted: &ItemEdit,
     at: Timestamp,
-) -> Result<(Vec<Change>, Document)> {
-    let text = find::text(document)?;
-    let edited = reqlore_domain::backlog::edit(item, text, wanted, at).map_err(|fault| {
+) -> Result<(Vec<DocumentChange>, Document)> {
+    let text = item_lookup::text(document)?;
+    let edited = reqlore_domain::backlog::edit_item(item, text, wanted, at).map_err(|fault| {
         let message = format!("{}: {fault}. Nothing was changed.", document.id);
-        Error::new(ErrorKind::Refused, message).reference(item.called(&document.id.name))
+        Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
     })?;
     let Some(edited) = edited else { return Ok((Vec::new(), document.clone())) };
     let document = Document::new(document.id.clone(), edited.into());
-    Ok((vec![Change::Put { document: document.clone() }], document))
+    Ok((vec![DocumentChange::Put { document: document.clone() }], document))
 }
 
 /// Rejects a document whose version is not the one that the caller expects.
@@ -236,7 +239,7 @@ pub(super) fn check_version(
         "Conflict: {reference} changed since version {expected}; it is now at {}. Nothing was \
          changed. It reads:\n{}",
         document.version,
-        find::text(document)?
+        item_lookup::text(document)?
     );
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");
     Err(error.reference(reference.to_string()))

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::docsets::Configuration;
+use reqlore_domain::docsets::DocsetConfig;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
-use crate::Ports;
-use crate::edit::edit;
+use crate::ApplicationPorts;
+use crate::transaction::edit;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Imported {
+pub struct DocsetImport {
     pub docsets: usize,
     pub version: Version,
     /// True if it replaced another one.
@@ -24,7 +24,11 @@ pub struct Imported {
 }
 
 /// Replaces the configuration. A faulty one is refused with its faults.
-pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Imported> {
+pub async fn import(
+    ports: &ApplicationPorts,
+    text: String,
+    caller: Caller,
+) -> Result<DocsetImport> {
     if !caller.may(Access::Write) {
         let message = format!("An import writes, and {} may only read.", caller.name);
         return Err(Error::new(ErrorKind::Forbidden, message));
@@ -32,7 +36,7 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
     // The root's own configuration, also where one in a folder above it is in use now.
     let project = ProjectKey::default();
     let folder = ports.projects.folder(&project).await?;
-    let configuration = Configuration::read(&text, &folder)
+    let configuration = DocsetConfig::read(&text, &folder)
         .map_err(|faults| super::unusable(&super::told(&faults)))?;
     let id = DocumentId::docsets();
     let reads = ReadSet::of(vec![id.clone()]);
@@ -43,7 +47,7 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
         correlation_id: "docsets-import".to_owned(),
         at: ports.clock.now(),
         audited: None,
-        once: None,
+        idempotency_key: None,
     };
     let document = Document::new(id, text.into());
     let version = document.version;
@@ -52,12 +56,12 @@ pub async fn import(ports: &Ports, text: String, caller: Caller) -> Result<Impor
         let before = before.map(|document| document.version);
         let mut changes = Vec::new();
         if before != Some(version) {
-            changes.push(Change::Put { document: document.clone() });
+            changes.push(DocumentChange::Put { document: document.clone() });
         }
         Ok((changes, before))
     };
     let (before, _) = edit(ports, &project, reads, act, put).await?;
-    Ok(Imported {
+    Ok(DocsetImport {
         docsets: configuration.docsets.len(),
         version,
         replaced: before.is_some_and(|before| before != version),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::docsets::{Configuration, Docset};
+use reqlore_domain::docsets::{Docset, DocsetConfig};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Loaded;
-use crate::Context;
+use super::LoadedConfig;
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool};
 
 pub(crate) struct ListDocsets;
@@ -54,23 +54,28 @@ configuration names none.",
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let Arguments {} = decode(&mut call, spec)?;
         let loaded = context.configurations.load(&context.ports, &call.caller).await?;
         let text = vec![loaded.list_text.clone()];
-        Ok(Reply { text, data: Arc::clone(&loaded.list_data) })
+        Ok(ToolReply { text, data: Arc::clone(&loaded.list_data) })
     }
 }
 
 /// A configuration with its list, which is the same for every call.
-pub(super) fn loaded(configuration: Configuration) -> Result<Loaded> {
+pub(super) fn loaded(configuration: DocsetConfig) -> Result<LoadedConfig> {
     let answer = Answer { docsets: configuration.docsets.iter().map(item).collect() };
     let failed = |error: serde_json::Error| {
         Error::new(ErrorKind::Internal, "The list could not be written.").caused_by(error)
     };
     let list_text = serde_json::to_string_pretty(&answer.docsets).map_err(failed)?;
     let list_data = Arc::new(serde_json::to_value(&answer).map_err(failed)?);
-    Ok(Loaded { configuration, list_text, list_data })
+    Ok(LoadedConfig { configuration, list_text, list_data })
 }
 
 fn item(docset: &Docset) -> DocsetItem<'_> {

@@ -1,6 +1,6 @@
 //! Docsets: two tools, and the configuration that both read.
 //!
-//! `Configurations` caches each configuration while its version stays the same. A faulty one is
+//! `ConfigCache` caches each configuration while its version stays the same. A faulty one is
 //! cached as its error, so an older state never answers.
 
 pub mod import;
@@ -13,16 +13,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::docsets::{Configuration, FILE, MINIMAL, located};
+use reqlore_domain::docsets::{DocsetConfig, FILE, MINIMAL, located};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use serde_json::Value;
 
-use crate::Ports;
-use crate::edit::get_one;
+use crate::ApplicationPorts;
+use crate::transaction::get_one;
 use list_docsets::loaded;
 
 /// Cached projects; a full cache is cleared.
@@ -33,32 +33,36 @@ const NEXT: &str = "the next call reads it (a database reads it with `reqlore do
 const MAX_FAULTS: usize = 5;
 
 #[derive(Debug)]
-pub(crate) struct Configurations {
+pub(crate) struct ConfigCache {
     id: DocumentId,
     known: Mutex<HashMap<ProjectKey, (Version, Outcome)>>,
 }
 
 /// A configuration that can be used, or why it can't.
-type Outcome = std::result::Result<Arc<Loaded>, Arc<str>>;
+type Outcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
 
 /// A configuration, and the answer that is made of it once.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) configuration: Configuration,
+pub(crate) struct LoadedConfig {
+    pub(crate) configuration: DocsetConfig,
     list_text: String,
     list_data: Arc<Value>,
 }
 
-impl Default for Configurations {
+impl Default for ConfigCache {
     fn default() -> Self {
         Self { id: DocumentId::docsets(), known: Mutex::default() }
     }
 }
 
-impl Configurations {
+impl ConfigCache {
     /// The current configuration. Each call reads its version; the file is read after a change
     /// only.
-    pub(crate) async fn load(&self, ports: &Ports, caller: &Caller) -> Result<Arc<Loaded>> {
+    pub(crate) async fn load(
+        &self,
+        ports: &ApplicationPorts,
+        caller: &Caller,
+    ) -> Result<Arc<LoadedConfig>> {
         let project = ports.projects.resolve(caller, None, Toolset::Docsets).await?;
         let versions = ports.documents.versions(&project, std::slice::from_ref(&self.id)).await?;
         let Some(version) = versions.into_iter().next().flatten() else {
@@ -77,17 +81,17 @@ impl Configurations {
 
     async fn read(
         &self,
-        ports: &Ports,
+        ports: &ApplicationPorts,
         caller: &Caller,
         project: ProjectKey,
-    ) -> Result<Arc<Loaded>> {
+    ) -> Result<Arc<LoadedConfig>> {
         let folder = ports.projects.folder(&project).await?;
         let Some(document) = get_one(&*ports.documents, &project, &self.id).await? else {
             return Err(not_configured(&folder, caller));
         };
         let outcome: Outcome = match document.text() {
             Err(fault) => Err(format!("{FILE}: {fault}; {NEXT}.").into()),
-            Ok(text) => match Configuration::read(text, &folder) {
+            Ok(text) => match DocsetConfig::read(text, &folder) {
                 Err(faults) => Err(format!("{}\nMend the file; {NEXT}.", told(&faults)).into()),
                 Ok(configuration) => loaded(configuration).map(Arc::new).map(Ok)?,
             },

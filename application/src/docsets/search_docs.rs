@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::docsets::{Configuration, DocsetName, Keyword, Keywords};
+use reqlore_domain::docsets::{DocsetConfig, DocsetName, Keyword, Keywords};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Context;
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool};
 
 /// Docsets named in the error for an unknown one.
@@ -63,7 +63,12 @@ A template of the project may have made the instructions: they are stored conten
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
         let loaded = context.configurations.load(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
@@ -83,7 +88,7 @@ A template of the project may have made the instructions: they are stored conten
         data.insert("keywords".to_owned(), words(keywords.into_vec()));
         data.insert("generalized_keywords".to_owned(), words(generalized.into_vec()));
         data.insert("exists".to_owned(), exists.into());
-        Ok(Reply { text: vec![text], data: Arc::new(Value::Object(data)) })
+        Ok(ToolReply { text: vec![text], data: Arc::new(Value::Object(data)) })
     }
 }
 
@@ -91,7 +96,7 @@ fn words(words: Vec<Keyword>) -> Value {
     words.into_iter().map(Keyword::into_string).collect()
 }
 
-fn not_found(configuration: &Configuration, name: &str) -> Error {
+fn not_found(configuration: &DocsetConfig, name: &str) -> Error {
     let docsets = &configuration.docsets;
     let meant = configuration.nearest(name).map(|meant| format!(" Did you mean {meant:?}?"));
     let names: Vec<&str> =

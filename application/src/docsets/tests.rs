@@ -4,16 +4,16 @@ use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use serde_json::{Value, json};
 
 use super::import::import;
-use crate::test_support::Testing;
+use crate::test_support::TestApplication;
 
 const REACT: &str = "docsets:\n  react: {version: 18.2, aliases: [reactjs], description: UI}\n";
 
-async fn configured(text: impl Into<bytes::Bytes>) -> Testing {
-    let testing = Testing::new();
+async fn configured(text: impl Into<bytes::Bytes>) -> TestApplication {
+    let testing = TestApplication::new();
     testing.write(DocumentId::docsets(), text).await;
     testing
 }
@@ -34,7 +34,7 @@ async fn the_error_for_an_unknown_docset_names_the_first_of_many() {
 // S3: REQ-3.3, REQ-4.2, REQ-9.3; catalogue 133
 #[tokio::test]
 async fn a_bad_edit_is_told_with_its_line_until_it_is_mended() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let application = testing.application();
     let list = async || {
         let reply = testing.call_on(&application, "list_docsets", json!({})).await;
@@ -71,7 +71,7 @@ async fn what_did_not_change_is_not_read_again() {
     let version = document.version;
     store.expect_versions().times(4).returning(move |_, _| Ok(vec![Some(version)]));
     store.expect_get().times(1).returning(move |_, _| Ok(vec![Some(document.clone())]));
-    let testing = Testing::on(store);
+    let testing = TestApplication::on(store);
     let application = testing.application();
     for _ in 0..2 {
         testing.call_on(&application, "search_docs", search("react")).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_file_that_cannot_be_read_is_an_error_with_its_place_and_reason() {
         let (place, reason) = (".knowledge/config.yaml".to_owned(), "permission denied".to_owned());
         Err(StoreError::Unavailable { place, reason, source: None })
     });
-    let error = Testing::on(store).error("list_docsets", json!({})).await;
+    let error = TestApplication::on(store).error("list_docsets", json!({})).await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert_eq!(error.message, ".knowledge/config.yaml: permission denied");
 }
@@ -120,7 +120,7 @@ async fn check_lists_every_fault_and_every_slip() {
 // Rulings 4: in a database the configuration is imported
 #[tokio::test]
 async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let caller = || Caller::local("me", Access::Write);
     let import = async |text: &str| import(&testing.ports(), text.to_owned(), caller()).await;
     let first = import("docsets:\n  react: {version: 18.2}\n").await.unwrap();
@@ -140,9 +140,9 @@ async fn an_import_replaces_the_configuration_and_refuses_what_can_not_be_used()
 #[tokio::test]
 async fn docsets_are_those_of_the_caller_s_project() {
     let one = ProjectKey::new("one");
-    let server = Testing { projects: vec![one.clone()], ..configured(REACT).await };
+    let server = TestApplication { projects: vec![one.clone()], ..configured(REACT).await };
     let reach = ProjectScope::Only(vec![one.clone()]);
-    let remote = Testing { reach, project: one, ..server.clone() };
+    let remote = TestApplication { reach, project: one, ..server.clone() };
     for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
         let error = remote.error(tool, arguments).await;
         assert_eq!(error.kind, ErrorKind::NotFound);
@@ -151,7 +151,7 @@ async fn docsets_are_those_of_the_caller_s_project() {
         assert!(error.message.contains(told), "no path of the server's machine: {error}");
     }
     remote.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;
-    let names = async |testing: &Testing| {
+    let names = async |testing: &TestApplication| {
         testing.data("list_docsets", json!({})).await["docsets"][0]["name"].clone()
     };
     assert_eq!((names(&remote).await, names(&server).await), (json!("vue"), json!("react")));

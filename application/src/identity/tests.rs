@@ -2,39 +2,39 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash, OK};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, OK, RowHash};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::token::judge;
+use reqlore_domain::identity::token::verify_token;
 use reqlore_domain::identity::{Access, Caller, Role, TokenError, UserName};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
-use super::audit_trail::{self, Noted};
-use super::tokens::Lifetime;
-use super::tokens::{self, Issued, Wanted};
-use super::users;
-use super::users::Administration;
-use crate::test_support::team::Moved;
+use super::audit_query::{self, ExpectedRow};
+use super::tokens::TokenLifetime;
+use super::tokens::{self, IssuedToken, TokenRequest};
+use super::user_admin;
+use super::user_admin::UserAdmin;
+use crate::test_support::team::ManualClock;
 
 const DAY: i64 = 24 * 60 * 60;
 
 struct Host {
-    to: Administration,
-    clock: Arc<Moved>,
+    to: UserAdmin,
+    clock: Arc<ManualClock>,
     store: Arc<MemoryStore>,
 }
 
 impl Host {
     fn new() -> Self {
         let store = Arc::new(MemoryStore::default());
-        let clock = Arc::new(Moved::new());
-        let to = Administration {
+        let clock = Arc::new(ManualClock::new());
+        let to = UserAdmin {
             identities: Arc::clone(&store) as _,
             clock: Arc::clone(&clock) as _,
             ids: Arc::new(CountedIds::default()),
@@ -47,7 +47,7 @@ impl Host {
 
     async fn with_user(name: &str, role: Role) -> Self {
         let host = Self::new();
-        users::add(&host.to, user(name), role).await.unwrap();
+        user_admin::add(&host.to, user(name), role).await.unwrap();
         host
     }
 
@@ -55,14 +55,14 @@ impl Host {
         self.clock.pass(seconds);
     }
 
-    async fn create(&self, name: &str) -> Issued {
+    async fn create(&self, name: &str) -> IssuedToken {
         tokens::create(&self.to, wanted(name)).await.unwrap()
     }
 
     /// What a server says of this token now.
-    async fn judged(&self, issued: &Issued) -> Result<(), TokenError> {
-        let holder = self.store.holder(&issued.token.id).await.unwrap();
-        judge(holder.as_ref(), &issued.presented.digest(), self.clock.now())
+    async fn judged(&self, issued: &IssuedToken) -> Result<(), TokenError> {
+        let owner = self.store.token_owner(&issued.token.id).await.unwrap();
+        verify_token(owner.as_ref(), &issued.presented.digest(), self.clock.now())
     }
 
     async fn states(&self) -> Vec<&'static str> {
@@ -80,9 +80,9 @@ fn user(name: &str) -> UserName {
     UserName::parse(name).unwrap()
 }
 
-fn wanted(name: &str) -> Wanted {
+fn wanted(name: &str) -> TokenRequest {
     let (scope, projects) = (Access::Write, Vec::new());
-    Wanted { user: user(name), scope, projects, lifetime: Lifetime::USUAL }
+    TokenRequest { user: user(name), scope, projects, lifetime: TokenLifetime::USUAL }
 }
 
 fn says(error: &Error, kind: ErrorKind, words: &[&str]) {
@@ -95,13 +95,13 @@ fn says(error: &Error, kind: ErrorKind, words: &[&str]) {
 #[tokio::test]
 async fn a_role_changes_and_the_name_stays_as_it_was() {
     let host = Host::with_user("Ada", Role::User).await;
-    let changed = users::set_role(&host.to, user("ada"), Role::Commenter).await.unwrap();
+    let changed = user_admin::set_role(&host.to, user("ada"), Role::Commenter).await.unwrap();
     assert_eq!((changed.user.name.as_str(), changed.unchanged), ("Ada", false));
     let (rows, epoch) = (host.entries().await.len(), host.store.epoch().await.unwrap());
-    let again = users::set_role(&host.to, user("ada"), Role::Commenter).await.unwrap();
+    let again = user_admin::set_role(&host.to, user("ada"), Role::Commenter).await.unwrap();
     assert!(again.unchanged, "what is so already is no change");
     assert_eq!((host.entries().await.len(), host.store.epoch().await.unwrap()), (rows, epoch));
-    let unknown = users::set_role(&host.to, user("eve"), Role::User).await.unwrap_err();
+    let unknown = user_admin::set_role(&host.to, user("eve"), Role::User).await.unwrap_err();
     says(&unknown, ErrorKind::NotFound, &["no user eve", "user list", "user add eve"]);
 }
 
@@ -111,15 +111,15 @@ async fn a_disabled_user_has_no_token_that_counts_and_gets_none() {
     let host = Host::with_user("ada", Role::User).await;
     let issued = host.create("ada").await;
     assert_eq!(host.judged(&issued).await, Ok(()));
-    assert!(!users::disable(&host.to, user("ADA")).await.unwrap().unchanged);
+    assert!(!user_admin::disable(&host.to, user("ADA")).await.unwrap().unchanged);
     assert_eq!(host.judged(&issued).await, Err(TokenError::Disabled));
     assert_eq!(host.states().await, ["user_disabled"]);
     host.wait(60);
-    let again = users::disable(&host.to, user("ada")).await.unwrap();
+    let again = user_admin::disable(&host.to, user("ada")).await.unwrap();
     assert!(again.unchanged && again.user.disabled_at < Some(host.clock.now()));
     for refused in [
         tokens::create(&host.to, wanted("ada")).await.unwrap_err(),
-        tokens::rotate(&host.to, issued.token.id, Lifetime::default()).await.unwrap_err(),
+        tokens::rotate(&host.to, issued.token.id, TokenLifetime::default()).await.unwrap_err(),
     ] {
         says(&refused, ErrorKind::Refused, &["user ada is disabled since 2023-11-14T"]);
     }
@@ -130,13 +130,13 @@ async fn a_disabled_user_has_no_token_that_counts_and_gets_none() {
 async fn a_token_is_what_was_asked_for_and_only_its_digest_is_kept() {
     let host = Host::with_user("Ada", Role::User).await;
     let projects = ["shop", "default", "shop"].map(ProjectKey::new).to_vec();
-    let lifetime = Lifetime::parse("2h").unwrap();
-    let asked = Wanted { user: user("ada"), scope: Access::Read, projects, lifetime };
-    let Issued { presented, token, user } = tokens::create(&host.to, asked).await.unwrap();
+    let lifetime = TokenLifetime::parse("2h").unwrap();
+    let asked = TokenRequest { user: user("ada"), scope: Access::Read, projects, lifetime };
+    let IssuedToken { presented, token, user } = tokens::create(&host.to, asked).await.unwrap();
     assert_eq!((token.user.as_str(), user.role), ("Ada", Role::User));
     assert_eq!(token.projects, ["shop", "default"].map(ProjectKey::new));
     assert_eq!(token.expires_at.seconds() - token.created_at.seconds(), 2 * 60 * 60);
-    let kept = host.store.holder(&presented.id).await.unwrap().unwrap().token;
+    let kept = host.store.token_owner(&presented.id).await.unwrap().unwrap().token;
     assert_eq!((kept.digest, kept.scope), (presented.digest(), Access::Read));
     let secret = presented.reveal();
     let secret = secret.split('_').nth(3).unwrap();
@@ -148,11 +148,12 @@ async fn a_token_is_what_was_asked_for_and_only_its_digest_is_kept() {
 async fn a_rotated_token_has_a_successor_of_the_same_length() {
     let host = Host::with_user("ada", Role::User).await;
     let projects = vec![ProjectKey::new("shop")];
-    let asked = Wanted { projects, scope: Access::Read, ..wanted("ada") };
+    let asked = TokenRequest { projects, scope: Access::Read, ..wanted("ada") };
     let old = tokens::create(&host.to, asked).await.unwrap();
-    host.store.used(vec![(old.token.id.clone(), host.clock.now())]).await.unwrap();
+    host.store.record_use(vec![(old.token.id.clone(), host.clock.now())]).await.unwrap();
     host.wait(30 * DAY);
-    let new = tokens::rotate(&host.to, old.token.id.clone(), Lifetime::default()).await.unwrap();
+    let new =
+        tokens::rotate(&host.to, old.token.id.clone(), TokenLifetime::default()).await.unwrap();
     assert_eq!(host.judged(&old).await, Err(TokenError::Retired), "at once");
     assert_eq!(host.judged(&new).await, Ok(()));
     let token = &new.token;
@@ -160,14 +161,14 @@ async fn a_rotated_token_has_a_successor_of_the_same_length() {
     assert_eq!(token.expires_at.seconds() - token.created_at.seconds(), 90 * DAY);
     assert_eq!((token.last_used_at, &token.successor), (None, &None));
     assert_eq!(host.states().await, ["retired", "active"]);
-    let again = tokens::rotate(&host.to, old.token.id, Lifetime::default()).await.unwrap_err();
+    let again = tokens::rotate(&host.to, old.token.id, TokenLifetime::default()).await.unwrap_err();
     says(&again, ErrorKind::Refused, &["rotated already", token.id.as_str()]);
 }
 
 #[tokio::test]
 async fn an_overlap_never_extends_the_lifetime_of_a_token() {
     let host = Host::with_user("ada", Role::User).await;
-    let overlap = Lifetime::of_overlap("1h").unwrap();
+    let overlap = TokenLifetime::of_overlap("1h").unwrap();
     let late = host.create("ada").await;
     host.wait(90 * DAY - 10);
     let new = tokens::rotate(&host.to, late.token.id.clone(), overlap).await.unwrap();
@@ -185,10 +186,11 @@ async fn an_overlap_never_extends_the_lifetime_of_a_token() {
 async fn every_change_is_audited_in_the_name_of_the_local_person() {
     let host = Host::with_user("ada", Role::User).await;
     let old = host.create("ada").await.token.id;
-    let new = tokens::rotate(&host.to, old.clone(), Lifetime::default()).await.unwrap().token.id;
+    let new =
+        tokens::rotate(&host.to, old.clone(), TokenLifetime::default()).await.unwrap().token.id;
     tokens::revoke(&host.to, new.clone()).await.unwrap();
-    users::set_role(&host.to, user("ada"), Role::Commenter).await.unwrap();
-    users::disable(&host.to, user("ada")).await.unwrap();
+    user_admin::set_role(&host.to, user("ada"), Role::Commenter).await.unwrap();
+    user_admin::disable(&host.to, user("ada")).await.unwrap();
     let mut told = Vec::new();
     for entry in host.entries().await {
         assert_eq!((&*entry.user, &*entry.result), ("root", OK));
@@ -204,8 +206,8 @@ async fn every_change_is_audited_in_the_name_of_the_local_person() {
         "user/disable user/ada".to_owned(),
     ];
     assert_eq!(told, expected);
-    let silent = Administration { is_audited: false, ..host.to.clone() };
-    users::add(&silent, user("bob"), Role::User).await.unwrap();
+    let silent = UserAdmin { is_audited: false, ..host.to.clone() };
+    user_admin::add(&silent, user("bob"), Role::User).await.unwrap();
     assert_eq!(host.entries().await.len(), expected.len());
 }
 
@@ -224,21 +226,21 @@ async fn audited(count: u64) -> MemoryStore {
     store
 }
 
-async fn listed(store: &MemoryStore, wanted: audit_trail::Wanted) -> Vec<u64> {
-    let rows = audit_trail::list(store, &wanted).await.unwrap();
+async fn listed(store: &MemoryStore, wanted: audit_query::AuditQuery) -> Vec<u64> {
+    let rows = audit_query::list(store, &wanted).await.unwrap();
     rows.iter().map(|row| row.number).collect()
 }
 
 #[tokio::test]
 async fn the_newest_rows_that_are_wanted_are_listed_in_their_order() {
     let store = audited(5_000).await;
-    let last = |last| audit_trail::Wanted { last, ..audit_trail::Wanted::default() };
+    let last = |last| audit_query::AuditQuery { last, ..audit_query::AuditQuery::default() };
     assert_eq!(listed(&store, last(3)).await, [4_998, 4_999, 5_000]);
     assert_eq!(listed(&store, last(9_000)).await, (1..=5_000).collect::<Vec<_>>());
-    let ada = audit_trail::Wanted { user: Some("ada".to_owned()), ..last(200) };
+    let ada = audit_query::AuditQuery { user: Some("ada".to_owned()), ..last(200) };
     let rows = listed(&store, ada.clone()).await;
     assert_eq!((rows.len(), rows[0], rows[199]), (200, 3_010, 5_000));
-    let none = audit_trail::Wanted { action: Some("odd".to_owned()), ..ada };
+    let none = audit_query::AuditQuery { action: Some("odd".to_owned()), ..ada };
     assert!(listed(&store, none).await.is_empty());
     store.prune(Timestamp::new(4_500, 0), Timestamp::new(9_000, 0)).await.unwrap();
     let rows = listed(&store, last(9_000)).await;
@@ -250,25 +252,28 @@ async fn the_newest_rows_that_are_wanted_are_listed_in_their_order() {
 async fn a_chain_is_whole_and_its_end_is_held_against_what_was_noted() {
     let store = audited(2_500).await;
     let newest = store.newest().await.unwrap();
-    let verified = audit_trail::verify(&store, None).await.unwrap();
+    let verified = audit_query::verify(&store, None).await.unwrap();
     assert!(verified.is_whole());
-    assert_eq!((verified.rows, verified.newest, verified.noted), (2_500, newest, Noted::None));
+    assert_eq!(
+        (verified.rows, verified.newest, verified.noted),
+        (2_500, newest, ExpectedRow::None)
+    );
     let early = store.rows(1_000, 1).await.unwrap()[0].head();
-    let noted = async |head| audit_trail::verify(&store, Some(head)).await.unwrap();
+    let noted = async |head| audit_query::verify(&store, Some(head)).await.unwrap();
     for head in [newest, early, ChainHead::default()] {
-        assert_eq!(noted(head).await.noted, Noted::Found, "{head:?}");
+        assert_eq!(noted(head).await.noted, ExpectedRow::Found, "{head:?}");
     }
     let other = ChainHead { hash: early.hash, ..newest };
     let later = ChainHead { number: 2_501, hash: newest.hash };
     for head in [other, later, ChainHead { number: 0, hash: newest.hash }] {
         let verified = noted(head).await;
-        assert!(verified.noted == Noted::Missing && !verified.is_whole(), "{head:?}");
+        assert!(verified.noted == ExpectedRow::Missing && !verified.is_whole(), "{head:?}");
     }
     store.prune(Timestamp::new(2_000, 0), Timestamp::new(9_000, 0)).await.unwrap();
     let verified = noted(early).await;
-    assert!(verified.noted == Noted::Pruned && verified.is_whole());
-    let empty = audit_trail::verify(&MemoryStore::default(), None).await.unwrap();
-    assert!(empty.is_whole() && empty.newest.hash == Hash::FIRST);
+    assert!(verified.noted == ExpectedRow::Pruned && verified.is_whole());
+    let empty = audit_query::verify(&MemoryStore::default(), None).await.unwrap();
+    assert!(empty.is_whole() && empty.newest.hash == RowHash::FIRST);
 }
 
 #[tokio::test]
@@ -279,7 +284,7 @@ async fn the_first_row_that_is_wrong_is_named() {
         let mut sink = store.fill().await.unwrap();
         sink.put(rows.into_iter().map(ArchiveRecord::AuditRow).collect()).await.unwrap();
         sink.finish().await.unwrap();
-        let verified = audit_trail::verify(&store, None).await.unwrap();
+        let verified = audit_query::verify(&store, None).await.unwrap();
         assert!(!verified.is_whole());
         (verified.rows, verified.broken.unwrap().to_string())
     };

@@ -7,36 +7,36 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::token::{ID_LETTERS, SECRET_LETTERS, judge};
+use reqlore_domain::identity::token::{ID_LETTERS, SECRET_LETTERS, verify_token};
 use reqlore_domain::identity::{
     Access, PresentedToken, Token, TokenError, TokenId, TokenOwner, User, UserName,
 };
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
-use super::users::{Administration, ReadSet, no_user};
+use super::user_admin::{ReadSet, UserAdmin, no_user};
 
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct TokenRequest {
     pub user: UserName,
     pub scope: Access,
     /// The first is the default of a call that names none. An empty list means all projects.
     pub projects: Vec<ProjectKey>,
-    pub lifetime: Lifetime,
+    pub lifetime: TokenLifetime,
 }
 
 /// A new token with its secret, which is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Issued {
+pub struct IssuedToken {
     pub presented: PresentedToken,
     pub token: Token,
     /// The role may allow less than the token's scope.
     pub user: User,
 }
 
-pub async fn create(of: &Administration, wanted: Wanted) -> Result<Issued> {
-    let Wanted { user, scope, projects, lifetime } = wanted;
+pub async fn create(of: &UserAdmin, wanted: TokenRequest) -> Result<IssuedToken> {
+    let TokenRequest { user, scope, projects, lifetime } = wanted;
     let projects = configured(of, projects)?;
     let now = of.clock.now();
     let presented = new(of)?;
@@ -59,7 +59,7 @@ pub async fn create(of: &Administration, wanted: Wanted) -> Result<Issued> {
         check_free(tokens.first())?;
         // With the stored case of the name.
         let token = Token { user: user.name.clone(), ..token.clone() };
-        let issued = Issued { presented: presented.clone(), token: token.clone(), user };
+        let issued = IssuedToken { presented: presented.clone(), token: token.clone(), user };
         Ok((vec![IdentityChange::Token(token)], issued))
     };
     of.change("token/create", now, reads, decide).await
@@ -67,20 +67,20 @@ pub async fn create(of: &Administration, wanted: Wanted) -> Result<Issued> {
 
 /// Makes a successor of a valid token with the same user, scope, projects and lifetime. The old
 /// token stays valid for `overlap`.
-pub async fn rotate(of: &Administration, id: TokenId, overlap: Lifetime) -> Result<Issued> {
+pub async fn rotate(of: &UserAdmin, id: TokenId, overlap: TokenLifetime) -> Result<IssuedToken> {
     let now = of.clock.now();
     let presented = new(of)?;
     // The user of a token never changes, so it may be read before the commit.
-    let known = of.identities.holder(&id).await?.ok_or_else(|| no_token(&id))?;
+    let known = of.identities.token_owner(&id).await?.ok_or_else(|| no_token(&id))?;
     let reads =
         ReadSet { users: vec![known.user.name], tokens: vec![id.clone(), presented.id.clone()] };
     let decide = move |users: &[Option<User>], tokens: &[Option<Token>]| {
         let token = tokens.first().cloned().flatten().ok_or_else(|| no_token(&id))?;
         let user = users.first().cloned().flatten().ok_or_else(|| no_user(&token.user))?;
         check_free(tokens.get(1))?;
-        let holder = TokenOwner { token, user };
-        check_can_rotate(&holder, now)?;
-        let TokenOwner { token: old, user } = holder;
+        let owner = TokenOwner { token, user };
+        check_can_rotate(&owner, now)?;
+        let TokenOwner { token: old, user } = owner;
         let length = old.expires_at.0.saturating_sub(old.created_at.0);
         let token = Token {
             id: presented.id.clone(),
@@ -95,14 +95,14 @@ pub async fn rotate(of: &Administration, id: TokenId, overlap: Lifetime) -> Resu
             successor: Some(token.id.clone()),
             ..old
         };
-        let issued = Issued { presented: presented.clone(), token: token.clone(), user };
+        let issued = IssuedToken { presented: presented.clone(), token: token.clone(), user };
         Ok((vec![IdentityChange::Token(retired), IdentityChange::Token(token)], issued))
     };
     of.change("token/rotate", now, reads, decide).await
 }
 
-fn check_can_rotate(holder: &TokenOwner, now: Timestamp) -> Result<()> {
-    let TokenOwner { token, user } = holder;
+fn check_can_rotate(owner: &TokenOwner, now: Timestamp) -> Result<()> {
+    let TokenOwner { token, user } = owner;
     let Token { id, successor, .. } = token;
     if let Some(successor) = successor {
         let message = format!(
@@ -111,9 +111,9 @@ fn check_can_rotate(holder: &TokenOwner, now: Timestamp) -> Result<()> {
         return Err(refused(id, message));
     }
     match state(token, Some(user), now) {
-        State::Active => Ok(()),
-        State::Denied(TokenError::Disabled) => check_enabled(user),
-        State::Denied(why) => {
+        TokenState::Active => Ok(()),
+        TokenState::Denied(TokenError::Disabled) => check_enabled(user),
+        TokenState::Denied(why) => {
             let message = format!(
                 "token {id} does not count any more ({}), so nothing can take its place; `reqlore \
                  token create --user {}` makes a new one",
@@ -126,40 +126,40 @@ fn check_can_rotate(holder: &TokenOwner, now: Timestamp) -> Result<()> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Revoked {
+pub struct RevokedToken {
     pub token: Token,
     pub unchanged: bool,
 }
 
 /// Revokes a token from the next request on.
-pub async fn revoke(of: &Administration, id: TokenId) -> Result<Revoked> {
+pub async fn revoke(of: &UserAdmin, id: TokenId) -> Result<RevokedToken> {
     let now = of.clock.now();
     let reads = ReadSet { tokens: vec![id.clone()], ..ReadSet::default() };
     let decide = move |_: &_, tokens: &[Option<Token>]| {
         let token = tokens.first().cloned().flatten().ok_or_else(|| no_token(&id))?;
         if token.revoked_at.is_some() {
-            return Ok((Vec::new(), Revoked { token, unchanged: true }));
+            return Ok((Vec::new(), RevokedToken { token, unchanged: true }));
         }
         let token = Token { revoked_at: Some(now), ..token };
         let changes = vec![IdentityChange::Token(token.clone())];
-        Ok((changes, Revoked { token, unchanged: false }))
+        Ok((changes, RevokedToken { token, unchanged: false }))
     };
     of.change("token/revoke", now, reads, decide).await
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct TokenSummary {
     pub token: Token,
-    pub state: State,
+    pub state: TokenState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum TokenState {
     Active,
     Denied(TokenError),
 }
 
-impl State {
+impl TokenState {
     pub fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -169,7 +169,7 @@ impl State {
 }
 
 /// All tokens, the oldest first.
-pub async fn list(of: &Administration) -> Result<Vec<Listed>> {
+pub async fn list(of: &UserAdmin) -> Result<Vec<TokenSummary>> {
     let tokens = of.identities.tokens().await?;
     let users = of.identities.users().await?;
     let users: BTreeMap<String, User> =
@@ -177,18 +177,19 @@ pub async fn list(of: &Administration) -> Result<Vec<Listed>> {
     let now = of.clock.now();
     let listed = tokens.into_iter().map(|token| {
         let state = state(&token, users.get(&token.user.key()), now);
-        Listed { token, state }
+        TokenSummary { token, state }
     });
     Ok(listed.collect())
 }
 
 /// The answer of a server to this token.
-fn state(token: &Token, user: Option<&User>, now: Timestamp) -> State {
-    let holder = user.map(|user| TokenOwner { token: token.clone(), user: user.clone() });
-    judge(holder.as_ref(), &token.digest, now).map_or_else(State::Denied, |()| State::Active)
+fn state(token: &Token, user: Option<&User>, now: Timestamp) -> TokenState {
+    let owner = user.map(|user| TokenOwner { token: token.clone(), user: user.clone() });
+    verify_token(owner.as_ref(), &token.digest, now)
+        .map_or_else(TokenState::Denied, |()| TokenState::Active)
 }
 
-fn new(of: &Administration) -> Result<PresentedToken> {
+fn new(of: &UserAdmin) -> Result<PresentedToken> {
     let (id, secret) = (of.ids.letters(ID_LETTERS)?, of.ids.letters(SECRET_LETTERS)?);
     PresentedToken::new(&id, &secret).ok_or_else(|| {
         Error::new(ErrorKind::Internal, "No token could be made of what chance gave.")
@@ -196,7 +197,7 @@ fn new(of: &Administration) -> Result<PresentedToken> {
 }
 
 /// The projects, each once and in the given order. All must be configured.
-fn configured(of: &Administration, projects: Vec<ProjectKey>) -> Result<Vec<ProjectKey>> {
+fn configured(of: &UserAdmin, projects: Vec<ProjectKey>) -> Result<Vec<ProjectKey>> {
     let mut found: Vec<ProjectKey> = Vec::new();
     for project in projects {
         if !of.projects.contains(&project) {
@@ -251,9 +252,9 @@ const UNITS: [(char, u32); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60),
 
 /// A length of time in whole seconds, at most 366 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Lifetime(u32);
+pub struct TokenLifetime(u32);
 
-impl Lifetime {
+impl TokenLifetime {
     pub const USUAL: Self = Self::days(90);
     pub const LONGEST: Self = Self::days(366);
     /// The longest time that a token stays valid after its rotation.
@@ -303,7 +304,7 @@ impl Lifetime {
     }
 }
 
-impl fmt::Display for Lifetime {
+impl fmt::Display for TokenLifetime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = UNITS.iter().find(|(_, seconds)| self.0 > 0 && self.0.is_multiple_of(*seconds));
         let (unit, seconds) = whole.unwrap_or(&('s', 1));
@@ -321,17 +322,17 @@ mod tests {
         for (text, seconds) in
             [("1s", 1), ("15m", 900), ("2h", 7_200), ("90d", 7_776_000), ("366d", 31_622_400)]
         {
-            assert_eq!(Lifetime::of_token(text), Ok(Lifetime(seconds)), "{text}");
-            assert_eq!(Lifetime(seconds).to_string(), text);
+            assert_eq!(TokenLifetime::of_token(text), Ok(TokenLifetime(seconds)), "{text}");
+            assert_eq!(TokenLifetime(seconds).to_string(), text);
         }
         let wrong =
             " |d|90|0s|-1d|+1d|1.5h|1w|1 d|367d|31622401s|9D|99999999999999999999d|\u{661}d";
         for wrong in wrong.split('|').chain([""]) {
-            assert!(Lifetime::of_token(wrong).is_err(), "{wrong}");
+            assert!(TokenLifetime::of_token(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Lifetime::of_overlap("24h"), Ok(Lifetime::LONGEST_OVERLAP));
-        assert_eq!(Lifetime::of_overlap("0s"), Ok(Lifetime::default()));
-        assert!(Lifetime::of_overlap("86401s").is_err());
-        assert_eq!(Lifetime(90).after(Timestamp::new(10, 7)), Timestamp::new(100, 7));
+        assert_eq!(TokenLifetime::of_overlap("24h"), Ok(TokenLifetime::LONGEST_OVERLAP));
+        assert_eq!(TokenLifetime::of_overlap("0s"), Ok(TokenLifetime::default()));
+        assert!(TokenLifetime::of_overlap("86401s").is_err());
+        assert_eq!(TokenLifetime(90).after(Timestamp::new(10, 7)), Timestamp::new(100, 7));
     }
 }

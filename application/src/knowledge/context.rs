@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::{self, Node};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::knowledge::{self, EntityNode};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Cut;
-use super::entity::{Arguments, Neighbours, Request};
-use crate::Context;
-use crate::edit::get_one;
+use super::entity_view::{Arguments, EntityRequest, LinkedEntities};
+use crate::ToolContext;
 use crate::tool::{Tool, read_tool};
+use crate::transaction::get_one;
 
 pub(crate) struct ContextPack;
 
@@ -52,9 +52,15 @@ impl Tool for ContextPack {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let Request { project, node, mut budget } = Request::read(context, spec, &mut call).await?;
-        let neighbours = Neighbours::of(context, &project, &node).await?;
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
+        let EntityRequest { project, node, mut budget } =
+            EntityRequest::read(context, spec, &mut call).await?;
+        let neighbours = LinkedEntities::of(context, &project, &node).await?;
         let mut sources = sources(&node, &neighbours);
         if sources.len() > MAX_ITEMS {
             budget.note(format!("items: the first {MAX_ITEMS} of {}", sources.len()));
@@ -88,7 +94,7 @@ struct ContextSource<'a> {
 }
 
 /// An entity and what its links lead to, each once: itself, entities, items.
-fn sources<'a>(node: &'a Node, neighbours: &'a Neighbours) -> Vec<ContextSource<'a>> {
+fn sources<'a>(node: &'a EntityNode, neighbours: &'a LinkedEntities) -> Vec<ContextSource<'a>> {
     let outgoing = neighbours.outgoing(node);
     let entities = knowledge::one_hop(node, &outgoing).into_iter().map(|node| ContextSource {
         document: DocumentId::entity(&*node.name),
@@ -97,7 +103,7 @@ fn sources<'a>(node: &'a Node, neighbours: &'a Neighbours) -> Vec<ContextSource<
     });
     let items = neighbours.linked_items(&outgoing).into_iter().filter_map(|head| {
         let item = head.item.as_deref()?;
-        let called = item.called(&head.id.name);
+        let called = item.display_name(&head.id.name);
         Some(ContextSource { document: head.id.clone(), called, title: &item.title })
     });
     entities.chain(items).collect()

@@ -1,49 +1,53 @@
 //! The knowledge graph: six tools over `.ixchel/**/*.md`.
 
 pub(crate) mod context;
-mod entity;
-pub(crate) mod graph;
+mod entity_view;
 pub(crate) mod search;
 pub(crate) mod show;
+pub(crate) mod show_graph;
 pub(crate) mod sync;
 pub(crate) mod tags;
 
-use reqlore_domain::bounded::{BoundedInt, BoundedString};
-use reqlore_domain::document::Kind;
+use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::Node;
+use reqlore_domain::knowledge::EntityNode;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::Reply;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Context;
+use crate::ToolContext;
 use crate::tool;
 
 type Repo = BoundedString<1_000>;
 
 /// The project that `repo` names, or the caller's own.
-async fn project(context: &Context, caller: &Caller, repo: Option<&Repo>) -> Result<ProjectKey> {
+async fn project(
+    context: &ToolContext,
+    caller: &Caller,
+    repo: Option<&Repo>,
+) -> Result<ProjectKey> {
     context.ports.projects.resolve(caller, repo.map(Repo::as_str), Toolset::Knowledge).await
 }
 
 /// The entities that each of these words names, in their order.
 async fn lookup(
-    context: &Context,
+    context: &ToolContext,
     project: &ProjectKey,
     words: &[String],
-) -> Result<Vec<Vec<Node>>> {
+) -> Result<Vec<Vec<EntityNode>>> {
     let mut nodes = Vec::with_capacity(words.len());
-    for heads in context.ports.documents.lookup(project, Kind::Entity, words).await? {
-        nodes.push(heads.iter().filter_map(|head| Node::of(head)).collect());
+    for heads in context.ports.documents.lookup(project, DocumentKind::Entity, words).await? {
+        nodes.push(heads.iter().filter_map(|head| EntityNode::of(head)).collect());
     }
     Ok(nodes)
 }
 
 /// Pretty JSON as text, and the same as data.
-fn reply(answer: &impl Serialize) -> Result<Reply> {
+fn reply(answer: &impl Serialize) -> Result<ToolReply> {
     let text = serde_json::to_string_pretty(answer).map_err(|error| {
         Error::new(ErrorKind::Internal, "The answer could not be written.").caused_by(error)
     })?;

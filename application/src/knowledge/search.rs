@@ -1,19 +1,19 @@
 //! `ixchel_search`.
 
 use async_trait::async_trait;
-use reqlore_domain::bounded::{BoundedInt, BoundedString};
-use reqlore_domain::document::Kind;
+use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::search::{Hits, Meaning, Query};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::search::{SearchHits, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Budget, Cut, MaxTokens, Repo};
-use crate::Context;
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool};
 
-pub(crate) struct Search;
+pub(crate) struct SearchTool;
 
 const DEFAULT_LIMIT: usize = 10;
 
@@ -66,7 +66,7 @@ struct Hit<'a> {
 }
 
 #[async_trait]
-impl Tool for Search {
+impl Tool for SearchTool {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, Answer<'_>>(
             "ixchel_search",
@@ -78,19 +78,24 @@ impl Tool for Search {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
-        let mut documents = vec![Kind::Entity];
-        documents.extend(arguments.sections.then_some(Kind::Section));
-        let query = Query {
+        let mut documents = vec![DocumentKind::Entity];
+        documents.extend(arguments.sections.then_some(DocumentKind::Section));
+        let query = SearchQuery {
             text: arguments.query.into_string(),
             documents,
             kinds: arguments.kind.iter().map(|kind| kind.as_str().to_lowercase()).collect(),
             facets: Vec::new(),
             offset: arguments.offset.map_or(0, BoundedInt::get),
             limit: arguments.limit.map_or(DEFAULT_LIMIT, BoundedInt::get),
-            meaning: if arguments.words_only { Meaning::Off } else { Meaning::Best },
+            meaning: if arguments.words_only { SemanticMode::Off } else { SemanticMode::Best },
         };
         let (ports, observer) = (&context.ports, &*call.observer);
         let found = context.indexes.search(ports, &project, &query, observer).await?;
@@ -98,7 +103,7 @@ impl Tool for Search {
     }
 }
 
-fn reply(found: &Hits, max_tokens: Option<MaxTokens>) -> Result<Reply> {
+fn reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolReply> {
     let mut hits: Vec<Hit<'_>> = found
         .hits
         .iter()

@@ -3,17 +3,17 @@
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Cut;
-use super::entity::{Arguments, Request};
-use crate::Context;
-use crate::edit::get_one;
+use super::entity_view::{Arguments, EntityRequest};
+use crate::ToolContext;
 use crate::tool::{Tool, read_tool};
+use crate::transaction::get_one;
 
-pub(crate) struct Show;
+pub(crate) struct ShowTool;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer<'a> {
@@ -39,7 +39,7 @@ struct Answer<'a> {
 }
 
 #[async_trait]
-impl Tool for Show {
+impl Tool for ShowTool {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, Answer<'_>>(
             "ixchel_show",
@@ -50,8 +50,14 @@ impl Tool for Show {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let Request { project, node, mut budget } = Request::read(context, spec, &mut call).await?;
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
+        let EntityRequest { project, node, mut budget } =
+            EntityRequest::read(context, spec, &mut call).await?;
         let id = DocumentId::entity(&*node.name);
         let Some(document) = get_one(&*context.ports.documents, &project, &id).await? else {
             let message = format!("{id} was removed just now; ask again.");

@@ -7,25 +7,25 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
-use reqlore_domain::knowledge::Inventory;
+use reqlore_domain::knowledge::EntityIndex;
 use reqlore_domain::ports::documents::{
-    Change, DocumentRepository, Filter, ReadSet, Refresh, Revision, StoreError,
+    DocumentChange, DocumentFilter, DocumentRepository, ReadSet, Refresh, Revision, StoreError,
 };
-use reqlore_domain::ports::service::{Call, ProgressSink, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ProgressSink, ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use crate::edit::{act, edit, get_one};
 use crate::tool::{Tool, decode, read_tool};
-use crate::{Context, Ports};
+use crate::transaction::{act, edit, get_one};
+use crate::{ApplicationPorts, ToolContext};
 
-pub(crate) struct Sync {
+pub(crate) struct SyncTool {
     /// True if it imports files into a database. Clients see that in its spec.
     pub(crate) takes_over: bool,
 }
@@ -62,7 +62,7 @@ struct Answer {
 }
 
 #[async_trait]
-impl Tool for Sync {
+impl Tool for SyncTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             // It changes no document but by taking files over, and then only for who may write.
@@ -79,7 +79,12 @@ impl Tool for Sync {
         }
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let (ports, observer) = (&context.ports, &*call.observer);
@@ -88,7 +93,7 @@ impl Tool for Sync {
         if let Some(tree) = ports.tree.as_deref().filter(|_| call.caller.may(Access::Write)) {
             let reason = "the files of the project's root are taken over";
             // It takes several commits, and does the same when it is done again.
-            let act = WriteContext { once: None, ..act(context, &call, spec, reason) };
+            let act = WriteContext { idempotency_key: None, ..act(context, &call, spec, reason) };
             missed = import(ports, tree, &project, &act, observer).await?;
         }
         context.indexes.update_search(ports, &project, Refresh::Full, observer).await?;
@@ -108,7 +113,7 @@ impl Tool for Sync {
 }
 
 /// What is wrong in the storage, behind what could not be taken over.
-fn warnings(inventory: &Inventory, mut warnings: Vec<String>) -> Vec<String> {
+fn warnings(inventory: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
     warnings.extend(inventory.faults().map(|(name, fault)| {
         let file = DocumentId::entity(name);
         match fault.line {
@@ -138,13 +143,13 @@ struct Missed {
 
 /// Imports the entities of the tree. A file that cannot be read changes nothing and is a warning.
 async fn import(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
     act: &WriteContext,
     observer: &dyn ProgressSink,
 ) -> Result<Missed> {
-    tree.changes(project, Kind::Entity, Revision::default(), Refresh::Full).await?;
+    tree.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
     let (mut files, faults) = versions(tree, project).await?;
     let warnings = faults.iter().map(|fault| format!("{fault}; it was not taken over")).collect();
     let mut missed = Missed { files: 0, warnings };
@@ -170,7 +175,7 @@ async fn import(
         while changes.len() < BATCH.0 && bytes < BATCH.1 {
             let Some(id) = rest.next() else { break };
             let change = change(tree, project, id).await?;
-            if let Some(Change::Put { document }) = &change {
+            if let Some(DocumentChange::Put { document }) = &change {
                 bytes += document.body.len();
             }
             changes.extend(change);
@@ -187,10 +192,11 @@ async fn versions(
     project: &ProjectKey,
 ) -> Result<(BTreeMap<DocumentId, Version>, Vec<String>)> {
     let (mut versions, mut faults) = (BTreeMap::new(), Vec::new());
-    let mut filter = Filter { limit: Some(PAGE), ..Filter::all(Kind::Entity) };
+    let mut filter =
+        DocumentFilter { limit: Some(PAGE), ..DocumentFilter::all(DocumentKind::Entity) };
     loop {
         let page = documents.find(project, &filter).await?;
-        for head in &page.heads {
+        for head in &page.metadata {
             if let Some(fault) = head.fault.as_ref().filter(|_| head.version == Version::UNREAD) {
                 faults.push(format!("{}: {}", head.id, fault.message));
             }
@@ -206,10 +212,10 @@ async fn change(
     tree: &dyn DocumentRepository,
     project: &ProjectKey,
     id: DocumentId,
-) -> Result<Option<Change>> {
+) -> Result<Option<DocumentChange>> {
     match get_one(tree, project, &id).await {
-        Ok(Some(document)) => Ok(Some(Change::Put { document })),
-        Ok(None) => Ok(Some(Change::Delete { id })),
+        Ok(Some(document)) => Ok(Some(DocumentChange::Put { document })),
+        Ok(None) => Ok(Some(DocumentChange::Delete { id })),
         Err(StoreError::Internal(fault)) => Err(StoreError::Internal(fault).into()),
         // It could be read a moment ago; the next sync tells more.
         Err(_) => Ok(None),
@@ -218,9 +224,9 @@ async fn change(
 
 /// Commits all at once. If the storage refuses that, commits one by one and warns of the refused.
 async fn take_over(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
-    changes: Vec<Change>,
+    changes: Vec<DocumentChange>,
     act: &WriteContext,
     missed: &mut Missed,
 ) -> Result<()> {
@@ -241,9 +247,9 @@ async fn take_over(
 }
 
 async fn commit(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
-    changes: Vec<Change>,
+    changes: Vec<DocumentChange>,
     act: &WriteContext,
 ) -> Result<()> {
     let documents = changes.iter().map(|change| change.id().clone()).collect();

@@ -1,21 +1,21 @@
 //! `ixchel_tags`.
 
 use async_trait::async_trait;
-use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::Node;
+use reqlore_domain::knowledge::EntityNode;
 use reqlore_domain::ports::documents::Refresh;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use crate::Context;
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool};
 
-pub(crate) struct Tags;
+pub(crate) struct TagsTool;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +60,7 @@ struct UntaggedItem<'a> {
 }
 
 #[async_trait]
-impl Tool for Tags {
+impl Tool for TagsTool {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, Answer<'_>>(
             "ixchel_tags",
@@ -70,7 +70,12 @@ impl Tool for Tags {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(context, &call.caller, arguments.repo.as_ref()).await?;
         let known =
@@ -89,10 +94,15 @@ impl Tool for Tags {
 }
 
 /// The entities of these documents, as far as they are still there.
-async fn untagged(context: &Context, project: &ProjectKey, names: &[String]) -> Result<Reply> {
+async fn untagged(
+    context: &ToolContext,
+    project: &ProjectKey,
+    names: &[String],
+) -> Result<ToolReply> {
     let nodes = super::lookup(context, project, names).await?;
-    let own = |(name, nodes): (&String, Vec<Node>)| nodes.into_iter().find(|n| n.name == *name);
-    let nodes: Vec<Node> = names.iter().zip(nodes).filter_map(own).collect();
+    let own =
+        |(name, nodes): (&String, Vec<EntityNode>)| nodes.into_iter().find(|n| n.name == *name);
+    let nodes: Vec<EntityNode> = names.iter().zip(nodes).filter_map(own).collect();
     let items = nodes.iter().map(|node| UntaggedItem {
         id: &node.entity.id,
         kind: &node.entity.kind,

@@ -1,17 +1,17 @@
 //! The six tools on the memory store.
 
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{
-    Changes, Committed, MockDocumentRepository, Page, Revision, Snapshot, StoreError,
+    ChangeSet, CommitResult, MetadataPage, MockDocumentRepository, Revision, Snapshot, StoreError,
 };
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::search::Projection;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::DocumentProjection;
+use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::Budget;
-use crate::test_support::Testing;
+use crate::test_support::TestApplication;
 
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\
                        tags: [storage]\nsupersedes: dec-aaaaaa\nimplements: [iss-bbbbbb, REQ-048]\n\
@@ -19,15 +19,15 @@ const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\n
 const ISSUE: &str = "---\nid: iss-bbbbbb\ntitle: Pick a backend\nlabels: [storage, urgent]\n---\n\
                      We need one.\n";
 
-async fn project() -> Testing {
-    let testing = Testing::new();
+async fn project() -> TestApplication {
+    let testing = TestApplication::new();
     testing.write_entity("decisions/dec-1d2c8f", STORAGE).await;
     testing.write_entity("issues/iss-bbbbbb", ISSUE).await;
     testing.write_entity("ideas/old/free", "# Free\n\ntext\n").await;
     testing
 }
 
-async fn data(testing: &Testing, tool: &str, arguments: Value) -> Value {
+async fn data(testing: &TestApplication, tool: &str, arguments: Value) -> Value {
     let reply = testing.call(tool, arguments).await.unwrap();
     let text: Value = serde_json::from_str(&reply.text[0]).unwrap();
     assert_eq!(text, *reply.data, "the text is the data");
@@ -94,11 +94,12 @@ async fn check_names_broken_links_duplicates_and_names_with_file_and_line() {
 
 #[tokio::test]
 async fn a_sync_fills_an_index_that_lost_what_it_knew() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     testing.write_entity("a", "# An apple\n").await;
     let application = testing.application();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
-    let gone = Projection { document: DocumentId::entity("a"), version: None, items: vec![] };
+    let gone =
+        DocumentProjection { document: DocumentId::entity("a"), version: None, items: vec![] };
     testing.search.apply(&ProjectKey::default(), vec![gone]).await.unwrap();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
     let found = testing.call_on(&application, "ixchel_search", json!({ "query": "apple" })).await;
@@ -108,12 +109,12 @@ async fn a_sync_fills_an_index_that_lost_what_it_knew() {
 #[tokio::test]
 async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
     let mut store = MockDocumentRepository::new();
-    let since = |revision, ids| Ok(Changes::Since { revision: Revision(revision), ids });
+    let since = |revision, ids| Ok(ChangeSet::Since { revision: Revision(revision), ids });
     let mut asked = 0;
     store.expect_changes().returning(move |_, kind, _, _| {
-        asked += usize::from(kind == Kind::Entity);
+        asked += usize::from(kind == DocumentKind::Entity);
         match asked {
-            1 => Ok(Changes::Reset { revision: Revision(1) }),
+            1 => Ok(ChangeSet::Reset { revision: Revision(1) }),
             _ => since(2, vec![DocumentId::entity("a")]),
         }
     });
@@ -129,9 +130,9 @@ async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
             &Document::new(id, "---\ntags: [old]\n---\n".into()),
             Timestamp::default(),
         );
-        Ok(Page::of(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
+        Ok(MetadataPage::of(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
     });
-    let testing = Testing::on(store);
+    let testing = TestApplication::on(store);
     let application = testing.application();
     for total in [1, 0] {
         let tags = testing.call_on(&application, "ixchel_tags", json!({})).await.unwrap();
@@ -140,12 +141,12 @@ async fn a_document_that_can_not_be_read_any_more_is_what_the_storage_lists() {
 }
 
 /// A storage with a tree of files beside it.
-async fn beside_a_tree(files: &[(&str, &str)]) -> Testing {
-    let editor = Testing::new();
+async fn beside_a_tree(files: &[(&str, &str)]) -> TestApplication {
+    let editor = TestApplication::new();
     for (name, text) in files {
         editor.write(DocumentId::entity(*name), (*text).to_owned()).await;
     }
-    Testing { tree: Some(editor.store), ..Testing::new() }
+    TestApplication { tree: Some(editor.store), ..TestApplication::new() }
 }
 
 // Rulings 5: in a database `ixchel_sync` takes the tree over
@@ -171,7 +172,7 @@ async fn a_root_without_entities_deletes_nothing() {
 #[tokio::test]
 async fn who_may_not_write_takes_nothing_over() {
     let testing = beside_a_tree(&[("a", "x\n")]).await;
-    let reader = Testing { access: Access::Read, ..testing };
+    let reader = TestApplication { access: Access::Read, ..testing };
     let synced = reader.call("ixchel_sync", json!({})).await.unwrap().data;
     assert_eq!(synced["scanned"], 0, "{synced}");
     assert_eq!(reader.body(DocumentId::entity("a")).await, None);
@@ -183,10 +184,10 @@ async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
     let editor = beside_a_tree(&[("bad", "x\n"), ("good", "y\n")]).await;
     let mut store = MockDocumentRepository::new();
     let mut committed = Vec::new();
-    store.expect_find().returning(|_, filter| Ok(Page::of(Vec::new(), filter)));
+    store.expect_find().returning(|_, filter| Ok(MetadataPage::of(Vec::new(), filter)));
     store
         .expect_changes()
-        .returning(|_, _, _, _| Ok(Changes::Since { revision: Revision(1), ids: Vec::new() }));
+        .returning(|_, _, _, _| Ok(ChangeSet::Since { revision: Revision(1), ids: Vec::new() }));
     store.expect_commit().returning(move |project, mut commit| {
         let changes = commit.decide(project, &Snapshot::default()).unwrap().changes;
         if changes.iter().any(|change| change.id().name == "bad") {
@@ -195,9 +196,9 @@ async fn what_a_storage_refuses_is_told_and_the_rest_is_taken_over() {
         }
         committed.extend(changes.iter().map(|change| change.id().name.clone()));
         assert_eq!(committed, ["good"]);
-        Ok(Committed { revision: Revision(2), versions: vec![None] })
+        Ok(CommitResult { revision: Revision(2), versions: vec![None] })
     });
-    let testing = Testing { tree: editor.tree, ..Testing::on(store) };
+    let testing = TestApplication { tree: editor.tree, ..TestApplication::on(store) };
     let synced = testing.call("ixchel_sync", json!({})).await.unwrap().data;
     assert_eq!(synced["warnings"], json!(["bad: is refused; it was not taken over"]), "{synced}");
     assert_eq!(synced["scanned"], 1, "what it has nothing of: {synced}");

@@ -4,17 +4,17 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, Snapshot};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::sections::index::{Index, SectionKey};
-use reqlore_domain::sections::{Deleted, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
+use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::sections::requirement_index::{Index, SectionKey};
+use reqlore_domain::sections::{DeleteOutcome, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Context;
-use crate::edit::{act, edit};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, reply, write_tool};
+use crate::transaction::{act, edit};
 
 pub(crate) struct DeleteRequirements;
 
@@ -64,7 +64,12 @@ Returns the deleted requirement text, or an error if not found.",
         }
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
@@ -87,16 +92,16 @@ Returns the deleted requirement text, or an error if not found.",
 }
 
 /// The deleted requirement, and the section's version without it.
-type Outcome = (Deleted, Option<Version>);
+type Outcome = (DeleteOutcome, Option<Version>);
 
 impl Arguments {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<Change>, Outcome)> {
+    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Outcome)> {
         let (_, section) = super::documents(snapshot);
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
         let document = section.ok_or_else(|| {
             let known: Vec<&str> =
-                snapshot.heads.iter().map(|head| head.id.name.as_str()).collect();
+                snapshot.metadata.iter().map(|head| head.id.name.as_str()).collect();
             not_found(SECTION_NOT_FOUND, "section", key.as_str(), "sections", &known)
         })?;
         let section = Section::of(super::text(document)?);
@@ -108,8 +113,8 @@ impl Arguments {
         let body = deleted.body.take().map(Bytes::from);
         let remains = body.is_some();
         let change = match body {
-            Some(body) => Change::put(id, body),
-            None => Change::Delete { id },
+            Some(body) => DocumentChange::put(id, body),
+            None => DocumentChange::Delete { id },
         };
         let version = change.version();
         let mut changes = vec![change];
@@ -137,7 +142,7 @@ mod tests {
     use reqlore_domain::document::DocumentId;
     use serde_json::{Value, json};
 
-    use crate::test_support::Testing;
+    use crate::test_support::TestApplication;
 
     const TOOL: &str = "reqlix_delete_requirements";
 
@@ -148,7 +153,7 @@ mod tests {
     // S1: D.3.3, D.3.4, D.3.5
     #[tokio::test]
     async fn the_last_one_takes_the_file_and_its_line_but_not_a_person_s_prose() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         testing.write(DocumentId::section("a"), "**1.** only\n").await;
         testing.write(DocumentId::section("b"), "# Mine\n\n**1.** only\n").await;
         for section in ["a", "b"] {

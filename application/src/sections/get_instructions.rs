@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Context;
-use crate::edit::act;
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool, reply};
+use crate::transaction::act;
 
 pub(crate) struct GetInstructions;
 
@@ -45,7 +45,12 @@ This MCP server is the single source of truth for everything related to requirem
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
@@ -64,7 +69,7 @@ mod tests {
     use reqlore_domain::sections::instructions::PLACEHOLDER;
     use serde_json::json;
 
-    use crate::test_support::Testing;
+    use crate::test_support::TestApplication;
 
     const TOOL: &str = "reqlix_get_instructions";
 
@@ -73,7 +78,7 @@ mod tests {
     async fn who_may_not_write_gets_the_placeholder_and_nothing_is_written() {
         let mut store = MockDocumentRepository::new();
         store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
-        let testing = Testing { access: Access::Read, ..Testing::on(store) };
+        let testing = TestApplication { access: Access::Read, ..TestApplication::on(store) };
         assert_eq!(testing.text(TOOL, json!({})).await, PLACEHOLDER);
     }
 
@@ -86,7 +91,7 @@ mod tests {
             let (place, reason) = ("docs/AGENTS.md".to_owned(), "the disk is full".to_owned());
             Err(StoreError::Unavailable { place, reason, source: None })
         });
-        let error = Testing::on(store).error(TOOL, json!({})).await;
+        let error = TestApplication::on(store).error(TOOL, json!({})).await;
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert_eq!(error.message, "docs/AGENTS.md: the disk is full");
     }

@@ -6,16 +6,16 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::sections::index::SectionKey;
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Context;
-use crate::edit::act;
+use crate::ToolContext;
 use crate::tool::{Tool, decode, read_tool, reply};
+use crate::transaction::act;
 
 #[derive(Default)]
 pub(crate) struct GetRequirements {
@@ -85,7 +85,12 @@ impl Tool for GetRequirements {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
@@ -119,14 +124,14 @@ mod tests {
     use reqlore_domain::ports::documents::MockDocumentRepository;
     use serde_json::json;
 
-    use crate::test_support::Testing;
+    use crate::test_support::TestApplication;
 
     const TOOL: &str = "reqlix_get_requirements";
 
     // S1: G.3.2, G.3.3
     #[tokio::test]
     async fn a_section_is_returned_whole_whatever_its_name_and_content() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         let body = "\u{feff}# Title\r\n\r\nprose\r\n\r\n**1.** one";
         testing.write(DocumentId::section("my notes"), body).await;
         let reply = testing.call(TOOL, json!({ "section": "my notes" })).await.unwrap();
@@ -137,7 +142,7 @@ mod tests {
     // S1: G.3.4, C.1
     #[tokio::test]
     async fn a_section_that_is_not_there_says_so_and_agents_is_made() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         let text = testing.text(TOOL, json!({ "section": "general" })).await;
         assert_eq!(text, "No requirements in this section.");
         assert!(testing.body(DocumentId::instructions()).await.is_some());
@@ -146,7 +151,7 @@ mod tests {
     // S1: P.2
     #[tokio::test]
     async fn an_invalid_call_never_reaches_the_store() {
-        let testing = Testing::on(MockDocumentRepository::new());
+        let testing = TestApplication::on(MockDocumentRepository::new());
         for section in ["../x", "agents", "", "a\0"] {
             let error = testing.error(TOOL, json!({ "section": section })).await;
             assert_eq!(error.field.as_deref(), Some("section"));

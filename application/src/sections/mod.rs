@@ -6,32 +6,36 @@ pub(crate) mod get_requirements;
 pub(crate) mod set_requirements;
 
 use bytes::Bytes;
-use reqlore_domain::bounded::BoundedString;
-use reqlore_domain::document::{Document, DocumentId, Kind, Version};
+use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{Change, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
-use reqlore_domain::sections::index::SectionKey;
-use reqlore_domain::sections::instructions::{self, PLACEHOLDER, Titles};
+use reqlore_domain::sections::instructions::{self, PLACEHOLDER, SectionTitles};
+use reqlore_domain::sections::requirement_index::SectionKey;
 
-use crate::Ports;
-use crate::edit::edit;
+use crate::ApplicationPorts;
+use crate::transaction::edit;
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;
 
-async fn project(ports: &Ports, caller: &Caller, root: &ProjectRoot) -> Result<ProjectKey> {
+async fn project(
+    ports: &ApplicationPorts,
+    caller: &Caller,
+    root: &ProjectRoot,
+) -> Result<ProjectKey> {
     ports.projects.resolve(caller, Some(root.as_str()), Toolset::Sections).await
 }
 
 /// AGENTS.md and the section as they are stored. Creates a missing AGENTS.md for a caller who may
 /// write.
 async fn read(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
     section: Option<&SectionKey>,
     act: WriteContext,
@@ -50,19 +54,19 @@ async fn read(
 /// Writes the placeholder unless another process was faster. The idempotency key of the call
 /// belongs to the change that follows.
 async fn create_instructions(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
     act: WriteContext,
 ) -> Result<Document> {
     let id = DocumentId::instructions();
     let reads = ReadSet::of(vec![id.clone()]);
-    let act = WriteContext { once: None, ..act };
+    let act = WriteContext { idempotency_key: None, ..act };
     let created = edit(ports, project, reads, act, move |snapshot| {
         if let Some(Some(document)) = snapshot.documents.first() {
             return Ok((Vec::new(), document.clone()));
         }
         let document = Document::new(id.clone(), PLACEHOLDER.into());
-        let put = Change::Put { document: document.clone() };
+        let put = DocumentChange::Put { document: document.clone() };
         Ok((vec![put], document))
     });
     created.await.map(|(document, _)| document)
@@ -71,7 +75,7 @@ async fn create_instructions(
 /// The reads of a section's write: AGENTS.md, the section, and the list of sections.
 fn reads_of_write(key: &SectionKey) -> ReadSet {
     let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
-    ReadSet { documents, heads: Some(Kind::Section), ..ReadSet::default() }
+    ReadSet { documents, metadata_of: Some(DocumentKind::Section), ..ReadSet::default() }
 }
 
 /// The state of AGENTS.md and the section in a snapshot of [`reads_of_write`].
@@ -81,9 +85,13 @@ fn documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Document>) {
 }
 
 /// The change of AGENTS.md's list after the section `key` was added or removed.
-fn list_change(snapshot: &Snapshot, key: &SectionKey, remains: bool) -> Result<Option<Change>> {
-    let heads = snapshot.heads.iter().map(|head| (head.id.name.clone(), head.title.clone()));
-    let mut titles: Titles = heads.collect();
+fn list_change(
+    snapshot: &Snapshot,
+    key: &SectionKey,
+    remains: bool,
+) -> Result<Option<DocumentChange>> {
+    let heads = snapshot.metadata.iter().map(|head| (head.id.name.clone(), head.title.clone()));
+    let mut titles: SectionTitles = heads.collect();
     if remains {
         titles.entry(key.as_str().to_owned()).or_default();
     } else {
@@ -97,7 +105,7 @@ fn list_change(snapshot: &Snapshot, key: &SectionKey, remains: bool) -> Result<O
         (None, None) => PLACEHOLDER.into(),
         (None, Some(_)) => return Ok(None),
     };
-    Ok(Some(Change::put(DocumentId::instructions(), body)))
+    Ok(Some(DocumentChange::put(DocumentId::instructions(), body)))
 }
 
 /// A document's text, or an error that names it.

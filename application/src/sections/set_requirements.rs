@@ -1,21 +1,21 @@
 //! `reqlix_set_requirements`: adds or changes one requirement, and keeps order and list.
 
 use async_trait::async_trait;
-use reqlore_domain::bounded::BoundedString;
+use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::documents::{Change, Snapshot};
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
-use reqlore_domain::sections::index::{Index, SectionKey};
-use reqlore_domain::sections::set::Set;
+use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::sections::requirement_index::{Index, SectionKey};
+use reqlore_domain::sections::upsert::SetOutcome;
 use reqlore_domain::sections::{MAX_TEXT, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::Context;
-use crate::edit::{act, edit};
+use crate::ToolContext;
 use crate::tool::{Tool, decode, reply, write_tool};
+use crate::transaction::{act, edit};
 
 pub(crate) struct SetRequirements;
 
@@ -79,7 +79,12 @@ Returns the added/modified requirement (text or index may be adjusted according 
         }
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
         let ports = &context.ports;
         let arguments: Arguments = decode(&mut call, spec)?;
         let project = super::project(ports, &call.caller, &arguments.project_root).await?;
@@ -106,7 +111,11 @@ Returns the added/modified requirement (text or index may be adjusted according 
 }
 
 impl Arguments {
-    fn decide(&self, snapshot: &Snapshot, columns: usize) -> Result<(Vec<Change>, (Set, Version))> {
+    fn decide(
+        &self,
+        snapshot: &Snapshot,
+        columns: usize,
+    ) -> Result<(Vec<DocumentChange>, (SetOutcome, Version))> {
         let (_, section) = super::documents(snapshot);
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
@@ -120,7 +129,7 @@ impl Arguments {
         let document = Document::new(id, std::mem::take(&mut set.body).into());
         let version = document.version;
         if section.is_none_or(|section| section.version != version) {
-            changes.push(Change::Put { document });
+            changes.push(DocumentChange::Put { document });
         }
         changes.extend(super::list_change(snapshot, key, true)?);
         Ok((changes, (set, version)))
@@ -133,7 +142,7 @@ impl Arguments {
         };
         key.check_new().map_err(refused)?;
         let lower = key.as_str().to_lowercase();
-        match snapshot.heads.iter().find(|head| head.id.name.to_lowercase() == lower) {
+        match snapshot.metadata.iter().find(|head| head.id.name.to_lowercase() == lower) {
             Some(twin) => Err(refused(format!(
                 "{:?} differs only in case from the section {:?}; use that key",
                 key.as_str(),
@@ -160,7 +169,7 @@ mod tests {
     use reqlore_domain::error::ErrorKind;
     use serde_json::{Value, json};
 
-    use crate::test_support::Testing;
+    use crate::test_support::TestApplication;
 
     const TOOL: &str = "reqlix_set_requirements";
 
@@ -171,7 +180,7 @@ mod tests {
     // S1: S.3.4, S.3.6
     #[tokio::test]
     async fn a_mended_order_is_told_in_data_and_in_words() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         let body = "**1.** a\n\n**3.** b\n\n**2.** c\n\n**2.** d\n\n**7.** e\n\n**8.** f\n";
         testing.write(DocumentId::section("general"), body).await;
         let reply = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
@@ -184,13 +193,14 @@ mod tests {
     // S1: S.3.5
     #[tokio::test]
     async fn a_list_that_is_true_is_not_rewritten() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         let agents = "## Sections\n\n- My own title (key: general)\n- Not there (key: gone)\n";
         testing.write(DocumentId::instructions(), agents).await;
         testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
         let healed = "## Sections\n\n- My own title (key: general)\n";
         assert_eq!(testing.body(DocumentId::instructions()).await.as_deref(), Some(healed));
-        let version = |reply: reqlore_domain::ports::service::Reply| reply.data["version"].clone();
+        let version =
+            |reply: reqlore_domain::ports::service::ToolReply| reply.data["version"].clone();
         let read = || testing.call("reqlix_get_instructions", json!({}));
         let before = version(read().await.unwrap());
         testing.call(TOOL, set("general", "2", "Two.")).await.unwrap();
@@ -199,7 +209,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_title_is_the_listed_one_else_the_heading_else_the_key_s_words() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         testing.write(DocumentId::section("a"), "# Heading of A\n").await;
         testing.call(TOOL, set("b_and-c", "1", "x")).await.unwrap();
         let agents = testing.body(DocumentId::instructions()).await.unwrap();
@@ -209,7 +219,7 @@ mod tests {
     // Rulings 1: a stale version is a conflict that changes nothing
     #[tokio::test]
     async fn a_version_that_is_current_lets_the_write_through() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         let first = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
         let mut again = set("general", "1", "Uno.");
         again["if_version"] = first.data["version"].clone();

@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, MockDocumentRepository, ReadSet, StoreError,
+    CommitRequest, DocumentChange, DocumentRepository, MockDocumentRepository, ReadSet, StoreError,
 };
 use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, CompletionTarget, Content,
-    ListRequest, NoProgress, Prompt, Reply, ResourceRequest, Resources,
+    ApplicationService, CompletionRequest, CompletionTarget, CompletionValues, ListRequest,
+    NoProgress, PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall, ToolReply,
 };
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
-use crate::check::{Finding, check};
-use crate::{Application, Ports, Settings};
+use crate::check::{CheckFinding, check};
+use crate::{Application, ApplicationPorts, ApplicationSettings};
 
 /// An application, the store below it, and who calls.
 #[derive(Clone)]
-pub(crate) struct Testing {
+pub(crate) struct TestApplication {
     pub(crate) store: Arc<dyn DocumentRepository>,
     pub(crate) tree: Option<Arc<dyn DocumentRepository>>,
     pub(crate) search: Arc<dyn SearchIndex>,
@@ -44,7 +44,7 @@ pub(crate) struct Testing {
 
 pub(crate) fn item_id(name: &str) -> DocumentId {
     let kind = Reference::of_name(name).expect("the name of an item").kind;
-    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+    DocumentId { kind: DocumentKind::Item(kind), name: name.to_owned() }
 }
 
 pub(crate) fn write_context(at: Timestamp) -> WriteContext {
@@ -55,7 +55,7 @@ pub(crate) fn write_context(at: Timestamp) -> WriteContext {
         correlation_id: String::new(),
         at,
         audited: None,
-        once: None,
+        idempotency_key: None,
     }
 }
 
@@ -65,16 +65,16 @@ pub(crate) fn references(list: &Value) -> Vec<&str> {
 }
 
 /// A store on which each lookup fails.
-pub(crate) fn unavailable() -> Testing {
+pub(crate) fn unavailable() -> TestApplication {
     let mut store = MockDocumentRepository::new();
     store.expect_lookup().returning(|_, _, _| {
         let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
         Err(StoreError::Unavailable { place, reason, source: None })
     });
-    Testing::on(store)
+    TestApplication::on(store)
 }
 
-impl Testing {
+impl TestApplication {
     pub(crate) fn new() -> Self {
         Self {
             store: Arc::new(MemoryStore::default()),
@@ -93,8 +93,8 @@ impl Testing {
         Self { store: Arc::new(store), ..Self::new() }
     }
 
-    pub(crate) fn ports(&self) -> Ports {
-        Ports {
+    pub(crate) fn ports(&self) -> ApplicationPorts {
+        ApplicationPorts {
             documents: Arc::clone(&self.store),
             tree: self.tree.clone(),
             projects: Arc::new(NamedProjects(self.projects.clone())),
@@ -103,16 +103,16 @@ impl Testing {
             ids: Arc::clone(&self.ids),
             answers: Arc::new(MemoryStore::default()),
             audit: None,
-            settings: Settings::default(),
+            settings: ApplicationSettings::default(),
         }
     }
 
-    /// An application that lives through several calls of [`Testing::call_on`].
+    /// An application that lives through several calls of [`TestApplication::call_on`].
     pub(crate) fn application(&self) -> Application {
         Application::new(self.ports())
     }
 
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Reply> {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<ToolReply> {
         self.call_on(&self.application(), tool, arguments).await
     }
 
@@ -121,13 +121,13 @@ impl Testing {
         application: &Application,
         tool: &str,
         mut arguments: Value,
-    ) -> Result<Reply> {
+    ) -> Result<ToolReply> {
         if tool.starts_with("reqlix_") {
             let named = arguments.get("project_root").cloned();
             arguments["project_root"] = named.unwrap_or_else(|| json!("/project"));
             arguments["operation_description"] = json!("a test");
         }
-        let call = Call {
+        let call = ToolCall {
             caller: self.caller(),
             correlation_id: "test".to_owned(),
             name: tool.to_owned(),
@@ -158,7 +158,7 @@ impl Testing {
 
     /// Puts a document there, as a person with an editor would.
     pub(crate) async fn write(&self, id: DocumentId, body: impl Into<Bytes>) {
-        self.change(Change::put(id, body)).await;
+        self.change(DocumentChange::put(id, body)).await;
     }
 
     /// Writes an item of the backlog, of the kind that its name says.
@@ -168,7 +168,7 @@ impl Testing {
 
     /// Writes the tombstone of an item.
     pub(crate) async fn write_tombstone(&self, name: &str, body: impl Into<Bytes>) {
-        self.write(DocumentId { kind: Kind::Deleted, name: name.to_owned() }, body).await;
+        self.write(DocumentId { kind: DocumentKind::Deleted, name: name.to_owned() }, body).await;
     }
 
     pub(crate) async fn write_entity(&self, name: &str, body: impl Into<Bytes>) {
@@ -177,13 +177,17 @@ impl Testing {
 
     /// Takes a document away, as a person would.
     pub(crate) async fn remove(&self, id: DocumentId) {
-        self.change(Change::Delete { id }).await;
+        self.change(DocumentChange::Delete { id }).await;
     }
 
-    async fn change(&self, change: Change) {
+    async fn change(&self, change: DocumentChange) {
         let act = write_context(Timestamp::default());
         let reads = ReadSet::of(vec![change.id().clone()]);
-        let commit = Commit { reads, decide: Box::new(move |_| Ok(vec![change.clone()])), act };
+        let commit = CommitRequest {
+            reads,
+            decide: Box::new(move |_| Ok(vec![change.clone()])),
+            context: act,
+        };
         self.store.commit(&self.project, commit).await.unwrap();
     }
 
@@ -196,7 +200,7 @@ impl Testing {
     /// The findings of `reqlore check`, as `document:line: message`.
     pub(crate) async fn check(&self) -> Vec<String> {
         let mut shown = Vec::new();
-        for Finding { document, line, message } in check(&self.ports()).await.unwrap() {
+        for CheckFinding { document, line, message } in check(&self.ports()).await.unwrap() {
             let line = line.map_or_else(String::new, |line| line.to_string());
             shown.push(format!("{document}:{line}: {message}"));
         }
@@ -218,11 +222,11 @@ impl Testing {
         }
     }
 
-    pub(crate) async fn read(&self, uri: &str) -> Result<Content> {
+    pub(crate) async fn read(&self, uri: &str) -> Result<ResourceContent> {
         self.application().read(self.asked(uri, &Value::Null)).await
     }
 
-    pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<Resources> {
+    pub(crate) async fn resources(&self, cursor: Option<&str>) -> Result<ResourcePage> {
         let request = ListRequest {
             caller: self.caller(),
             correlation_id: "test".to_owned(),
@@ -232,7 +236,7 @@ impl Testing {
         self.application().resources(request).await
     }
 
-    pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<Prompt> {
+    pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<PromptContent> {
         self.application().prompt(self.asked(name, &arguments)).await
     }
 
@@ -241,7 +245,7 @@ impl Testing {
         of: CompletionTarget,
         argument: &str,
         value: &str,
-    ) -> Result<Completion> {
+    ) -> Result<CompletionValues> {
         let begun =
             CompletionRequest { of, argument: argument.to_owned(), value: value.to_owned() };
         self.application().complete(&self.caller(), "test", begun).await

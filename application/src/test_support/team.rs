@@ -4,34 +4,34 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use reqlore_domain::audit::{AuditEvent, Verifier};
+use reqlore_domain::audit_log::{AuditEvent, ChainVerifier};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::{
     Access, Caller, PresentedToken, Role, Token, TokenId, User, UserName,
 };
 use reqlore_domain::ports::audit::AuditLog;
-use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, ListRequest, NoProgress, Reply, ResourceRequest, Resources,
+    ApplicationService, ListRequest, NoProgress, ResourcePage, ResourceRequest, ToolCall, ToolReply,
 };
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use serde_json::{Value, json};
 
-use crate::identity::authenticate::TokenAuthenticator;
-use crate::test_support::{Testing, write_context};
-use crate::{Application, Ports};
+use crate::identity::token_authenticator::TokenAuthenticator;
+use crate::test_support::{TestApplication, write_context};
+use crate::{Application, ApplicationPorts};
 
 const NOW: i64 = 1_700_000_000;
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
 
 /// A clock that moves only when a test says so.
-pub(crate) struct Moved(AtomicI64);
+pub(crate) struct ManualClock(AtomicI64);
 
-impl Moved {
+impl ManualClock {
     pub(crate) fn new() -> Self {
         Self(AtomicI64::new(NOW))
     }
@@ -41,20 +41,20 @@ impl Moved {
     }
 }
 
-impl Clock for Moved {
+impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::new(self.0.load(Ordering::Relaxed), 0)
     }
 }
 
-pub(crate) struct Team {
+pub(crate) struct TestTeam {
     pub(crate) store: Arc<MemoryStore>,
-    pub(crate) clock: Arc<Moved>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) application: Application,
     pub(crate) authenticator: Arc<TokenAuthenticator>,
 }
 
-impl Team {
+impl TestTeam {
     /// With the projects `default` and `web`.
     pub(crate) fn new() -> Self {
         Self::that_allows(Access::Write)
@@ -62,14 +62,14 @@ impl Team {
 
     pub(crate) fn that_allows(most: Access) -> Self {
         let store = Arc::new(MemoryStore::default());
-        let clock = Arc::new(Moved::new());
-        let application = Application::new(Ports {
+        let clock = Arc::new(ManualClock::new());
+        let application = Application::new(ApplicationPorts {
             documents: store.clone(),
             projects: Arc::new(NamedProjects(vec![ProjectKey::new("web")])),
             clock: clock.clone(),
             answers: store.clone(),
             audit: Some(store.clone()),
-            ..Testing::new().ports()
+            ..TestApplication::new().ports()
         });
         let authenticator = Arc::new(application.authenticator(store.clone(), most));
         Self { store, clock, application, authenticator }
@@ -116,7 +116,7 @@ impl Team {
         self.put(IdentityChange::Token(self.token(letter, name, scope))).await;
     }
 
-    pub(crate) async fn login(&self, letter: char) -> Result<Arc<Caller>, Denied> {
+    pub(crate) async fn login(&self, letter: char) -> Result<Arc<Caller>, AuthenticationError> {
         self.show(Some(&presented(letter).reveal()), None).await
     }
 
@@ -124,7 +124,7 @@ impl Team {
         &self,
         token: Option<&str>,
         project: Option<&str>,
-    ) -> Result<Arc<Caller>, Denied> {
+    ) -> Result<Arc<Caller>, AuthenticationError> {
         let (address, correlation_id) = ("192.0.2.7", "login-1");
         let credentials = Credentials { token, project, address, correlation_id };
         self.authenticator.authenticate(credentials).await
@@ -136,8 +136,8 @@ impl Team {
         name: &str,
         arguments: Value,
         key: Option<&str>,
-    ) -> Result<Reply> {
-        let call = Call {
+    ) -> Result<ToolReply> {
+        let call = ToolCall {
             caller: Arc::clone(caller),
             correlation_id: "call-1".to_owned(),
             name: name.to_owned(),
@@ -152,7 +152,7 @@ impl Team {
         &self,
         caller: &Arc<Caller>,
         cursor: Option<&str>,
-    ) -> Result<Resources> {
+    ) -> Result<ResourcePage> {
         let request = ListRequest {
             caller: Arc::clone(caller),
             correlation_id: "list-1".to_owned(),
@@ -162,7 +162,7 @@ impl Team {
         self.application.resources(request).await
     }
 
-    pub(crate) async fn epic(&self, caller: &Arc<Caller>, key: Option<&str>) -> Result<Reply> {
+    pub(crate) async fn epic(&self, caller: &Arc<Caller>, key: Option<&str>) -> Result<ToolReply> {
         let arguments = json!({ "title": "An epic", "priority": 2 });
         self.call(caller, "create_epic", arguments, key).await
     }
@@ -171,7 +171,7 @@ impl Team {
     pub(crate) async fn rows(&self) -> Vec<AuditEvent> {
         self.application.context.recorder.flush().await.unwrap();
         let rows = self.store.rows(1, usize::MAX).await.unwrap();
-        let mut verifier = Verifier::default();
+        let mut verifier = ChainVerifier::default();
         verifier.next(&rows).unwrap();
         rows.iter().map(|row| row.entry().unwrap()).collect()
     }

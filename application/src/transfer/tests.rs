@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::identity::{Access, Role, Token, User};
-use reqlore_domain::ports::archive::{DocumentRecord, HighWaterMark, Identities};
+use reqlore_domain::ports::archive::{DocumentRecord, HighWaterMark, IdentityRecords};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
 use super::*;
-use crate::test_support::team::Team;
+use crate::test_support::team::TestTeam;
 
-const SILENT: Progress<'static> = &|_, _| {};
+const SILENT: TransferProgress<'static> = &|_, _| {};
 
 fn record(name: &str, body: &'static str) -> DocumentRecord {
     DocumentRecord {
@@ -103,7 +103,11 @@ impl RecordWriter for FailingWriter {
     }
 }
 
-async fn copied(from: &dyn Archive, to: &dyn Archive, tell: Progress<'_>) -> Result<Copied> {
+async fn copied(
+    from: &dyn Archive,
+    to: &dyn Archive,
+    tell: TransferProgress<'_>,
+) -> Result<CopyReport> {
     copy(from.read().await?, to, tell).await
 }
 
@@ -113,10 +117,10 @@ async fn a_copy_is_the_same_and_is_counted() {
     let told = RefCell::new(Vec::new());
     let tell = |done, total| told.borrow_mut().push((done, total));
     let done = copied(&from, &to, &tell).await.unwrap();
-    assert_eq!(done, Copied { documents: 5, bytes: 5, ..Copied::default() });
+    assert_eq!(done, CopyReport { documents: 5, bytes: 5, ..CopyReport::default() });
     assert_eq!(told.take(), [(2, None), (4, None), (5, None)]);
     let verified = verify(&from, &to, &tell).await.unwrap();
-    assert_eq!(verified, Verified { same: 5, ..Verified::default() });
+    assert_eq!(verified, VerifyReport { same: 5, ..VerifyReport::default() });
     assert_eq!(told.take().last(), Some(&(5, None)));
 }
 
@@ -180,7 +184,7 @@ async fn other_numbers_are_differences() {
     assert_eq!((told, verified.different), (named.map(str::to_owned).to_vec(), 2));
     let to = MemoryStore::default();
     copied(&here, &to, SILENT).await.unwrap();
-    assert_eq!(verify(&here, &to, SILENT).await.unwrap(), Verified::default());
+    assert_eq!(verify(&here, &to, SILENT).await.unwrap(), VerifyReport::default());
 }
 
 #[tokio::test]
@@ -203,23 +207,23 @@ fn rows(count: usize, user: &str) -> Vec<AuditRow> {
     (0..count).map(row).collect()
 }
 
-async fn with(identities: Identities, rows: Vec<AuditRow>) -> MemoryStore {
+async fn with(identities: IdentityRecords, rows: Vec<AuditRow>) -> MemoryStore {
     let rows = rows.into_iter().map(ArchiveRecord::AuditRow);
     store(identities.into_records().chain(rows)).await
 }
 
 #[tokio::test]
 async fn every_difference_between_teams_is_named() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let user = |name| team.user(name, Role::User);
     let token = |letter| team.token(letter, "ada", Access::Write);
     let (users, tokens) = (["ada", "bob", "Cay"].map(user).to_vec(), vec![token('a'), token('b')]);
-    let here = with(Identities { users, tokens }, rows(3, "ada")).await;
+    let here = with(IdentityRecords { users, tokens }, rows(3, "ada")).await;
     let disabled = User { disabled_at: Some(Timestamp(3)), ..user("bob") };
     let users = vec![user("bert"), disabled, user("Cay")];
     let tokens = vec![Token { revoked_at: Some(Timestamp(3)), ..token('b') }];
     let chain = vec![rows(1, "ada").remove(0), rows(2, "eve").remove(1)];
-    let there = with(Identities { users, tokens }, chain).await;
+    let there = with(IdentityRecords { users, tokens }, chain).await;
     let told = async |a: &MemoryStore, b: &MemoryStore| {
         let verified = verify(a, b, SILENT).await.unwrap();
         assert_eq!(verified.different, verified.differences.len() as u64);

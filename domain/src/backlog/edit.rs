@@ -7,16 +7,17 @@ use std::collections::BTreeSet;
 
 use super::fields::by_name;
 use super::{
-    Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType, Status,
+    ItemKind, ItemMeta, Priority, Reference, Relationship, RelationshipType, RequirementType,
+    Status,
 };
-use crate::bounded::one_line;
-use crate::front_matter::{self, KeyEdit, Value};
-use crate::time::Timestamp;
-use crate::yaml::{self, Entry, Node};
+use crate::bounded_types::one_line;
+use crate::front_matter::{self, FieldValue, KeyEdit};
+use crate::timestamp::Timestamp;
+use crate::yaml::{self, YamlEntry, YamlNode};
 
 /// A link's target as a file names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Linked {
+pub struct LinkTarget {
     pub reference: Reference,
     /// The suffix of the document's name, `3f9a1c` in `REQ-001-3f9a1c`. `None` for `REQ-500`.
     pub mark: Option<String>,
@@ -35,7 +36,7 @@ const LAST_KEYS: [&str; 7] = [
 
 /// A new item.
 #[derive(Debug, Clone)]
-pub struct New<'a> {
+pub struct NewItem<'a> {
     pub kind: ItemKind,
     pub uid: &'a str,
     /// Criteria have none.
@@ -45,14 +46,14 @@ pub struct New<'a> {
     pub status: Option<Status>,
     pub priority: Option<Priority>,
     pub requirement_type: Option<RequirementType>,
-    pub parent: Option<&'a Linked>,
+    pub parent: Option<&'a LinkTarget>,
     pub assignee: Option<&'a str>,
     pub tags: &'a [String],
     pub creator: &'a str,
     pub at: Timestamp,
 }
 
-impl New<'_> {
+impl NewItem<'_> {
     /// The text of its file.
     pub fn text(&self) -> Result<String, String> {
         let kind = self.kind;
@@ -73,11 +74,11 @@ impl New<'_> {
         sets.text("assignee_username", self.assignee.filter(|name| !name.is_empty()));
         let tags = each_once(self.tags);
         if !tags.is_empty() {
-            sets.add("tags", Value::List(tags));
+            sets.add("tags", FieldValue::List(tags));
         }
         sets.text("creator_username", Some(self.creator));
-        sets.add("created_at", Value::Time(self.at));
-        sets.add("updated_at", Value::Time(self.at));
+        sets.add("created_at", FieldValue::Time(self.at));
+        sets.add("updated_at", FieldValue::Time(self.at));
         sets.text("uid", Some(self.uid));
         if let Some((reference, Some(mark))) = self.parent.map(|to| (to.reference, &to.mark)) {
             sets.add("linked", marks(&[(reference, mark.clone())]));
@@ -89,26 +90,31 @@ impl New<'_> {
 
 /// New values; `None` keeps the old one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Edit {
+pub struct ItemEdit {
     pub title: Option<String>,
     pub description: Option<String>,
     pub status: Option<Status>,
     pub priority: Option<Priority>,
     pub requirement_type: Option<RequirementType>,
-    pub parent: Option<Linked>,
+    pub parent: Option<LinkTarget>,
     /// `Some(None)` removes the assignee.
     pub assignee: Option<Option<String>>,
     pub tags: Option<Vec<String>>,
     /// All outgoing relationships.
     pub relationships: Option<Vec<Relationship>>,
     /// The documents of new relationships' targets.
-    pub linked: Vec<Linked>,
+    pub linked: Vec<LinkTarget>,
 }
 
 /// The text of an edited item; `None` if nothing changes. Sets `updated_at`, and a missing
 /// `created_at`.
-pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Option<String>, String> {
-    let file = File::read(text);
+pub fn edit_item(
+    item: &ItemMeta,
+    text: &str,
+    edit: &ItemEdit,
+    at: Timestamp,
+) -> Result<Option<String>, String> {
+    let file = ItemFile::read(text);
     let mut sets = file.fields(item, edit);
     let touches_links =
         edit.parent.is_some() || edit.relationships.is_some() || !edit.linked.is_empty();
@@ -116,7 +122,7 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
         links(item, &file, edit, None, &mut sets);
     }
     let described = edit.description.as_deref().map(|text| text.trim_matches(['\r', '\n']));
-    let described = described.filter(|description| *description != Item::description(text));
+    let described = described.filter(|description| *description != ItemMeta::description(text));
     if sets.0.is_empty() && described.is_none() {
         return Ok(None);
     }
@@ -124,10 +130,10 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
         // A link may have been edited by hand, so its suffix may be obsolete.
         links(item, &file, edit, None, &mut sets);
     }
-    if file.node("created_at").and_then(Node::text).is_none() {
-        sets.add("created_at", Value::Time(item.created_at));
+    if file.node("created_at").and_then(YamlNode::text).is_none() {
+        sets.add("created_at", FieldValue::Time(item.created_at));
     }
-    sets.add("updated_at", Value::Time(at));
+    sets.add("updated_at", FieldValue::Time(at));
     let edited = front_matter::edit(text, &sets.0, &LAST_KEYS)?;
     Ok(Some(match described {
         Some(description) => front_matter::with_body(&edited, description),
@@ -137,9 +143,9 @@ pub fn edit(item: &Item, text: &str, edit: &Edit, at: Timestamp) -> Result<Optio
 
 /// The tombstone of an item: its text with time and user of the deletion. Front matter that can't
 /// be edited stays in the body below a new one.
-pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
+pub fn tombstone_text(item: &ItemMeta, text: &str, at: Timestamp, by: &str) -> String {
     let mut sets = KeyEdits::default();
-    sets.add("deleted_at", Value::Time(at));
+    sets.add("deleted_at", FieldValue::Time(at));
     sets.text("deleted_username", Some(by));
     if let Ok(edited) = front_matter::edit(text, &sets.0, &LAST_KEYS) {
         return edited;
@@ -155,14 +161,14 @@ pub fn tombstone(item: &Item, text: &str, at: Timestamp, by: &str) -> String {
 
 /// The text of an item whose links follow a document to another reference or suffix. `None` if no
 /// link leads to it.
-pub fn relink(
-    item: &Item,
+pub fn replace_links(
+    item: &ItemMeta,
     text: &str,
-    from: &Linked,
-    to: &Linked,
+    from: &LinkTarget,
+    to: &LinkTarget,
 ) -> Result<Option<String>, String> {
     let meant = mark_of(&item.linked, from.reference) == from.mark.as_deref();
-    let mut new = Edit::default();
+    let mut new = ItemEdit::default();
     if item.parent == Some(from.reference) {
         new.parent = Some(to.clone());
     }
@@ -180,7 +186,7 @@ pub fn relink(
         sets.text(parent.reference.kind.name(), Some(&parent.reference.to_string()));
     }
     let renumbered = Some((from.reference, to.reference));
-    links(item, &File::read(text), &new, renumbered, &mut sets);
+    links(item, &ItemFile::read(text), &new, renumbered, &mut sets);
     if !meant || sets.0.is_empty() {
         return Ok(None);
     }
@@ -189,9 +195,9 @@ pub fn relink(
 
 /// Edits the keys of relationships and suffixes. `renumbered` is a target's old and new reference.
 fn links(
-    item: &Item,
-    file: &File,
-    edit: &Edit,
+    item: &ItemMeta,
+    file: &ItemFile,
+    edit: &ItemEdit,
     renumbered: Option<(Reference, Reference)>,
     sets: &mut KeyEdits,
 ) {
@@ -203,7 +209,7 @@ fn links(
         let new = of(relationships);
         if new != of(&item.relationships) {
             let targets = file.targets(kind, &new, renumbered);
-            let value = Some(targets).filter(|targets| !targets.is_empty()).map(Value::List);
+            let value = Some(targets).filter(|targets| !targets.is_empty()).map(FieldValue::List);
             sets.0.push(KeyEdit { key: kind.name(), value });
         }
     }
@@ -229,12 +235,12 @@ fn mark_of(linked: &[(Reference, String)], reference: Reference) -> Option<&str>
     linked.iter().find(|(known, _)| *known == reference).map(|(_, mark)| mark.as_str())
 }
 
-fn marks(linked: &[(Reference, String)]) -> Value {
-    Value::Map(linked.iter().map(|(to, mark)| (to.to_string(), mark.clone())).collect())
+fn marks(linked: &[(Reference, String)]) -> FieldValue {
+    FieldValue::Map(linked.iter().map(|(to, mark)| (to.to_string(), mark.clone())).collect())
 }
 
-fn number(priority: Priority) -> Value {
-    Value::Number(priority.number().into())
+fn number(priority: Priority) -> FieldValue {
+    FieldValue::Number(priority.number().into())
 }
 
 fn each_once(texts: &[String]) -> Vec<String> {
@@ -251,19 +257,19 @@ fn each_once(texts: &[String]) -> Vec<String> {
 struct KeyEdits(Vec<KeyEdit<'static>>);
 
 impl KeyEdits {
-    fn add(&mut self, key: &'static str, value: Value) {
+    fn add(&mut self, key: &'static str, value: FieldValue) {
         self.0.push(KeyEdit { key, value: Some(value) });
     }
 
     fn text(&mut self, key: &'static str, text: Option<&str>) {
-        self.0.extend(text.map(|text| KeyEdit { key, value: Some(Value::from(text)) }));
+        self.0.extend(text.map(|text| KeyEdit { key, value: Some(FieldValue::from(text)) }));
     }
 }
 
 /// The file's own keys, without the defaults of an item.
-struct File(Vec<Entry>);
+struct ItemFile(Vec<YamlEntry>);
 
-impl File {
+impl ItemFile {
     /// Invalid front matter has no keys; its edit will be refused.
     fn read(text: &str) -> Self {
         let map = front_matter::read(front_matter::split(text));
@@ -271,7 +277,7 @@ impl File {
     }
 
     /// The keys that an edit changes, except links.
-    fn fields(&self, item: &Item, edit: &Edit) -> KeyEdits {
+    fn fields(&self, item: &ItemMeta, edit: &ItemEdit) -> KeyEdits {
         let mut sets = KeyEdits::default();
         let title = edit.title.as_deref().map(one_line);
         sets.text("title", title.filter(|title| *title != item.title).as_deref());
@@ -293,7 +299,10 @@ impl File {
         if let Some(assignee) = &edit.assignee {
             let assignee = assignee.as_deref().map(str::trim).filter(|name| !name.is_empty());
             if assignee != item.assignee.as_deref() {
-                sets.0.push(KeyEdit { key: "assignee_username", value: assignee.map(Value::from) });
+                sets.0.push(KeyEdit {
+                    key: "assignee_username",
+                    value: assignee.map(FieldValue::from),
+                });
             }
         }
         if let Some(tags) = edit.tags.as_deref().map(each_once).filter(|tags| *tags != item.tags) {
@@ -302,7 +311,7 @@ impl File {
         sets
     }
 
-    fn node(&self, key: &str) -> Option<&Node> {
+    fn node(&self, key: &str) -> Option<&YamlNode> {
         yaml::find(&self.0, key)
     }
 
@@ -314,7 +323,7 @@ impl File {
         default: Option<T>,
         new: Option<T>,
     ) -> Option<T> {
-        let old = match self.node(key).and_then(Node::text) {
+        let old = match self.node(key).and_then(YamlNode::text) {
             Some(text) => read(text),
             None => default,
         };
@@ -331,8 +340,8 @@ impl File {
     ) -> Vec<String> {
         let mut named = Vec::new();
         let mut texts = Vec::new();
-        let items = self.node(kind.name()).map(Node::items).unwrap_or_default();
-        for text in items.iter().filter_map(Node::text) {
+        let items = self.node(kind.name()).map(YamlNode::items).unwrap_or_default();
+        for text in items.iter().filter_map(YamlNode::text) {
             let target = Reference::parse(text);
             let Some(target) = target.filter(|to| to.kind == ItemKind::Requirement) else {
                 texts.push(text.to_owned());
@@ -356,7 +365,7 @@ impl File {
 
     /// Tags are kept under `tags`, or under `labels` in a file that has only those.
     fn tags(&self, tags: Vec<String>, sets: &mut KeyEdits) {
-        let value = Some(tags).filter(|tags| !tags.is_empty()).map(Value::List);
+        let value = Some(tags).filter(|tags| !tags.is_empty()).map(FieldValue::List);
         let has_both = self.node("tags").is_some() && self.node("labels").is_some();
         if has_both {
             sets.0.push(KeyEdit { key: "labels", value: None });

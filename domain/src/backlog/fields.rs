@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::{check_length, check_text, inline_schema, named_enum, string_type};
+use crate::bounded_types::{check_length, check_text, inline_schema, named_enum, string_type};
 
 named_enum! {
     /// The state of an item. Which ones a kind has is [`super::ItemKind::statuses`].

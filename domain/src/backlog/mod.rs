@@ -14,12 +14,12 @@ use std::cmp::{Ordering, Reverse};
 
 use serde::{Deserialize, Serialize};
 
-pub use edit::{Edit, Linked, New, edit, relink, tombstone};
+pub use edit::{ItemEdit, LinkTarget, NewItem, edit_item, replace_links, tombstone_text};
 pub use fields::{Priority, RelationshipType, RequirementType, Status};
 pub use parse::check_keys;
 pub use reference::Reference;
 
-use crate::time::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// A kind of item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,7 +84,7 @@ impl ItemKind {
 
 /// The metadata of an item, which lists show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
+pub struct ItemMeta {
     pub kind: ItemKind,
     /// `None` if the file's name is not a reference of this kind.
     pub reference: Option<Reference>,
@@ -133,7 +133,7 @@ pub struct Deletion {
 /// The relation of a mention.
 pub const MENTIONS: &str = "mentions";
 
-impl Item {
+impl ItemMeta {
     /// Relations and targets of its links. A deleted item has none.
     pub fn links(&self) -> impl Iterator<Item = (&str, String)> {
         let live = self.deleted.is_none();
@@ -145,14 +145,14 @@ impl Item {
     }
 
     /// The reference as printed, else the file's name.
-    pub fn called<'a>(&self, name: &'a str) -> std::borrow::Cow<'a, str> {
+    pub fn display_name<'a>(&self, name: &'a str) -> std::borrow::Cow<'a, str> {
         self.reference.map_or(name.into(), |reference| reference.to_string().into())
     }
 }
 
 /// The order of lists: by priority, the newest first, the higher number first.
-pub fn order(a: &Item, b: &Item) -> Ordering {
-    let key = |item: &Item| {
+pub fn compare_items(a: &ItemMeta, b: &ItemMeta) -> Ordering {
+    let key = |item: &ItemMeta| {
         let priority = item.priority.map_or(u8::MAX, Priority::number);
         let number = item.reference.map(|reference| reference.number);
         (priority, Reverse(item.created_at), Reverse(number))

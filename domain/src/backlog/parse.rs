@@ -2,16 +2,16 @@
 
 use super::fields::by_name;
 use super::{
-    Deletion, Item, ItemKind, Priority, Reference, Relationship, RelationshipType, RequirementType,
-    Status,
+    Deletion, ItemKind, ItemMeta, Priority, Reference, Relationship, RelationshipType,
+    RequirementType, Status,
 };
-use crate::bounded::one_line;
+use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
-use crate::front_matter::{self, Parts};
+use crate::front_matter::{self, DocumentParts};
 use crate::knowledge::{names_entity, tags};
 use crate::sections;
-use crate::time::Timestamp;
-use crate::yaml::{self, Entry, Node, shown};
+use crate::timestamp::Timestamp;
+use crate::yaml::{self, YamlEntry, YamlNode, shown};
 
 /// Longer descriptions are not kept with the item's metadata, in bytes.
 const INLINE_DESCRIPTION: usize = 1024;
@@ -19,7 +19,7 @@ const INLINE_DESCRIPTION: usize = 1024;
 const BORROWED_TITLE: usize = 120;
 const MAX_MENTIONS: usize = 200;
 
-impl Item {
+impl ItemMeta {
     /// Reads an item from a document's name and text. An invalid value is reported, the first one
     /// only, and replaced by its default. `modified` replaces missing times.
     pub fn read(
@@ -35,13 +35,13 @@ impl Item {
             Err(error) => (front_matter::salvage(parts), Some(error)),
         };
         let fault = fault.map(|fault| Diagnostic { column: None, ..fault });
-        let mut reader = Reader { kind, parts, entries, fault };
+        let mut reader = ItemParser { kind, parts, entries, fault };
         let item = reader.item(name, modified.whole());
         (item, reader.fault)
     }
 
     /// An item of which only the name is known.
-    pub fn unread(kind: ItemKind, name: &str, modified: Timestamp) -> Self {
+    pub fn placeholder(kind: ItemKind, name: &str, modified: Timestamp) -> Self {
         Self { description: None, ..Self::read(kind, name, "", modified).0 }
     }
 
@@ -51,15 +51,15 @@ impl Item {
     }
 }
 
-struct Reader<'a> {
+struct ItemParser<'a> {
     kind: ItemKind,
-    parts: Parts<'a>,
-    entries: Vec<Entry>,
+    parts: DocumentParts<'a>,
+    entries: Vec<YamlEntry>,
     fault: Option<Diagnostic>,
 }
 
-impl Reader<'_> {
-    fn item(&mut self, name: &str, modified: Timestamp) -> Item {
+impl ItemParser<'_> {
+    fn item(&mut self, name: &str, modified: Timestamp) -> ItemMeta {
         let kind = self.kind;
         let body = self.parts.body.trim_matches(['\r', '\n']);
         let reference = self.reference(name);
@@ -70,7 +70,7 @@ impl Reader<'_> {
         let parent = kind.parent().and_then(|parent| self.parent(parent));
         let deleted =
             self.time("deleted_at").map(|at| Deletion { at, by: self.text("deleted_username") });
-        Item {
+        ItemMeta {
             kind,
             reference,
             uid: self.text("uid"),
@@ -162,7 +162,7 @@ impl Reader<'_> {
         }
         for kind in RelationshipType::ALL {
             let node = self.node(kind.name()).cloned();
-            for item in node.iter().flat_map(Node::items) {
+            for item in node.iter().flat_map(YamlNode::items) {
                 let Some(text) = item.text() else { continue };
                 let target = Reference::parse(text);
                 let target = target.filter(|target| target.kind == ItemKind::Requirement);
@@ -182,7 +182,7 @@ impl Reader<'_> {
     }
 
     fn linked(&self) -> Vec<(Reference, String)> {
-        let entries = self.node("linked").map(Node::entries).unwrap_or_default();
+        let entries = self.node("linked").map(YamlNode::entries).unwrap_or_default();
         let linked = entries.iter().filter_map(|entry| {
             Some((Reference::parse(&entry.key)?, entry.node.text()?.to_owned()))
         });
@@ -210,7 +210,7 @@ impl Reader<'_> {
         found
     }
 
-    fn node(&self, key: &str) -> Option<&Node> {
+    fn node(&self, key: &str) -> Option<&YamlNode> {
         yaml::find(&self.entries, key)
     }
 

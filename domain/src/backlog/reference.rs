@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::ItemKind;
-use crate::document::{DocumentId, Kind};
+use crate::document::{DocumentId, DocumentKind};
 
 /// The highest valid number.
 pub const MAX_NUMBER: u32 = 1_000_000_000;
@@ -22,7 +22,7 @@ pub struct Reference {
 
 /// The result of parsing a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum ParsedReference {
     Reference(Reference),
     /// A number above [`MAX_NUMBER`].
     TooLarge,
@@ -33,20 +33,22 @@ impl Reference {
     /// Parses `REQ-48` or `REQ-048` of any kind: capitals and ASCII digits only.
     pub fn parse(text: &str) -> Option<Self> {
         ItemKind::ALL.into_iter().find_map(|kind| match Self::read(kind, text) {
-            Reading::Reference(reference) => Some(reference),
+            ParsedReference::Reference(reference) => Some(reference),
             _ => None,
         })
     }
 
     /// Parses a reference of this kind.
-    pub fn read(kind: ItemKind, text: &str) -> Reading {
+    pub fn read(kind: ItemKind, text: &str) -> ParsedReference {
         let digits = text.strip_prefix(kind.prefix()).and_then(|rest| rest.strip_prefix('-'));
         match digits {
             Some(digits) if is_number(digits) => match digits.parse() {
-                Ok(number) if number <= MAX_NUMBER => Reading::Reference(Self { kind, number }),
-                _ => Reading::TooLarge,
+                Ok(number) if number <= MAX_NUMBER => {
+                    ParsedReference::Reference(Self { kind, number })
+                }
+                _ => ParsedReference::TooLarge,
             },
-            _ => Reading::Malformed,
+            _ => ParsedReference::Malformed,
         }
     }
 
@@ -58,18 +60,18 @@ impl Reference {
     }
 
     /// The reference of a backlog document.
-    pub fn of(id: &DocumentId) -> Option<Self> {
+    pub fn of_document(id: &DocumentId) -> Option<Self> {
         let found = Self::of_name(&id.name);
         match id.kind {
-            Kind::Item(kind) => found.filter(|found| found.kind == kind),
-            Kind::Deleted => found,
+            DocumentKind::Item(kind) => found.filter(|found| found.kind == kind),
+            DocumentKind::Deleted => found,
             _ => None,
         }
     }
 
     /// The document with this suffix.
     pub fn document(self, mark: &str) -> DocumentId {
-        DocumentId { kind: Kind::Item(self.kind), name: format!("{self}-{mark}") }
+        DocumentId { kind: DocumentKind::Item(self.kind), name: format!("{self}-{mark}") }
     }
 }
 
@@ -98,18 +100,19 @@ mod tests {
     #[test]
     fn only_ascii_digits_behind_the_prefix_are_a_reference() {
         let story = |text| Reference::read(ItemKind::UserStory, text);
-        let of = |number| Reading::Reference(Reference { kind: ItemKind::UserStory, number });
+        let of =
+            |number| ParsedReference::Reference(Reference { kind: ItemKind::UserStory, number });
         assert_eq!(story("US-047"), of(47));
         assert_eq!(story("US-47"), of(47));
         assert_eq!(story("US-000000000000000000000047"), of(47));
         assert_eq!(story("US-1000000000"), of(MAX_NUMBER));
         for large in ["US-1000000001", "US-99999999999999999999"] {
-            assert_eq!(story(large), Reading::TooLarge, "{large}");
+            assert_eq!(story(large), ParsedReference::TooLarge, "{large}");
         }
         let wrong = "USER-047|US-|US-ABC|047|us-1|US-1\n| US-1|US-1 |US-\u{661}|US-1 OR 1=1|US-+1|US--1|\
                      US-1-2|US_1||REQ-001";
         for wrong in wrong.split('|') {
-            assert_eq!(story(wrong), Reading::Malformed, "{wrong:?}");
+            assert_eq!(story(wrong), ParsedReference::Malformed, "{wrong:?}");
         }
     }
 
@@ -132,7 +135,8 @@ mod tests {
         for name in ["README", "REQ", "REQ-", "REQ-x", "REQ048", "REQ-48x", "req-48", "-48"] {
             assert_eq!(Reference::of_name(name), None, "{name}");
         }
-        let id = DocumentId { kind: Kind::Item(ItemKind::Epic), name: "REQ-048".to_owned() };
-        assert_eq!(Reference::of(&id), None, "a requirement among epics");
+        let id =
+            DocumentId { kind: DocumentKind::Item(ItemKind::Epic), name: "REQ-048".to_owned() };
+        assert_eq!(Reference::of_document(&id), None, "a requirement among epics");
     }
 }

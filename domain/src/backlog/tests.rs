@@ -6,8 +6,8 @@ use super::*;
 
 const AT: Timestamp = Timestamp(1_700_000_000_500_000_000);
 
-fn requirement(name: &str, text: &str) -> (Item, Option<crate::diagnostic::Diagnostic>) {
-    Item::read(ItemKind::Requirement, name, text, AT)
+fn requirement(name: &str, text: &str) -> (ItemMeta, Option<crate::diagnostic::Diagnostic>) {
+    ItemMeta::read(ItemKind::Requirement, name, text, AT)
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn all_keys_are_read_however_they_are_spelled() {
     );
     assert_eq!(item.updated_at.rfc3339(), "2026-11-23T00:00:00Z");
     assert_eq!(item.linked, [(Reference::parse("REQ-2").unwrap(), "3f9a1c".to_owned())]);
-    assert_eq!(Item::description(text), "As EP-1 and dec-1d2c8f say.");
+    assert_eq!(ItemMeta::description(text), "As EP-1 and dec-1d2c8f say.");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_colon_too_many_parts_no_item_from_its_story() {
 #[test]
 fn criteria_borrow_their_title() {
     let text = "---\nuser_story: US-1\n---\n\nWHEN it rains\nTHEN it is wet\n";
-    let (item, fault) = Item::read(ItemKind::AcceptanceCriteria, "AC-1", text, AT);
+    let (item, fault) = ItemMeta::read(ItemKind::AcceptanceCriteria, "AC-1", text, AT);
     assert_eq!((item.title.as_str(), fault), ("WHEN it rains", None));
     assert_eq!((item.status, item.priority), (None, None));
 }
@@ -117,7 +117,7 @@ fn lists_go_by_priority_then_newest_then_the_higher_number() {
         item("REQ-4", 2, 1),
         item("REQ-5", 1, 1),
     ];
-    items.sort_by(order);
+    items.sort_by(compare_items);
     let numbers = items.map(|item| item.reference.unwrap().number);
     assert_eq!(numbers, [5, 2, 3, 4, 1]);
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::template::Template;
-use super::{Configuration, Docset, MAX_BYTES, MINIMAL, check_name, check_version, nearest, shown};
+use super::template::InstructionTemplate;
+use super::{Docset, DocsetConfig, MAX_BYTES, MINIMAL, check_name, check_version, nearest, shown};
 use crate::diagnostic::Diagnostic;
-use crate::yaml::{self, Dialect, Entry, Node, Position, Value};
+use crate::yaml::{self, SourcePosition, YamlDialect, YamlEntry, YamlNode, YamlValue};
 
 const DOCS_ROOT: &str = ".knowledge/docs";
 /// Root of docsets with `sources`, whose tool puts the files there.
@@ -21,9 +21,9 @@ const DOCSET_PROPERTIES: [&str; 5] =
     ["version", "aliases", "description", "template", "local_path"];
 const OTHER_PROPERTIES: [&str; 3] = ["id", "name", "sources"];
 
-const START: Position = Position { line: 1, column: 1, span: 0..0 };
+const START: SourcePosition = SourcePosition { line: 1, column: 1, span: 0..0 };
 
-impl Configuration {
+impl DocsetConfig {
     /// Parses a configuration. `folder` is the absolute path, with forward slashes, of the folder
     /// that contains `.knowledge`. The diagnostics of an error are sorted by line and not empty.
     pub fn read(text: &str, folder: &str) -> Result<Self, Vec<Diagnostic>> {
@@ -48,16 +48,18 @@ impl Configuration {
     }
 }
 
-fn parse(text: &str) -> Result<Node, Diagnostic> {
+fn parse(text: &str) -> Result<YamlNode, Diagnostic> {
     if text.len() > MAX_BYTES {
         let bytes = text.len();
         return Err(START.diagnostic(format!(
             "the file has {bytes} bytes, at most {MAX_BYTES} are read; shorten it"
         )));
     }
-    let tree = yaml::read(text, Dialect::Configuration);
+    let tree = yaml::read(text, YamlDialect::Configuration);
     let error = match tree.map(|tree| (tree.root, tree.duplicate)) {
-        Ok((root, None)) if matches!(root.value, Value::Map(_) | Value::Null) => return Ok(root),
+        Ok((root, None)) if matches!(root.value, YamlValue::Map(_) | YamlValue::Null) => {
+            return Ok(root);
+        }
         Ok((root, None)) => root.at.diagnostic(properties_expected()),
         Ok((_, Some(duplicate))) => duplicate,
         Err(error) => error,
@@ -77,7 +79,7 @@ fn properties_expected() -> String {
 #[derive(Clone, Copy)]
 struct Text<'a> {
     value: &'a str,
-    at: &'a Position,
+    at: &'a SourcePosition,
 }
 
 /// A docset with the texts of its name and aliases.
@@ -90,13 +92,13 @@ struct Reader {
     docs_root: String,
     has_own_docs_root: bool,
     /// The common template, and the same in the later format.
-    templates: [Option<Arc<Template>>; 2],
+    templates: [Option<Arc<InstructionTemplate>>; 2],
     errors: Vec<Diagnostic>,
     hints: Vec<Diagnostic>,
 }
 
 impl Reader {
-    fn error(&mut self, at: &Position, message: impl Into<String>) {
+    fn error(&mut self, at: &SourcePosition, message: impl Into<String>) {
         self.errors.push(at.diagnostic(message));
     }
 
@@ -105,8 +107,8 @@ impl Reader {
     }
 
     /// Reports anything but a text.
-    fn required<'a>(&mut self, node: &'a Node) -> Option<Text<'a>> {
-        if let Value::Scalar(value) = &node.value {
+    fn required<'a>(&mut self, node: &'a YamlNode) -> Option<Text<'a>> {
+        if let YamlValue::Scalar(value) = &node.value {
             return Some(Text { value, at: &node.at });
         }
         self.error(&node.at, "a text is expected here; write one, or remove the key");
@@ -114,12 +116,12 @@ impl Reader {
     }
 
     /// The text of a property; null counts as absent.
-    fn text<'a>(&mut self, entries: &'a [Entry], property: &str) -> Option<Text<'a>> {
-        let node = yaml::find(entries, property).filter(|node| node.value != Value::Null)?;
+    fn text<'a>(&mut self, entries: &'a [YamlEntry], property: &str) -> Option<Text<'a>> {
+        let node = yaml::find(entries, property).filter(|node| node.value != YamlValue::Null)?;
         self.required(node)
     }
 
-    fn read_docs_root(&mut self, entries: &[Entry]) {
+    fn read_docs_root(&mut self, entries: &[YamlEntry]) {
         let Some(text) = self.text(entries, "docs_root") else { return };
         self.has_own_docs_root = true;
         let root = match resolve(&self.folder, text.value) {
@@ -145,17 +147,17 @@ impl Reader {
         self.docs_root = root;
     }
 
-    fn read_templates(&mut self, entries: &[Entry]) {
+    fn read_templates(&mut self, entries: &[YamlEntry]) {
         let Some(text) = self.text(entries, "template") else { return };
-        let read = |is_later| Template::read(text.value, is_later).map(Arc::new);
+        let read = |is_later| InstructionTemplate::read(text.value, is_later).map(Arc::new);
         match (read(false), read(true)) {
             (Ok(single), Ok(doubled)) => self.templates = [Some(single), Some(doubled)],
             (Err(message), _) | (_, Err(message)) => self.refuse(text, "template", &message),
         }
     }
 
-    fn hint_unknown(&mut self, entries: &[Entry], known: &[&str], others: &[&str]) {
-        for Entry { key, key_at, .. } in entries {
+    fn hint_unknown(&mut self, entries: &[YamlEntry], known: &[&str], others: &[&str]) {
+        for YamlEntry { key, key_at, .. } in entries {
             if known.contains(&&**key) || others.contains(&&**key) {
                 continue;
             }
@@ -166,7 +168,7 @@ impl Reader {
         }
     }
 
-    fn docsets<'a>(&mut self, entries: &'a [Entry]) -> Vec<Placed<'a>> {
+    fn docsets<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<Placed<'a>> {
         let Some(node) = yaml::find(entries, "docsets") else {
             let hint = self.hints.iter().find(|hint| hint.message.contains("`docsets`")).cloned();
             let similar = hint.as_ref().map(|hint| format!(" ({})", hint.message));
@@ -180,11 +182,11 @@ impl Reader {
         };
         let mut docsets = Vec::new();
         match &node.value {
-            Value::Null => {}
+            YamlValue::Null => {}
             // The key is the name, and a `name` the title.
-            Value::Map(entries) => {
-                for Entry { key, key_at, node } in entries {
-                    if !matches!(node.value, Value::Map(_) | Value::Null) {
+            YamlValue::Map(entries) => {
+                for YamlEntry { key, key_at, node } in entries {
+                    if !matches!(node.value, YamlValue::Map(_) | YamlValue::Null) {
                         self.error(&node.at, properties_expected());
                         continue;
                     }
@@ -193,12 +195,12 @@ impl Reader {
                     docsets.push(self.docset(name, title, node.entries(), false));
                 }
             }
-            Value::List(items) => {
+            YamlValue::List(items) => {
                 for item in items {
                     docsets.extend(self.listed(item));
                 }
             }
-            Value::Scalar(_) => {
+            YamlValue::Scalar(_) => {
                 let message = format!(
                     "docsets: docsets by name, or a list of them, are expected, for instance:\n\
                      {MINIMAL}"
@@ -210,8 +212,8 @@ impl Reader {
     }
 
     /// A docset of a list: named by `name`, or by `id` in the later format.
-    fn listed<'a>(&mut self, item: &'a Node) -> Option<Placed<'a>> {
-        let Value::Map(entries) = &item.value else {
+    fn listed<'a>(&mut self, item: &'a YamlNode) -> Option<Placed<'a>> {
+        let YamlValue::Map(entries) = &item.value else {
             self.error(&item.at, properties_expected());
             return None;
         };
@@ -229,7 +231,7 @@ impl Reader {
         &mut self,
         name: Text<'a>,
         title: Option<Text<'_>>,
-        entries: &'a [Entry],
+        entries: &'a [YamlEntry],
         is_later: bool,
     ) -> Placed<'a> {
         self.hint_unknown(entries, &DOCSET_PROPERTIES, &OTHER_PROPERTIES);
@@ -244,7 +246,8 @@ impl Reader {
             self.refuse(version, "version", &message);
         }
         let own = self.text(entries, "template");
-        let template = match own.map(|text| (text, Template::read(text.value, is_later))) {
+        let template = match own.map(|text| (text, InstructionTemplate::read(text.value, is_later)))
+        {
             Some((text, Err(message))) => {
                 self.refuse(text, "template", &message);
                 None
@@ -266,11 +269,11 @@ impl Reader {
         (docset, std::iter::once(name).chain(aliases).collect())
     }
 
-    fn aliases<'a>(&mut self, entries: &'a [Entry]) -> Vec<Text<'a>> {
+    fn aliases<'a>(&mut self, entries: &'a [YamlEntry]) -> Vec<Text<'a>> {
         let mut aliases = Vec::new();
         match yaml::find(entries, "aliases").map(|node| (&node.at, &node.value)) {
-            None | Some((_, Value::Null)) => {}
-            Some((_, Value::List(items))) => {
+            None | Some((_, YamlValue::Null)) => {}
+            Some((_, YamlValue::List(items))) => {
                 for item in items {
                     let Some(alias) = self.required(item) else { continue };
                     if let Err(message) = check_name(alias.value) {
@@ -299,7 +302,7 @@ impl Reader {
         &mut self,
         name: &str,
         version: Option<Text<'_>>,
-        entries: &[Entry],
+        entries: &[YamlEntry],
         is_later: bool,
     ) -> String {
         if let Some(text) = self.text(entries, "local_path") {
@@ -317,7 +320,7 @@ impl Reader {
             }
         }
         let Self { folder, docs_root, .. } = self;
-        let sources = yaml::find(entries, "sources").filter(|node| node.value != Value::Null);
+        let sources = yaml::find(entries, "sources").filter(|node| node.value != YamlValue::Null);
         if let Some(sources) = sources.filter(|_| is_later) {
             return match local_source(sources, folder) {
                 Some(path) => path,
@@ -356,11 +359,11 @@ impl Reader {
 }
 
 /// The folder of sources that are exactly one local path inside the project.
-fn local_source(sources: &Node, folder: &str) -> Option<String> {
-    let Value::List(sources) = &sources.value else { return None };
+fn local_source(sources: &YamlNode, folder: &str) -> Option<String> {
+    let YamlValue::List(sources) = &sources.value else { return None };
     let [source] = sources.as_slice() else { return None };
     let kind = yaml::find(source.entries(), "type")?.text()?;
-    let Value::List(paths) = &yaml::find(source.entries(), "paths")?.value else { return None };
+    let YamlValue::List(paths) = &yaml::find(source.entries(), "paths")?.value else { return None };
     let [path] = paths.as_slice() else { return None };
     let resolved = resolve(folder, path.text()?).ok()?;
     (kind == "local_folder" && resolved.starts_with(folder)).then_some(resolved)

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
-use template::{Template, Values};
+use template::{InstructionTemplate, TemplateValues};
 
-use crate::bounded::{BoundedString, string_type};
+use crate::bounded_types::{BoundedString, string_type};
 use crate::diagnostic::Diagnostic;
 use crate::yaml::shown;
 
@@ -28,7 +28,7 @@ pub const MINIMAL: &str = "docsets:\n  react:\n    version: \"18.2\"\n    aliase
 
 /// A validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Configuration {
+pub struct DocsetConfig {
     /// Absolute, normalised, with forward slashes; ends with one.
     pub docs_root: String,
     /// In the order of the file.
@@ -51,12 +51,12 @@ pub struct Docset {
     /// Absolute, normalised, with forward slashes; ends with one.
     pub local_path: String,
     /// `None` for the default template.
-    pub template: Option<Arc<Template>>,
+    pub template: Option<Arc<InstructionTemplate>>,
     /// The line on which the docset begins.
     pub line: usize,
 }
 
-impl Configuration {
+impl DocsetConfig {
     /// The docset of this name or alias, case-sensitive.
     pub fn find(&self, name: &str) -> Option<&Docset> {
         self.names.get(name).and_then(|at| self.docsets.get(*at))
@@ -72,8 +72,13 @@ impl Docset {
     /// The instruction for finding the keywords.
     pub fn instruction<T: AsRef<str>>(&self, keywords: &[T], generalized: &[T]) -> String {
         let template = self.template.as_deref();
-        let template = template.unwrap_or_else(|| Template::standard(!generalized.is_empty()));
-        template.render(&Values { docset: self, keywords, generalized_keywords: generalized })
+        let template =
+            template.unwrap_or_else(|| InstructionTemplate::standard(!generalized.is_empty()));
+        template.render(&TemplateValues {
+            docset: self,
+            keywords,
+            generalized_keywords: generalized,
+        })
     }
 }
 

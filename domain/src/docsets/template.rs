@@ -21,16 +21,16 @@ const STANDARD_WITHOUT: &str = "Search for '{keywords}' in folder {local_path}. 
 
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template(Vec<Part>);
+pub struct InstructionTemplate(Vec<TemplatePart>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Text(String),
-    Variable(Variable),
+    Variable(TemplateVariable),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Variable {
+enum TemplateVariable {
     Keywords,
     GeneralizedKeywords,
     LocalPath,
@@ -40,27 +40,27 @@ enum Variable {
     Description,
 }
 
-const VARIABLES: [(&str, Variable); 7] = [
-    ("keywords", Variable::Keywords),
-    ("generalized_keywords", Variable::GeneralizedKeywords),
-    ("local_path", Variable::LocalPath),
-    ("docset", Variable::Docset),
-    ("version", Variable::Version),
-    ("docset_name", Variable::Title),
-    ("docset_description", Variable::Description),
+const VARIABLES: [(&str, TemplateVariable); 7] = [
+    ("keywords", TemplateVariable::Keywords),
+    ("generalized_keywords", TemplateVariable::GeneralizedKeywords),
+    ("local_path", TemplateVariable::LocalPath),
+    ("docset", TemplateVariable::Docset),
+    ("version", TemplateVariable::Version),
+    ("docset_name", TemplateVariable::Title),
+    ("docset_description", TemplateVariable::Description),
 ];
 /// The other variables exist in the later format only, in double braces.
 const SINGLE_BRACED: usize = 5;
 
 /// The values of the variables.
 #[derive(Debug)]
-pub(super) struct Values<'a, T> {
+pub(super) struct TemplateValues<'a, T> {
     pub(super) docset: &'a Docset,
     pub(super) keywords: &'a [T],
     pub(super) generalized_keywords: &'a [T],
 }
 
-impl Template {
+impl InstructionTemplate {
     /// Parses a template. The later format has variables in single and in double braces.
     pub(super) fn read(text: &str, is_later: bool) -> Result<Self, String> {
         let length = text.chars().count();
@@ -73,7 +73,7 @@ impl Template {
             return Err("the template is blank; leave `template` out to get the default".to_owned());
         }
         let template = Self::parse(text, is_later);
-        let variables = template.0.iter().filter(|part| matches!(part, Part::Variable(_)));
+        let variables = template.0.iter().filter(|part| matches!(part, TemplatePart::Variable(_)));
         let count = variables.count();
         if count > MAX_VARIABLES {
             return Err(format!(
@@ -85,9 +85,10 @@ impl Template {
 
     /// The default, with or without generalized keywords.
     pub(super) fn standard(generalized: bool) -> &'static Self {
-        static WITH: LazyLock<Template> = LazyLock::new(|| Template::parse(STANDARD, false));
-        static WITHOUT: LazyLock<Template> =
-            LazyLock::new(|| Template::parse(STANDARD_WITHOUT, false));
+        static WITH: LazyLock<InstructionTemplate> =
+            LazyLock::new(|| InstructionTemplate::parse(STANDARD, false));
+        static WITHOUT: LazyLock<InstructionTemplate> =
+            LazyLock::new(|| InstructionTemplate::parse(STANDARD_WITHOUT, false));
         if generalized { &WITH } else { &WITHOUT }
     }
 
@@ -100,34 +101,36 @@ impl Template {
                 at += 1;
                 continue;
             };
-            parts.push(Part::Text(text[plain..at].to_owned()));
-            parts.push(Part::Variable(variable));
+            parts.push(TemplatePart::Text(text[plain..at].to_owned()));
+            parts.push(TemplatePart::Variable(variable));
             at += length;
             plain = at;
         }
-        parts.push(Part::Text(text[plain..].to_owned()));
+        parts.push(TemplatePart::Text(text[plain..].to_owned()));
         Self(parts)
     }
 
-    pub(super) fn render<T: AsRef<str>>(&self, values: &Values<'_, T>) -> String {
-        let Values { docset, keywords, generalized_keywords } = values;
+    pub(super) fn render<T: AsRef<str>>(&self, values: &TemplateValues<'_, T>) -> String {
+        let TemplateValues { docset, keywords, generalized_keywords } = values;
         let mut text = String::new();
         for part in &self.0 {
             let variable = match part {
-                Part::Text(plain) => {
+                TemplatePart::Text(plain) => {
                     text.push_str(plain);
                     continue;
                 }
-                Part::Variable(variable) => variable,
+                TemplatePart::Variable(variable) => variable,
             };
             match variable {
-                Variable::Keywords => push_list(&mut text, keywords),
-                Variable::GeneralizedKeywords => push_list(&mut text, generalized_keywords),
-                Variable::LocalPath => text.push_str(&docset.local_path),
-                Variable::Docset => text.push_str(&docset.name),
-                Variable::Version => text.extend(docset.version.as_deref()),
-                Variable::Title => text.push_str(docset.title.as_ref().unwrap_or(&docset.name)),
-                Variable::Description => text.extend(docset.description.as_deref()),
+                TemplateVariable::Keywords => push_list(&mut text, keywords),
+                TemplateVariable::GeneralizedKeywords => push_list(&mut text, generalized_keywords),
+                TemplateVariable::LocalPath => text.push_str(&docset.local_path),
+                TemplateVariable::Docset => text.push_str(&docset.name),
+                TemplateVariable::Version => text.extend(docset.version.as_deref()),
+                TemplateVariable::Title => {
+                    text.push_str(docset.title.as_ref().unwrap_or(&docset.name));
+                }
+                TemplateVariable::Description => text.extend(docset.description.as_deref()),
             }
         }
         text
@@ -135,7 +138,7 @@ impl Template {
 }
 
 /// The variable that `text` begins with, and its length with the braces.
-fn variable(text: &str, is_later: bool) -> Option<(Variable, usize)> {
+fn variable(text: &str, is_later: bool) -> Option<(TemplateVariable, usize)> {
     let doubled = if is_later { braced(text, "{{", "}}", &VARIABLES) } else { None };
     doubled.or_else(|| braced(text, "{", "}", &VARIABLES[..SINGLE_BRACED]))
 }
@@ -144,8 +147,8 @@ fn braced(
     text: &str,
     open: &str,
     close: &str,
-    known: &[(&str, Variable)],
-) -> Option<(Variable, usize)> {
+    known: &[(&str, TemplateVariable)],
+) -> Option<(TemplateVariable, usize)> {
     let inner = text.strip_prefix(open)?;
     let is_meant =
         |name: &str| inner.strip_prefix(name).is_some_and(|rest| rest.starts_with(close));

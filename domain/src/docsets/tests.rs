@@ -7,8 +7,8 @@ use super::*;
 
 const FOLDER: &str = "/home/me/app";
 
-fn read(text: &str) -> Configuration {
-    Configuration::read(text, FOLDER).unwrap_or_else(|faults| panic!("{faults:?}\n{text}"))
+fn read(text: &str) -> DocsetConfig {
+    DocsetConfig::read(text, FOLDER).unwrap_or_else(|faults| panic!("{faults:?}\n{text}"))
 }
 
 /// The only docset's path.
@@ -46,7 +46,7 @@ fn docs_root_is_resolved_from_the_folder_that_holds_knowledge_and_normalised() {
         let text = format!("docs_root: '{root}'\ndocsets: {{react: {{version: 18.2}}}}");
         assert_eq!(path(&text), format!("{resolved}/react-18.2/"), "{root}");
     }
-    let windows = Configuration::read("docsets: {a: {}}", "C:/me/app").unwrap();
+    let windows = DocsetConfig::read("docsets: {a: {}}", "C:/me/app").unwrap();
     assert_eq!(windows.docsets[0].local_path, "C:/me/app/.knowledge/docs/a/");
 }
 
@@ -109,14 +109,14 @@ fn an_override_stays_in_the_project_and_docs_root_out_of_the_system() {
     for outside in
         ["..", "../x", "docs/../../x", "/etc", "/home/me/app2", "/srv/docs/a", "C:\\x", "..\\x"]
     {
-        let faults = Configuration::read(&over(outside), FOLDER).unwrap_err();
+        let faults = DocsetConfig::read(&over(outside), FOLDER).unwrap_err();
         let shown = located(&faults[0]);
         assert!(shown.starts_with(".knowledge/config.yaml:2:27: local_path: "), "{shown}");
         assert!(shown.contains("outside of the project's folder"), "{shown}");
     }
     for system in ["/", "/etc", "../../../../etc/ssl", "/proc/self", "C:\\"] {
         let text = format!("docs_root: '{system}'\ndocsets: {{a: {{}}}}");
-        let faults = Configuration::read(&text, FOLDER).unwrap_err();
+        let faults = DocsetConfig::read(&text, FOLDER).unwrap_err();
         assert!(located(&faults[0]).contains("belongs to the system"), "{faults:?}");
     }
     let outside = read("docs_root: ../shared\ndocsets: {a: {}}");

@@ -5,16 +5,16 @@
 
 use std::ops::Range;
 
-use super::{Map, Parts, Value, read, scalar, split};
+use super::{DocumentParts, FieldValue, FrontMatter, read, scalar, split};
 use crate::diagnostic::Diagnostic;
-use crate::yaml::{self, Entry, Node};
+use crate::yaml::{self, YamlEntry, YamlNode};
 
 /// A key and its new value.
 #[derive(Debug, Clone)]
 pub struct KeyEdit<'a> {
     pub key: &'a str,
     /// `None` removes the key.
-    pub value: Option<Value>,
+    pub value: Option<FieldValue>,
 }
 
 /// Edits the front matter of a text. An existing key keeps its place. A new key becomes the last
@@ -70,7 +70,7 @@ fn refusal(reason: &str) -> String {
     format!("the front matter can't be edited safely: {reason}; edit the file by hand")
 }
 
-fn parse(parts: Parts<'_>) -> Result<Map, String> {
+fn parse(parts: DocumentParts<'_>) -> Result<FrontMatter, String> {
     let refused = |found: &Diagnostic| {
         refusal(&format!("line {}: {}", found.line.unwrap_or(1), found.message))
     };
@@ -79,7 +79,7 @@ fn parse(parts: Parts<'_>) -> Result<Map, String> {
     Ok(map)
 }
 
-fn is_done(map: &Map, edit: &KeyEdit<'_>) -> bool {
+fn is_done(map: &FrontMatter, edit: &KeyEdit<'_>) -> bool {
     match (&edit.value, yaml::find(&map.entries, edit.key)) {
         (Some(value), Some(node)) => value.equals(&node.value),
         (value, node) => value.is_none() && node.is_none(),
@@ -100,7 +100,7 @@ fn line_end(text: &str) -> &'static str {
 }
 
 fn line(edit: &KeyEdit<'_>, end: &str) -> String {
-    let value = edit.value.as_ref().map(Value::render).unwrap_or_default();
+    let value = edit.value.as_ref().map(FieldValue::render).unwrap_or_default();
     format!("{}: {value}{end}", scalar(edit.key, true))
 }
 
@@ -114,8 +114,8 @@ fn prepend_front_matter(body: &str, edits: &[&KeyEdit<'_>]) -> String {
 /// Parses the result: the edited keys have their new values, and everything else is unchanged.
 fn verify_edit(
     edited: &str,
-    old: Parts<'_>,
-    before: &Map,
+    old: DocumentParts<'_>,
+    before: &FrontMatter,
     edits: &[&KeyEdit<'_>],
 ) -> Result<(), String> {
     let parts = split(edited);
@@ -123,7 +123,7 @@ fn verify_edit(
     let after = parse(parts).map_err(|_| refused())?;
     // A new front matter is separated from the body by a blank line.
     let edges: &[char] = if old.yaml.is_some() { &[] } else { &['\r', '\n'] };
-    let is_other = |entry: &&Entry| edits.iter().all(|edit| edit.key != entry.key);
+    let is_other = |entry: &&YamlEntry| edits.iter().all(|edit| edit.key != entry.key);
     let others_before = before.entries.iter().filter(is_other);
     let others_after = after.entries.iter().filter(is_other);
     let is_kept = others_before.clone().count() == others_after.clone().count()
@@ -135,13 +135,13 @@ fn verify_edit(
     Ok(())
 }
 
-fn same_entry(a: &Entry, b: &Entry) -> bool {
+fn same_entry(a: &YamlEntry, b: &YamlEntry) -> bool {
     a.key == b.key && same_value(&a.node, &b.node)
 }
 
 /// Compares values and ignores positions.
-fn same_value(a: &Node, b: &Node) -> bool {
-    use yaml::Value::{List, Map};
+fn same_value(a: &YamlNode, b: &YamlNode) -> bool {
+    use yaml::YamlValue::{List, Map};
     match (&a.value, &b.value) {
         (List(a), List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
         (Map(a), Map(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_entry(a, b)),
@@ -152,7 +152,7 @@ fn same_value(a: &Node, b: &Node) -> bool {
 /// Front matter from its `---` line to the end of the YAML.
 struct Front<'a> {
     text: &'a str,
-    entries: &'a [Entry],
+    entries: &'a [YamlEntry],
     line_end: &'a str,
 }
 
@@ -162,7 +162,7 @@ struct Place<'a> {
     after_colon: usize,
     /// Empty at the colon where there is no value.
     value: Range<usize>,
-    node: &'a Node,
+    node: &'a YamlNode,
 }
 
 /// A replacement of a part of the text.
@@ -215,8 +215,8 @@ impl Front<'_> {
     }
 
     /// Replaces a value and keeps the comment behind it where that is possible.
-    fn replace(&self, place: &Place<'_>, value: &Value) -> Splice {
-        if let Value::List(items) = value
+    fn replace(&self, place: &Place<'_>, value: &FieldValue) -> Splice {
+        if let FieldValue::List(items) = value
             && let Some(splice) = self.block_list(place, items)
         {
             return splice;
@@ -246,7 +246,7 @@ impl Front<'_> {
     }
 
     /// Finds the parts of an entry. An error names a form that is not edited.
-    fn place<'a>(&self, entry: &'a Entry) -> Result<Place<'a>, &'static str> {
+    fn place<'a>(&self, entry: &'a YamlEntry) -> Result<Place<'a>, &'static str> {
         let (key, node) = (&entry.key_at.span, &entry.node);
         let behind = self.text.get(key.end..).unwrap_or_default().trim_start_matches([' ', '\t']);
         let after_colon = self.text.len() - behind.len() + 1;
@@ -254,7 +254,7 @@ impl Front<'_> {
         if !behind.starts_with(':') || !before.trim().is_empty() {
             return Err("a form of key that is not `key: value`");
         }
-        let is_missing = node.value == yaml::Value::Null && node.at.span.is_empty();
+        let is_missing = node.value == yaml::YamlValue::Null && node.at.span.is_empty();
         let rest = if is_missing { behind[1..].lines().next() } else { None };
         let start = self.skip_comments(after_colon);
         match rest.unwrap_or(&self.text[start..]).trim_start().chars().next() {
@@ -275,15 +275,16 @@ impl Front<'_> {
     }
 
     /// End of a value. Only collections need a search, as positions cover scalars.
-    fn end_of(&self, node: &Node) -> Result<usize, &'static str> {
+    fn end_of(&self, node: &YamlNode) -> Result<usize, &'static str> {
         let mut end = node.at.span.end;
-        for item in if let yaml::Value::List(items) = &node.value { &items[..] } else { &[] } {
+        for item in if let yaml::YamlValue::List(items) = &node.value { &items[..] } else { &[] } {
             end = end.max(self.end_of(item)?);
         }
         for entry in node.entries() {
             end = end.max(entry.key_at.span.end).max(self.end_of(&entry.node)?);
         }
-        let is_collection = matches!(node.value, yaml::Value::List(_) | yaml::Value::Map(_));
+        let is_collection =
+            matches!(node.value, yaml::YamlValue::List(_) | yaml::YamlValue::Map(_));
         let opening = self.text.get(node.at.span.clone()).unwrap_or_default();
         if !is_collection || node.is_alias || !opening.starts_with(['[', '{']) {
             return Ok(end);
@@ -313,7 +314,7 @@ impl Front<'_> {
 
     /// A list with an item a line stays one, and an unchanged item keeps its line and comment.
     fn block_list(&self, place: &Place<'_>, items: &[String]) -> Option<Splice> {
-        let yaml::Value::List(old) = &place.node.value else { return None };
+        let yaml::YamlValue::List(old) = &place.node.value else { return None };
         let lines = self.item_lines(old).filter(|_| !items.is_empty())?;
         let start = self.line_start(place.value.start);
         let indent = &self.text[start..place.value.start];
@@ -343,10 +344,10 @@ impl Front<'_> {
     }
 
     /// The items of a list; `None` unless each is a scalar on a line of its own.
-    fn item_lines<'b>(&self, items: &'b [Node]) -> Option<Vec<(Range<usize>, &'b str)>> {
+    fn item_lines<'b>(&self, items: &'b [YamlNode]) -> Option<Vec<(Range<usize>, &'b str)>> {
         let mut lines = Vec::new();
         for node in items {
-            let yaml::Value::Scalar(text) = &node.value else { return None };
+            let yaml::YamlValue::Scalar(text) = &node.value else { return None };
             let span = node.at.span.clone();
             let before = &self.text[self.line_start(span.start)..span.start];
             let is_one = before.trim() == "-" && !self.text[span.clone()].contains('\n');

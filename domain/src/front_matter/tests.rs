@@ -45,7 +45,7 @@ fn lines_of_invalid_front_matter_are_salvaged() {
         ("quoted", Some("x y")),
         ("none", None),
     ] {
-        assert_eq!(yaml::find(&entries, key).and_then(Node::text), value, "{key}");
+        assert_eq!(yaml::find(&entries, key).and_then(YamlNode::text), value, "{key}");
     }
     assert_eq!(yaml::find(&entries, "l").unwrap().items()[0].at.line, 6);
 }
@@ -90,12 +90,12 @@ fn a_new_key_stands_before_what_comes_last() {
     assert_eq!(edited, expected);
 }
 
-fn set(key: &'static str, value: impl Into<Value>) -> KeyEdit<'static> {
+fn set(key: &'static str, value: impl Into<FieldValue>) -> KeyEdit<'static> {
     KeyEdit { key, value: Some(value.into()) }
 }
 
-fn list(items: &[&str]) -> Value {
-    Value::List(items.iter().map(|item| (*item).to_owned()).collect())
+fn list(items: &[&str]) -> FieldValue {
+    FieldValue::List(items.iter().map(|item| (*item).to_owned()).collect())
 }
 
 fn remove(key: &'static str) -> KeyEdit<'static> {
@@ -105,7 +105,7 @@ fn remove(key: &'static str) -> KeyEdit<'static> {
 #[test]
 fn a_value_is_replaced_in_its_place_and_nothing_else() {
     for (before, value, after) in [
-        ("k: old\n", Value::from("new"), "k: new\n"),
+        ("k: old\n", FieldValue::from("new"), "k: new\n"),
         ("k: old # why\n", "new".into(), "k: new # why\n"),
         ("k:   'old'   # why\n", "new".into(), "k:   new   # why\n"),
         ("\"k\" : \"old\"\n", "new".into(), "\"k\" : new\n"),
@@ -118,8 +118,12 @@ fn a_value_is_replaced_in_its_place_and_nothing_else() {
         ("k: >- # folded\n  a\n", "new".into(), "k: new # folded\n"),
         ("k: [a,\n  b] # two\n", list(&["c", "d, e"]), "k: [c, \"d, e\"] # two\n"),
         ("k: # two\n  - a\n  - b\n", "new".into(), "k: new # two\n"),
-        ("k:\n  a: b\n", Value::Map(vec![("US-001".into(), "12".into())]), "k: {US-001: \"12\"}\n"),
-        ("k: old\n", Value::Number(3), "k: 3\n"),
+        (
+            "k:\n  a: b\n",
+            FieldValue::Map(vec![("US-001".into(), "12".into())]),
+            "k: {US-001: \"12\"}\n",
+        ),
+        ("k: old\n", FieldValue::Number(3), "k: 3\n"),
         ("k: old\n", list(&[]), "k: []\n"),
     ] {
         for end in ["\n", "\r\n"] {
@@ -249,8 +253,8 @@ proptest! {
     ) {
         let pairs = [
             set("text", text.as_str()),
-            set("list", Value::List(vec![text.clone(), text.clone()])),
-            set("map", Value::Map(vec![(key, text.clone())])),
+            set("list", FieldValue::List(vec![text.clone(), text.clone()])),
+            set("map", FieldValue::Map(vec![(key, text.clone())])),
             set("last", "x"),
         ];
         let new = edit("", &pairs).unwrap();
@@ -263,8 +267,8 @@ proptest! {
         body in "(\\PC|\r?\n){0,20}",
         is_crlf in any::<bool>(),
         value in prop_oneof![
-            "[ -~]{0,8}".prop_map(|text| Value::from(text.as_str())),
-            prop::collection::vec("[a-z]{1,3}", 0..3).prop_map(Value::List),
+            "[ -~]{0,8}".prop_map(|text| FieldValue::from(text.as_str())),
+            prop::collection::vec("[a-z]{1,3}", 0..3).prop_map(FieldValue::List),
         ],
         at in any::<prop::sample::Index>(),
     ) {

@@ -10,11 +10,11 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 
 pub use redact::redact;
-pub use token::{Digest, PresentedToken, Token, TokenError, TokenId, TokenOwner};
+pub use token::{PresentedToken, Token, TokenDigest, TokenError, TokenId, TokenOwner};
 
-use crate::bounded::{named_enum, shown_as_text};
-use crate::project::ProjectKey;
-use crate::time::Timestamp;
+use crate::bounded_types::{named_enum, shown_as_text};
+use crate::project_key::ProjectKey;
+use crate::timestamp::Timestamp;
 
 named_enum! {
     /// The access level of a tool or a caller. Writing includes reading.

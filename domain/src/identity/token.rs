@@ -13,9 +13,9 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{Access, User, UserName};
-use crate::bounded::{named_enum, shown_as_text};
-use crate::project::ProjectKey;
-use crate::time::Timestamp;
+use crate::bounded_types::{named_enum, shown_as_text};
+use crate::project_key::ProjectKey;
+use crate::timestamp::Timestamp;
 
 pub const PREFIX: &str = "reqlore_pat_";
 pub const ID_LETTERS: usize = 12;
@@ -76,11 +76,11 @@ impl PresentedToken {
     }
 
     /// The stored form.
-    pub fn digest(&self) -> Digest {
+    pub fn digest(&self) -> TokenDigest {
         let mut hash = Sha256::new();
         hash.update(self.id.as_str());
         hash.update(&self.secret);
-        Digest(hash.finalize().into())
+        TokenDigest(hash.finalize().into())
     }
 
     fn body(&self) -> String {
@@ -112,9 +112,9 @@ fn is_base62(text: &str) -> bool {
 /// SHA-256 of a token's id and secret.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Digest(pub [u8; 32]);
+pub struct TokenDigest(pub [u8; 32]);
 
-impl Digest {
+impl TokenDigest {
     /// The digest of no secret, compared for unknown tokens, so that this takes as long.
     const NONE: Self = Self([0; 32]);
 
@@ -124,13 +124,13 @@ impl Digest {
     }
 }
 
-impl fmt::Debug for Digest {
+impl fmt::Debug for TokenDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("****")
     }
 }
 
-impl TryFrom<String> for Digest {
+impl TryFrom<String> for TokenDigest {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, &'static str> {
@@ -140,8 +140,8 @@ impl TryFrom<String> for Digest {
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
+impl From<TokenDigest> for String {
+    fn from(digest: TokenDigest) -> Self {
         hex::encode(digest.0)
     }
 }
@@ -151,7 +151,7 @@ impl From<Digest> for String {
 pub struct Token {
     pub id: TokenId,
     pub user: UserName,
-    pub digest: Digest,
+    pub digest: TokenDigest,
     /// The maximum access level, whatever the role.
     pub scope: Access,
     /// The valid projects, the default one first; empty for all.
@@ -198,14 +198,14 @@ named_enum! {
 }
 
 /// Validates a token. `digest` is [`PresentedToken::digest`]. Takes as long for an unknown token.
-pub fn judge(
-    holder: Option<&TokenOwner>,
-    digest: &Digest,
+pub fn verify_token(
+    owner: Option<&TokenOwner>,
+    digest: &TokenDigest,
     now: Timestamp,
 ) -> Result<(), TokenError> {
-    let kept = holder.map_or(&Digest::NONE, |holder| &holder.token.digest);
+    let kept = owner.map_or(&TokenDigest::NONE, |owner| &owner.token.digest);
     let matches = kept.equals(digest);
-    let Some(TokenOwner { token, user }) = holder else { return Err(TokenError::Unknown) };
+    let Some(TokenOwner { token, user }) = owner else { return Err(TokenError::Unknown) };
     if !matches {
         return Err(TokenError::Wrong);
     }

@@ -4,20 +4,23 @@
 //! entity's id comes from its front matter, its document's name is the path; two files may claim
 //! the same id.
 
-mod graph;
+mod entity_graph;
 
 use serde::{Deserialize, Serialize};
 
 pub use crate::front_matter::body;
-pub use graph::{Edge, Found, Graph, Inventory, Node, Outgoing, Tag, one_hop, outgoing};
+pub use entity_graph::{
+    EntityGraph, EntityIndex, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, TagCount, one_hop,
+    outgoing,
+};
 
 use crate::backlog::ItemKind;
-use crate::backlog::reference::{Reading, Reference};
-use crate::bounded::one_line;
+use crate::backlog::reference::{ParsedReference, Reference};
+use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
-use crate::front_matter::{self, Parts};
+use crate::front_matter::{self, DocumentParts};
 use crate::sections;
-use crate::yaml::{self, Entry, Value, shown};
+use crate::yaml::{self, YamlEntry, YamlValue, shown};
 
 /// Prefixes of ids and their kinds.
 pub const PREFIXES: [(&str, &str); 9] = [
@@ -58,7 +61,7 @@ pub struct Entity {
     pub status: Option<String>,
     /// `tags` and `labels`, each once.
     pub tags: Vec<String>,
-    pub links: Vec<Link>,
+    pub links: Vec<EntityLink>,
 }
 
 impl Entity {
@@ -84,7 +87,7 @@ impl Entity {
             unclosed.then(|| Diagnostic::new(1, message))
         });
         let node = |key: &str| yaml::find(&entries, key).or_else(|| yaml::find(&salvaged, key));
-        let text_of = |key: &str| node(key).and_then(yaml::Node::text);
+        let text_of = |key: &str| node(key).and_then(yaml::YamlNode::text);
         let (id, wrong_id) = match text_of("id") {
             Some(id) if is_id(id) => (id.to_owned(), None),
             Some(id) => {
@@ -108,7 +111,7 @@ impl Entity {
     }
 
     /// An entity of which only the name is known.
-    pub fn unread(name: &str) -> Self {
+    pub fn placeholder(name: &str) -> Self {
         let stem = name.rsplit('/').next().unwrap_or(name);
         let id = if looks_like_id(stem) { stem } else { name };
         Self {
@@ -144,21 +147,21 @@ fn kind(name: &str, id: &str, given: Option<&str>) -> String {
 }
 
 /// The title on one line.
-fn title(given: Option<&str>, parts: Parts<'_>, stem: &str) -> String {
+fn title(given: Option<&str>, parts: DocumentParts<'_>, stem: &str) -> String {
     let title = given.or_else(|| sections::title(parts.body)).unwrap_or(stem);
     if title.contains(char::is_control) { one_line(title) } else { title.to_owned() }
 }
 
 /// `tags` and `labels` of a front matter, each once.
-pub(crate) fn tags(entries: &[Entry]) -> Vec<String> {
+pub(crate) fn tags(entries: &[YamlEntry]) -> Vec<String> {
     let mut tags: Vec<String> = Vec::new();
-    for Entry { key, node, .. } in entries {
+    for YamlEntry { key, node, .. } in entries {
         if key != "tags" && key != "labels" {
             continue;
         }
         // A scalar like `a, b` has several tags, an item of a list is one.
-        let is_list = matches!(node.value, Value::List(_));
-        for text in node.items().iter().filter_map(yaml::Node::text) {
+        let is_list = matches!(node.value, YamlValue::List(_));
+        for text in node.items().iter().filter_map(yaml::YamlNode::text) {
             let parts: Vec<&str> = if is_list { vec![text] } else { text.split(',').collect() };
             for tag in parts.into_iter().map(str::trim) {
                 if !tag.is_empty() && !tags.iter().any(|known| known == tag) {
@@ -180,7 +183,7 @@ fn looks_like_front_matter(text: &str) -> bool {
 
 /// One outgoing relationship.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct EntityLink {
     /// The front matter key, or the `type` of a map-style item.
     pub relation: String,
     pub target: String,
@@ -206,21 +209,21 @@ const METADATA: [&str; 10] = [
 const MAX_ID: usize = 200;
 
 /// The links of a front matter, sorted by relation, each once.
-fn links(entries: &[Entry]) -> Vec<Link> {
-    let mut links: Vec<Link> = Vec::new();
+fn links(entries: &[YamlEntry]) -> Vec<EntityLink> {
+    let mut links: Vec<EntityLink> = Vec::new();
     let mut add = |relation: &str, target: Option<&str>| {
         let found = target.and_then(|target| link(relation, target));
         links.extend(found.filter(|link| !links.contains(link)));
     };
-    for Entry { key, node, .. } in entries {
+    for YamlEntry { key, node, .. } in entries {
         if METADATA.contains(&key.as_str()) {
             continue;
         }
         for item in node.items() {
             let target = yaml::find(item.entries(), "id");
             if target.is_some() {
-                let relation = yaml::find(item.entries(), "type").and_then(yaml::Node::text);
-                add(relation.unwrap_or(key), target.and_then(yaml::Node::text));
+                let relation = yaml::find(item.entries(), "type").and_then(yaml::YamlNode::text);
+                add(relation.unwrap_or(key), target.and_then(yaml::YamlNode::text));
                 continue;
             }
             add(key, item.text());
@@ -234,9 +237,9 @@ fn links(entries: &[Entry]) -> Vec<Link> {
     links
 }
 
-fn link(relation: &str, target: &str) -> Option<Link> {
+fn link(relation: &str, target: &str) -> Option<EntityLink> {
     let certain = looks_like_id(target);
-    (certain || might_be_id(target)).then(|| Link {
+    (certain || might_be_id(target)).then(|| EntityLink {
         relation: relation.to_owned(),
         target: target.to_owned(),
         certain,
@@ -245,7 +248,7 @@ fn link(relation: &str, target: &str) -> Option<Link> {
 
 /// `dec-1d2c8f` or `REQ-048`.
 fn looks_like_id(text: &str) -> bool {
-    let is_reference = |kind| Reference::read(kind, text) != Reading::Malformed;
+    let is_reference = |kind| Reference::read(kind, text) != ParsedReference::Malformed;
     names_entity(text) || ItemKind::ALL.into_iter().any(is_reference)
 }
 

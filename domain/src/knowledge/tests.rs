@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::document::{Document, DocumentId, DocumentMeta, Version};
-use crate::time::Timestamp;
+use crate::timestamp::Timestamp;
 
 fn read(name: &str, text: &str) -> Entity {
     let (entity, fault) = Entity::read(name, text);
@@ -98,23 +98,23 @@ fn what_looks_like_an_id() {
     }
 }
 
-fn graph(files: &[(&str, &str)]) -> Graph {
-    let mut graph = Graph::default();
+fn graph(files: &[(&str, &str)]) -> EntityGraph {
+    let mut graph = EntityGraph::default();
     for (name, text) in files {
         put(&mut graph, name, text);
     }
     graph
 }
 
-fn put(graph: &mut Graph, name: &str, text: &str) {
+fn put(graph: &mut EntityGraph, name: &str, text: &str) {
     let (entity, fault) = Entity::read(name, text);
     let version = Version::of(text.as_bytes());
-    graph.put(Node { name: name.to_owned(), entity: entity.into(), version, fault });
+    graph.put(EntityNode { name: name.to_owned(), entity: entity.into(), version, fault });
 }
 
-fn one<'a>(graph: &'a Graph, id: &str) -> &'a Node {
+fn one<'a>(graph: &'a EntityGraph, id: &str) -> &'a EntityNode {
     match graph.find(id) {
-        Found::One(node) => node,
+        EntityLookup::One(node) => node,
         other => panic!("{id}: {other:?}"),
     }
 }
@@ -122,8 +122,8 @@ fn one<'a>(graph: &'a Graph, id: &str) -> &'a Node {
 // S4: AC-004.1, AC-004.3
 #[test]
 fn tags_are_counted_in_order_and_follow_every_change() {
-    let mut inventory = Inventory::default();
-    let put = |inventory: &mut Inventory, name: &str, text: &str| {
+    let mut inventory = EntityIndex::default();
+    let put = |inventory: &mut EntityIndex, name: &str, text: &str| {
         let document = Document::new(DocumentId::entity(name), text.to_owned().into());
         inventory.put(&DocumentMeta::of(&document, Timestamp::default()));
     };
@@ -131,7 +131,7 @@ fn tags_are_counted_in_order_and_follow_every_change() {
     put(&mut inventory, "issues/b", "---\nlabels: [a]\n---\n");
     put(&mut inventory, "ideas/c", "---\ntags: [a]\n---\n");
     put(&mut inventory, "ideas/d", "");
-    let shown = |inventory: &Inventory, kind| -> Vec<(String, usize)> {
+    let shown = |inventory: &EntityIndex, kind| -> Vec<(String, usize)> {
         inventory.tags(kind).iter().map(|tag| (tag.tag.to_owned(), tag.count)).collect()
     };
     assert_eq!(shown(&inventory, None), [("a".to_owned(), 3), ("z".to_owned(), 1)]);
@@ -145,7 +145,7 @@ fn tags_are_counted_in_order_and_follow_every_change() {
     for name in ["issues/a", "issues/b", "ideas/d"] {
         inventory.remove(name);
     }
-    let nothing = Inventory::default();
+    let nothing = EntityIndex::default();
     assert_eq!(format!("{inventory:?}"), format!("{nothing:?}"), "no word is kept");
 }
 
@@ -154,11 +154,11 @@ fn tags_are_counted_in_order_and_follow_every_change() {
 fn two_files_with_one_id_are_told_apart_by_their_names() {
     let text = "---\nid: dec-aaaaaa\n---\n";
     let graph = graph(&[("a/x", text), ("b/x", text)]);
-    assert_eq!(graph.find("dec-aaaaaa"), Found::Several(vec!["a/x", "b/x"]));
+    assert_eq!(graph.find("dec-aaaaaa"), EntityLookup::Several(vec!["a/x", "b/x"]));
     assert_eq!(one(&graph, "b/x").name, "b/x");
     assert_eq!(graph.similar("DEC-AAAAAA"), ["dec-aaaaaa"]);
-    assert_eq!(graph.find("dec-000000"), Found::Nothing);
-    let mut inventory = Inventory::default();
+    assert_eq!(graph.find("dec-000000"), EntityLookup::Nothing);
+    let mut inventory = EntityIndex::default();
     for name in ["a/x", "b/x", "dec-bbbbbb"] {
         inventory.put(&DocumentMeta::of(
             &Document::new(DocumentId::entity(name), text.into()),

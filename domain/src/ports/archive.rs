@@ -9,12 +9,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::documents::StoreResult;
-use crate::audit::AuditRow;
+use crate::audit_log::AuditRow;
 use crate::backlog::ItemKind;
 use crate::document::{Document, DocumentId};
 use crate::identity::{Token, TokenId, User};
-use crate::project::ProjectKey;
-use crate::time::Timestamp;
+use crate::project_key::ProjectKey;
+use crate::timestamp::Timestamp;
 
 /// A storage as a whole.
 #[async_trait]
@@ -112,12 +112,12 @@ impl fmt::Display for RecordKey {
 
 /// All users and tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Identities {
+pub struct IdentityRecords {
     pub users: Vec<User>,
     pub tokens: Vec<Token>,
 }
 
-impl Identities {
+impl IdentityRecords {
     /// The records of all users, then of all tokens.
     pub fn into_records(self) -> impl Iterator<Item = ArchiveRecord> {
         let tokens = self.tokens.into_iter().map(ArchiveRecord::Token);

@@ -6,8 +6,8 @@
 use async_trait::async_trait;
 
 use super::documents::StoreResult;
-use crate::audit::{AuditEvent, AuditRow, ChainHead};
-use crate::time::Timestamp;
+use crate::audit_log::{AuditEvent, AuditRow, ChainHead};
+use crate::timestamp::Timestamp;
 
 /// One chain of rows for all projects of a storage.
 #[async_trait]

@@ -11,7 +11,10 @@ use crate::identity::{Caller, TokenError};
 pub trait Authenticator: Send + Sync {
     /// The caller with these credentials, validated at each call: a revoked or expired token and a
     /// changed role have immediate effect.
-    async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Arc<Caller>, Denied>;
+    async fn authenticate(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<Arc<Caller>, AuthenticationError>;
 }
 
 /// The client's part of a request for authentication.
@@ -37,7 +40,7 @@ impl std::fmt::Debug for Credentials<'_> {
 }
 
 #[derive(Debug)]
-pub enum Denied {
+pub enum AuthenticationError {
     /// The token is invalid (401).
     Token(TokenError),
     /// The token is valid, and its project is missing or out of scope; both read alike.

@@ -1,6 +1,6 @@
 //! Port to the time.
 
-use crate::time::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// The current time. Everything in one commit has the same time.
 pub trait Clock: Send + Sync {

@@ -3,8 +3,8 @@
 //! Each rule names its case in the contract suite in parentheses; a test of the repository checks
 //! that the case exists.
 //!
-//! A change is *decided inside the commit*: the storage reads the documents that the [`Commit`]
-//! names, calls its `decide` on that snapshot, and applies the changes before another writer can
+//! A change is *decided inside the commit*: the storage reads the documents that the
+//! [`CommitRequest`] names, calls its `decide` on that snapshot, and applies the changes before another writer can
 //! write. So no writer works on stale text, and slow writers need no retries.
 
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use bytes::Bytes;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 pub use super::store_error::{StoreError, StoreResult};
 use super::write_context::WriteContext;
-use crate::audit::{AuditEvent, Target};
+use crate::audit_log::{AuditEvent, AuditTarget};
 use crate::backlog::{ItemKind, Reference};
-use crate::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use crate::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use crate::error::Result;
-use crate::project::ProjectKey;
+use crate::project_key::ProjectKey;
 
 /// The documents of a storage. Projects never see each other's documents (`projects_are_apart`).
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
@@ -44,7 +44,11 @@ pub trait DocumentRepository: Send + Sync {
     /// Metadata of one kind, sorted by name (`find_sorts_by_name`), with the total of the kind and
     /// a cursor to the next page (`find_pages_with_the_true_total`). An unreadable document is
     /// listed with a diagnostic (`an_unreadable_document_is_listed_with_its_fault`).
-    async fn find(&self, project: &ProjectKey, filter: &Filter) -> StoreResult<Page>;
+    async fn find(
+        &self,
+        project: &ProjectKey,
+        filter: &DocumentFilter,
+    ) -> StoreResult<MetadataPage>;
 
     /// For each word the metadata of the documents of a kind with this reference or name, sorted by
     /// name (`a_word_names_by_reference_and_by_name`). Several documents may claim one reference
@@ -53,7 +57,7 @@ pub trait DocumentRepository: Send + Sync {
     async fn lookup(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>>;
 
@@ -77,11 +81,15 @@ pub trait DocumentRepository: Send + Sync {
     /// (`a_change_of_what_was_not_read_is_refused`). Without changes the revision stays
     /// (`a_commit_without_changes_keeps_the_revision`).
     ///
-    /// The audit row of the [`Decision`] is appended in the same transaction
+    /// The audit row of the [`CommitDecision`] is appended in the same transaction
     /// (`a_commit_is_audited_with_its_change`), and none without changes
     /// (`what_changed_nothing_is_not_audited_here`). An idempotency key is used once
     /// (`a_key_is_used_once`).
-    async fn commit(&self, project: &ProjectKey, commit: Commit) -> StoreResult<Committed>;
+    async fn commit(
+        &self,
+        project: &ProjectKey,
+        commit: CommitRequest,
+    ) -> StoreResult<CommitResult>;
 
     /// The documents of this kind only (`changes_are_of_one_kind`) that any writer changed since a
     /// revision (`changes_tell_what_changed_since`), for indexes, caches and subscribers. `Reset`
@@ -92,24 +100,24 @@ pub trait DocumentRepository: Send + Sync {
     async fn changes(
         &self,
         project: &ProjectKey,
-        kind: Kind,
+        kind: DocumentKind,
         since: Revision,
         look: Refresh,
-    ) -> StoreResult<Changes>;
+    ) -> StoreResult<ChangeSet>;
 }
 
 /// The selection of [`DocumentRepository::find`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filter {
-    pub kind: Kind,
+pub struct DocumentFilter {
+    pub kind: DocumentKind,
     /// Continue after this name.
     pub after: Option<String>,
     /// `None` for all.
     pub limit: Option<usize>,
 }
 
-impl Filter {
-    pub fn all(kind: Kind) -> Self {
+impl DocumentFilter {
+    pub fn all(kind: DocumentKind) -> Self {
         Self { kind, after: None, limit: None }
     }
 }
@@ -118,113 +126,118 @@ impl Filter {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BacklinkQuery {
     /// Only documents of these kinds.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<DocumentKind>,
     /// Ids, and references in standard spelling.
     pub targets: Vec<String>,
 }
 
 /// A part of a sorted list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Page {
-    pub heads: Vec<Arc<DocumentMeta>>,
+pub struct MetadataPage {
+    pub metadata: Vec<Arc<DocumentMeta>>,
     /// Number of documents of the kind.
     pub total: usize,
-    /// The value for [`Filter::after`] that continues the list.
+    /// The value for [`DocumentFilter::after`] that continues the list.
     pub next: Option<String>,
 }
 
-impl Page {
+impl MetadataPage {
     /// Selects from the metadata of all documents of the kind.
-    pub fn of(mut heads: Vec<Arc<DocumentMeta>>, filter: &Filter) -> Self {
-        heads.sort_by(|a, b| a.id.cmp(&b.id));
-        let total = heads.len();
+    pub fn of(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
+        metadata.sort_by(|a, b| a.id.cmp(&b.id));
+        let total = metadata.len();
         if let Some(after) = &filter.after {
-            heads.retain(|head| head.id.name > *after);
+            metadata.retain(|head| head.id.name > *after);
         }
         let limit = filter.limit.unwrap_or(usize::MAX);
-        let more = heads.len() > limit;
-        heads.truncate(limit);
-        let next = heads.last().filter(|_| more).map(|head| head.id.name.clone());
-        Self { heads, total, next }
+        let more = metadata.len() > limit;
+        metadata.truncate(limit);
+        let next = metadata.last().filter(|_| more).map(|head| head.id.name.clone());
+        Self { metadata, total, next }
     }
 }
 
 /// One transaction: the state to read, the decision on it, and its context.
-pub struct Commit {
+pub struct CommitRequest {
     pub reads: ReadSet,
-    pub decide: Decide,
-    pub act: WriteContext,
+    pub decide: DecideFn,
+    pub context: WriteContext,
 }
 
-impl Commit {
-    /// The decision on this snapshot of [`Commit::reads`]. Fails if it changes an unread document.
-    pub fn decide(&mut self, project: &ProjectKey, snapshot: &Snapshot) -> StoreResult<Decision> {
+impl CommitRequest {
+    /// The decision on this snapshot of [`CommitRequest::reads`]. Fails if it changes an unread document.
+    pub fn decide(
+        &mut self,
+        project: &ProjectKey,
+        snapshot: &Snapshot,
+    ) -> StoreResult<CommitDecision> {
         let changes = (self.decide)(snapshot).map_err(StoreError::Decided)?;
-        let ReadSet { documents, numbers, .. } = &self.reads;
+        let ReadSet { documents, sequences: numbers, .. } = &self.reads;
         let mut targets = Vec::with_capacity(changes.len());
         for change in &changes {
             let id = change.id();
             let read = documents.iter().position(|known| known == id);
-            if read.is_none() && !is_new(id, numbers, &snapshot.numbers) {
+            if read.is_none() && !is_new(id, numbers, &snapshot.next_numbers) {
                 return Err(StoreError::Internal(format!("{id} was changed and not read")));
             }
             let before = read.and_then(|place| snapshot.documents.get(place)?.as_ref());
-            targets.push(Target {
+            targets.push(AuditTarget {
                 name: id.to_string(),
                 before: before.map(|document| document.version),
                 after: change.version(),
             });
         }
         if changes.is_empty() {
-            return Ok(Decision::default());
+            return Ok(CommitDecision::default());
         }
-        let once = self.act.once.as_ref().map(|IdempotencyKey { key, request }| {
-            let (request, targets, at) = (request.clone(), targets.clone(), self.act.at);
+        let once = self.context.idempotency_key.as_ref().map(|IdempotencyKey { key, request }| {
+            let (request, targets, at) = (request.clone(), targets.clone(), self.context.at);
             (key.clone(), IdempotencyRecord { request, at, targets, answer: None })
         });
-        let audit = self.act.entry(Some(project), targets);
-        Ok(Decision { changes, audit, once })
+        let audit = self.context.audit_event(Some(project), targets);
+        Ok(CommitDecision { changes, audit, idempotency: once })
     }
 }
 
 /// The result of a decision, which is stored in one step or not at all.
 #[derive(Debug, Clone, Default)]
-pub struct Decision {
-    pub changes: Vec<Change>,
+pub struct CommitDecision {
+    pub changes: Vec<DocumentChange>,
     pub audit: Option<AuditEvent>,
     /// The idempotency key and its record.
-    pub once: Option<(String, IdempotencyRecord)>,
+    pub idempotency: Option<(String, IdempotencyRecord)>,
 }
 
 /// True for an item whose number was free, so that no document can exist.
 fn is_new(id: &DocumentId, kinds: &[ItemKind], numbers: &[u32]) -> bool {
-    let reference = Reference::of(id).filter(|found| id.kind == Kind::Item(found.kind));
+    let reference =
+        Reference::of_document(id).filter(|found| id.kind == DocumentKind::Item(found.kind));
     let of = |kind: ItemKind| kinds.iter().zip(numbers).find(|(found, _)| **found == kind);
     reference.is_some_and(|found| of(found.kind).is_some_and(|(_, free)| found.number >= *free))
 }
 
-impl std::fmt::Debug for Commit {
+impl std::fmt::Debug for CommitRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Commit")
             .field("reads", &self.reads)
-            .field("act", &self.act)
+            .field("act", &self.context)
             .finish_non_exhaustive()
     }
 }
 
 /// A pure function from the stored state to its changes.
-pub type Decide = Box<dyn FnMut(&Snapshot) -> Result<Vec<Change>> + Send>;
+pub type DecideFn = Box<dyn FnMut(&Snapshot) -> Result<Vec<DocumentChange>> + Send>;
 
 /// The state to read. A decision may change only these documents, and create items with free
 /// numbers (`an_item_with_a_free_number_need_not_be_read`).
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
     pub documents: Vec<DocumentId>,
-    pub heads: Option<Kind>,
+    pub metadata_of: Option<DocumentKind>,
     /// Backlinks to read (`a_decision_sees_who_links_to_what`).
-    pub links: BacklinkQuery,
+    pub backlinks: BacklinkQuery,
     /// For each of these kinds the lowest number that no item ever had.
-    pub numbers: Vec<ItemKind>,
+    pub sequences: Vec<ItemKind>,
 }
 
 impl ReadSet {
@@ -238,24 +251,24 @@ impl ReadSet {
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     pub documents: Vec<Option<Document>>,
-    pub heads: Vec<Arc<DocumentMeta>>,
+    pub metadata: Vec<Arc<DocumentMeta>>,
     /// As returned by [`DocumentRepository::backlinks`].
-    pub links: Vec<Vec<Arc<DocumentMeta>>>,
+    pub backlinks: Vec<Vec<Arc<DocumentMeta>>>,
     /// Greater than any number that an item of the kind ever had in this storage
     /// (`a_number_is_never_given_twice`): in a tombstone (`a_tombstone_keeps_its_number`), in
     /// another process (`numbers_outlive_a_restart`), or put by name
     /// (`a_number_put_by_name_counts`).
-    pub numbers: Vec<u32>,
+    pub next_numbers: Vec<u32>,
 }
 
 /// One change of one document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum DocumentChange {
     Put { document: Document },
     Delete { id: DocumentId },
 }
 
-impl Change {
+impl DocumentChange {
     pub fn put(id: DocumentId, body: impl Into<Bytes>) -> Self {
         Self::Put { document: Document::new(id, body.into()) }
     }
@@ -278,7 +291,7 @@ impl Change {
 
 /// The new revision, and for each change the new version, `None` for a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommitResult {
     pub revision: Revision,
     pub versions: Vec<Option<Version>>,
 }
@@ -298,7 +311,7 @@ pub enum Refresh {
 
 /// The changes since a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Changes {
+pub enum ChangeSet {
     /// These documents changed or were deleted, each named once.
     Since { revision: Revision, ids: Vec<DocumentId> },
     /// Unknown: read everything again and continue from `revision`.

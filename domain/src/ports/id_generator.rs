@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
-use crate::time::Timestamp;
+use crate::timestamp::Timestamp;
 
 pub trait IdGenerator: Send + Sync {
     /// A UUID of version 7 (RFC 9562) in its usual spelling, made at this time.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::store_error::StoreResult;
-use crate::audit::Target;
-use crate::time::Timestamp;
+use crate::audit_log::AuditTarget;
+use crate::timestamp::Timestamp;
 
 /// Keeps idempotency records.
 #[async_trait]
@@ -57,7 +57,7 @@ pub struct IdempotencyRecord {
     pub request: String,
     pub at: Timestamp,
     /// The documents that the write changed.
-    pub targets: Vec<Target>,
+    pub targets: Vec<AuditTarget>,
     /// The response as the application serialized it; `None` if the process ended before it was
     /// sent.
     pub answer: Option<Arc<str>>,

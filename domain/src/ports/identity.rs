@@ -5,10 +5,10 @@ use async_trait::async_trait;
 
 use super::documents::{StoreError, StoreResult};
 use super::write_context::WriteContext;
-use crate::audit::{AuditEvent, Target};
+use crate::audit_log::{AuditEvent, AuditTarget};
 use crate::error::Result;
 use crate::identity::{Token, TokenId, TokenOwner, User, UserName};
-use crate::time::Timestamp;
+use crate::timestamp::Timestamp;
 
 #[async_trait]
 pub trait IdentityRepository: Send + Sync {
@@ -19,7 +19,7 @@ pub trait IdentityRepository: Send + Sync {
     async fn tokens(&self) -> StoreResult<Vec<Token>>;
 
     /// A token and its user, from one snapshot (`a_token_is_found_with_its_user`).
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
+    async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
 
     /// Changes after every [`IdentityRepository::commit_identities`] that modifies users or tokens,
     /// in any process (`the_epoch_changes_with_every_identity_commit`). Callers may cache lookups
@@ -35,7 +35,7 @@ pub trait IdentityRepository: Send + Sync {
 
     /// Stores when tokens were last used, in one write. A stored time never decreases
     /// (`the_last_use_only_grows`). The epoch stays.
-    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()>;
+    async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()>;
 }
 
 /// A change of users and tokens: the state to read, and the decision on it.
@@ -59,7 +59,7 @@ impl IdentityCommit {
     ) -> StoreResult<(Vec<IdentityChange>, Option<AuditEvent>)> {
         let changes = (self.decide)(users, tokens).map_err(StoreError::Decided)?;
         let targets = changes.iter().map(IdentityChange::target).collect();
-        let audit = if changes.is_empty() { None } else { self.act.entry(None, targets) };
+        let audit = if changes.is_empty() { None } else { self.act.audit_event(None, targets) };
         Ok((changes, audit))
     }
 }
@@ -82,8 +82,8 @@ pub enum IdentityChange {
 
 impl IdentityChange {
     /// For the audit.
-    pub fn target(&self) -> Target {
-        Target::read(match self {
+    pub fn target(&self) -> AuditTarget {
+        AuditTarget::read(match self {
             Self::User(user) => format!("user/{}", user.name),
             Self::Token(token) => format!("token/{}", token.id),
         })

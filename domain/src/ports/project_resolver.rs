@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 
-use crate::bounded::named_enum;
+use crate::bounded_types::named_enum;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Caller, ProjectScope};
-use crate::project::ProjectKey;
+use crate::project_key::ProjectKey;
 
 /// Finds the project of a call. All refusals of roots are behind this port.
 #[async_trait]

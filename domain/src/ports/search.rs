@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use crate::document::{DocumentId, Version};
 use crate::error::Result;
-use crate::project::ProjectKey;
-use crate::search::{Difference, Hits, Projection, Query};
+use crate::project_key::ProjectKey;
+use crate::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 
 /// Ranks items by project. An index that is missing, damaged, outdated or incomplete is empty and
 /// gets filled again; this is never an error.
@@ -18,15 +18,16 @@ pub trait SearchIndex: Send + Sync {
     async fn indexed(&self, project: &ProjectKey) -> Result<BTreeMap<DocumentId, Version>>;
 
     /// Adds or replaces these documents. The next search finds them; their vectors may follow later
-    /// ([`Hits::pending`]).
-    async fn apply(&self, project: &ProjectKey, projections: Vec<Projection>) -> Result<()>;
+    /// ([`SearchHits::pending`]).
+    async fn apply(&self, project: &ProjectKey, projections: Vec<DocumentProjection>)
+    -> Result<()>;
 
     /// The best items. Any text is a valid query.
-    async fn search(&self, project: &ProjectKey, query: &Query) -> Result<Hits>;
+    async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits>;
 
     /// Changes whenever the index may have lost documents: after a fault that emptied it, or after
     /// it was closed and opened again. Then compare [`indexed`](Self::indexed) with the storage.
-    async fn losses(&self, project: &ProjectKey) -> Result<u64>;
+    async fn generation(&self, project: &ProjectKey) -> Result<u64>;
 
     /// Compares these versions with those of the last checkpoint of this name, and stores them for
     /// the next one. Stored with the index: after its loss everything is new.
@@ -35,5 +36,5 @@ pub trait SearchIndex: Send + Sync {
         project: &ProjectKey,
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
-    ) -> Result<Difference>;
+    ) -> Result<IndexDifference>;
 }

@@ -15,12 +15,12 @@ pub trait ApplicationService: Send + Sync {
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec>;
 
     /// Runs one tool. Unknown, forbidden and failed calls change nothing.
-    async fn call(&self, call: Call) -> Result<Reply>;
+    async fn call(&self, call: ToolCall) -> Result<ToolReply>;
 
     /// Authorizes and records a request that the transport answers itself: a handshake, a list of
     /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], a subscription. An error is the
     /// answer. [`UNKNOWN_METHOD`] is recorded as a failure.
-    async fn admit(
+    async fn authorize(
         &self,
         caller: &Arc<Caller>,
         correlation_id: &str,
@@ -28,21 +28,21 @@ pub trait ApplicationService: Send + Sync {
     ) -> Result<()>;
 
     /// A page of the resources; an unknown cursor is an `InvalidArgument`.
-    async fn resources(&self, request: ListRequest) -> Result<Resources>;
+    async fn resources(&self, request: ListRequest) -> Result<ResourcePage>;
 
     /// The forms of URIs that can be read, the same at every call.
     fn templates(&self, caller: &Caller) -> Vec<&TemplateSpec>;
 
     /// The content of a URI: `NotFound` for a well-formed URI without content, `InvalidArgument`
     /// for any other text.
-    async fn read(&self, asked: ResourceRequest) -> Result<Content>;
+    async fn read(&self, asked: ResourceRequest) -> Result<ResourceContent>;
 
     /// The prompts that this caller may use, sorted by name; the same at every call.
     fn prompts(&self, caller: &Caller) -> Vec<&PromptSpec>;
 
     /// A prompt with stored content. An unknown prompt and a missing argument are an
     /// `InvalidArgument` that names the prompts and the required arguments.
-    async fn prompt(&self, asked: ResourceRequest) -> Result<Prompt>;
+    async fn prompt(&self, asked: ResourceRequest) -> Result<PromptContent>;
 
     /// The values of an argument with this beginning; none for an argument that takes any text.
     async fn complete(
@@ -50,7 +50,7 @@ pub trait ApplicationService: Send + Sync {
         caller: &Arc<Caller>,
         correlation_id: &str,
         begun: CompletionRequest,
-    ) -> Result<Completion>;
+    ) -> Result<CompletionValues>;
 
     /// A count that grows with every possible change of resources, by any writer. An equal count
     /// means unchanged resources.
@@ -59,7 +59,7 @@ pub trait ApplicationService: Send + Sync {
 
 /// One call of a tool.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct ToolCall {
     pub caller: Arc<Caller>,
     /// Names this call in logs, and in the answer to an internal error.
     pub correlation_id: String,
@@ -102,7 +102,7 @@ pub struct ToolSpec {
     pub description: &'static str,
     /// JSON Schema 2020-12 of the arguments.
     pub input_schema: Map<String, Value>,
-    /// JSON Schema 2020-12 of [`Reply::data`].
+    /// JSON Schema 2020-12 of [`ToolReply::data`].
     pub output_schema: Map<String, Value>,
     pub access: Access,
     /// True if it may change documents.
@@ -142,15 +142,15 @@ pub struct ResourceRequest {
 
 /// A page of the resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resources {
-    pub resources: Vec<Resource>,
+pub struct ResourcePage {
+    pub resources: Vec<ResourceInfo>,
     /// Continues the list; opaque.
     pub next_cursor: Option<String>,
 }
 
 /// The description of a resource for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
+pub struct ResourceInfo {
     pub uri: String,
     /// The reference, or the collection's name.
     pub name: String,
@@ -172,7 +172,7 @@ pub struct TemplateSpec {
 
 /// The content of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content {
+pub struct ResourceContent {
     pub uri: String,
     pub name: String,
     pub description: String,
@@ -200,18 +200,18 @@ pub struct ArgumentSpec {
 
 /// A prompt with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prompt {
+pub struct PromptContent {
     pub description: String,
     /// Messages of the user to the model.
-    pub messages: Vec<Message>,
+    pub messages: Vec<PromptPart>,
 }
 
 /// One message of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum PromptPart {
     Text(String),
     /// Stored content, embedded as a resource.
-    Resource(Content),
+    Resource(ResourceContent),
 }
 
 /// The beginning of an argument to complete.
@@ -233,7 +233,7 @@ pub enum CompletionTarget {
 
 /// The possible values of an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Completion {
+pub struct CompletionValues {
     /// The best first, 100 at most.
     pub values: Vec<String>,
     /// Number of all values.
@@ -242,7 +242,7 @@ pub struct Completion {
 
 /// A successful answer: text for a reader, data for a program.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct ToolReply {
     /// Text blocks, the answer first.
     pub text: Vec<String>,
     /// Shared by repeated responses.

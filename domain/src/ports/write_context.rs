@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::clock::Clock;
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::store_error::{StoreError, StoreResult};
-use crate::audit::{AuditEvent, OK, Target};
+use crate::audit_log::{AuditEvent, AuditTarget, OK};
 use crate::identity::Caller;
-use crate::project::ProjectKey;
-use crate::time::Timestamp;
+use crate::project_key::ProjectKey;
+use crate::timestamp::Timestamp;
 
 /// The context of a write, for the log and the audit.
 #[derive(Debug, Clone)]
@@ -24,12 +24,16 @@ pub struct WriteContext {
     /// `None` if the write is not audited.
     pub audited: Option<AuditScope>,
     /// The key under which it may happen once.
-    pub once: Option<IdempotencyKey>,
+    pub idempotency_key: Option<IdempotencyKey>,
 }
 
 impl WriteContext {
     /// The audit event of these changes; `None` if the write is not audited.
-    pub fn entry(&self, project: Option<&ProjectKey>, targets: Vec<Target>) -> Option<AuditEvent> {
+    pub fn audit_event(
+        &self,
+        project: Option<&ProjectKey>,
+        targets: Vec<AuditTarget>,
+    ) -> Option<AuditEvent> {
         let audited = self.audited.as_ref()?;
         Some(AuditEvent {
             at: self.at,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::markdown::{self, Line, Mark, verbatim_lines};
-use crate::bounded::one_line;
+use crate::bounded_types::one_line;
 
 /// The content of a new AGENTS.md, as specified.
 pub const PLACEHOLDER: &str = "\
@@ -31,10 +31,10 @@ const HEADING: &str = "Sections";
 const NONE_DEFINED: &str = "No sections defined yet.";
 
 /// The existing sections: key and first heading.
-pub type Titles = BTreeMap<String, Option<String>>;
+pub type SectionTitles = BTreeMap<String, Option<String>>;
 
 /// AGENTS.md with an updated list; `None` if it is up to date.
-pub fn with_sections(source: &str, sections: &Titles) -> Option<String> {
+pub fn with_sections(source: &str, sections: &SectionTitles) -> Option<String> {
     let place = ListPlace::find(source);
     let listed = place.listed(source);
     let end = markdown::line_end(source);
@@ -68,7 +68,7 @@ pub fn listed(source: &str) -> HashMap<String, String> {
     ListPlace::find(source).listed(source)
 }
 
-fn render(sections: &Titles, listed: &HashMap<String, String>, end: &str) -> String {
+fn render(sections: &SectionTitles, listed: &HashMap<String, String>, end: &str) -> String {
     let lines = sections.iter().filter_map(|(key, heading)| {
         let title = listed.get(key).or(heading.as_ref()).map(|title| one_line(title));
         let title = title.or_else(|| Some(capitalised(key))).filter(|title| !title.is_empty());
@@ -173,7 +173,7 @@ fn item(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn titles(sections: &[(&str, Option<&str>)]) -> Titles {
+    fn titles(sections: &[(&str, Option<&str>)]) -> SectionTitles {
         sections.iter().map(|(key, title)| ((*key).to_owned(), title.map(str::to_owned))).collect()
     }
 

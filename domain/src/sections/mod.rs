@@ -3,19 +3,19 @@
 //! Every edit copies the rest byte for byte: headings, prose, comments, line ends, BOM, the missing
 //! last newline.
 
-pub mod index;
 pub mod instructions;
 mod markdown;
-pub mod set;
+pub mod requirement_index;
 pub mod text;
+pub mod upsert;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use index::Index;
 use markdown::{Mark, Outline};
 pub use markdown::{heading, title};
+use requirement_index::Index;
 
 use crate::diagnostic::Diagnostic;
 
@@ -48,7 +48,7 @@ pub struct Requirement<'a> {
 
 /// The outcome of [`Section::delete`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeleteOutcome {
     /// The new text of the file; `None` if nothing is left.
     pub body: Option<String>,
     pub index: String,
@@ -65,7 +65,7 @@ impl<'a> Section<'a> {
         let ends = outline.marks.iter().skip(1).map(Mark::start).chain([source.len()]);
         for (mark, end) in outline.marks.iter().zip(ends) {
             if let Mark::Marker { start, token } = *mark
-                && index::is_well_formed(token)
+                && requirement_index::is_well_formed(token)
             {
                 let block = start..content_end(source, start..end);
                 requirements.push(Requirement { index: token, block });
@@ -80,7 +80,9 @@ impl<'a> Section<'a> {
 
     /// The first requirement with this index, compared by value.
     pub fn find(&self, index: &str) -> Option<&Requirement<'a>> {
-        self.requirements.iter().find(|r| index::compare(r.index, index) == Ordering::Equal)
+        self.requirements
+            .iter()
+            .find(|r| requirement_index::compare(r.index, index) == Ordering::Equal)
     }
 
     /// A requirement as stored, with its marker.
@@ -99,7 +101,7 @@ impl<'a> Section<'a> {
 
     /// Deletes a requirement and the blank lines around it; `None` if there is no such index. Never
     /// renumbers.
-    pub fn delete(&self, index: &Index) -> Option<Deleted> {
+    pub fn delete(&self, index: &Index) -> Option<DeleteOutcome> {
         let requirement = self.find(index.as_str())?;
         let block = requirement.block.clone();
         let marks = self.outline.marks.iter().map(Mark::start);
@@ -122,7 +124,7 @@ impl<'a> Section<'a> {
             let gap = if lone { "\r" } else { markdown::line_end(self.source) };
             body = splice(self.source, vec![(cut, gap.to_owned())]);
         }
-        Some(Deleted {
+        Some(DeleteOutcome {
             body: (!body.trim_start_matches('\u{feff}').trim_matches(WHITE_SPACE).is_empty())
                 .then_some(body),
             index: requirement.index.to_owned(),
@@ -141,7 +143,9 @@ impl<'a> Section<'a> {
     fn others(&self) -> impl Iterator<Item = &str> {
         self.outline.marks.iter().filter_map(|mark| match *mark {
             Mark::Heading { title, .. } => Some(title),
-            Mark::Marker { token, .. } => (!index::is_well_formed(token)).then_some(token),
+            Mark::Marker { token, .. } => {
+                (!requirement_index::is_well_formed(token)).then_some(token)
+            }
         })
     }
 
@@ -158,13 +162,15 @@ impl<'a> Section<'a> {
         let mut last: HashMap<Option<&str>, &str> = HashMap::new();
         for mark in &self.outline.marks {
             let Mark::Marker { start, token } = *mark else { continue };
-            if !index::is_well_formed(token) {
+            if !requirement_index::is_well_formed(token) {
                 found.push((start, not_an_index(token)));
                 continue;
             }
-            let group = index::group(token);
+            let group = requirement_index::group(token);
             let above = last.get(&group);
-            match above.filter(|above| index::compare(token, above) != Ordering::Greater) {
+            match above
+                .filter(|above| requirement_index::compare(token, above) != Ordering::Greater)
+            {
                 Some(above) => found.push((start, out_of_order(token, above))),
                 None => {
                     last.insert(group, token);

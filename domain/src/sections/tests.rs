@@ -2,15 +2,15 @@
 
 mod properties;
 
-use super::index::Index;
-use super::set::Set;
+use super::requirement_index::Index;
+use super::upsert::SetOutcome;
 use super::*;
 
 fn index(text: &str) -> Index {
     Index::try_from(text.to_owned()).unwrap()
 }
 
-fn set(source: &str, at: &str, text: &str) -> Set {
+fn set(source: &str, at: &str, text: &str) -> SetOutcome {
     Section::of(source).set(&index(at), text, text::COLUMNS).unwrap()
 }
 

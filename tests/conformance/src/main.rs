@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::identity::{Access, Caller, PresentedToken};
-use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_transport_http::{Config, Http, Limits, PATH};
 
 use handler::Handler;
@@ -25,7 +25,7 @@ struct Everybody;
 
 #[async_trait]
 impl Authenticator for Everybody {
-    async fn authenticate(&self, _: Credentials<'_>) -> Result<Arc<Caller>, Denied> {
+    async fn authenticate(&self, _: Credentials<'_>) -> Result<Arc<Caller>, AuthenticationError> {
         Ok(Arc::new(Caller::local("anybody", Access::Write)))
     }
 }

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord, RecordReader};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::Storage;
 
@@ -50,7 +50,7 @@ fn records() -> Vec<DocumentRecord> {
             1_500_000_000_000_000_000,
         ),
         record(
-            DocumentId { kind: Kind::Deleted, name: "EP-007".to_owned() },
+            DocumentId { kind: DocumentKind::Deleted, name: "EP-007".to_owned() },
             ".reqlore/backlog/deleted/EP-007.md",
             b"---\ntitle: Gone\ndeleted_at: 2026-01-01\n---\n",
             3,
@@ -59,7 +59,7 @@ fn records() -> Vec<DocumentRecord> {
 }
 
 fn item(name: &str) -> DocumentId {
-    DocumentId { kind: Kind::Item(ItemKind::Requirement), name: name.to_owned() }
+    DocumentId { kind: DocumentKind::Item(ItemKind::Requirement), name: name.to_owned() }
 }
 
 async fn fill(archive: &dyn Archive, records: Vec<DocumentRecord>) -> StoreResult<()> {
@@ -112,10 +112,10 @@ pub async fn records_come_back_as_they_were_put(s: &Storage) {
         assert_eq!(s.body(&record.document.id).await, Some(record.document.body));
     }
     let words = ["dec-1d2c8f".to_owned()];
-    let found = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
+    let found = s.store.lookup(&s.project, DocumentKind::Entity, &words).await.unwrap();
     assert_eq!(found[0].len(), 1, "what was filled in is found by reference");
     let words = ["REQ-048".to_owned()];
-    let kind = Kind::Item(ItemKind::Requirement);
+    let kind = DocumentKind::Item(ItemKind::Requirement);
     let found = s.store.lookup(&s.project, kind, &words).await.unwrap();
     let said = found[0][0].item.as_ref().unwrap();
     assert_eq!(said.created_at.seconds(), 1_500_000_000, "the file's time came along");
@@ -133,7 +133,7 @@ pub async fn records_come_in_one_order(s: &Storage) {
         DocumentId::entity(b),
         item("REQ-001"),
         item("REQ-002"),
-        DocumentId { kind: Kind::Deleted, name: "REQ-003".to_owned() },
+        DocumentId { kind: DocumentKind::Deleted, name: "REQ-003".to_owned() },
     ];
     for at in [5, 9, 2, 6, 8, 0, 3, 7, 1, 4] {
         s.put(&ids[at], "x").await;

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target, Verifier};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, ChainVerifier, OK};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::ArchiveRecord;
-use reqlore_domain::ports::documents::{Change, Commit, ReadSet, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{
+    CommitRequest, DocumentChange, ReadSet, StoreError, StoreResult,
+};
 use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::archive::read_records;
 use crate::identity::{put_as, user};
@@ -26,7 +28,7 @@ pub fn entry(action: &str, seconds: i64) -> AuditEvent {
         token: None,
         project: None,
         action: action.to_owned(),
-        targets: vec![Target::read("REQ-001")],
+        targets: vec![AuditTarget::read("REQ-001")],
         result: OK.to_owned(),
         micros: 5,
         correlation_id: "c".to_owned(),
@@ -42,7 +44,7 @@ pub fn audited() -> WriteContext {
 fn once(key: char, request: &str, at: i64) -> WriteContext {
     let (key, request) = (key.to_string().repeat(32), request.to_owned());
     let at = Timestamp::new(1_700_000_000 + at, 0);
-    WriteContext { once: Some(IdempotencyKey { key, request }), at, ..act() }
+    WriteContext { idempotency_key: Some(IdempotencyKey { key, request }), at, ..act() }
 }
 
 async fn put(
@@ -54,17 +56,18 @@ async fn put(
     let id = DocumentId::section(name);
     let changed = id.clone();
     let decide = move |_: &_| {
-        let change = body.map(|body| Change::put(changed.clone(), body.as_bytes()));
+        let change = body.map(|body| DocumentChange::put(changed.clone(), body.as_bytes()));
         Ok(change.into_iter().collect())
     };
-    let commit = Commit { reads: ReadSet::of(vec![id]), decide: Box::new(decide), act };
+    let commit =
+        CommitRequest { reads: ReadSet::of(vec![id]), decide: Box::new(decide), context: act };
     s.store.commit(&s.project, commit).await.map(drop)
 }
 
 /// All rows, after their chain was verified.
 pub async fn chain(store: &dyn Store) -> Vec<AuditRow> {
     let rows = store.rows(1, usize::MAX).await.unwrap();
-    let mut verifier = Verifier::default();
+    let mut verifier = ChainVerifier::default();
     verifier.next(&rows).unwrap();
     let (count, newest) = verifier.finish().unwrap();
     assert_eq!((count, newest), (rows.len() as u64, store.newest().await.unwrap()));
@@ -111,7 +114,7 @@ pub async fn a_commit_is_audited_with_its_change(s: &Storage) {
     assert_eq!(actions(&rows), ["before", "contract", "contract"]);
     let entry = rows[2].entry().unwrap();
     let (before, after) = (Some(Version::of(b"one")), Some(Version::of(b"two")));
-    assert_eq!(entry.targets, [Target { name: "section a".to_owned(), before, after }]);
+    assert_eq!(entry.targets, [AuditTarget { name: "section a".to_owned(), before, after }]);
     assert_eq!((&*entry.user, entry.project), ("tester", Some(s.project.clone())));
     assert_eq!((&*entry.correlation_id, &*entry.result), ("contract", OK));
     if let Some(again) = s.reopened().await {
@@ -138,7 +141,7 @@ pub async fn what_changed_nothing_is_not_audited_here(s: &Storage) {
     put(s, "a", Some("unaudited"), act()).await.unwrap();
     let refused = |_: &_| Err(Error::new(ErrorKind::Refused, "no"));
     let reads = ReadSet::of(Vec::new());
-    let commit = Commit { reads, decide: Box::new(refused), act: audited() };
+    let commit = CommitRequest { reads, decide: Box::new(refused), context: audited() };
     s.store.commit(&s.project, commit).await.unwrap_err();
     assert!(chain(&*s.store).await.is_empty());
 }
@@ -147,7 +150,7 @@ pub async fn an_identity_commit_is_audited_with_its_change(s: &Storage) {
     put_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited()).await.unwrap();
     let rows = chain(&*s.store).await;
     let entry = rows[0].entry().unwrap();
-    assert_eq!((rows.len(), entry.targets), (1, vec![Target::read("user/ada")]));
+    assert_eq!((rows.len(), entry.targets), (1, vec![AuditTarget::read("user/ada")]));
 }
 
 pub async fn pruning_says_what_is_gone(s: &Storage) {
@@ -157,7 +160,7 @@ pub async fn pruning_says_what_is_gone(s: &Storage) {
     assert_eq!(s.store.prune(Timestamp::new(1, 0), now).await.unwrap(), 0);
     assert_eq!(s.store.prune(Timestamp::new(30, 0), now).await.unwrap(), 2);
     let rows = chain(&*s.store).await;
-    assert_eq!(actions(&rows), ["c", reqlore_domain::audit::PRUNED]);
+    assert_eq!(actions(&rows), ["c", reqlore_domain::audit_log::PRUNED]);
     assert_eq!(s.store.prune(Timestamp::new(40, 0), now).await.unwrap(), 1);
     s.store.record(vec![entry("d", 50)]).await.unwrap();
     let rows = chain(&*s.store).await;
@@ -180,7 +183,7 @@ pub async fn many_rows_are_pruned_when_it_is_repeated(s: &Storage) {
     assert_eq!(gone, 6_000);
     let rows = chain(&*s.store).await;
     assert_eq!((rows[0].number, &*actions(&rows)[0]), (6_001, "kept"));
-    let pruned = reqlore_domain::audit::PRUNED;
+    let pruned = reqlore_domain::audit_log::PRUNED;
     assert!(rows.len() > 1 && actions(&rows)[1..].iter().all(|action| action == pruned));
 }
 

@@ -1,9 +1,9 @@
 //! Writing: `commit` is the transaction, and `changes` is its history.
 
 use futures_util::future::join_all;
-use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::ports::documents::{Change, Changes, Refresh, Revision, StoreError};
+use reqlore_domain::ports::documents::{ChangeSet, DocumentChange, Refresh, Revision, StoreError};
 
 use crate::Storage;
 
@@ -16,7 +16,7 @@ pub async fn the_decision_sees_the_newest_state(s: &Storage) {
         let documents = &snapshot.documents;
         assert_eq!(documents[0].as_ref().map(|d| &d.body[..]), Some(&b"one"[..]));
         assert_eq!(documents[1], None);
-        let heads: Vec<_> = snapshot.heads.iter().map(|h| h.id.name.as_str()).collect();
+        let heads: Vec<_> = snapshot.metadata.iter().map(|h| h.id.name.as_str()).collect();
         assert_eq!(heads, ["a", "b"]);
         Ok(vec![])
     });
@@ -40,9 +40,9 @@ pub async fn all_changes_of_a_commit_take_effect(s: &Storage) {
         (DocumentId::section("old"), DocumentId::section("new"), DocumentId::instructions());
     s.put(&old, "old").await;
     let changes = vec![
-        Change::put(new.clone(), "new"),
-        Change::Delete { id: old.clone() },
-        Change::put(list.clone(), "list"),
+        DocumentChange::put(new.clone(), "new"),
+        DocumentChange::Delete { id: old.clone() },
+        DocumentChange::put(list.clone(), "list"),
     ];
     let ids = [old.clone(), new.clone(), list.clone()];
     let done = s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
@@ -59,7 +59,7 @@ pub async fn concurrent_commits_all_take_effect(s: &Storage) {
         let ids = [id.clone()];
         let append = s.decide(&ids, move |snapshot| {
             let before = snapshot.documents[0].as_ref().map_or(&b""[..], |d| &d.body);
-            Ok(vec![Change::put(id.clone(), [before, b"x\n"].concat())])
+            Ok(vec![DocumentChange::put(id.clone(), [before, b"x\n"].concat())])
         });
         append.await
     };
@@ -72,7 +72,8 @@ pub async fn concurrent_commits_all_take_effect(s: &Storage) {
 
 pub async fn a_change_of_what_was_not_read_is_refused(s: &Storage) {
     let (read, unread) = (DocumentId::section("read"), DocumentId::section("unread"));
-    let changes = vec![Change::put(read.clone(), "x"), Change::put(unread.clone(), "x")];
+    let changes =
+        vec![DocumentChange::put(read.clone(), "x"), DocumentChange::put(unread.clone(), "x")];
     let refused = s.decide(std::slice::from_ref(&read), move |_| Ok(changes.clone())).await;
     assert!(matches!(refused, Err(StoreError::Internal(_))), "{refused:?}");
     assert_eq!(s.body(&read).await, None, "refused whole");
@@ -95,7 +96,7 @@ pub async fn what_was_committed_outlives_a_restart(s: &Storage) {
     assert_eq!(found, [Some(Version::of(b"y\r\n")), None]);
 }
 
-async fn changes(s: &Storage, kind: Kind, since: Revision) -> Changes {
+async fn changes(s: &Storage, kind: DocumentKind, since: Revision) -> ChangeSet {
     let changed = s.store.changes(&s.project, kind, since, Refresh::Incremental).await.unwrap();
     let everything = s.store.changes(&s.project, kind, since, Refresh::Full).await.unwrap();
     assert_eq!(changed, everything, "a full refresh finds the same");
@@ -103,9 +104,10 @@ async fn changes(s: &Storage, kind: Kind, since: Revision) -> Changes {
 }
 
 pub async fn changes_tell_what_changed_since(s: &Storage) {
-    for (kind, id) in
-        [(Kind::Section, DocumentId::section as fn(_) -> _), (Kind::Entity, DocumentId::entity)]
-    {
+    for (kind, id) in [
+        (DocumentKind::Section, DocumentId::section as fn(_) -> _),
+        (DocumentKind::Entity, DocumentId::entity),
+    ] {
         let (a, b, c) = (id("a"), id("b"), id("c"));
         // History may begin with the first question.
         changes(s, kind, Revision::default()).await;
@@ -115,23 +117,23 @@ pub async fn changes_tell_what_changed_since(s: &Storage) {
         s.put(&b, "two").await;
         s.put(&b, "three").await;
         let now = s.delete(&c).await.revision;
-        let Changes::Since { revision, mut ids } = changes(s, kind, since).await else {
+        let ChangeSet::Since { revision, mut ids } = changes(s, kind, since).await else {
             panic!("the store still knows {since:?}")
         };
         ids.sort();
         assert_eq!((revision, ids), (now, vec![b, c]));
         let later = changes(s, kind, now).await;
-        assert_eq!(later, Changes::Since { revision: now, ids: vec![] });
+        assert_eq!(later, ChangeSet::Since { revision: now, ids: vec![] });
     }
 }
 
 pub async fn changes_are_of_one_kind(s: &Storage) {
-    let since = match changes(s, Kind::Entity, Revision::default()).await {
-        Changes::Reset { revision } | Changes::Since { revision, .. } => revision,
+    let since = match changes(s, DocumentKind::Entity, Revision::default()).await {
+        ChangeSet::Reset { revision } | ChangeSet::Since { revision, .. } => revision,
     };
     s.put(&DocumentId::section("a"), "one").await;
     s.put(&DocumentId::entity("decisions/dec-1d2c8f"), "one").await;
-    let Changes::Since { ids, .. } = changes(s, Kind::Entity, since).await else {
+    let ChangeSet::Since { ids, .. } = changes(s, DocumentKind::Entity, since).await else {
         panic!("the store still knows {since:?}")
     };
     assert_eq!(ids, [DocumentId::entity("decisions/dec-1d2c8f")]);
@@ -139,6 +141,6 @@ pub async fn changes_are_of_one_kind(s: &Storage) {
 
 pub async fn an_unknown_revision_is_a_reset(s: &Storage) {
     let now = s.put(&DocumentId::section("a"), "one").await.revision;
-    let changes = changes(s, Kind::Section, Revision(now.0 + 1000)).await;
-    assert!(matches!(changes, Changes::Reset { .. }), "{changes:?}");
+    let changes = changes(s, DocumentKind::Section, Revision(now.0 + 1000)).await;
+    assert!(matches!(changes, ChangeSet::Reset { .. }), "{changes:?}");
 }

@@ -1,8 +1,10 @@
 //! Reading: `get`, `versions`, `find` and `lookup`.
 
 use bytes::Bytes;
-use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{Change, Commit, Filter, ReadSet, Snapshot};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::documents::{
+    CommitRequest, DocumentChange, DocumentFilter, ReadSet, Snapshot,
+};
 
 use crate::Storage;
 
@@ -14,19 +16,19 @@ fn of_every_kind() -> [DocumentId; 9] {
         DocumentId::section("general"),
         DocumentId::docsets(),
         DocumentId::entity("decisions/dec-1d2c8f"),
-        item(Kind::ITEMS[0], "EP-001-3f9a1c"),
-        item(Kind::ITEMS[1], "US-001-3f9a1c"),
-        item(Kind::ITEMS[2], "REQ-001"),
-        item(Kind::ITEMS[3], "AC-001"),
-        item(Kind::Deleted, "REQ-002-3f9a1c"),
+        item(DocumentKind::ITEMS[0], "EP-001-3f9a1c"),
+        item(DocumentKind::ITEMS[1], "US-001-3f9a1c"),
+        item(DocumentKind::ITEMS[2], "REQ-001"),
+        item(DocumentKind::ITEMS[3], "AC-001"),
+        item(DocumentKind::Deleted, "REQ-002-3f9a1c"),
     ]
 }
 
 pub async fn what_is_not_there_is_none(s: &Storage) {
     assert_eq!(s.body(&DocumentId::section("nothing")).await, None);
     assert_eq!(s.body(&DocumentId::instructions()).await, None);
-    let page = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
-    assert_eq!((page.heads.len(), page.total, page.next), (0, 0, None));
+    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+    assert_eq!((page.metadata.len(), page.total, page.next), (0, 0, None));
 }
 
 pub async fn bytes_come_back_as_they_were_put(s: &Storage) {
@@ -55,20 +57,21 @@ pub async fn projects_are_apart(s: &Storage) {
     s.put(&entity, "---\nid: dec-1d2c8f\n---\n").await;
     let other = s.store.get(&s.other, std::slice::from_ref(&id)).await.unwrap();
     assert_eq!(other, [None]);
-    let page = s.store.find(&s.other, &Filter::all(Kind::Section)).await.unwrap();
+    let page = s.store.find(&s.other, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
     assert_eq!(page.total, 0);
     // The same names in both.
-    let theirs = Change::put(id.clone(), "theirs");
-    let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(vec![id.clone()]) };
+    let theirs = DocumentChange::put(id.clone(), "theirs");
+    let reads =
+        ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of(vec![id.clone()]) };
     let decide = move |snapshot: &Snapshot| {
-        assert_eq!((snapshot.documents.as_slice(), snapshot.heads.len()), (&[None][..], 0));
+        assert_eq!((snapshot.documents.as_slice(), snapshot.metadata.len()), (&[None][..], 0));
         Ok(vec![theirs.clone()])
     };
-    let commit = Commit { reads, decide: Box::new(decide), act: crate::act() };
+    let commit = CommitRequest { reads, decide: Box::new(decide), context: crate::act() };
     s.store.commit(&s.other, commit).await.unwrap();
     assert_eq!(s.body(&id).await, Some(Bytes::from_static(b"secret")));
     let words = ["dec-1d2c8f".to_owned()];
-    let named = s.store.lookup(&s.other, Kind::Entity, &words).await.unwrap();
+    let named = s.store.lookup(&s.other, DocumentKind::Entity, &words).await.unwrap();
     assert_eq!(named, [vec![]]);
     s.delete(&id).await;
     let other = s.store.get(&s.other, &[id]).await.unwrap();
@@ -96,23 +99,23 @@ pub async fn find_sorts_by_name(s: &Storage) {
         s.put(&DocumentId::section(name), "# Title\n").await;
     }
     s.put(&DocumentId::instructions(), "# Not a section\n").await;
-    let page = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
-    let names: Vec<_> = page.heads.iter().map(|h| h.id.name.as_str()).collect();
+    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+    let names: Vec<_> = page.metadata.iter().map(|h| h.id.name.as_str()).collect();
     assert_eq!(names, ["B", "a", "b", "c-1"]);
-    assert!(page.heads.iter().all(|h| h.title.as_deref() == Some("Title")));
+    assert!(page.metadata.iter().all(|h| h.title.as_deref() == Some("Title")));
 }
 
 pub async fn find_pages_with_the_true_total(s: &Storage) {
     for name in ["a", "b", "c", "d", "e"] {
         s.put(&DocumentId::section(name), "x").await;
     }
-    let mut filter = Filter { kind: Kind::Section, after: None, limit: Some(2) };
+    let mut filter = DocumentFilter { kind: DocumentKind::Section, after: None, limit: Some(2) };
     let mut seen = Vec::new();
     loop {
         let page = s.store.find(&s.project, &filter).await.unwrap();
         assert_eq!(page.total, 5);
-        assert!(page.heads.len() <= 2);
-        seen.extend(page.heads.iter().map(|h| h.id.name.clone()));
+        assert!(page.metadata.len() <= 2);
+        seen.extend(page.metadata.iter().map(|h| h.id.name.clone()));
         let Some(next) = page.next else { break };
         filter.after = Some(next);
     }
@@ -122,23 +125,23 @@ pub async fn find_pages_with_the_true_total(s: &Storage) {
 pub async fn an_unreadable_document_is_listed_with_its_fault(s: &Storage) {
     let id = DocumentId::section("broken");
     let body = Bytes::from_static(b"# T\n\xff");
-    let change = Change::put(id.clone(), body.clone());
+    let change = DocumentChange::put(id.clone(), body.clone());
     s.decide(std::slice::from_ref(&id), move |_| Ok(vec![change.clone()])).await.unwrap();
-    let page = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
-    assert!(page.heads[0].fault.is_some(), "{:?}", page.heads[0]);
+    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+    assert!(page.metadata[0].fault.is_some(), "{:?}", page.metadata[0]);
     assert_eq!(s.body(&id).await, Some(body));
 }
 
 pub async fn documents_of_every_kind_are_kept(s: &Storage) {
     let ids = of_every_kind();
-    assert_eq!(ids.each_ref().map(|id| id.kind), Kind::ALL);
+    assert_eq!(ids.each_ref().map(|id| id.kind), DocumentKind::ALL);
     for id in &ids {
         s.put(id, "docsets: {}\n").await;
     }
     for id in &ids {
         assert_eq!(s.body(id).await.as_deref(), Some(&b"docsets: {}\n"[..]), "{id}");
-        let page = s.store.find(&s.project, &Filter::all(id.kind)).await.unwrap();
-        let found: Vec<_> = page.heads.iter().map(|head| &head.id).collect();
+        let page = s.store.find(&s.project, &DocumentFilter::all(id.kind)).await.unwrap();
+        let found: Vec<_> = page.metadata.iter().map(|head| &head.id).collect();
         assert_eq!(found, [id]);
     }
     for id in &ids {
@@ -152,8 +155,8 @@ pub async fn entities_may_lie_at_any_depth(s: &Storage) {
     for name in names {
         s.put(&DocumentId::entity(name), "# Title\n").await;
     }
-    let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
-    let found: Vec<_> = page.heads.iter().map(|head| head.id.name.as_str()).collect();
+    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
+    let found: Vec<_> = page.metadata.iter().map(|head| head.id.name.as_str()).collect();
     let mut sorted = names;
     sorted.sort_unstable();
     assert_eq!(found, sorted);
@@ -166,10 +169,10 @@ pub async fn heads_of_entities_tell_what_they_say(s: &Storage) {
     let text = "---\nid: dec-1d2c8f\ntitle: T\ntags: [a]\nlinks: [dec-aaaaaa]\n---\nbody\n";
     s.put(&id, text).await;
     s.put(&DocumentId::entity("decisions/broken"), "---\nid: [\n---\n").await;
-    let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
-    let fault = page.heads[0].fault.as_ref().expect("broken front matter is a fault");
+    let page = s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
+    let fault = page.metadata[0].fault.as_ref().expect("broken front matter is a fault");
     assert_eq!(fault.line, Some(2), "{fault:?}");
-    let entity = page.heads[1].entity.as_ref().expect("an entity");
+    let entity = page.metadata[1].entity.as_ref().expect("an entity");
     assert_eq!((entity.id.as_str(), entity.title.as_str()), ("dec-1d2c8f", "T"));
     assert_eq!((&entity.tags[..], entity.links.len()), (&["a".to_owned()][..], 1));
 }
@@ -177,7 +180,7 @@ pub async fn heads_of_entities_tell_what_they_say(s: &Storage) {
 /// The names of the documents that each word names.
 async fn named(s: &Storage, words: &[&str]) -> Vec<Vec<String>> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let found = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
+    let found = s.store.lookup(&s.project, DocumentKind::Entity, &words).await.unwrap();
     found.iter().map(|heads| heads.iter().map(|head| head.id.name.clone()).collect()).collect()
 }
 

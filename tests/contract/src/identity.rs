@@ -5,12 +5,12 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, PresentedToken, Role, Token, TokenId, User, UserName};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::archive::Identities;
+use reqlore_domain::ports::archive::IdentityRecords;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::archive::read_records;
 use crate::{Storage, act};
@@ -85,12 +85,12 @@ pub async fn a_token_is_found_with_its_user(s: &Storage) {
     let (known, unknown) = (token("aaaaaaaaaaaa", "Ada", 1), TokenId::parse("AAAAAAAAAAAA"));
     let both = vec![IdentityChange::User(user("ada")), IdentityChange::Token(known.clone())];
     put(&*s.store, both).await.unwrap();
-    let found = s.store.holder(&known.id).await.unwrap().unwrap();
+    let found = s.store.token_owner(&known.id).await.unwrap().unwrap();
     assert_eq!((found.token, found.user), (known.clone(), user("ada")));
-    assert_eq!(s.store.holder(&unknown.unwrap()).await.unwrap(), None);
+    assert_eq!(s.store.token_owner(&unknown.unwrap()).await.unwrap(), None);
     let revoked = Token { revoked_at: Some(at(5)), successor: Some(known.id.clone()), ..known };
     put(&*s.store, vec![IdentityChange::Token(revoked.clone())]).await.unwrap();
-    assert_eq!(s.store.holder(&revoked.id).await.unwrap().unwrap().token, revoked);
+    assert_eq!(s.store.token_owner(&revoked.id).await.unwrap().unwrap().token, revoked);
 }
 
 pub async fn the_epoch_changes_with_every_identity_commit(s: &Storage) {
@@ -149,8 +149,8 @@ pub async fn the_last_use_only_grows(s: &Storage) {
     let unknown = TokenId::parse("AAAAAAAAAAAA").unwrap();
     for (second, expected) in [(20, 20), (10, 20), (30, 30)] {
         let uses = vec![(unknown.clone(), at(second)), (known.id.clone(), at(second))];
-        s.store.used(uses).await.unwrap();
-        let found = s.store.holder(&known.id).await.unwrap().unwrap().token;
+        s.store.record_use(uses).await.unwrap();
+        let found = s.store.token_owner(&known.id).await.unwrap().unwrap().token;
         assert_eq!(found, Token { last_used_at: Some(at(expected)), ..known.clone() });
     }
     assert_eq!(s.store.epoch().await.unwrap(), epoch);
@@ -162,7 +162,7 @@ pub async fn identities_outlive_a_restart(s: &Storage) {
     let both = vec![IdentityChange::User(kept.clone()), IdentityChange::Token(known.clone())];
     put(&*s.store, both).await.unwrap();
     let Some(again) = s.reopened().await else { return };
-    let found = again.holder(&known.id).await.unwrap().unwrap();
+    let found = again.token_owner(&known.id).await.unwrap().unwrap();
     assert_eq!((found.user, found.token), (kept, known));
 }
 
@@ -175,7 +175,7 @@ pub async fn identities_come_back_as_they_were_put(s: &Storage) {
     let mut used = token("bbbbbbbbbbbb", "bob", 2);
     used.last_used_at = Some(at(7));
     used.revoked_at = Some(at(8));
-    let all = Identities {
+    let all = IdentityRecords {
         users: vec![user("ada"), User { disabled_at: Some(at(3)), ..user("Bob") }],
         tokens: vec![token("aaaaaaaaaaaa", "ada", 1), used],
     };
@@ -184,6 +184,6 @@ pub async fn identities_come_back_as_they_were_put(s: &Storage) {
     sink.finish().await.unwrap();
     let found = read_records(&*s.store).await.unwrap();
     assert_eq!(found, all.clone().into_records().collect::<Vec<_>>());
-    assert_eq!(s.store.holder(&all.tokens[1].id).await.unwrap().unwrap().user, all.users[1]);
+    assert_eq!(s.store.token_owner(&all.tokens[1].id).await.unwrap().unwrap().user, all.users[1]);
     s.assert_not_filled().await;
 }

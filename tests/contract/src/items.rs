@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Commit, DocumentRepository, Filter, ReadSet, Snapshot, StoreError,
+    BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, DocumentRepository, ReadSet,
+    Snapshot, StoreError,
 };
 
 use crate::archive::read_records;
@@ -16,15 +17,15 @@ use crate::{Storage, act};
 const REQ: ItemKind = ItemKind::Requirement;
 
 fn item(kind: ItemKind, name: &str) -> DocumentId {
-    DocumentId { kind: Kind::Item(kind), name: name.to_owned() }
+    DocumentId { kind: DocumentKind::Item(kind), name: name.to_owned() }
 }
 
 fn deleted(name: &str) -> DocumentId {
-    DocumentId { kind: Kind::Deleted, name: name.to_owned() }
+    DocumentId { kind: DocumentKind::Deleted, name: name.to_owned() }
 }
 
 /// The names of the documents that link to each target.
-async fn backlinks(s: &Storage, kinds: &[Kind], targets: &[&str]) -> Vec<Vec<String>> {
+async fn backlinks(s: &Storage, kinds: &[DocumentKind], targets: &[&str]) -> Vec<Vec<String>> {
     let targets = targets.iter().map(|target| (*target).to_owned()).collect();
     let links = BacklinkQuery { kinds: kinds.to_vec(), targets };
     names(&s.store.backlinks(&s.project, &links).await.unwrap())
@@ -41,12 +42,13 @@ const ENTITY: &str = "---\nid: dec-aaaaaa\nimplements: [REQ-2, US-001]\n---\n";
 pub async fn heads_of_items_tell_what_they_say(s: &Storage) {
     s.put(&item(REQ, "REQ-048-3f9a1c"), CHILD).await;
     s.put(&item(REQ, "REQ-500"), "---\ntitle: [\n---\n").await;
-    let page = s.store.find(&s.project, &Filter::all(Kind::Item(REQ))).await.unwrap();
-    let said = page.heads[0].item.as_ref().expect("an item");
+    let page =
+        s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Item(REQ))).await.unwrap();
+    let said = page.metadata[0].item.as_ref().expect("an item");
     assert_eq!((said.title.as_str(), said.reference), ("C", Reference::parse("REQ-048")));
-    assert!(page.heads[1].fault.is_some() && page.heads[1].item.is_some());
+    assert!(page.metadata[1].fault.is_some() && page.metadata[1].item.is_some());
     let words = ["REQ-048".to_owned(), "REQ-048-3f9a1c".to_owned(), "REQ-48".to_owned()];
-    let named = s.store.lookup(&s.project, Kind::Item(REQ), &words).await.unwrap();
+    let named = s.store.lookup(&s.project, DocumentKind::Item(REQ), &words).await.unwrap();
     let own = vec!["REQ-048-3f9a1c".to_owned()];
     assert_eq!(names(&named), [own.clone(), own, vec![]], "by the printed reference and the name");
 }
@@ -56,14 +58,14 @@ pub async fn links_are_found_by_their_target(s: &Storage) {
     s.put(&item(REQ, "REQ-001"), CHILD).await;
     s.put(&DocumentId::entity("decisions/a"), ENTITY).await;
     s.put(&item(ItemKind::AcceptanceCriteria, "AC-001"), "---\nuser_story: US-001\n---\n").await;
-    let all = Kind::ALL;
+    let all = DocumentKind::ALL;
     let found = backlinks(s, &all, &["US-001", "REQ-002", "dec-1d2c8f", "REQ-2", "nothing"]).await;
     let [a, one, three, criteria] =
         ["decisions/a", "REQ-001", "REQ-003", "AC-001"].map(String::from);
     let both = vec![one.clone(), three.clone()];
     let story = vec![a.clone(), one.clone(), three.clone(), criteria];
     assert_eq!(found, [story, vec![a, one, three], both.clone(), vec![], vec![]]);
-    assert_eq!(backlinks(s, &[Kind::Item(REQ)], &["US-001"]).await, [both]);
+    assert_eq!(backlinks(s, &[DocumentKind::Item(REQ)], &["US-001"]).await, [both]);
     assert_eq!(backlinks(s, &[], &["US-001"]).await, [Vec::<String>::new()]);
     assert_eq!(backlinks(s, &all, &[]).await, Vec::<Vec<String>>::new());
     let links = BacklinkQuery { kinds: all.to_vec(), targets: vec!["US-001".to_owned()] };
@@ -75,7 +77,7 @@ pub async fn links_follow_every_commit(s: &Storage) {
     let id = item(REQ, "REQ-001");
     s.put(&id, CHILD).await;
     s.put(&id, "---\ntitle: C\nuser_story: US-2\n---\n").await;
-    let all = Kind::ALL;
+    let all = DocumentKind::ALL;
     let found = backlinks(s, &all, &["US-001", "REQ-002", "US-002"]).await;
     assert_eq!(found, [vec![], vec![], vec![id.name.clone()]]);
     s.delete(&id).await;
@@ -94,13 +96,16 @@ pub async fn create(
 ) -> u32 {
     let given = Arc::new(AtomicU32::new(0));
     let (decided, mark) = (Arc::clone(&given), mark.to_owned());
-    let reads = ReadSet { numbers: vec![kind], ..ReadSet::default() };
+    let reads = ReadSet { sequences: vec![kind], ..ReadSet::default() };
     let decide = move |snapshot: &Snapshot| {
-        let number = snapshot.numbers[0];
+        let number = snapshot.next_numbers[0];
         decided.store(number, Ordering::Relaxed);
-        Ok(vec![Change::put(Reference { kind, number }.document(&mark), "---\ntitle: T\n---\n")])
+        Ok(vec![DocumentChange::put(
+            Reference { kind, number }.document(&mark),
+            "---\ntitle: T\n---\n",
+        )])
     };
-    let commit = Commit { reads, decide: Box::new(decide), act: act() };
+    let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
     store.commit(&s.project, commit).await.expect("an item is made");
     given.load(Ordering::Relaxed)
 }
@@ -110,8 +115,8 @@ pub async fn an_item_with_a_free_number_need_not_be_read(s: &Storage) {
     assert_eq!(create(&*s.store, s, REQ, "bbbbbb").await, 2);
     assert_eq!(create(&*s.store, s, ItemKind::Epic, "cccccc").await, 1, "each kind has its own");
     for (kinds, name) in [(vec![REQ], "REQ-002"), (vec![REQ], "notes"), (vec![], "REQ-003")] {
-        let change = Change::put(item(REQ, name), "---\ntitle: T\n---\n");
-        let reads = ReadSet { numbers: kinds, ..ReadSet::default() };
+        let change = DocumentChange::put(item(REQ, name), "---\ntitle: T\n---\n");
+        let reads = ReadSet { sequences: kinds, ..ReadSet::default() };
         let refused = s.commit(reads, move |_| Ok(vec![change.clone()])).await;
         assert!(matches!(refused, Err(StoreError::Internal(_))), "{name}: {refused:?}");
     }
@@ -144,7 +149,7 @@ pub async fn a_tombstone_keeps_its_number(s: &Storage) {
     assert_eq!(create(&*s.store, s, REQ, "aaaaaa").await, 31);
     assert_eq!(create(&*s.store, s, ItemKind::Epic, "aaaaaa").await, 1);
     let words = ["REQ-030".to_owned()];
-    let found = s.store.lookup(&s.project, Kind::Deleted, &words).await.unwrap();
+    let found = s.store.lookup(&s.project, DocumentKind::Deleted, &words).await.unwrap();
     assert!(found[0][0].item.as_ref().is_some_and(|item| item.deleted.is_some()));
 }
 
@@ -158,11 +163,11 @@ pub async fn numbers_outlive_a_restart(s: &Storage) {
 
 pub async fn a_decision_sees_who_links_to_what(s: &Storage) {
     s.put(&item(REQ, "REQ-001"), CHILD).await;
-    let kinds = Kind::ITEMS.to_vec();
+    let kinds = DocumentKind::ITEMS.to_vec();
     let links = BacklinkQuery { kinds, targets: vec!["US-001".to_owned(), "US-009".to_owned()] };
-    let reads = ReadSet { links, ..ReadSet::default() };
+    let reads = ReadSet { backlinks: links, ..ReadSet::default() };
     let decide = |snapshot: &Snapshot| {
-        assert_eq!(names(&snapshot.links), [vec!["REQ-001".to_owned()], vec![]]);
+        assert_eq!(names(&snapshot.backlinks), [vec!["REQ-001".to_owned()], vec![]]);
         Ok(Vec::new())
     };
     s.commit(reads, decide).await.unwrap();

@@ -27,16 +27,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, ReadSet, Snapshot, StoreError, StoreResult,
+    CommitRequest, CommitResult, DocumentChange, ReadSet, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 /// Opens the same store again, as the next process would. A store for one process closes itself
 /// first: [`Storage::store`] is not used after this.
@@ -69,18 +69,19 @@ impl Storage {
     pub async fn decide(
         &self,
         ids: &[DocumentId],
-        decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
-    ) -> StoreResult<Committed> {
-        let reads = ReadSet { heads: Some(Kind::Section), ..ReadSet::of(ids.to_vec()) };
+        decide: impl FnMut(&Snapshot) -> Result<Vec<DocumentChange>, Error> + Send + 'static,
+    ) -> StoreResult<CommitResult> {
+        let reads =
+            ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of(ids.to_vec()) };
         self.commit(reads, decide).await
     }
 
     pub async fn commit(
         &self,
         reads: ReadSet,
-        decide: impl FnMut(&Snapshot) -> Result<Vec<Change>, Error> + Send + 'static,
-    ) -> StoreResult<Committed> {
-        let commit = Commit { reads, decide: Box::new(decide), act: act() };
+        decide: impl FnMut(&Snapshot) -> Result<Vec<DocumentChange>, Error> + Send + 'static,
+    ) -> StoreResult<CommitResult> {
+        let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
         self.store.commit(&self.project, commit).await
     }
 
@@ -96,14 +97,14 @@ impl Storage {
         assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
     }
 
-    pub async fn put(&self, id: &DocumentId, body: &'static str) -> Committed {
-        let change = Change::put(id.clone(), Bytes::from_static(body.as_bytes()));
+    pub async fn put(&self, id: &DocumentId, body: &'static str) -> CommitResult {
+        let change = DocumentChange::put(id.clone(), Bytes::from_static(body.as_bytes()));
         let put = self.decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()])).await;
         put.expect("a plain put is committed")
     }
 
-    pub async fn delete(&self, id: &DocumentId) -> Committed {
-        let change = Change::Delete { id: id.clone() };
+    pub async fn delete(&self, id: &DocumentId) -> CommitResult {
+        let change = DocumentChange::Delete { id: id.clone() };
         let delete = self.decide(std::slice::from_ref(id), move |_| Ok(vec![change.clone()])).await;
         delete.expect("a plain delete is committed")
     }
@@ -122,7 +123,7 @@ pub fn act() -> WriteContext {
         correlation_id: "contract".to_owned(),
         at: Timestamp::new(1_700_000_000, 123_456_789),
         audited: None,
-        once: None,
+        idempotency_key: None,
     }
 }
 

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Changes, Commit, Filter, Page, ReadSet, Refresh, Revision, Snapshot,
-    StoreError, StoreResult,
+    BacklinkQuery, ChangeSet, CommitRequest, DocumentChange, DocumentFilter, MetadataPage, ReadSet,
+    Refresh, Revision, Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 
 use crate::archive::read_records;
@@ -31,11 +31,11 @@ const LONGEST: usize = 40;
 enum Operation {
     Commit { project: bool, changes: Vec<(usize, Option<usize>)>, refuse: bool },
     Get { project: bool, ids: Vec<usize> },
-    Find { project: bool, kind: Kind, after: Option<usize>, limit: Option<usize> },
-    Named { project: bool, kind: Kind, words: Vec<usize> },
-    Linking { project: bool, kinds: Vec<Kind>, words: Vec<usize> },
+    Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: Option<usize> },
+    Named { project: bool, kind: DocumentKind, words: Vec<usize> },
+    Linking { project: bool, kinds: Vec<DocumentKind>, words: Vec<usize> },
     Create { project: bool, kind: ItemKind },
-    Changes { kind: Kind },
+    Changes { kind: DocumentKind },
     Everything,
     Restart,
 }
@@ -46,7 +46,7 @@ fn ids() -> Vec<DocumentId> {
     ids.extend(["a", "b", "Z9"].map(DocumentId::section));
     ids.extend(entities.map(DocumentId::entity));
     let item = |(kind, name): (usize, &str)| DocumentId {
-        kind: Kind::ITEMS.get(kind).copied().unwrap_or(Kind::Deleted),
+        kind: DocumentKind::ITEMS.get(kind).copied().unwrap_or(DocumentKind::Deleted),
         name: name.to_owned(),
     };
     ids.extend(
@@ -93,7 +93,7 @@ const WORDS: [&str; 11] = [
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let id = 0..ids().len();
-    let kind = proptest::sample::select(Kind::ALL.to_vec());
+    let kind = proptest::sample::select(DocumentKind::ALL.to_vec());
     let item_kind = proptest::sample::select(ItemKind::ALL.to_vec());
     let words = proptest::collection::vec(0..WORDS.len(), 0..4);
     let change = (id.clone(), proptest::option::weighted(0.8, 0..BODIES.len()));
@@ -150,8 +150,8 @@ struct Side {
     store: Arc<dyn Store>,
     projects: [ProjectKey; 2],
     /// Since when the changes of a kind are asked for, and up to when they were told last.
-    since: HashMap<Kind, Revision>,
-    until: HashMap<Kind, Revision>,
+    since: HashMap<DocumentKind, Revision>,
+    until: HashMap<DocumentKind, Revision>,
 }
 
 async fn play(
@@ -213,10 +213,11 @@ impl Side {
             }
             Operation::Find { project, kind, after, limit } => {
                 let after = after.map(|at| all[at].name.clone());
-                let filter = Filter { kind: *kind, after, limit: limit.map(|limit| limit + 1) };
+                let filter =
+                    DocumentFilter { kind: *kind, after, limit: limit.map(|limit| limit + 1) };
                 let page = self.store.find(self.project(*project), &filter).await;
-                told(page.map(|page| Page {
-                    heads: page.heads.iter().map(without_times).collect(),
+                told(page.map(|page| MetadataPage {
+                    metadata: page.metadata.iter().map(without_times).collect(),
                     ..page
                 }))
             }
@@ -242,20 +243,20 @@ impl Side {
     }
 
     /// What changed in the first project since both began to ask.
-    async fn changes(&mut self, kind: Kind) -> String {
+    async fn changes(&mut self, kind: DocumentKind) -> String {
         let since = self.since.get(&kind).copied();
         let project = &self.projects[0];
         let changes = self
             .store
             .changes(project, kind, since.unwrap_or_default(), Refresh::Incremental)
             .await;
-        let (Changes::Since { revision, .. } | Changes::Reset { revision }) = match &changes {
+        let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = match &changes {
             Ok(changes) => changes,
             Err(error) => return format!("failed: {error}"),
         };
         self.until.insert(kind, *revision);
         match changes {
-            Ok(Changes::Since { mut ids, .. }) if since.is_some() => {
+            Ok(ChangeSet::Since { mut ids, .. }) if since.is_some() => {
                 ids.sort();
                 format!("{ids:?}")
             }
@@ -264,7 +265,7 @@ impl Side {
     }
 }
 
-fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> Commit {
+fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> CommitRequest {
     let all = ids();
     let mut documents: Vec<DocumentId> = Vec::new();
     let mut decided = Vec::new();
@@ -276,8 +277,8 @@ fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> Commit {
         }
         documents.push(id.clone());
         decided.push(match body {
-            Some(body) => Change::put(id, BODIES[*body]),
-            None => Change::Delete { id },
+            Some(body) => DocumentChange::put(id, BODIES[*body]),
+            None => DocumentChange::Delete { id },
         });
     }
     let decide = move |_: &_| {
@@ -286,22 +287,26 @@ fn commit(changes: &[(usize, Option<usize>)], refuse: bool) -> Commit {
         }
         Ok(decided.clone())
     };
-    Commit {
-        reads: ReadSet { documents, heads: Some(Kind::Section), ..ReadSet::default() },
+    CommitRequest {
+        reads: ReadSet {
+            documents,
+            metadata_of: Some(DocumentKind::Section),
+            ..ReadSet::default()
+        },
         decide: Box::new(decide),
-        act: act(),
+        context: act(),
     }
 }
 
 /// Makes an item of the next free number, with that number in its text.
-fn create(kind: ItemKind) -> Commit {
+fn create(kind: ItemKind) -> CommitRequest {
     let decide = move |snapshot: &Snapshot| {
-        let reference = Reference { kind, number: snapshot.numbers[0] };
+        let reference = Reference { kind, number: snapshot.next_numbers[0] };
         let text = format!("---\ntitle: {reference}\ncreated_at: 2026-01-01\n---\n");
-        Ok(vec![Change::put(reference.document("cccccc"), text)])
+        Ok(vec![DocumentChange::put(reference.document("cccccc"), text)])
     };
-    let reads = ReadSet { numbers: vec![kind], ..ReadSet::default() };
-    Commit { reads, decide: Box::new(decide), act: act() }
+    let reads = ReadSet { sequences: vec![kind], ..ReadSet::default() };
+    CommitRequest { reads, decide: Box::new(decide), context: act() }
 }
 
 /// Times may be a file's own.

@@ -9,8 +9,8 @@ use reqlore_domain::document::{DocumentId, MAX_BYTES, Version};
 use reqlore_domain::identity::PresentedToken;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_dump::Dump;
 use serde_json::Value;
 

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, OK, Target};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, OK};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
 use reqlore_domain::ports::archive::{
-    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, Identities,
+    Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords,
 };
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_dump::Dump;
 use tempfile::TempDir;
 
@@ -68,8 +68,8 @@ pub(crate) fn records() -> Vec<ArchiveRecord> {
         document(DocumentId::docsets(), "docsets: {}\n", -1_000_000_000),
         document(DocumentId::entity("decisions/deep/dec-1d2c8f"), "---\nid: x\n---\n", 1),
         document(DocumentId::entity("n\u{f6}te"), "\n\n", 10),
-        document(item(Kind::Item(ItemKind::Epic), "EP-001"), "---\ntitle: E\n---\n", 11),
-        document(item(Kind::Deleted, "REQ-048-3f9a1c"), "---\ntitle: R\n---\n", 12),
+        document(item(DocumentKind::Item(ItemKind::Epic), "EP-001"), "---\ntitle: E\n---\n", 11),
+        document(item(DocumentKind::Deleted, "REQ-048-3f9a1c"), "---\ntitle: R\n---\n", 12),
     ];
     records[1].place = None;
     records[2].place = Some("".into());
@@ -79,7 +79,7 @@ pub(crate) fn records() -> Vec<ArchiveRecord> {
     records.into_iter().map(ArchiveRecord::Document).collect()
 }
 
-fn item(kind: Kind, name: &str) -> DocumentId {
+fn item(kind: DocumentKind, name: &str) -> DocumentId {
     DocumentId { kind, name: name.to_owned() }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
 }
 
 /// In order; with everything that may be there, and with nothing of it.
-pub(crate) fn identities() -> Identities {
+pub(crate) fn identities() -> IdentityRecords {
     let disabled_at = Some(Timestamp(-1));
     let [first, second] = [token("aaaaaaaaaaaa", "ada", 5), token("ZZZZZZZZZZZZ", "BOB", 5)];
     let all = Token {
@@ -133,7 +133,7 @@ pub(crate) fn identities() -> Identities {
         ..second
     };
     let bob = User { role: Role::Commenter, disabled_at, ..user("Bob") };
-    Identities { users: vec![user("ada"), bob], tokens: vec![all, first] }
+    IdentityRecords { users: vec![user("ada"), bob], tokens: vec![all, first] }
 }
 
 /// Rows after one that is gone, with bytes that are easily lost.
@@ -146,7 +146,7 @@ pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
             token: identities().tokens.pop().map(|token| token.id),
             project: Some(ProjectKey::default()),
             action: "contract".to_owned(),
-            targets: vec![Target {
+            targets: vec![AuditTarget {
                 name: "section \u{20ac} \\ \"".to_owned(),
                 before: None,
                 after: Some(Version::of(b"x")),

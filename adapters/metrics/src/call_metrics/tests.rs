@@ -109,7 +109,7 @@ async fn other_requests_are_labelled_by_their_method() {
     service.read(request("epic://a_secret_uri")).await.unwrap_err();
     service.prompt(request("any")).await.unwrap_err();
     service.complete(&caller, "", begun).await.unwrap();
-    service.admit(&caller, "", "tools/list").await.unwrap();
+    service.authorize(&caller, "", "tools/list").await.unwrap();
     assert_eq!(service.resources_changed(&caller).await.unwrap(), 0);
     for (method, result) in [
         ("resources/list", "ok"),

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use reqlore_domain::ports::embedder::Profile;
+use reqlore_domain::ports::embedder::ModelProfile;
 
 use super::vectors::{Row, Vectors};
 use crate::cache_file;
@@ -30,7 +30,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(folder: &crate::folder::Folder, profile: &Profile) -> Self {
+    pub(crate) fn new(folder: &crate::folder::Folder, profile: &ModelProfile) -> Self {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         let name: String = profile.name.chars().take(64).map(plain).collect();
         let identity = blake3::hash(profile.id.as_bytes()).to_hex();

@@ -3,21 +3,29 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use reqlore_domain::search::Item;
+use reqlore_domain::search::SearchItem;
 use tantivy::fieldnorm::FieldNormReader;
 
 use super::score::scores;
 use super::{TITLE_WEIGHT, Words, expand};
 use crate::analyzer::Analyzer;
 
-fn item(slot: usize, title: &str, text: &str) -> Item {
+fn item(slot: usize, title: &str, text: &str) -> SearchItem {
     let (title, text) = (title.to_owned(), text.to_owned());
     let (kind, tags) = ("note".to_owned(), vec!["tag".to_owned()]);
     let links = vec!["dec-1d2c8f".to_owned()];
-    Item { reference: format!("N-{slot}"), kind, title, text, tags, links, facets: Vec::new() }
+    SearchItem {
+        reference: format!("N-{slot}"),
+        kind,
+        title,
+        text,
+        tags,
+        links,
+        facets: Vec::new(),
+    }
 }
 
-fn tokens(analyzer: &Analyzer, item: &Item) -> Vec<String> {
+fn tokens(analyzer: &Analyzer, item: &SearchItem) -> Vec<String> {
     let mut tokens = Vec::new();
     for _ in 0..TITLE_WEIGHT {
         analyzer.each(&item.title, |word| tokens.push(word.to_owned()));
@@ -29,7 +37,7 @@ fn tokens(analyzer: &Analyzer, item: &Item) -> Vec<String> {
 }
 
 /// BM25 as the books have it, with lengths as roughly as tantivy remembers them.
-fn plain(items: &[Option<Item>], query: &str) -> Vec<f64> {
+fn plain(items: &[Option<SearchItem>], query: &str) -> Vec<f64> {
     let analyzer = Analyzer::new();
     let texts: Vec<_> =
         items.iter().map(|item| item.as_ref().map(|item| tokens(&analyzer, item))).collect();

@@ -5,16 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::search::{Difference, Facet, Item, Projection};
+use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchFacet, SearchItem};
 
 use crate::support::{Tester, Toy, document, gone, holding, item, query};
 
-fn books() -> Vec<Projection> {
+fn books() -> Vec<DocumentProjection> {
     let mut books: Vec<_> = (0..40)
         .map(|i| document(&format!("b-{i}"), &format!("Book {i}"), &format!("alpha beta cat {i}")))
         .collect();
-    let facets = vec![Facet::new(Facet::STATUS, "Draft"), Facet::new(Facet::PRIORITY, 1)];
-    books.push(holding("faceted", vec![Item { facets, ..item("faceted", "", "alpha") }]));
+    let facets = vec![
+        SearchFacet::new(SearchFacet::STATUS, "Draft"),
+        SearchFacet::new(SearchFacet::PRIORITY, 1),
+    ];
+    books.push(holding("faceted", vec![SearchItem { facets, ..item("faceted", "", "alpha") }]));
     books.push(holding("nothing", Vec::new()));
     books
 }
@@ -144,13 +147,13 @@ fn a_checkpoint_tells_what_changed_since() {
     let index = Tester::on_disk(folder.path());
     index.apply(books());
     let before = index.indexed();
-    let added = Difference { added: before.len(), ..Difference::default() };
+    let added = IndexDifference { added: before.len(), ..IndexDifference::default() };
     assert_eq!(index.checkpoint(before.clone()), added);
     index.apply(vec![gone("b-1"), document("b-2", "New", ""), document("c", "", "")]);
     drop(index);
     let index = Tester::on_disk(folder.path());
     let unchanged = before.len() - 2;
-    let changed = Difference { added: 1, modified: 1, deleted: 1, unchanged };
+    let changed = IndexDifference { added: 1, modified: 1, deleted: 1, unchanged };
     assert_eq!(index.checkpoint(index.indexed()), changed);
     assert_eq!(index.checkpoint(index.indexed()).unchanged, before.len());
 }
@@ -165,11 +168,11 @@ fn a_second_process_counts_on_and_takes_over() {
     let seen = first.indexed();
     assert!(second.indexed().is_empty());
     first.checkpoint(seen.clone());
-    let unchanged = Difference { unchanged: seen.len(), ..Difference::default() };
+    let unchanged = IndexDifference { unchanged: seen.len(), ..IndexDifference::default() };
     assert_eq!(second.checkpoint(seen.clone()), unchanged);
     second.apply(vec![document("c", "", "delta")]);
     second.checkpoint(second.indexed());
-    let back = Difference { added: seen.len(), deleted: 1, ..Difference::default() };
+    let back = IndexDifference { added: seen.len(), deleted: 1, ..IndexDifference::default() };
     assert_eq!(first.checkpoint(seen), back);
     drop(first);
     second.apply(vec![document("d", "", "delta")]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use reqlore_domain::search::Projection;
+use reqlore_domain::search::DocumentProjection;
 
 use crate::support::{Tester, Toy, gone, holding, item, query};
 
@@ -30,7 +30,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec((0u8..6, prop::option::weighted(0.8, items)), 1..30)
 }
 
-fn projection((document, items): &Act) -> Projection {
+fn projection((document, items): &Act) -> DocumentProjection {
     let name = format!("d{document}");
     let Some(items) = items else { return gone(&name) };
     let items = items.iter().enumerate().map(|(at, words)| {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Role};
-use reqlore_domain::search::{Meaning, Query};
+use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, TextRole};
+use reqlore_domain::search::{SearchQuery, SemanticMode};
 
 use crate::support::{Panicking, Tester, Toy, document, holding, item, query};
 
@@ -28,10 +28,10 @@ fn meaning_finds_what_words_do_not() {
     assert_eq!((hits.total, hits.pending), (2, 0));
     assert_eq!(hits.signals, ["words", "meaning:toy-instant"]);
     assert_eq!(hits.hits[1].snippet, "an auto with four wheels");
-    let words = index.search(&Query { meaning: Meaning::Off, ..query("car") });
+    let words = index.search(&SearchQuery { meaning: SemanticMode::Off, ..query("car") });
     assert_eq!((words.total, words.signals.len()), (1, 1));
     let kinds = vec!["decision".to_owned()];
-    assert_eq!(index.search(&Query { kinds, ..query("car") }).total, 0);
+    assert_eq!(index.search(&SearchQuery { kinds, ..query("car") }).total, 0);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn an_english_model_is_silent_on_other_scripts() {
     let index = Tester::new(None, vec![Toy::instant()]);
     filled(&index);
     assert_eq!(index.search(&query("машина")).signals, ["words"]);
-    let many = Tester::new(None, vec![Toy::new(Pace::Instant, Languages::Many)]);
+    let many = Tester::new(None, vec![Toy::new(ModelSpeed::Instant, ModelLanguages::Many)]);
     filled(&many);
     let mut found = many.found("машина");
     found.sort();
@@ -60,7 +60,7 @@ fn an_english_model_is_silent_on_other_scripts() {
 
 #[test]
 fn a_slow_model_reads_behind_and_words_rank_meanwhile() {
-    let (quick, slow) = (Toy::instant(), Toy::new(Pace::Slow, Languages::English));
+    let (quick, slow) = (Toy::instant(), Toy::new(ModelSpeed::Slow, ModelLanguages::English));
     slow.open(false);
     let index = Tester::new(None, vec![quick, slow.clone()]);
     filled(&index);
@@ -98,7 +98,7 @@ fn the_first_answer_ranks_by_meaning_however_much_was_brought() {
 #[test]
 fn an_index_is_dropped_while_much_is_unread() {
     let folder = tempfile::tempdir().unwrap();
-    let slow = Toy::new(Pace::Slow, Languages::English);
+    let slow = Toy::new(ModelSpeed::Slow, ModelLanguages::English);
     let index = Tester::new(Some(folder.path()), vec![slow.clone()]);
     filled(&index);
     drop(index);
@@ -110,13 +110,13 @@ fn an_index_is_dropped_while_much_is_unread() {
 #[test]
 fn a_model_that_panics_is_off_and_nothing_else_is() {
     for (pace, panics_at) in [
-        (Pace::Slow, Role::Passage),
-        (Pace::Slow, Role::Query),
-        (Pace::Instant, Role::Passage),
-        (Pace::Instant, Role::Query),
+        (ModelSpeed::Slow, TextRole::Passage),
+        (ModelSpeed::Slow, TextRole::Query),
+        (ModelSpeed::Instant, TextRole::Passage),
+        (ModelSpeed::Instant, TextRole::Query),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let profile = Toy::new(pace, Languages::English).profile().clone();
+        let profile = Toy::new(pace, ModelLanguages::English).profile().clone();
         let index =
             Tester::new(Some(folder.path()), vec![Arc::new(Panicking { profile, panics_at })]);
         filled(&index);
@@ -134,9 +134,9 @@ fn a_model_that_panics_is_off_and_nothing_else_is() {
 
 #[test]
 fn the_thread_behind_outlives_a_model_that_panics() {
-    let profile = Toy::new(Pace::Slow, Languages::Many).profile().clone();
-    let panicking = Arc::new(Panicking { profile, panics_at: Role::Passage });
-    let slow = Toy::new(Pace::Slow, Languages::English);
+    let profile = Toy::new(ModelSpeed::Slow, ModelLanguages::Many).profile().clone();
+    let panicking = Arc::new(Panicking { profile, panics_at: TextRole::Passage });
+    let slow = Toy::new(ModelSpeed::Slow, ModelLanguages::English);
     let index = Tester::new(None, vec![panicking, slow.clone()]);
     filled(&index);
     let mut answers = (0..1_000_000).map(|_| index.search(&query("car")));

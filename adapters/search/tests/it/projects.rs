@@ -1,6 +1,6 @@
 //! Many projects in one index, and one project by many ways.
 
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::support::{Tester, document};
 

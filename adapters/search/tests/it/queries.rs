@@ -1,8 +1,8 @@
 //! One state, many questions.
 
 use proptest::prelude::*;
-use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::search::{Facet, Item, Projection, Query};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::search::{DocumentProjection, SearchFacet, SearchItem, SearchQuery};
 
 use crate::support::{Tester, Toy, document, holding, item, query};
 
@@ -17,7 +17,7 @@ fn library() -> Tester {
         document("REQ-049", "Logout", "As REQ-048, but the other way round."),
         holding("dec-1d2c8f", vec![tagged]),
         holding("empty", Vec::new()),
-        Projection {
+        DocumentProjection {
             document: DocumentId::section("general"),
             version: Some(Version::of(b"general")),
             items: vec![
@@ -78,44 +78,45 @@ fn exact_references_come_first_in_the_querys_order() {
 #[test]
 fn filters_hold_for_hits_and_totals() {
     let index = library();
-    let all = Query { text: "names password user documents пароль".to_owned(), ..query("") };
+    let all =
+        SearchQuery { text: "names password user documents пароль".to_owned(), ..query("") };
     assert_eq!(index.search(&all).total, 4);
-    let sections = Query { documents: vec![Kind::Section], ..all.clone() };
+    let sections = SearchQuery { documents: vec![DocumentKind::Section], ..all.clone() };
     assert_eq!(index.search(&sections).total, 2);
-    let decisions = Query { kinds: vec!["decision".to_owned()], ..all };
+    let decisions = SearchQuery { kinds: vec!["decision".to_owned()], ..all };
     let hits = index.search(&decisions);
     assert_eq!((hits.total, hits.hits.len()), (1, 1));
     assert_eq!(hits.hits[0].title, "Storage engine");
-    let other = Query { kinds: vec!["issue".to_owned()], ..query("dec-1d2c8f") };
+    let other = SearchQuery { kinds: vec!["issue".to_owned()], ..query("dec-1d2c8f") };
     assert_eq!(index.search(&other).total, 0);
 }
 
 #[test]
 fn an_item_has_one_facet_of_each_list() {
     let index = Tester::new(None, vec![Toy::instant()]);
-    let facet = |name: &str, value: &str| Facet::new(name, value);
+    let facet = |name: &str, value: &str| SearchFacet::new(name, value);
     let of = |reference: &str, status: &str, parent: &str| {
-        let facets = vec![facet(Facet::STATUS, status), facet(Facet::PARENT, parent)];
-        holding(reference, vec![Item { facets, ..item(reference, "", "car") }])
+        let facets = vec![facet(SearchFacet::STATUS, status), facet(SearchFacet::PARENT, parent)];
+        holding(reference, vec![SearchItem { facets, ..item(reference, "", "car") }])
     };
     let items = [("a", "Draft", "US-001"), ("b", "Active", "US-001"), ("c", "Draft", "US-002")];
     index.apply(items.map(|(reference, status, parent)| of(reference, status, parent)).into());
-    let draft = vec![facet(Facet::STATUS, "Draft")];
-    let stories = vec![facet(Facet::PARENT, "US-002"), facet(Facet::PARENT, "US-003")];
+    let draft = vec![facet(SearchFacet::STATUS, "Draft")];
+    let stories = vec![facet(SearchFacet::PARENT, "US-002"), facet(SearchFacet::PARENT, "US-003")];
     for (facets, expected) in [
         (vec![draft.clone()], vec!["a", "c"]),
         (vec![draft.clone(), stories.clone()], vec!["c"]),
-        (vec![vec![facet(Facet::STATUS, "Dra")]], vec![]),
+        (vec![vec![facet(SearchFacet::STATUS, "Dra")]], vec![]),
         (vec![Vec::new()], vec![]),
     ] {
         for text in ["car", "auto"] {
-            let found = index.search(&Query { facets: facets.clone(), ..query(text) });
+            let found = index.search(&SearchQuery { facets: facets.clone(), ..query(text) });
             let hits: Vec<&str> = found.hits.iter().map(|hit| &*hit.reference).collect();
             assert_eq!((hits, found.total), (expected.clone(), expected.len()), "{text}");
         }
     }
     let hit = &index.search(&query("b")).hits[0];
-    assert_eq!(hit.facets.iter().find_map(|f| f.value(Facet::STATUS)), Some("Active"));
+    assert_eq!(hit.facets.iter().find_map(|f| f.value(SearchFacet::STATUS)), Some("Active"));
 }
 
 proptest! {
@@ -131,7 +132,7 @@ proptest! {
         let index = library();
         let mut text = text.repeat(times);
         text.truncate(text.floor_char_boundary(100_000));
-        let hits = index.search(&Query { text, limit, offset, ..query("") });
+        let hits = index.search(&SearchQuery { text, limit, offset, ..query("") });
         prop_assert!(hits.total <= 5);
         prop_assert!(hits.hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
     }

@@ -6,10 +6,14 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::embedder::{Embedder, Languages, Pace, Profile, Role};
+use reqlore_domain::ports::embedder::{
+    Embedder, ModelLanguages, ModelProfile, ModelSpeed, TextRole,
+};
 use reqlore_domain::ports::search::SearchIndex;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::search::{Difference, Hits, Item, Meaning, Projection, Query};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{
+    DocumentProjection, IndexDifference, SearchHits, SearchItem, SearchQuery, SemanticMode,
+};
 use reqlore_search::{Config, Index};
 
 pub(crate) struct Tester {
@@ -43,11 +47,11 @@ impl Tester {
         Self::new(Some(cache), Vec::new())
     }
 
-    pub(crate) fn apply(&self, projections: Vec<Projection>) {
+    pub(crate) fn apply(&self, projections: Vec<DocumentProjection>) {
         self.runtime.block_on(self.index.apply(&self.key, projections)).unwrap();
     }
 
-    pub(crate) fn search(&self, query: &Query) -> Hits {
+    pub(crate) fn search(&self, query: &SearchQuery) -> SearchHits {
         self.runtime.block_on(self.index.search(&self.key, query)).unwrap()
     }
 
@@ -56,10 +60,10 @@ impl Tester {
     }
 
     pub(crate) fn losses(&self) -> u64 {
-        self.runtime.block_on(self.index.losses(&self.key)).unwrap()
+        self.runtime.block_on(self.index.generation(&self.key)).unwrap()
     }
 
-    pub(crate) fn checkpoint(&self, versions: BTreeMap<DocumentId, Version>) -> Difference {
+    pub(crate) fn checkpoint(&self, versions: BTreeMap<DocumentId, Version>) -> IndexDifference {
         self.runtime.block_on(self.index.checkpoint(&self.key, "sync", versions)).unwrap()
     }
 
@@ -69,20 +73,20 @@ impl Tester {
     }
 }
 
-pub(crate) fn query(text: &str) -> Query {
-    Query {
+pub(crate) fn query(text: &str) -> SearchQuery {
+    SearchQuery {
         text: text.to_owned(),
         documents: Vec::new(),
         kinds: Vec::new(),
         facets: Vec::new(),
         offset: 0,
         limit: 1000,
-        meaning: Meaning::Best,
+        meaning: SemanticMode::Best,
     }
 }
 
-pub(crate) fn item(reference: &str, title: &str, text: &str) -> Item {
-    Item {
+pub(crate) fn item(reference: &str, title: &str, text: &str) -> SearchItem {
+    SearchItem {
         reference: reference.to_owned(),
         kind: "note".to_owned(),
         title: title.to_owned(),
@@ -94,22 +98,22 @@ pub(crate) fn item(reference: &str, title: &str, text: &str) -> Item {
 }
 
 /// A document of one item, at the version of its text.
-pub(crate) fn document(reference: &str, title: &str, text: &str) -> Projection {
+pub(crate) fn document(reference: &str, title: &str, text: &str) -> DocumentProjection {
     holding(reference, vec![item(reference, title, text)])
 }
 
-pub(crate) fn holding(name: &str, items: Vec<Item>) -> Projection {
+pub(crate) fn holding(name: &str, items: Vec<SearchItem>) -> DocumentProjection {
     let version = Some(Version::of(format!("{items:?}").as_bytes()));
-    Projection { document: DocumentId::entity(name), version, items }
+    DocumentProjection { document: DocumentId::entity(name), version, items }
 }
 
-pub(crate) fn gone(name: &str) -> Projection {
-    Projection { document: DocumentId::entity(name), version: None, items: Vec::new() }
+pub(crate) fn gone(name: &str) -> DocumentProjection {
+    DocumentProjection { document: DocumentId::entity(name), version: None, items: Vec::new() }
 }
 
 /// A model that knows a few words, each with its own meaning; `car` and `auto` mean the same.
 pub(crate) struct Toy {
-    profile: Profile,
+    profile: ModelProfile,
     state: Mutex<ToyState>,
     changed: Condvar,
 }
@@ -123,8 +127,8 @@ impl Toy {
     const MEANINGS: [&[&str]; 4] =
         [&["car", "auto", "машина"], &["cat", "feline"], &["house", "home"], &["sea", "ocean"]];
 
-    pub(crate) fn new(pace: Pace, languages: Languages) -> Arc<Self> {
-        let profile = Profile {
+    pub(crate) fn new(pace: ModelSpeed, languages: ModelLanguages) -> Arc<Self> {
+        let profile = ModelProfile {
             name: format!("toy-{pace:?}").to_lowercase(),
             id: format!("toy {pace:?} {languages:?}"),
             dimension: Self::MEANINGS.len() + 1,
@@ -137,7 +141,7 @@ impl Toy {
     }
 
     pub(crate) fn instant() -> Arc<Self> {
-        Self::new(Pace::Instant, Languages::English)
+        Self::new(ModelSpeed::Instant, ModelLanguages::English)
     }
 
     /// From now on passages wait until it is open again.
@@ -154,29 +158,29 @@ impl Toy {
 
 /// A model that panics at whatever `panics_at` says.
 pub(crate) struct Panicking {
-    pub(crate) profile: Profile,
-    pub(crate) panics_at: Role,
+    pub(crate) profile: ModelProfile,
+    pub(crate) panics_at: TextRole,
 }
 
 impl Embedder for Panicking {
-    fn profile(&self) -> &Profile {
+    fn profile(&self) -> &ModelProfile {
         &self.profile
     }
 
-    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         assert_ne!(role, self.panics_at, "as it is meant to");
         Ok(texts.iter().map(|text| vector(text)).collect())
     }
 }
 
 impl Embedder for Toy {
-    fn profile(&self) -> &Profile {
+    fn profile(&self) -> &ModelProfile {
         &self.profile
     }
 
-    fn embed(&self, role: Role, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    fn embed(&self, role: TextRole, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let mut state = self.state.lock().unwrap();
-        if role == Role::Passage {
+        if role == TextRole::Passage {
             while !state.open {
                 state = self.changed.wait(state).unwrap();
             }

@@ -6,8 +6,8 @@ use std::hash::BuildHasher;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
-use reqlore_domain::ports::documents::{Changes, Filter, Page, Revision};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::ports::documents::{ChangeSet, DocumentFilter, MetadataPage, Revision};
 
 use crate::read::Stamp;
 
@@ -57,7 +57,7 @@ impl List {
     }
 
     /// A part of the heads.
-    pub(crate) fn page(&self, filter: &Filter) -> Page {
+    pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
         let total = self.entries.len();
         let after = filter.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
@@ -65,26 +65,31 @@ impl List {
         let heads = entries.by_ref().take(limit).map(|(_, entry)| Arc::clone(&entry.head));
         let heads: Vec<Arc<DocumentMeta>> = heads.collect();
         let next = heads.last().filter(|_| entries.next().is_some());
-        Page { total, next: next.map(|head| head.id.name.clone()), heads }
+        MetadataPage { total, next: next.map(|head| head.id.name.clone()), metadata: heads }
     }
 
     /// What changed since a revision; history begins when this is first asked.
-    pub(crate) fn answer(&mut self, kind: Kind, since: Revision, revision: Revision) -> Changes {
+    pub(crate) fn answer(
+        &mut self,
+        kind: DocumentKind,
+        since: Revision,
+        revision: Revision,
+    ) -> ChangeSet {
         if self.changed.len() > self.entries.len() + GONE {
             self.changed.clear();
             self.since = Some(revision);
         }
         match self.since {
-            Some(_) if since == revision => Changes::Since { revision, ids: Vec::new() },
+            Some(_) if since == revision => ChangeSet::Since { revision, ids: Vec::new() },
             Some(first) if first <= since && since <= revision => {
                 let after = self.changed.iter().filter(|(_, at)| **at > since);
                 let ids = after.map(|(name, _)| DocumentId { kind, name: name.clone() }).collect();
-                Changes::Since { revision, ids }
+                ChangeSet::Since { revision, ids }
             }
-            Some(_) => Changes::Reset { revision },
+            Some(_) => ChangeSet::Reset { revision },
             None => {
                 self.since = Some(revision);
-                Changes::Reset { revision }
+                ChangeSet::Reset { revision }
             }
         }
     }

@@ -48,7 +48,7 @@ impl Seen {
         let passes = matches!(error, StoreError::Unavailable { .. } | StoreError::Internal(_));
         let modified = stamp.map(|stamp| stamp.modified()).unwrap_or_default();
         Self {
-            head: DocumentMeta::unread(id.clone(), Version::UNREAD, modified, reason(error)),
+            head: DocumentMeta::placeholder(id.clone(), Version::UNREAD, modified, reason(error)),
             stamp: stamp.filter(|_| !passes),
             settled: false,
             watchable: !passes,

@@ -15,12 +15,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, Version};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Changes, Filter, Page, Revision, StoreResult,
+    BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, MetadataPage, Revision, StoreResult,
 };
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::layout::{Area, Tree};
 use crate::marks::{Marks, Numbers};
@@ -34,7 +34,7 @@ use load::{Cache, Saved, Seen, read_all};
 #[derive(Debug)]
 pub(crate) struct Catalog {
     revision: Revision,
-    lists: HashMap<Kind, List>,
+    lists: HashMap<DocumentKind, List>,
     knowledge: Ground,
     backlog: Ground,
     /// The highest ever seen.
@@ -93,7 +93,7 @@ impl Catalog {
     }
 
     /// What a commit of ours wrote; until it is read again it is as old as the act.
-    pub(crate) fn record(&mut self, changes: &[Change], at: Timestamp) -> Revision {
+    pub(crate) fn record(&mut self, changes: &[DocumentChange], at: Timestamp) -> Revision {
         if !changes.is_empty() {
             self.revision.0 += 1;
         }
@@ -105,10 +105,10 @@ impl Catalog {
                 list.changed.insert(id.name.clone(), self.revision);
             }
             match change {
-                Change::Put { document } => {
+                DocumentChange::Put { document } => {
                     list.put(Entry::new(DocumentMeta::of(document, at), self.listings));
                 }
-                Change::Delete { .. } => {
+                DocumentChange::Delete { .. } => {
                     list.remove(&id.name);
                     self.numbers.forget(id);
                 }
@@ -135,31 +135,35 @@ impl Catalog {
     }
 
     /// Does the watch vouch that all there is of these kinds is known?
-    pub(crate) fn is_vouched(&mut self, kinds: &[Kind]) -> bool {
+    pub(crate) fn is_vouched(&mut self, kinds: &[DocumentKind]) -> bool {
         let is_watched = kinds.iter().all(|kind| Area::of(*kind).is_some());
         is_watched
             && Area::among(kinds).all(|area| self.drain(area) && self.ground(area).is_known())
     }
 
     /// The answer from what is known.
-    pub(crate) fn answer(&mut self, kind: Kind, since: Revision) -> Changes {
+    pub(crate) fn answer(&mut self, kind: DocumentKind, since: Revision) -> ChangeSet {
         self.lists.entry(kind).or_default().answer(kind, since, self.revision)
     }
 
     /// All heads of a kind, by name, as they were when it was last brought up to date.
-    pub(crate) fn heads(&self, kind: Kind) -> Vec<Arc<DocumentMeta>> {
+    pub(crate) fn heads(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
         let entries = self.lists.get(&kind).map(|list| list.entries.values());
         entries.into_iter().flatten().map(|entry| Arc::clone(&entry.head)).collect()
     }
 
     /// A part of them.
-    pub(crate) fn page(&self, filter: &Filter) -> Page {
+    pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
         let list = self.lists.get(&filter.kind);
-        list.map_or_else(|| Page::of(Vec::new(), filter), |list| list.page(filter))
+        list.map_or_else(|| MetadataPage::of(Vec::new(), filter), |list| list.page(filter))
     }
 
     /// What each of these words names, as it was when the kind was last brought up to date.
-    pub(crate) fn lookup(&self, kind: Kind, words: &[String]) -> Vec<Vec<Arc<DocumentMeta>>> {
+    pub(crate) fn lookup(
+        &self,
+        kind: DocumentKind,
+        words: &[String],
+    ) -> Vec<Vec<Arc<DocumentMeta>>> {
         let Some(list) = self.lists.get(&kind) else { return vec![Vec::new(); words.len()] };
         words.iter().map(|word| list.lookup(word)).collect()
     }
@@ -167,7 +171,7 @@ impl Catalog {
     /// Who leads to each target, as it was when these kinds were last brought up to date. None but
     /// those that are watched lead anywhere.
     pub(crate) fn backlinks(&self, links: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
-        let kinds = Kind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
+        let kinds = DocumentKind::ALL.into_iter().filter(|kind| links.kinds.contains(kind));
         let lists: Vec<&List> = kinds.filter_map(|kind| self.lists.get(&kind)).collect();
         let linking = |to: &String| lists.iter().flat_map(|list| list.backlinks(to)).collect();
         links.targets.iter().map(linking).collect()
@@ -292,7 +296,7 @@ impl Catalog {
     /// at everything in any case.
     pub(crate) fn refresh(
         &mut self,
-        kinds: &[Kind],
+        kinds: &[DocumentKind],
         tree: &Tree<'_>,
         path: &Path,
         cache: &Cache,
@@ -365,10 +369,10 @@ impl Catalog {
     }
 
     /// Sections and the like are few: each is looked at.
-    fn refresh_by_stat(&mut self, kind: Kind, tree: &Tree<'_>) -> StoreResult<()> {
+    fn refresh_by_stat(&mut self, kind: DocumentKind, tree: &Tree<'_>) -> StoreResult<()> {
         let ids = match kind {
-            Kind::Instructions => vec![DocumentId::instructions()],
-            Kind::Docsets => vec![DocumentId::docsets()],
+            DocumentKind::Instructions => vec![DocumentId::instructions()],
+            DocumentKind::Docsets => vec![DocumentId::docsets()],
             _ => walk::sections(tree.requirements()?, None)?,
         };
         let mut listed = Vec::with_capacity(ids.len());
@@ -391,7 +395,13 @@ impl Catalog {
 
     /// Compares with a listing of all there is of some kinds: reads what is new or changed, drops
     /// what is gone.
-    fn compare(&mut self, kinds: &[Kind], listed: Vec<Listed>, tree: &Tree<'_>, watched: bool) {
+    fn compare(
+        &mut self,
+        kinds: &[DocumentKind],
+        listed: Vec<Listed>,
+        tree: &Tree<'_>,
+        watched: bool,
+    ) {
         self.listings += 1;
         let listing = self.listings;
         let mut unknown = Vec::new();

@@ -8,7 +8,7 @@ pub(crate) mod pending_audit;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::audit::AuditLog;
@@ -16,8 +16,8 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::team_file::{self, Creation};
 use reqlore_local_state::{LOCAL, now};
 use reqlore_sqlite_team::error::DatabaseError;
@@ -145,14 +145,14 @@ impl Shared {
 
     /// Rejects a key that was used. The project's lock is held.
     pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
-        let Some(once) = &context.once else { return Ok(()) };
+        let Some(once) = &context.idempotency_key else { return Ok(()) };
         let found = self.read_team(|connection| pending::find_confirmed(connection, &once.key))?;
         context.check_idempotency(found)
     }
 
     /// Rejects a place that has users or rows, before it is filled.
     pub(crate) fn check_no_team(&self) -> StoreResult<()> {
-        let archive::Identities { users, tokens } = self.all_identities()?;
+        let archive::IdentityRecords { users, tokens } = self.all_identities()?;
         let found = if !users.is_empty() || !tokens.is_empty() {
             "users"
         } else if self.read_team(audit::newest)?.number > 0 {
@@ -163,7 +163,7 @@ impl Shared {
         Err(refused(LOCAL, format!("is not empty: it holds {found}. Name an empty place")))
     }
 
-    pub(crate) fn all_identities(&self) -> StoreResult<archive::Identities> {
+    pub(crate) fn all_identities(&self) -> StoreResult<archive::IdentityRecords> {
         self.read_team(identity::all)
     }
 
@@ -191,7 +191,7 @@ impl Shared {
     /// appended one in the meantime.
     pub(crate) fn import_team(
         &self,
-        identities: &archive::Identities,
+        identities: &archive::IdentityRecords,
         rows: &[AuditRow],
         lock: &Lock,
     ) -> StoreResult<()> {
@@ -241,7 +241,7 @@ impl IdentityRepository for FsStore {
         self.read_team(identity::tokens).await
     }
 
-    async fn holder(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+    async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
         let owner = |connection: &_| identity::owner(connection, id);
         if let Some(found) = self.shared.try_read_team(owner) {
             return found;
@@ -265,7 +265,7 @@ impl IdentityRepository for FsStore {
         self.blocking(write).await
     }
 
-    async fn used(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+    async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
         if uses.is_empty() {
             return Ok(());
         }

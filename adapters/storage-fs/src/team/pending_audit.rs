@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit::{AuditEvent, Target};
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::team_file::PLACE;
 use reqlore_sqlite_team::pending::{self, PendingCommit};
 use reqlore_sqlite_team::team_database::TeamDatabase;
@@ -138,7 +138,7 @@ pub(crate) fn recover_all(shared: &Shared, at: Timestamp) -> StoreResult<()> {
 }
 
 /// True if any of the changed documents no longer has its old version.
-fn was_applied(tree: &Tree<'_>, targets: &[Target]) -> StoreResult<bool> {
+fn was_applied(tree: &Tree<'_>, targets: &[AuditTarget]) -> StoreResult<bool> {
     let mut changed = targets.iter().filter(|target| target.is_changed()).peekable();
     if changed.peek().is_none() {
         return Ok(true);
@@ -158,12 +158,14 @@ fn document(name: &str) -> Option<DocumentId> {
     let stem = stem.strip_suffix(".md").unwrap_or(stem);
     let entity = name.strip_prefix(".ixchel/").and_then(|path| path.strip_suffix(".md"));
     let section = name.strip_prefix("section ");
-    let candidates = Kind::ALL.into_iter().filter_map(|kind| match kind {
-        Kind::Instructions => Some(DocumentId::instructions()),
-        Kind::Docsets => Some(DocumentId::docsets()),
-        Kind::Section => section.map(DocumentId::section),
-        Kind::Entity => entity.map(DocumentId::entity),
-        Kind::Item(_) | Kind::Deleted => Some(DocumentId { kind, name: stem.to_owned() }),
+    let candidates = DocumentKind::ALL.into_iter().filter_map(|kind| match kind {
+        DocumentKind::Instructions => Some(DocumentId::instructions()),
+        DocumentKind::Docsets => Some(DocumentId::docsets()),
+        DocumentKind::Section => section.map(DocumentId::section),
+        DocumentKind::Entity => entity.map(DocumentId::entity),
+        DocumentKind::Item(_) | DocumentKind::Deleted => {
+            Some(DocumentId { kind, name: stem.to_owned() })
+        }
     });
     candidates.into_iter().find(|id| id.to_string() == name)
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use reqlore_domain::document::{DocumentId, Kind};
-use reqlore_domain::ports::documents::{DocumentRepository, Filter, StoreError};
+use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreError};
 
 use super::{
     DIRECTORY, PROJECT, Project, check_refused, config, delete, get, make_pipe, names, put,
@@ -25,7 +25,7 @@ fn file(project: &Project, name: &str) -> PathBuf {
 }
 
 async fn sections(store: &FsStore) -> usize {
-    store.find(&PROJECT(), &Filter::all(Kind::Section)).await.unwrap().total
+    store.find(&PROJECT(), &DocumentFilter::all(DocumentKind::Section)).await.unwrap().total
 }
 
 #[tokio::test]
@@ -199,8 +199,9 @@ async fn files_that_change_underneath_are_seen_at_the_next_call() {
     let (store, id) = (project.store(), DocumentId::section("a"));
     put(&store, &id, "# One\n").await.unwrap();
     let title = || async {
-        let page = store.find(&PROJECT(), &Filter::all(Kind::Section)).await.unwrap();
-        page.heads.into_iter().next().and_then(|head| head.title.clone())
+        let page =
+            store.find(&PROJECT(), &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+        page.metadata.into_iter().next().and_then(|head| head.title.clone())
     };
     assert_eq!(title().await.as_deref(), Some("One"));
     fs::write(file(&project, "a.md"), "# Two\n").unwrap();

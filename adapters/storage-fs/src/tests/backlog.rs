@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use reqlore_contract::act;
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Commit, DocumentRepository, Filter, ReadSet, Snapshot,
+    BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, DocumentRepository, ReadSet,
+    Snapshot,
 };
 
 use super::{PROJECT, Project, check_refused, config, get, item, make_pipe, names, put};
 use crate::{Config, FsStore};
 
-const REQ: Kind = Kind::Item(ItemKind::Requirement);
+const REQ: DocumentKind = DocumentKind::Item(ItemKind::Requirement);
 const TEXT: &str = "---\ntitle: T\nuser_story: US-001\n---\n";
 const BACKLOG: &str = ".reqlore/backlog";
 const MARKS: &str = ".reqlore/local/marks";
@@ -33,26 +34,26 @@ fn requirement(name: &str) -> DocumentId {
     item(ItemKind::Requirement, name)
 }
 
-async fn heads(store: &FsStore, kind: Kind) -> Vec<Arc<DocumentMeta>> {
-    store.find(&PROJECT(), &Filter::all(kind)).await.unwrap().heads
+async fn heads(store: &FsStore, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
+    store.find(&PROJECT(), &DocumentFilter::all(kind)).await.unwrap().metadata
 }
 
-async fn listed(store: &FsStore, kind: Kind) -> Vec<String> {
+async fn listed(store: &FsStore, kind: DocumentKind) -> Vec<String> {
     heads(store, kind).await.iter().map(|head| head.id.name.clone()).collect()
 }
 
 /// Commits with the next free number, which is returned.
 async fn with_number(
     store: &FsStore,
-    changes: impl Fn(u32) -> Vec<Change> + Send + 'static,
+    changes: impl Fn(u32) -> Vec<DocumentChange> + Send + 'static,
 ) -> u32 {
     let (send, receive) = std::sync::mpsc::channel();
     let decide = move |snapshot: &Snapshot| {
-        send.send(snapshot.numbers[0]).unwrap();
-        Ok(changes(snapshot.numbers[0]))
+        send.send(snapshot.next_numbers[0]).unwrap();
+        Ok(changes(snapshot.next_numbers[0]))
     };
-    let reads = ReadSet { numbers: vec![ItemKind::Requirement], ..ReadSet::default() };
-    let commit = Commit { reads, decide: Box::new(decide), act: act() };
+    let reads = ReadSet { sequences: vec![ItemKind::Requirement], ..ReadSet::default() };
+    let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
     store.commit(&PROJECT(), commit).await.unwrap();
     receive.recv().unwrap()
 }
@@ -61,7 +62,7 @@ async fn with_number(
 async fn create(store: &FsStore) -> u32 {
     let changes = |number| {
         let reference = Reference { kind: ItemKind::Requirement, number };
-        vec![Change::put(reference.document("aaaaaa"), TEXT)]
+        vec![DocumentChange::put(reference.document("aaaaaa"), TEXT)]
     };
     with_number(store, changes).await
 }
@@ -154,7 +155,7 @@ async fn a_link_in_the_place_of_a_kind_s_folder_holds_no_items() {
         assert_eq!(listed(&store, REQ).await, [""; 0]);
         assert_eq!(get(&store, &requirement("REQ-001")).await.unwrap(), None);
         check_refused(put(&store, &requirement("REQ-002"), "x").await, "requirements", "");
-        assert_eq!(listed(&store, Kind::Item(ItemKind::Epic)).await, ["EP-001"]);
+        assert_eq!(listed(&store, DocumentKind::Item(ItemKind::Epic)).await, ["EP-001"]);
         assert_eq!(names(&elsewhere), ["REQ-001.md"]);
     }
 }
@@ -170,14 +171,14 @@ async fn a_backlog_behind_a_link_is_refused_and_the_rest_of_the_project_works() 
         fs::create_dir_all(project.path(link).parent().unwrap()).unwrap();
         symlink(&elsewhere, project.path(link)).unwrap();
         let (store, id) = (project.store(), requirement("REQ-001"));
-        let found = store.find(&PROJECT(), &Filter::all(REQ)).await;
+        let found = store.find(&PROJECT(), &DocumentFilter::all(REQ)).await;
         check_refused(found, link, "");
         check_refused(get(&store, &id).await, link, "");
         assert!(put(&store, &id, "x").await.is_err());
         assert_eq!(names(requirements), ["REQ-001.md"]);
         assert_eq!(names(elsewhere.join(below)), ["requirements"]);
         put(&store, &DocumentId::entity("a"), TEXT).await.unwrap();
-        assert_eq!(listed(&store, Kind::Entity).await, ["a"]);
+        assert_eq!(listed(&store, DocumentKind::Entity).await, ["a"]);
     }
 }
 
@@ -300,7 +301,8 @@ async fn metadata_is_cached_for_the_next_process_unless_its_format_is_another() 
     write(&project, "requirements/REQ-001.md", TEXT);
     let file = fs::File::open(path(&project, "requirements/REQ-001.md")).unwrap();
     file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["US-001".to_owned()] };
+    let links =
+        BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec!["US-001".to_owned()] };
     for _ in 0..2 {
         let store = FsStore::new(&config);
         let found = store.backlinks(&PROJECT(), &links).await.unwrap();

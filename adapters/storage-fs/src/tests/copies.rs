@@ -7,11 +7,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId, Kind, MAX_BYTES};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_BYTES};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use super::{DIRECTORY, Project, config, names};
 use crate::FsStore;
@@ -112,8 +112,8 @@ async fn a_name_that_leads_elsewhere_is_not_written() {
     let mut sink = project.store().fill().await.unwrap();
     let named = |kind, name: &str| DocumentId { kind, name: name.to_owned() };
     for id in [
-        named(Kind::Instructions, "../x"),
-        named(Kind::Docsets, "../x"),
+        named(DocumentKind::Instructions, "../x"),
+        named(DocumentKind::Docsets, "../x"),
         DocumentId::entity("../../evil"),
         DocumentId::section("a/../../b"),
     ] {

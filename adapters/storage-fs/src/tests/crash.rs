@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_contract::{act, run as block_on};
-use reqlore_domain::audit::{AuditEvent, AuditRow, Target, UNCONFIRMED, Verifier};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainVerifier, UNCONFIRMED};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, DocumentRepository, ReadSet, StoreError, StoreResult,
+    CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, StoreError,
+    StoreResult,
 };
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use super::{DIRECTORY, LOCAL, PROJECT, Project, commit, config, files, item, order, run_child};
 use crate::FsStore;
@@ -49,7 +50,8 @@ pub(super) fn operations() -> Vec<Operation> {
     let [one, two] = ["REQ-001-aaaaaa", "REQ-002"].map(|name| item(ItemKind::Requirement, name));
     let deleted = [(one.clone(), Some("one"), None), (two, Some("two"), None)];
     let story = (item(ItemKind::UserStory, "US-001"), Some("old"), Some("new"));
-    let tombstone = (DocumentId { kind: Kind::Deleted, name: one.name }, None, Some("gone"));
+    let tombstone =
+        (DocumentId { kind: DocumentKind::Deleted, name: one.name }, None, Some("gone"));
     let several = |name, third| {
         let documents = deleted.iter().cloned().chain([third]).collect();
         Operation { name, documents, is_audited: false }
@@ -72,9 +74,9 @@ pub(super) fn audited() -> WriteContext {
 }
 
 /// The same commit under the key of all tests.
-pub(super) fn with_key(commit: Commit) -> Commit {
+pub(super) fn with_key(commit: CommitRequest) -> CommitRequest {
     let once = Some(IdempotencyKey { key: KEY.to_owned(), request: "r".to_owned() });
-    Commit { act: WriteContext { once, ..audited() }, ..commit }
+    CommitRequest { context: WriteContext { idempotency_key: once, ..audited() }, ..commit }
 }
 
 impl Operation {
@@ -118,18 +120,18 @@ impl Operation {
 
     /// Several documents of their own; AGENTS.md can be derived.
     fn has_journal(&self) -> bool {
-        self.documents.iter().filter(|(id, ..)| id.kind != Kind::Instructions).count() > 1
+        self.documents.iter().filter(|(id, ..)| id.kind != DocumentKind::Instructions).count() > 1
     }
 
-    pub(super) fn changes(&self) -> Vec<Change> {
+    pub(super) fn changes(&self) -> Vec<DocumentChange> {
         let change = |(id, _, after): &(DocumentId, _, Option<&'static str>)| match after {
-            Some(body) => Change::put(id.clone(), *body),
-            None => Change::Delete { id: id.clone() },
+            Some(body) => DocumentChange::put(id.clone(), *body),
+            None => DocumentChange::Delete { id: id.clone() },
         };
         self.documents.iter().map(change).collect()
     }
 
-    pub(super) fn run(&self, project: &Project) -> StoreResult<Committed> {
+    pub(super) fn run(&self, project: &Project) -> StoreResult<CommitResult> {
         let commit = commit(self.changes());
         commit_here(&project.root, if self.is_audited { with_key(commit) } else { commit })
     }
@@ -174,15 +176,15 @@ impl Operation {
 }
 
 /// Commits in this very thread, where failpoints are planned.
-pub(super) fn commit_here(root: &Path, commit: Commit) -> StoreResult<Committed> {
+pub(super) fn commit_here(root: &Path, commit: CommitRequest) -> StoreResult<CommitResult> {
     commit_to(&FsStore::new(&config(root)), &ProjectKey::default(), commit)
 }
 
 pub(super) fn commit_to(
     store: &FsStore,
     project: &ProjectKey,
-    commit: Commit,
-) -> StoreResult<Committed> {
+    commit: CommitRequest,
+) -> StoreResult<CommitResult> {
     let shared = &store.shared;
     let lock = shared.locks.try_lock(project, shared.path(project)).unwrap().unwrap();
     crate::commit::run(shared, project, commit, &lock)
@@ -191,7 +193,7 @@ pub(super) fn commit_to(
 /// All rows of a complete chain.
 pub(super) fn chain(store: &FsStore) -> Vec<AuditRow> {
     let rows = block_on(store.rows(1, usize::MAX)).unwrap();
-    let mut verifier = Verifier::default();
+    let mut verifier = ChainVerifier::default();
     verifier.next(&rows).unwrap();
     assert_eq!(verifier.finish().unwrap().1, block_on(store.newest()).unwrap());
     rows
@@ -201,7 +203,7 @@ pub(super) fn chain(store: &FsStore) -> Vec<AuditRow> {
 pub(super) fn audited_changes(rows: &[AuditRow]) -> (usize, usize) {
     let is_change = |event: &AuditEvent| {
         let mut targets = event.targets.iter();
-        targets.any(|target| Target::is_changed(target) || target.name.starts_with("user/"))
+        targets.any(|target| AuditTarget::is_changed(target) || target.name.starts_with("user/"))
     };
     let (mut changes, mut rolled_back) = (Vec::new(), Vec::new());
     for (number, event) in rows.iter().map(|row| (row.number, row.entry().unwrap())) {
@@ -368,14 +370,14 @@ fn plan_save(project: &Project, step: Step, save: fn(&Path)) {
 fn commit_section(
     project: &Project,
     mut decide: impl FnMut(Option<&Bytes>) -> String + Send + 'static,
-) -> StoreResult<Committed> {
+) -> StoreResult<CommitResult> {
     let id = DocumentId::section("a");
     let reads = ReadSet::of(vec![id.clone()]);
     let decide = Box::new(move |snapshot: &reqlore_domain::ports::documents::Snapshot| {
         let old = snapshot.documents[0].as_ref().map(|document| &document.body);
-        Ok(vec![Change::put(id.clone(), decide(old))])
+        Ok(vec![DocumentChange::put(id.clone(), decide(old))])
     });
-    commit_here(&project.root, Commit { reads, decide, act: act() })
+    commit_here(&project.root, CommitRequest { reads, decide, context: act() })
 }
 
 #[test]

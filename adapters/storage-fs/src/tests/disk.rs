@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use reqlore_domain::document::{DocumentId, Kind, folder_of};
+use reqlore_domain::document::{DocumentId, DocumentKind, folder_of};
 
 use super::Project;
 use crate::Config;
@@ -143,7 +143,7 @@ impl Disk {
         Config { cache, ..super::config(self.root()) }
     }
 
-    pub(super) fn kinds(&self) -> &'static [Kind] {
+    pub(super) fn kinds(&self) -> &'static [DocumentKind] {
         self.area.kinds()
     }
 
@@ -159,7 +159,7 @@ impl Disk {
         let (folders, files) = self.names();
         let stem = files[file].trim_end_matches(".md");
         let (kind, path) = match self.area {
-            Area::Knowledge => (Kind::Entity, folders[folder]),
+            Area::Knowledge => (DocumentKind::Entity, folders[folder]),
             Area::Backlog => {
                 let (first, rest) =
                     folders[folder].split_once('/').unwrap_or((folders[folder], ""));

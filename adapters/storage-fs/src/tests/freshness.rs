@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Changes, DocumentRepository, Filter, Refresh, Revision, StoreResult,
+    BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, DocumentRepository, Refresh,
+    Revision, StoreResult,
 };
 
 use super::disk::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
@@ -58,7 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn ids(disk: &Disk) -> Vec<DocumentId> {
     let all = (0..FOLDERS).flat_map(|folder| (0..FILES - 1).map(move |file| (folder, file)));
     let mut ids: Vec<DocumentId> = all.map(|file| disk.id(file)).collect();
-    if disk.kinds() == [Kind::Entity] {
+    if disk.kinds() == [DocumentKind::Entity] {
         ids.extend(["a/b/b/p", "a/b/b/q", "c/b/p", "c/b/x"].map(DocumentId::entity));
     }
     ids
@@ -66,16 +67,19 @@ fn ids(disk: &Disk) -> Vec<DocumentId> {
 
 type Heads = BTreeMap<DocumentId, Arc<DocumentMeta>>;
 
-async fn find(store: &FsStore, kinds: &[Kind]) -> StoreResult<Heads> {
+async fn find(store: &FsStore, kinds: &[DocumentKind]) -> StoreResult<Heads> {
     let mut all = Heads::new();
     for kind in kinds {
-        let page = store.find(&PROJECT(), &Filter::all(*kind)).await?;
-        all.extend(page.heads.into_iter().map(|head| (head.id.clone(), head)));
+        let page = store.find(&PROJECT(), &DocumentFilter::all(*kind)).await?;
+        all.extend(page.metadata.into_iter().map(|head| (head.id.clone(), head)));
     }
     Ok(all)
 }
 
-async fn backlinks(store: &FsStore, kinds: &[Kind]) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+async fn backlinks(
+    store: &FsStore,
+    kinds: &[DocumentKind],
+) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
     let targets = ["US-001", "US-002", "US-003"].map(String::from).to_vec();
     store.backlinks(&PROJECT(), &BacklinkQuery { kinds: kinds.to_vec(), targets }).await
 }
@@ -83,7 +87,7 @@ async fn backlinks(store: &FsStore, kinds: &[Kind]) -> StoreResult<Vec<Vec<Arc<D
 /// A store, and a copy of the metadata that follows its changes.
 struct Reader {
     store: FsStore,
-    known: BTreeMap<Kind, (Revision, Heads)>,
+    known: BTreeMap<DocumentKind, (Revision, Heads)>,
 }
 
 impl Reader {
@@ -119,17 +123,22 @@ impl Reader {
                 }
             }
             Ask::Put(file, text) => {
-                acknowledge(&self.store, Change::put(disk.id(*file), TEXTS[*text])).await?;
+                acknowledge(&self.store, DocumentChange::put(disk.id(*file), TEXTS[*text])).await?;
             }
             Ask::Delete(file) => {
-                acknowledge(&self.store, Change::Delete { id: disk.id(*file) }).await?;
+                acknowledge(&self.store, DocumentChange::Delete { id: disk.id(*file) }).await?;
             }
             Ask::Reopen => *self = Self::new(disk),
         }
         Ok(())
     }
 
-    async fn changes(&mut self, kind: Kind, disk: &Disk, refresh: Refresh) -> TestCaseResult {
+    async fn changes(
+        &mut self,
+        kind: DocumentKind,
+        disk: &Disk,
+        refresh: Refresh,
+    ) -> TestCaseResult {
         let (since, known) = self.known.entry(kind).or_default();
         let changes = self.store.changes(&PROJECT(), kind, *since, refresh).await;
         let fresh = find(&FsStore::new(&disk.config(false)), &[kind]).await;
@@ -137,9 +146,9 @@ impl Reader {
             prop_assert_eq!(changes.is_err(), fresh.is_err());
             return Ok(());
         };
-        let (Changes::Since { revision, .. } | Changes::Reset { revision }) = changes;
+        let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = changes;
         *since = *revision;
-        if let Changes::Since { ids, .. } = changes {
+        if let ChangeSet::Since { ids, .. } = changes {
             for id in ids {
                 match fresh.get(id) {
                     Some(head) => known.insert(id.clone(), Arc::clone(head)),
@@ -159,7 +168,7 @@ async fn get(store: &FsStore, id: &DocumentId) -> Option<Option<Document>> {
 }
 
 /// A commit that was acknowledged is on disk.
-async fn acknowledge(store: &FsStore, change: Change) -> TestCaseResult {
+async fn acknowledge(store: &FsStore, change: DocumentChange) -> TestCaseResult {
     let (id, version) = (change.id().clone(), change.version());
     if store.commit(&PROJECT(), commit(vec![change])).await.is_ok() {
         let found = get(store, &id).await.flatten();

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use reqlore_contract::run as block_on;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::documents::{Change, DocumentRepository, StoreError};
+use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
 
 use super::crash::{Operation, commit_here, has_journal, operations, save};
 use super::{
@@ -34,12 +34,12 @@ fn story(name: &str) -> DocumentId {
     item(ItemKind::UserStory, name)
 }
 
-fn puts(ids: &[DocumentId]) -> Vec<Change> {
-    ids.iter().map(|id| Change::put(id.clone(), "new")).collect()
+fn puts(ids: &[DocumentId]) -> Vec<DocumentChange> {
+    ids.iter().map(|id| DocumentChange::put(id.clone(), "new")).collect()
 }
 
 /// Leaves the journal of a process that died right before the first exchange.
-fn interrupt(project: &Project, changes: &[Change]) {
+fn interrupt(project: &Project, changes: &[DocumentChange]) {
     let root = Root::open(&project.root).unwrap();
     let layout = Layout::new(None);
     let tree = Tree::new(&root, &layout);
@@ -65,12 +65,15 @@ fn a_commit_of_one_document_writes_no_journal() {
     let epic = |name| item(ItemKind::Epic, name);
     let project = Project::new();
     for changes in [
-        vec![Change::put(epic("EP-001"), "x")],
+        vec![DocumentChange::put(epic("EP-001"), "x")],
         vec![
-            Change::put(DocumentId::section("a"), "x"),
-            Change::put(DocumentId::instructions(), "x"),
+            DocumentChange::put(DocumentId::section("a"), "x"),
+            DocumentChange::put(DocumentId::instructions(), "x"),
         ],
-        vec![Change::put(epic("EP-002"), "x"), Change::Delete { id: epic("EP-404") }],
+        vec![
+            DocumentChange::put(epic("EP-002"), "x"),
+            DocumentChange::Delete { id: epic("EP-404") },
+        ],
     ] {
         plan(Step::JournalBegun, 0, Act::Fail);
         commit_here(&project.root, commit(changes)).unwrap();
@@ -131,7 +134,7 @@ fn a_journal_of_a_clone_or_a_copy_is_dropped_and_nothing_of_it_is_applied() {
     assert_eq!(operation.seen(&project), operation.before());
     assert!(!has_journal(&project));
     copy();
-    let other = Change::put(item(ItemKind::Epic, "EP-001"), "x");
+    let other = DocumentChange::put(item(ItemKind::Epic, "EP-001"), "x");
     commit_here(&project.root, commit(vec![other])).unwrap();
     assert_eq!(operation.on_disk(&project), operation.before());
     // The project's own is applied, also after the project was moved.
@@ -211,7 +214,7 @@ async fn a_reader_that_was_open_before_applies_a_journal() {
     let project = operation.prepare();
     let store = project.store();
     let words = ["REQ-002".to_owned()];
-    let kind = Kind::Item(ItemKind::Requirement);
+    let kind = DocumentKind::Item(ItemKind::Requirement);
     let found = || async { store.lookup(&PROJECT(), kind, &words).await.unwrap() };
     assert_eq!(found().await[0].len(), 1);
     interrupt(&project, &operation.changes());

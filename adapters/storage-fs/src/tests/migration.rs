@@ -63,7 +63,7 @@ fn check_data(store: &FsStore, rows: usize, shown: &str) {
         assert_eq!(users.len(), 1, "{shown}");
         let [token] = &store.tokens().await.unwrap()[..] else { panic!("{shown}") };
         assert!(token.last_used_at.is_some(), "{shown}");
-        let owner = store.holder(&token.id).await.unwrap().unwrap();
+        let owner = store.token_owner(&token.id).await.unwrap().unwrap();
         assert_eq!(owner.user, users[0], "{shown}");
         let record = store.find_record(KEY).await.unwrap().unwrap();
         assert!(record.answer.is_some_and(|answer| answer.contains("EP-001")), "{shown}");

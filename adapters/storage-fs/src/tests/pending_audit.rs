@@ -6,9 +6,11 @@ use std::fs;
 use reqlore_contract::run as block_on;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::{Change, Commit, DocumentRepository, StoreError};
+use reqlore_domain::ports::documents::{
+    CommitRequest, DocumentChange, DocumentRepository, StoreError,
+};
 use reqlore_domain::ports::idempotency::IdempotencyStore;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
 use super::crash::{
     KEY, Operation, audited, audited_changes, chain, commit_here, commit_to, operations, overtake,
@@ -42,8 +44,8 @@ fn the_next_writer_rolls_back_the_row_of_a_killed_process() {
         let project = operation().prepare();
         let store = project.store();
         assert!(!run_and_die(&operation(), &project, step, 0));
-        let other = commit(vec![Change::put(item(ItemKind::Epic, "EP-007"), "x")]);
-        commit_here(&project.root, Commit { act: audited(), ..other }).unwrap();
+        let other = commit(vec![DocumentChange::put(item(ItemKind::Epic, "EP-007"), "x")]);
+        commit_here(&project.root, CommitRequest { context: audited(), ..other }).unwrap();
         let made = usize::from(step == Step::FolderSynced);
         assert_eq!(audited_changes(&chain(&store)), (1 + made, 1 - made), "{step:?}");
         assert_eq!(block_on(store.find_record(KEY)).unwrap().is_some(), made == 1, "{step:?}");
@@ -92,7 +94,7 @@ fn two_projects(project: &Project, other: &Project) -> Config {
 
 #[test]
 fn a_key_that_is_pending_in_one_project_is_refused_in_another() {
-    let put = |body| with_key(commit(vec![Change::put(epic(), body)]));
+    let put = |body| with_key(commit(vec![DocumentChange::put(epic(), body)]));
     for step in [Step::FolderSynced, Step::Prepared] {
         let (project, other) = (operation().prepare(), operation().prepare());
         let store = FsStore::new(&two_projects(&project, &other));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, ProjectScope};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use tempfile::TempDir;
 
 use super::config;

@@ -5,17 +5,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use reqlore_contract::{act, run as block_on};
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Role, User, UserName};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Change, Commit, DocumentRepository, StoreError, StoreResult,
+    CommitRequest, DocumentChange, DocumentRepository, StoreError, StoreResult,
 };
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use super::crash::{audited, chain};
 use super::{LOCAL, PROJECT, Project, check_refused, commit, config, files, order, run_child};
@@ -37,8 +37,8 @@ pub(super) async fn put_audited(
     project: &ProjectKey,
     name: &str,
 ) -> StoreResult<()> {
-    let commit = commit(vec![Change::put(DocumentId::section(name), "x")]);
-    store.commit(project, Commit { act: audited(), ..commit }).await.map(drop)
+    let commit = commit(vec![DocumentChange::put(DocumentId::section(name), "x")]);
+    store.commit(project, CommitRequest { context: audited(), ..commit }).await.map(drop)
 }
 
 pub(super) fn entry(seconds: i64) -> AuditEvent {

@@ -7,9 +7,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
-use reqlore_domain::ports::documents::{Change, Changes, Revision, StoreResult};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::ports::documents::{ChangeSet, DocumentChange, Revision, StoreResult};
+use reqlore_domain::timestamp::Timestamp;
 
 use super::{PROJECT, Project, config};
 use crate::failpoint::Step;
@@ -35,7 +35,7 @@ impl Repository {
         let cache = Some(project.outside.path().join("cache"));
         let store = FsStore::new(&Config { cache, ..config(&project.root) });
         let mut new = Self { project, store, since: Revision(0) };
-        assert!(matches!(new.changes(false), Ok(Changes::Reset { .. })));
+        assert!(matches!(new.changes(false), Ok(ChangeSet::Reset { .. })));
         new
     }
 
@@ -52,18 +52,18 @@ impl Repository {
     }
 
     /// As the port answers, without another thread.
-    fn changes(&mut self, thorough: bool) -> StoreResult<Changes> {
+    fn changes(&mut self, thorough: bool) -> StoreResult<ChangeSet> {
         let (project, shared) = (PROJECT(), &self.store.shared);
         let catalog = shared.catalogs.of(&project);
         let mut catalog = locked(&catalog);
-        if thorough || !catalog.is_vouched(&[Kind::Entity]) {
+        if thorough || !catalog.is_vouched(&[DocumentKind::Entity]) {
             let root = shared.open(&project)?;
             let tree = Tree::new(&root, &shared.layout);
             let path = shared.path(&project);
-            catalog.refresh(&[Kind::Entity], &tree, path, &shared.cache, thorough)?;
+            catalog.refresh(&[DocumentKind::Entity], &tree, path, &shared.cache, thorough)?;
         }
-        let changes = catalog.answer(Kind::Entity, self.since);
-        let (Changes::Since { revision, .. } | Changes::Reset { revision }) = changes;
+        let changes = catalog.answer(DocumentKind::Entity, self.since);
+        let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = changes;
         self.since = revision;
         Ok(changes)
     }
@@ -75,7 +75,7 @@ impl Repository {
     }
 
     fn heads(&self) -> Vec<Arc<DocumentMeta>> {
-        locked(&self.store.shared.catalogs.of(&PROJECT())).heads(Kind::Entity)
+        locked(&self.store.shared.catalogs.of(&PROJECT())).heads(DocumentKind::Entity)
     }
 
     fn titles(&self) -> Vec<String> {
@@ -87,9 +87,9 @@ impl Repository {
 }
 
 #[track_caller]
-fn names(changes: StoreResult<Changes>) -> Vec<String> {
+fn names(changes: StoreResult<ChangeSet>) -> Vec<String> {
     match changes {
-        Ok(Changes::Since { ids, .. }) => ids.into_iter().map(|id| id.name).collect(),
+        Ok(ChangeSet::Since { ids, .. }) => ids.into_iter().map(|id| id.name).collect(),
         other => panic!("{other:?}"),
     }
 }
@@ -171,7 +171,7 @@ fn what_was_read_before_a_change_does_not_hide_it() {
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
     // And so does a slow writer, after whose write another program wrote again.
-    locked(&catalog).record(&[Change::put(id, "# Older")], Timestamp::default());
+    locked(&catalog).record(&[DocumentChange::put(id, "# Older")], Timestamp::default());
     repository.changed();
     assert_eq!(repository.titles(), ["New"]);
 }

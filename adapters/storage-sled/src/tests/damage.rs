@@ -1,12 +1,12 @@
 //! A damaged value is reported, and all others are served.
 
 use reqlore_contract::{act, run};
-use reqlore_domain::audit::{AuditRow, ChainHead, Hash};
-use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
-use reqlore_domain::ports::documents::{DocumentRepository, Filter, StoreError};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreError};
+use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
 use super::team::event;
@@ -40,11 +40,11 @@ fn check_damage(tree: usize, damage: impl Fn(&sled::Tree, &[u8])) {
 
         assert_eq!(get(&store, &good).await.unwrap().unwrap().body, "# Good\n");
         put(&store, &good, "# Better\n").await.unwrap();
-        let page = store.find(&project, &Filter::all(Kind::Section)).await.unwrap();
-        assert_eq!((page.heads.len(), page.total), (2, 2));
-        assert_eq!(page.heads[1].title.as_deref(), Some("Better"));
+        let page = store.find(&project, &DocumentFilter::all(DocumentKind::Section)).await.unwrap();
+        assert_eq!((page.metadata.len(), page.total), (2, 2));
+        assert_eq!(page.metadata[1].title.as_deref(), Some("Better"));
         if tree == DOCUMENTS {
-            assert!(page.heads[0].fault.is_some());
+            assert!(page.metadata[0].fault.is_some());
             let versions = store.versions(&project, &[bad, good]).await.unwrap();
             assert_eq!(versions, [Some(Version::UNREAD), Some(Version::of(b"# Better\n"))]);
         }
@@ -101,7 +101,7 @@ fn audit_row_of_unknown_age_stops_the_pruning() {
     run(async {
         let store = open(&folder);
         let mut writer = store.fill().await.unwrap();
-        let unknown = AuditRow { number: 1, hash: Hash::FIRST, text: "{}".into() };
+        let unknown = AuditRow { number: 1, hash: RowHash::FIRST, text: "{}".into() };
         writer.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
         writer.finish().await.unwrap();
         store.record(vec![event(1, 1)]).await.unwrap();

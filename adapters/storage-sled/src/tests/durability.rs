@@ -7,17 +7,17 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use reqlore_contract::{act, run};
-use reqlore_domain::audit::AuditRow;
+use reqlore_domain::audit_log::AuditRow;
 use reqlore_domain::backlog::{ItemKind, Reference};
-use reqlore_domain::document::{DocumentId, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Commit, DocumentRepository, ReadSet, Snapshot, StoreError,
+    BacklinkQuery, CommitRequest, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreError,
 };
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
 use super::team::{change, event, keyed, user};
@@ -92,14 +92,15 @@ async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
     let (sender, seen) = tokio::sync::oneshot::channel();
     let mut sender = Some(sender);
     let decide = move |snapshot: &Snapshot| {
-        let reference = Reference { kind: ItemKind::Requirement, number: snapshot.numbers[0] };
-        let links = snapshot.links.first().map_or(0, Vec::len);
+        let reference = Reference { kind: ItemKind::Requirement, number: snapshot.next_numbers[0] };
+        let links = snapshot.backlinks.first().map_or(0, Vec::len);
         sender.take().map(|sender| sender.send(links));
         let text = "---\ntitle: T\nuser_story: US-001\n---\n";
-        Ok(vec![Change::put(reference.document("aaaaaa"), text)])
+        Ok(vec![DocumentChange::put(reference.document("aaaaaa"), text)])
     };
-    let reads = ReadSet { links, numbers: vec![ItemKind::Requirement], ..ReadSet::default() };
-    let commit = Commit { reads, decide: Box::new(decide), act: act() };
+    let reads =
+        ReadSet { backlinks: links, sequences: vec![ItemKind::Requirement], ..ReadSet::default() };
+    let commit = CommitRequest { reads, decide: Box::new(decide), context: act() };
     store.commit(&ProjectKey::default(), commit).await.unwrap();
     seen.await.unwrap()
 }
@@ -115,7 +116,7 @@ fn group_shares_a_sync_and_a_transaction() {
         held.in_one_group(join_all(creates)).await;
         let after = (held.syncs.load(Ordering::Relaxed), transactions());
         assert_eq!((after.0 - before.0, after.1 - before.1), (2, 2), "the first one and the group");
-        let kinds = vec![Kind::Item(ItemKind::Requirement)];
+        let kinds = vec![DocumentKind::Item(ItemKind::Requirement)];
         let links = BacklinkQuery { kinds, targets: vec!["US-001".to_owned()] };
         let seen = held.in_one_group(join_all((0..5).map(|_| create(&held.store, links.clone()))));
         assert_eq!(seen.await, [50, 51, 52, 53, 54], "each commit sees the ones before it");

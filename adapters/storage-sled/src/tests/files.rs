@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use reqlore_contract::run;
-use reqlore_domain::document::{DocumentId, DocumentMeta, Kind};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
 use super::{config, database, failing_sync, get, open, put, refused};
@@ -356,7 +356,8 @@ fn metadata_of_another_format_is_rebuilt() {
         old.tree(DOCUMENTS).insert(&key, encode(&key, &row)).unwrap();
         old.tree(REFERENCES).clear().unwrap();
         old.tree(LINKS).clear().unwrap();
-        let stale = [link_prefix(1, Kind::Entity, "EP-002"), id.name.clone().into()].concat();
+        let stale =
+            [link_prefix(1, DocumentKind::Entity, "EP-002"), id.name.clone().into()].concat();
         old.tree(LINKS).insert(stale, &[][..]).unwrap();
         let format = encode(META_FORMAT, &(DocumentMeta::FORMAT + 1));
         old.tree(META).insert(META_FORMAT, format).unwrap();
@@ -364,9 +365,11 @@ fn metadata_of_another_format_is_rebuilt() {
         store.close().unwrap();
         let store = open(&folder);
         let words = ["dec-1d2c8f".to_owned()];
-        let found = store.lookup(&ProjectKey::default(), Kind::Entity, &words).await.unwrap();
+        let found =
+            store.lookup(&ProjectKey::default(), DocumentKind::Entity, &words).await.unwrap();
         assert_eq!(found[0][0].entity.as_ref().map(|entity| entity.title.as_str()), Some("T"));
-        let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
+        let links =
+            BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
         let linking = store.backlinks(&ProjectKey::default(), &links).await.unwrap();
         assert_eq!(linking[0][0].id, id);
         assert_eq!(database(&store).tree(LINKS).len(), 1);

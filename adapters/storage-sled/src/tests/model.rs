@@ -9,15 +9,15 @@ use proptest::prelude::*;
 use reqlore_contract::archive::read_records;
 use reqlore_contract::{act, run};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, Kind, Version};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Commit, Committed, DocumentRepository, ReadSet, Snapshot, StoreError,
-    StoreResult,
+    BacklinkQuery, CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet,
+    Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 use tempfile::tempdir;
 
@@ -25,7 +25,8 @@ use super::open_with;
 
 const NAMES: [&str; 5] = ["a", "a\0", "b/c", "dec-000001", "REQ-003-x"];
 const TARGETS: [&str; 4] = ["dec-000001", "REQ-001", "REQ-002", ""];
-const KINDS: [Kind; 3] = [Kind::Entity, Kind::Item(ItemKind::Requirement), Kind::Deleted];
+const KINDS: [DocumentKind; 3] =
+    [DocumentKind::Entity, DocumentKind::Item(ItemKind::Requirement), DocumentKind::Deleted];
 const PROJECTS: [&str; 2] = ["default", "/other"];
 
 /// The number of a document, and of its text; no text deletes it.
@@ -53,52 +54,57 @@ fn id(number: usize) -> DocumentId {
     DocumentId { kind: KINDS[number / NAMES.len()], name }
 }
 
-fn change((number, text): &Edit) -> Change {
-    let Some(text) = text else { return Change::Delete { id: id(*number) } };
+fn change((number, text): &Edit) -> DocumentChange {
+    let Some(text) = text else { return DocumentChange::Delete { id: id(*number) } };
     // Some metadata is so large that it is made from the body.
     let tags = if *text == 3 { "t".repeat(5000) } else { String::new() };
     let links = format!("of: [dec-000001, REQ-{text}]\ndepends_on: REQ-{text}");
     let front_matter = format!("id: dec-{text:06}\n{links}\ntags: [{tags}]");
-    Change::put(id(*number), format!("---\n{front_matter}\n---\n{}", "x".repeat(9000)))
+    DocumentChange::put(id(*number), format!("---\n{front_matter}\n---\n{}", "x".repeat(9000)))
 }
 
 /// Each body holds a hash of the snapshot on which its commit was decided.
-fn commit(edits: &[Edit], key: Option<usize>) -> Commit {
-    let changes: Vec<Change> = edits.iter().map(change).collect();
+fn commit(edits: &[Edit], key: Option<usize>) -> CommitRequest {
+    let changes: Vec<DocumentChange> = edits.iter().map(change).collect();
     let request = format!("{changes:?}");
     // A commit that reads lists ends the batch before it, so most read none.
     let reads_lists = edits.len() == 3;
     let targets = if reads_lists { &TARGETS[..] } else { &[] };
     let reads = ReadSet {
         documents: changes.iter().map(|change| change.id().clone()).collect(),
-        heads: reads_lists.then_some(Kind::Entity),
-        links: links(targets),
-        numbers: ItemKind::ALL.to_vec(),
+        metadata_of: reads_lists.then_some(DocumentKind::Entity),
+        backlinks: links(targets),
+        sequences: ItemKind::ALL.to_vec(),
     };
     let decide = Box::new(move |snapshot: &Snapshot| {
-        let Snapshot { documents, heads, links, numbers } = snapshot;
+        let Snapshot { documents, metadata: heads, backlinks: links, next_numbers: numbers } =
+            snapshot;
         let stored = documents.iter().flatten().count();
         let seen = Version::of(format!("{stored} {heads:?} {links:?} {numbers:?}").as_bytes());
         let decided = changes.iter().map(|change| match change {
-            Change::Put { document } => {
+            DocumentChange::Put { document } => {
                 let body = [&document.body[..], seen.to_string().as_bytes()].concat();
-                Change::put(document.id.clone(), body)
+                DocumentChange::put(document.id.clone(), body)
             }
-            Change::Delete { .. } => change.clone(),
+            DocumentChange::Delete { .. } => change.clone(),
         });
         Ok(decided.collect())
     });
     let once = key.map(|key| IdempotencyKey { key: key.to_string(), request });
     let audited = Some(AuditScope::begin(Arc::new(act().at)));
-    Commit { reads, decide, act: WriteContext { once, audited, ..act() } }
+    CommitRequest {
+        reads,
+        decide,
+        context: WriteContext { idempotency_key: once, audited, ..act() },
+    }
 }
 
 fn links(targets: &[&str]) -> BacklinkQuery {
     let targets = targets.iter().map(|target| (*target).to_owned()).collect();
-    BacklinkQuery { kinds: Kind::ALL.to_vec(), targets }
+    BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets }
 }
 
-fn outcome(committed: StoreResult<Committed>) -> Result<Committed, IdempotencyRecord> {
+fn outcome(committed: StoreResult<CommitResult>) -> Result<CommitResult, IdempotencyRecord> {
     committed.map_err(|error| match error {
         StoreError::Repeated(record) => *record,
         other => panic!("{other:?}"),

@@ -6,18 +6,18 @@ use std::sync::atomic::Ordering;
 use futures_util::FutureExt;
 use futures_util::future::{join, join_all};
 use reqlore_contract::{act, run};
-use reqlore_domain::audit::{AuditEvent, AuditRow, OK, Target};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, OK};
 use reqlore_domain::document::Version;
 use reqlore_domain::identity::{Access, PresentedToken, Role, Token, User, UserName};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
-    Commit, DocumentRepository, ReadSet, StoreError, StoreResult,
+    CommitRequest, DocumentRepository, ReadSet, StoreError, StoreResult,
 };
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use tempfile::tempdir;
 
 use super::{HeldStore, audited, chain, database, open, write};
@@ -27,11 +27,11 @@ use crate::records::overflow_prefix;
 
 pub(super) fn keyed(key: &str, act: WriteContext) -> WriteContext {
     let once = IdempotencyKey { key: key.to_owned(), request: "r".to_owned() };
-    WriteContext { once: Some(once), ..act }
+    WriteContext { idempotency_key: Some(once), ..act }
 }
 
 pub(super) fn event(seconds: i64, targets: usize) -> AuditEvent {
-    let target = |number| Target {
+    let target = |number| AuditTarget {
         name: format!("requirement REQ-{number:03}-abcdef"),
         before: Some(Version::of(b"before")),
         after: None,
@@ -89,7 +89,7 @@ fn group_makes_one_chain_without_its_failed_commits() {
         let store = &held.store;
         let project = ProjectKey::default();
         let decide = Box::new(|_: &_| panic!("on purpose"));
-        let panics = Commit { reads: ReadSet::default(), decide, act: audited() };
+        let panics = CommitRequest { reads: ReadSet::default(), decide, context: audited() };
         let long = "n".repeat(1001);
         let jobs = async {
             let failed =
@@ -167,7 +167,7 @@ fn long_values_are_kept_in_pieces_and_removed_with_them() {
             database.tree(OVERFLOW).scan_prefix(&prefix[..prefix.len() - 2]).count()
         };
         assert_eq!(chain(&store).await[10].entry().unwrap(), event(10, 10_000));
-        let found = store.holder(&token(0).id).await.unwrap().unwrap();
+        let found = store.token_owner(&token(0).id).await.unwrap().unwrap();
         assert_eq!((found.token, found.user), (token(3_000), user("ada")));
         let record = store.find_record("k").await.unwrap().unwrap();
         assert_eq!(record.answer.as_deref(), Some(&*answer));

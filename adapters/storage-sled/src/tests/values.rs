@@ -6,13 +6,14 @@ use bytes::Bytes;
 use reqlore_contract::archive::read_documents;
 use reqlore_contract::{act, run};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Kind, MAX_BYTES};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, MAX_BYTES};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, Change, Changes, DocumentRepository, Filter, Refresh, Revision, StoreError,
+    BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, DocumentRepository, Refresh,
+    Revision, StoreError,
 };
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use tempfile::{TempDir, tempdir};
 
 use super::{commit, commit_as, database, delete, get, open, put};
@@ -36,12 +37,12 @@ fn names_of_any_text_are_kept_apart() {
         for name in names {
             put(&store, &DocumentId::entity(name), name).await.unwrap();
         }
-        let page = store.find(&project, &Filter::all(Kind::Entity)).await.unwrap();
-        let found: Vec<_> = page.heads.iter().map(|meta| meta.id.name.as_str()).collect();
+        let page = store.find(&project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
+        let found: Vec<_> = page.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
         assert_eq!(found, names);
         for name in names {
             let words = [name.to_owned()];
-            let found = store.lookup(&project, Kind::Entity, &words).await.unwrap();
+            let found = store.lookup(&project, DocumentKind::Entity, &words).await.unwrap();
             assert_eq!(found[0].len(), 1, "{name:?}");
             let found = get(&store, &DocumentId::entity(name)).await.unwrap().unwrap();
             assert_eq!(found.body, name);
@@ -63,7 +64,7 @@ fn no_document_becomes_a_file_of_its_own() {
         let store = open(&folder);
         for length in [MAX_BYTES, PIECE_BYTES, PIECE_BYTES + 1, 0, PIECE_BYTES * 3 - 1] {
             let body: Bytes = (0..=250).cycle().take(length).collect::<Vec<u8>>().into();
-            commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
+            commit(&store, vec![DocumentChange::put(id.clone(), body.clone())]).await.unwrap();
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, body);
         }
         assert_eq!(database(&store).tree(BODIES).len(), 3, "a piece of a longer body is left");
@@ -79,11 +80,11 @@ fn no_document_becomes_a_file_of_its_own() {
         let tags = tags.repeat(6);
         let id = DocumentId::entity("head");
         let body = Bytes::from(format!("---\ntags: [{tags}0]\n---\n"));
-        commit(&store, vec![Change::put(id.clone(), body.clone())]).await.unwrap();
-        let filter = Filter { kind: Kind::Entity, after: None, limit: Some(1) };
+        commit(&store, vec![DocumentChange::put(id.clone(), body.clone())]).await.unwrap();
+        let filter = DocumentFilter { kind: DocumentKind::Entity, after: None, limit: Some(1) };
         let page = store.find(&ProjectKey::default(), &filter).await.unwrap();
         let expected = DocumentMeta::of(&Document::new(id, body), act().at);
-        assert_eq!(*page.heads[0], expected, "metadata too large to be stored");
+        assert_eq!(*page.metadata[0], expected, "metadata too large to be stored");
         assert_no_blobs(&folder);
     });
 }
@@ -104,7 +105,7 @@ fn put_keeps_the_place_and_updates_the_time() {
         let place = ".ixchel/a.md";
         writer.put(vec![record(&ProjectKey::default(), "a", "one", place)]).await.unwrap();
         writer.finish().await.unwrap();
-        let both = vec![Change::Delete { id: id.clone() }, Change::put(id, "two")];
+        let both = vec![DocumentChange::Delete { id: id.clone() }, DocumentChange::put(id, "two")];
         commit(&store, both).await.unwrap();
         let records = read_documents(&store).await.unwrap();
         assert_eq!((records.len(), records[0].modified), (1, act().at));
@@ -132,7 +133,7 @@ fn long_places_and_projects_are_refused() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);
-        let change = || vec![Change::put(DocumentId::entity("a"), "text")];
+        let change = || vec![DocumentChange::put(DocumentId::entity("a"), "text")];
         let refused = commit_as(&store, &long(1001), change(), act()).await;
         assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
         for number in 0..100 {
@@ -162,13 +163,14 @@ fn longest_places_do_not_become_files() {
             put(&store, &DocumentId::entity(name(number)), &text).await.unwrap();
         }
         assert_no_blobs(&folder);
-        let page = store.find(&project, &Filter::all(Kind::Entity)).await.unwrap();
-        assert!(page.heads.iter().all(|meta| meta.fault.is_none() && meta.entity.is_some()));
+        let page = store.find(&project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
+        assert!(page.metadata.iter().all(|meta| meta.fault.is_none() && meta.entity.is_some()));
     });
 }
 
 async fn backlinks(store: &SledStore, target: &str) -> Vec<String> {
-    let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec![target.to_owned()] };
+    let links =
+        BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec![target.to_owned()] };
     let found = store.backlinks(&ProjectKey::default(), &links).await.unwrap();
     found[0].iter().map(|meta| meta.id.name.clone()).collect()
 }
@@ -191,7 +193,7 @@ fn backlinks_match_whole_targets() {
         assert_eq!(database(&store).tree(LINKS).len(), targets.len());
         // As if two targets had one hash, or a document was gone.
         for name in ["0", "gone"] {
-            let key = [link_prefix(1, Kind::Entity, "a"), name.into()].concat();
+            let key = [link_prefix(1, DocumentKind::Entity, "a"), name.into()].concat();
             database(&store).tree(LINKS).insert(key, &[][..]).unwrap();
         }
         assert_eq!(backlinks(&store, "a").await, ["2"]);
@@ -205,7 +207,8 @@ fn backlinks_match_whole_targets() {
 #[test]
 fn damaged_document_keeps_its_links() {
     let folder = tempdir().unwrap();
-    let id = DocumentId { kind: Kind::Item(ItemKind::Requirement), name: "REQ-001".to_owned() };
+    let id =
+        DocumentId { kind: DocumentKind::Item(ItemKind::Requirement), name: "REQ-001".to_owned() };
     run(async {
         let store = open(&folder);
         put(&store, &id, "---\ntitle: T\nuser_story: US-1\n---\n").await.unwrap();
@@ -215,16 +218,19 @@ fn damaged_document_keeps_its_links() {
     });
 }
 
-async fn changes(store: &SledStore, revision: u64) -> Changes {
+async fn changes(store: &SledStore, revision: u64) -> ChangeSet {
     let project = ProjectKey::default();
-    store.changes(&project, Kind::Section, Revision(revision), Refresh::Incremental).await.unwrap()
+    store
+        .changes(&project, DocumentKind::Section, Revision(revision), Refresh::Incremental)
+        .await
+        .unwrap()
 }
 
 /// The names of changed documents, `None` for a reset.
 async fn names_since(store: &SledStore, revision: u64) -> Option<Vec<String>> {
     match changes(store, revision).await {
-        Changes::Since { ids, .. } => Some(ids.into_iter().map(|id| id.name).collect()),
-        Changes::Reset { .. } => None,
+        ChangeSet::Since { ids, .. } => Some(ids.into_iter().map(|id| id.name).collect()),
+        ChangeSet::Reset { .. } => None,
     }
 }
 
@@ -244,7 +250,7 @@ fn history_outlives_a_restart() {
         }
         put(&store, &DocumentId::section("b"), "back").await.unwrap();
         let expected =
-            Changes::Since { revision: Revision(6), ids: vec![DocumentId::section("b")] };
+            ChangeSet::Since { revision: Revision(6), ids: vec![DocumentId::section("b")] };
         assert_eq!(changes(&store, 4).await, expected, "each document is named once");
         assert_eq!(names_since(&store, 7).await, None);
     });

@@ -9,8 +9,8 @@ use std::time::Duration;
 use reqlore_contract::run;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::documents::{Change, DocumentRepository, StoreError};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
+use reqlore_domain::project_key::ProjectKey;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -151,8 +151,8 @@ fn killed(damage: bool) -> (TempDir, PathBuf) {
     run(async {
         let s = storage(&original);
         let ids: Vec<_> = (0..20).map(|at| DocumentId::entity(format!("e{at}"))).collect();
-        let put = |id: &DocumentId| Change::put(id.clone(), vec![b'x'; 2_000]);
-        let changes: Vec<Change> = ids.iter().map(put).collect();
+        let put = |id: &DocumentId| DocumentChange::put(id.clone(), vec![b'x'; 2_000]);
+        let changes: Vec<DocumentChange> = ids.iter().map(put).collect();
         s.decide(&ids, move |_| Ok(changes.clone())).await.unwrap();
     });
     run(async {

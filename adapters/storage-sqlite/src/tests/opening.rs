@@ -8,10 +8,12 @@ use reqlore_contract::audit::audited;
 use reqlore_contract::identity::{put_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, Kind, Version};
-use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository, Filter, StoreError};
+use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, DocumentFilter, DocumentRepository, StoreError,
+};
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use rusqlite::{Connection, StatementStatus};
 
 use super::{at, made, place, sqlite, storage, told, try_put};
@@ -158,7 +160,7 @@ fn metadata_of_another_format_is_rebuilt() {
         for name in ["a", "b"] {
             s.put(&DocumentId::entity(name), "---\nid: dec-1d2c8f\nof: EP-1\n---\n").await;
         }
-        let kind = Kind::Item(ItemKind::UserStory);
+        let kind = DocumentKind::Item(ItemKind::UserStory);
         let story = DocumentId { kind, name: "US-001".to_owned() };
         s.put(&story, "---\ntitle: T\nepic: EP-001\n---\n").await;
     });
@@ -170,9 +172,10 @@ fn metadata_of_another_format_is_rebuilt() {
     run(async {
         let s = storage(&file);
         let words = ["dec-1d2c8f".to_owned()];
-        let found = s.store.lookup(&s.project, Kind::Entity, &words).await.unwrap();
+        let found = s.store.lookup(&s.project, DocumentKind::Entity, &words).await.unwrap();
         assert_eq!(found[0].len(), 2);
-        let links = BacklinkQuery { kinds: Kind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
+        let links =
+            BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
         let found = s.store.backlinks(&s.project, &links).await.unwrap();
         assert_eq!(found[0].len(), 3, "links are rebuilt too");
         let made = found[0][2].item.as_ref().unwrap().created_at;
@@ -258,7 +261,8 @@ fn a_database_that_another_version_migrated_asks_for_a_restart() {
         run(async {
             let s = storage(&file);
             sqlite(&file, change);
-            let (_, words) = told(s.store.find(&s.project, &Filter::all(Kind::Section)).await);
+            let (_, words) =
+                told(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
             assert!(words.contains("another version"), "{change}: {words}");
             let (error, words) = told(try_put(&s, "a").await);
             assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
@@ -271,7 +275,8 @@ fn a_database_that_another_version_migrated_asks_for_a_restart() {
     run(async {
         let s = storage(&file);
         sqlite(&file, "UPDATE documents SET head = x'ff'");
-        let (_, words) = told(s.store.find(&s.project, &Filter::all(Kind::Section)).await);
+        let (_, words) =
+            told(s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Section)).await);
         assert!(words.contains("reqlore restore"), "{words}");
     });
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use reqlore_contract::archive::read_documents;
 use reqlore_contract::{Storage, act, run};
-use reqlore_domain::document::{Document, DocumentId, Kind};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord};
-use reqlore_domain::ports::documents::{Change, Changes, Filter, Refresh, Revision, StoreError};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::ports::documents::{
+    ChangeSet, DocumentChange, DocumentFilter, Refresh, Revision, StoreError,
+};
+use reqlore_domain::timestamp::Timestamp;
 use rusqlite::Connection;
 
 use super::{at, made, place, storage, told, try_put};
@@ -112,17 +114,25 @@ fn a_new_database_is_made_by_many_at_once() {
         }
         run(async {
             let s = storage(&file);
-            let page = s.store.find(&s.project, &Filter::all(Kind::Section)).await.unwrap();
+            let page = s
+                .store
+                .find(&s.project, &DocumentFilter::all(DocumentKind::Section))
+                .await
+                .unwrap();
             assert_eq!(page.total, 4);
         });
     }
 }
 
 /// Commits a hundred changes at a time; returns the last revision.
-async fn in_parts(s: &Storage, ids: &[DocumentId], change: fn(&DocumentId) -> Change) -> Revision {
+async fn in_parts(
+    s: &Storage,
+    ids: &[DocumentId],
+    change: fn(&DocumentId) -> DocumentChange,
+) -> Revision {
     let mut last = Revision(0);
     for part in ids.chunks(100) {
-        let changes: Vec<Change> = part.iter().map(change).collect();
+        let changes: Vec<DocumentChange> = part.iter().map(change).collect();
         last = s.decide(part, move |_| Ok(changes.clone())).await.unwrap().revision;
     }
     last
@@ -135,22 +145,26 @@ fn history_is_kept_up_to_a_bound() {
         let s = storage(&file);
         let names: Vec<String> = (0..10_100).map(|at| format!("n{at:05}")).collect();
         let ids: Vec<DocumentId> = names.iter().map(DocumentId::entity).collect();
-        let since = in_parts(&s, &ids, |id| Change::put(id.clone(), "x")).await;
-        let all =
-            s.store.changes(&s.project, Kind::Entity, Revision(0), Refresh::Incremental).await;
-        assert_eq!(all.unwrap(), Changes::Reset { revision: since }, "too many to list");
-        let now = in_parts(&s, &ids, |id| Change::Delete { id: id.clone() }).await;
+        let since = in_parts(&s, &ids, |id| DocumentChange::put(id.clone(), "x")).await;
+        let all = s
+            .store
+            .changes(&s.project, DocumentKind::Entity, Revision(0), Refresh::Incremental)
+            .await;
+        assert_eq!(all.unwrap(), ChangeSet::Reset { revision: since }, "too many to list");
+        let now = in_parts(&s, &ids, |id| DocumentChange::Delete { id: id.clone() }).await;
         let rows = Connection::open(&file).unwrap();
         let held: usize =
             rows.query_one("SELECT count(*) FROM removed", [], |row| row.get(0)).unwrap();
         assert!(held <= 10_000, "{held}");
-        let after = |since| s.store.changes(&s.project, Kind::Entity, since, Refresh::Incremental);
-        assert_eq!(after(since).await.unwrap(), Changes::Reset { revision: now });
-        assert_eq!(after(now).await.unwrap(), Changes::Since { revision: now, ids: Vec::new() });
+        let after =
+            |since| s.store.changes(&s.project, DocumentKind::Entity, since, Refresh::Incremental);
+        assert_eq!(after(since).await.unwrap(), ChangeSet::Reset { revision: now });
+        assert_eq!(after(now).await.unwrap(), ChangeSet::Since { revision: now, ids: Vec::new() });
         let before = Revision(now.0 - 1);
-        let Changes::Since { ids, .. } = after(before).await.unwrap() else { panic!("known") };
+        let ChangeSet::Since { ids, .. } = after(before).await.unwrap() else { panic!("known") };
         assert_eq!(ids.len(), 100);
-        let page = s.store.find(&s.project, &Filter::all(Kind::Entity)).await.unwrap();
+        let page =
+            s.store.find(&s.project, &DocumentFilter::all(DocumentKind::Entity)).await.unwrap();
         assert_eq!(page.total, 0);
     });
     assert!(at(&file).is_ok());

@@ -4,15 +4,17 @@ use futures_util::future::join_all;
 use reqlore_contract::audit::{audited, chain, entry};
 use reqlore_contract::identity::{put_as, user};
 use reqlore_contract::{Storage, act, run};
-use reqlore_domain::audit::{AuditEvent, AuditRow, ChainHead, Hash};
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::identity::{Role, User};
 use reqlore_domain::ports::archive::ArchiveRecord;
-use reqlore_domain::ports::documents::{Change, Commit, ReadSet, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{
+    CommitRequest, DocumentChange, ReadSet, StoreError, StoreResult,
+};
 use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::Engine as _;
 use rusqlite::Connection;
 
@@ -23,14 +25,15 @@ use crate::place::Place;
 use crate::schema::MIGRATIONS;
 
 /// Puts these sections, with the name of the first as key.
-fn commit(sections: &[(&str, &str)]) -> Commit {
-    let put =
-        |(name, body): &(&str, &str)| Change::put(DocumentId::section(*name), (*body).to_owned());
-    let changes: Vec<Change> = sections.iter().map(put).collect();
+fn commit(sections: &[(&str, &str)]) -> CommitRequest {
+    let put = |(name, body): &(&str, &str)| {
+        DocumentChange::put(DocumentId::section(*name), (*body).to_owned())
+    };
+    let changes: Vec<DocumentChange> = sections.iter().map(put).collect();
     let reads = ReadSet::of(changes.iter().map(|change| change.id().clone()).collect());
     let once = IdempotencyKey { key: sections[0].0.to_owned(), request: "r".to_owned() };
-    let act = WriteContext { once: Some(once), ..audited() };
-    Commit { reads, decide: Box::new(move |_: &_| Ok(changes.clone())), act }
+    let act = WriteContext { idempotency_key: Some(once), ..audited() };
+    CommitRequest { reads, decide: Box::new(move |_: &_| Ok(changes.clone())), context: act }
 }
 
 async fn put(s: &Storage, name: &str, body: &str) -> StoreResult<()> {
@@ -203,7 +206,7 @@ fn pruning_stops_at_a_row_of_unknown_age() {
     run(async {
         let s = storage(&file);
         let mut sink = s.store.fill().await.unwrap();
-        let unknown = AuditRow { number: 1, hash: Hash::FIRST, text: "{}".into() };
+        let unknown = AuditRow { number: 1, hash: RowHash::FIRST, text: "{}".into() };
         sink.put(vec![ArchiveRecord::AuditRow(unknown)]).await.unwrap();
         sink.finish().await.unwrap();
         s.store.record(vec![entry("a", 1)]).await.unwrap();

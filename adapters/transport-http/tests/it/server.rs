@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, PresentedToken, ProjectScope, Role, TokenError, TokenId};
-use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
-use reqlore_domain::ports::service::{Call, Reply};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
+use reqlore_domain::ports::service::{ToolCall, ToolReply};
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::test_support::StubService;
 use reqlore_mcp::shutdown::Shutdown;
 use reqlore_transport_http::{Config, Http, Limits};
@@ -84,7 +84,7 @@ impl Stub {
         })
     }
 
-    async fn call(&self, call: Call) -> Result<Reply> {
+    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         self.called.fetch_add(1, Ordering::SeqCst);
         let data = match call.name.as_str() {
             "who" => json!({
@@ -107,7 +107,7 @@ impl Stub {
             "busy" => return Err(Error::new(ErrorKind::Busy, "try again")),
             other => return Err(Error::new(ErrorKind::UnknownTool, format!("{other}?"))),
         };
-        Ok(Reply { text: vec![data.to_string()], data: Arc::new(data) })
+        Ok(ToolReply { text: vec![data.to_string()], data: Arc::new(data) })
     }
 }
 
@@ -147,22 +147,29 @@ impl Authenticator for Tokens {
     async fn authenticate(
         &self,
         shown: Credentials<'_>,
-    ) -> std::result::Result<Arc<Caller>, Denied> {
+    ) -> std::result::Result<Arc<Caller>, AuthenticationError> {
         self.look_ups.fetch_add(1, Ordering::SeqCst);
         shown.address.clone_into(&mut self.address.lock().unwrap());
         if self.broken.load(Ordering::SeqCst) {
-            return Err(Denied::Failed(Error::new(ErrorKind::Unavailable, "/secret/path")));
+            return Err(AuthenticationError::Failed(Error::new(
+                ErrorKind::Unavailable,
+                "/secret/path",
+            )));
         }
         assert!(!self.panics.load(Ordering::SeqCst), "of the authenticator");
         let known = self.known.lock().unwrap().get(shown.token.unwrap()).cloned();
-        let caller = known.unwrap_or(Err(TokenError::Unknown)).map_err(Denied::Token)?;
+        let caller =
+            known.unwrap_or(Err(TokenError::Unknown)).map_err(AuthenticationError::Token)?;
         match shown.project {
             None => Ok(caller),
             Some("mine") => {
                 let project = ProjectKey::new("mine");
                 Ok(Arc::new(Caller { project, ..(*caller).clone() }))
             }
-            Some(_) => Err(Denied::Project(Error::new(ErrorKind::NotFound, "no such project"))),
+            Some(_) => Err(AuthenticationError::Project(Error::new(
+                ErrorKind::NotFound,
+                "no such project",
+            ))),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_application::check;
-use reqlore_domain::document::Kind;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::identity::{Role, Token, User};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::documents::{Filter, StoreError};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::ports::documents::{DocumentFilter, StoreError};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::is_private;
 use reqlore_search::outside::{self, Kept};
 use reqlore_storage_fs::check_writable;
@@ -25,11 +25,11 @@ use crate::exit::CommandError;
 use crate::storage::{LOCAL, Storage};
 use crate::system::SystemClock;
 
-const COUNTED: [(&str, &[Kind]); 4] = [
-    ("sections", &[Kind::Section]),
-    ("items in the backlog", &Kind::ITEMS),
-    ("entities", &[Kind::Entity]),
-    ("configurations of docsets", &[Kind::Docsets]),
+const COUNTED: [(&str, &[DocumentKind]); 4] = [
+    ("sections", &[DocumentKind::Section]),
+    ("items in the backlog", &DocumentKind::ITEMS),
+    ("entities", &[DocumentKind::Entity]),
+    ("configurations of docsets", &[DocumentKind::Docsets]),
 ];
 const FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// The private entries of [`LOCAL`].
@@ -118,7 +118,7 @@ fn check_content(
         for (what, kinds) in COUNTED {
             let mut total = 0;
             for kind in kinds {
-                let filter = Filter { limit: Some(1), ..Filter::all(*kind) };
+                let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::all(*kind) };
                 total += store.find(&ProjectKey::default(), &filter).await?.total;
             }
             counts.push(format!("{what}: {total}"));

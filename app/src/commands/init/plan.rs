@@ -345,17 +345,17 @@ impl Scaffold {
 
 #[cfg(test)]
 mod tests {
-    use reqlore_domain::docsets::Configuration;
+    use reqlore_domain::docsets::DocsetConfig;
 
     use super::*;
 
     #[test]
     fn docsets_is_a_valid_configuration() {
-        let read = Configuration::read(DOCSETS, "/project").unwrap();
+        let read = DocsetConfig::read(DOCSETS, "/project").unwrap();
         assert_eq!(read.hints, []);
         let place = read.docsets[0].local_path.trim_start_matches("/project/");
         assert!(DOCSETS.contains(&format!("looked for in {place}.")), "{place}");
         let elsewhere = DOCSETS.replace("# local_path", "local_path");
-        assert_eq!(Configuration::read(&elsewhere, "/project").unwrap().hints, []);
+        assert_eq!(DocsetConfig::read(&elsewhere, "/project").unwrap().hints, []);
     }
 }

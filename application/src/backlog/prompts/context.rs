@@ -10,9 +10,11 @@ use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{ErrorKind, Result};
 use serde::Serialize;
 
-use crate::backlog::find::{self, Backlog};
-use crate::backlog::item_view::{self, Brief, ItemRelations, Links, Record, Relationships};
-use crate::backlog::resources::uri::{View, uri};
+use crate::backlog::item_lookup::{self, BacklogReader};
+use crate::backlog::item_view::{
+    self, ItemLinks, ItemRecord, ItemRelations, ItemRelationships, ItemSummary,
+};
+use crate::backlog::resources::uri::{ItemView, uri};
 
 const MAX_LIST: usize = 50;
 /// Descriptions of a list, in bytes.
@@ -31,24 +33,24 @@ pub(super) struct PromptContext {
     #[serde(skip)]
     pub(super) version: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    requirement: Option<Record>,
+    requirement: Option<ItemRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user_story: Option<Record>,
+    user_story: Option<ItemRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    epic: Option<Record>,
+    epic: Option<ItemRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user_stories: Option<Part<Record>>,
+    user_stories: Option<Part<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    requirements: Option<Part<Record>>,
+    requirements: Option<Part<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    acceptance_criteria: Option<Part<Record>>,
+    acceptance_criteria: Option<Part<ItemRecord>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sibling_user_stories: Option<Part<Brief>>,
+    sibling_user_stories: Option<Part<ItemSummary>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sibling_requirements: Option<Part<Brief>>,
+    sibling_requirements: Option<Part<ItemSummary>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    relationships: Option<Relationships>,
-    links: Links,
+    relationships: Option<ItemRelationships>,
+    links: ItemLinks,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -70,13 +72,13 @@ impl<T> Part<T> {
 }
 
 impl PromptContext {
-    pub(super) async fn of(backlog: Backlog<'_>, reference: Reference) -> Result<Self> {
+    pub(super) async fn of(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
         let (head, mut record) = found(backlog, reference).await?;
         let mut stored = Self { version: record.version.clone(), ..Self::default() };
-        stored.notes.extend(find::fault(&head));
+        stored.notes.extend(item_lookup::fault(&head));
         stored.cut(&mut record, MAX_OWN_DESCRIPTION);
         let around = ItemRelations::of(backlog, reference, &head).await?;
-        let parent = find::item(&head).and_then(|item| item.parent);
+        let parent = item_lookup::item(&head).and_then(|item| item.parent);
         match reference.kind {
             ItemKind::Epic => {
                 stored.epic = Some(record);
@@ -99,14 +101,14 @@ impl PromptContext {
                 };
                 let story = parent.unwrap_or(reference);
                 stored.acceptance_criteria = Some(stored.children(backlog, story, &heads).await?);
-                let Relationships { outgoing, incoming } = around.relationships;
-                stored.relationships = Some(Relationships {
+                let ItemRelationships { outgoing, incoming } = around.relationships;
+                stored.relationships = Some(ItemRelationships {
                     outgoing: stored.shorten_list("relationships.outgoing", outgoing),
                     incoming: stored.shorten_list("relationships.incoming", incoming),
                 });
             }
         }
-        stored.links = Links {
+        stored.links = ItemLinks {
             outgoing: stored.shorten_list("links.outgoing", around.links.outgoing),
             incoming: stored.shorten_list("links.incoming", around.links.incoming),
         };
@@ -118,7 +120,7 @@ impl PromptContext {
     /// Adds the item's parent, and the parent's.
     async fn parents(
         &mut self,
-        backlog: Backlog<'_>,
+        backlog: BacklogReader<'_>,
         child: Reference,
         parent: Option<Reference>,
     ) -> Result<()> {
@@ -138,7 +140,7 @@ impl PromptContext {
                 _ => self.user_story = Some(record),
             }
             child = reference;
-            parent = find::item(&head).and_then(|item| item.parent);
+            parent = item_lookup::item(&head).and_then(|item| item.parent);
         }
         if let Some(kind) = child.kind.parent() {
             self.notes.push(format!("{child} belongs to no {}", kind.noun().to_lowercase()));
@@ -149,17 +151,19 @@ impl PromptContext {
     /// Adds the other children of the parent.
     async fn siblings(
         &mut self,
-        backlog: Backlog<'_>,
+        backlog: BacklogReader<'_>,
         reference: Reference,
         parent: Option<Reference>,
     ) -> Result<()> {
         let Some(parent) = parent else { return Ok(()) };
         let mut heads = backlog.children(parent, reference.kind).await?;
-        heads.retain(|head| find::item(head).is_some_and(|it| it.reference != Some(reference)));
+        heads.retain(|head| {
+            item_lookup::item(head).is_some_and(|it| it.reference != Some(reference))
+        });
         let count = heads.len();
         heads.truncate(MAX_LIST);
-        let whole = uri(parent, View::Children(reference.kind));
-        let mut briefs = Brief::all(&heads);
+        let whole = uri(parent, ItemView::Children(reference.kind));
+        let mut briefs = ItemSummary::all(&heads);
         for brief in &mut briefs {
             shorten(&mut brief.title);
         }
@@ -175,12 +179,12 @@ impl PromptContext {
     /// The first children, with their texts.
     async fn children(
         &mut self,
-        backlog: Backlog<'_>,
+        backlog: BacklogReader<'_>,
         parent: Reference,
         heads: &[Arc<DocumentMeta>],
-    ) -> Result<Part<Record>> {
-        let kind = heads.first().and_then(|head| find::item(head)).map(|item| item.kind);
-        let whole = kind.map_or_else(String::new, |kind| uri(parent, View::Children(kind)));
+    ) -> Result<Part<ItemRecord>> {
+        let kind = heads.first().and_then(|head| item_lookup::item(head)).map(|item| item.kind);
+        let whole = kind.map_or_else(String::new, |kind| uri(parent, ItemView::Children(kind)));
         let first = &heads[..heads.len().min(MAX_LIST)];
         let (mut records, mut bytes) = (Vec::new(), 0);
         for found in item_view::all(backlog, first).await?.into_iter().flatten() {
@@ -201,7 +205,7 @@ impl PromptContext {
         Ok(Part::new(records, heads.len(), &whole))
     }
 
-    fn cut(&mut self, record: &mut Record, most: usize) {
+    fn cut(&mut self, record: &mut ItemRecord, most: usize) {
         shorten(&mut record.title);
         let Some((at, _)) = record.description.char_indices().nth(most) else { return };
         record.description.truncate(at);
@@ -233,7 +237,10 @@ fn is_gone(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Unreadable)
 }
 
-async fn found(backlog: Backlog<'_>, reference: Reference) -> Result<(Arc<DocumentMeta>, Record)> {
+async fn found(
+    backlog: BacklogReader<'_>,
+    reference: Reference,
+) -> Result<(Arc<DocumentMeta>, ItemRecord)> {
     let head = backlog.head(reference).await?;
     let record = item_view::one(backlog, &head).await?;
     Ok((head, record))

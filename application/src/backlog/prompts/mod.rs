@@ -18,13 +18,15 @@ use std::fmt::Write;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{ArgumentSpec, Message, Prompt, PromptSpec, ResourceRequest};
+use reqlore_domain::ports::service::{
+    ArgumentSpec, PromptContent, PromptPart, PromptSpec, ResourceRequest,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::arguments::parse_reference;
-use super::find::Backlog;
-use crate::Context;
+use super::item_lookup::BacklogReader;
+use crate::ToolContext;
 use context::PromptContext;
 
 pub(crate) struct OnePrompt {
@@ -129,22 +131,22 @@ const fn required(
 
 /// Fills a prompt; `is_on` is false on a server without the backlog.
 pub(crate) async fn get(
-    context: &Context,
+    context: &ToolContext,
     is_on: bool,
     mut asked: ResourceRequest,
-) -> Result<Prompt> {
+) -> Result<PromptContent> {
     let found = ALL.iter().find(|prompt| prompt.spec.name == asked.name);
     let prompt = found.filter(|_| is_on).ok_or_else(|| unknown(is_on, &asked.name))?;
     let arguments = read_arguments(&prompt.spec, std::mem::take(&mut asked.arguments))?;
     let field = prompt.kind.name();
     let given = arguments.get(field).map_or("", String::as_str);
     let reference = parse_reference(&[prompt.kind], given, field)?;
-    let backlog = Backlog::of(&context.ports, &asked.caller);
+    let backlog = BacklogReader::of(&context.ports, &asked.caller);
     let stored = PromptContext::of(backlog, reference).await?;
     let idea = arguments.get(IDEA).map(String::as_str);
     let text = text(prompt, reference, &stored, idea)?;
     let description = prompt.description.replace("{reference}", &reference.to_string());
-    Ok(Prompt { description, messages: vec![Message::Text(text)] })
+    Ok(PromptContent { description, messages: vec![PromptPart::Text(text)] })
 }
 
 /// The kind of items that an argument of a prompt names.

@@ -9,26 +9,29 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqlore_domain::backlog::{Item, ItemKind, Reference, RelationshipType, RequirementType};
-use reqlore_domain::document::{DocumentMeta, Kind, Version};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, RelationshipType, RequirementType};
+use reqlore_domain::document::{DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::Filter;
+use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::service::{
-    Completion, CompletionRequest, CompletionTarget, Content, Resource, Resources,
+    CompletionRequest, CompletionTarget, CompletionValues, ResourceContent, ResourceInfo,
+    ResourcePage,
 };
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::Context;
+use crate::ToolContext;
 use crate::backlog::epic_hierarchy::hierarchy;
-use crate::backlog::find::{self, Backlog};
-use crate::backlog::item_view::{self, Brief, ItemRelations, Record};
+use crate::backlog::item_lookup::{self, BacklogReader};
+use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
 use crate::backlog::prompts;
 pub(crate) use uri::TEMPLATES;
-use uri::{COLLECTIONS, Collection, Contents, JSON, Uri, VARIABLE, View, uri};
+use uri::{
+    COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE, uri,
+};
 
 /// A list is cut when its records are longer than this, in bytes.
 const MAX_LIST_BYTES: usize = 1024 * 1024;
@@ -53,11 +56,11 @@ const MAX_TYPED_BYTES: usize = 500;
 
 /// Reads a resource; `is_on` is false on a server without the backlog.
 pub(crate) async fn read(
-    context: &Context,
+    context: &ToolContext,
     is_on: bool,
     caller: &Caller,
     uri: &str,
-) -> Result<Content> {
+) -> Result<ResourceContent> {
     let found = uri::read(uri)?;
     if !is_on {
         let message = format!(
@@ -65,10 +68,10 @@ pub(crate) async fn read(
         );
         return Err(Error::new(ErrorKind::NotFound, message).reference(uri));
     }
-    let backlog = Backlog::of(&context.ports, caller);
+    let backlog = BacklogReader::of(&context.ports, caller);
     match found {
-        Uri::Item(reference, view) => item_content(backlog, reference, view).await,
-        Uri::Collection(collection) => collection_content(backlog, collection).await,
+        ResourceUri::Item(reference, view) => item_content(backlog, reference, view).await,
+        ResourceUri::Collection(collection) => collection_content(backlog, collection).await,
     }
 }
 
@@ -91,21 +94,21 @@ struct Label {
 }
 
 impl Label {
-    fn content(self, body: &impl Serialize) -> Result<Content> {
+    fn content(self, body: &impl Serialize) -> Result<ResourceContent> {
         let Self { uri, name, description, is_item } = self;
         let shown = (!is_item).then_some(description.as_str());
         let envelope = Envelope { uri: &uri, name: &name, description: shown, body };
         let text = serde_json::to_string(&envelope).map_err(|error| {
             Error::new(ErrorKind::Internal, "The resource could not be written.").caused_by(error)
         })?;
-        Ok(Content { uri, name, description, mime_type: JSON, text })
+        Ok(ResourceContent { uri, name, description, mime_type: JSON, text })
     }
 }
 
 /// Records under the plural name of their kind.
 struct Records {
     key: &'static str,
-    items: Vec<Record>,
+    items: Vec<ItemRecord>,
     /// Counts those that were cut too.
     count: usize,
     /// Tells how to find the others.
@@ -116,7 +119,7 @@ struct Records {
 
 impl Records {
     async fn of(
-        backlog: Backlog<'_>,
+        backlog: BacklogReader<'_>,
         kind: ItemKind,
         heads: &[Arc<DocumentMeta>],
         hint: &'static str,
@@ -148,14 +151,14 @@ impl Records {
         &mut self,
         project: &ProjectKey,
         head: &DocumentMeta,
-        found: Result<Record>,
-    ) -> Option<Record> {
+        found: Result<ItemRecord>,
+    ) -> Option<ItemRecord> {
         match found {
             Ok(record) => Some(record),
             Err(error) => {
                 self.warnings.push(error.message);
-                let item = find::item(head)?;
-                Some(Record::new(project, item, &head.id.name, head.version, ""))
+                let item = item_lookup::item(head)?;
+                Some(ItemRecord::new(project, item, &head.id.name, head.version, ""))
             }
         }
     }
@@ -182,32 +185,36 @@ impl Serialize for Records {
 #[derive(Serialize)]
 struct WholeItem {
     #[serde(flatten)]
-    record: Record,
+    record: ItemRecord,
     #[serde(flatten)]
     relations: Map<String, Value>,
 }
 
-async fn item_content(backlog: Backlog<'_>, reference: Reference, view: View) -> Result<Content> {
+async fn item_content(
+    backlog: BacklogReader<'_>,
+    reference: Reference,
+    view: ItemView,
+) -> Result<ResourceContent> {
     let head = backlog.head(reference).await?;
-    let title = find::item(&head).map_or("", |item| &item.title);
+    let title = item_lookup::item(&head).map_or("", |item| &item.title);
     match view {
-        View::Item => {
+        ItemView::Item => {
             let record = item_view::one(backlog, &head).await?;
             let label = label(reference, view, &record.title, contains(reference.kind));
             label.content(&whole(backlog, reference, &head, record).await?)
         }
-        View::Hierarchy => {
+        ItemView::Hierarchy => {
             let hierarchy = hierarchy(backlog, reference, &head).await?;
             label(reference, view, title, "with everything below it").content(&hierarchy)
         }
-        View::Children(kind) => {
+        ItemView::Children(kind) => {
             let heads = backlog.children(reference, kind).await?;
             let hint = "search_requirements and search_global find the others, get_item reads one";
             let records = Records::of(backlog, kind, &heads, hint).await?;
             let what = format!("its {}", records.key.replace('_', " "));
             label(reference, view, title, &what).content(&records)
         }
-        View::Relationships => {
+        ItemView::Relationships => {
             let relationships = ItemRelations::of(backlog, reference, &head).await?.relationships;
             let count = relationships.outgoing.len() + relationships.incoming.len();
             let body = json!({ "count": count, "relationships": relationships });
@@ -218,22 +225,22 @@ async fn item_content(backlog: Backlog<'_>, reference: Reference, view: View) ->
 
 /// An item with its children, relationships, links and the fault of its file.
 async fn whole(
-    backlog: Backlog<'_>,
+    backlog: BacklogReader<'_>,
     reference: Reference,
     head: &DocumentMeta,
-    record: Record,
+    record: ItemRecord,
 ) -> Result<WholeItem> {
     let around = ItemRelations::of(backlog, reference, head).await?;
     let mut relations = Map::new();
     for kind in ItemKind::ALL.into_iter().filter(|kind| kind.parent() == Some(reference.kind)) {
-        let children = Brief::all(&around.children_of_kind(kind));
+        let children = ItemSummary::all(&around.children_of_kind(kind));
         relations.insert(plural(kind).to_owned(), json!(children));
     }
     if reference.kind == ItemKind::Requirement {
         relations.insert("relationships".to_owned(), json!(around.relationships));
     }
     relations.insert("links".to_owned(), json!(around.links));
-    if let Some(fault) = find::fault(head) {
+    if let Some(fault) = item_lookup::fault(head) {
         relations.insert("warnings".to_owned(), json!([fault]));
     }
     Ok(WholeItem { record, relations })
@@ -258,12 +265,12 @@ fn plural(kind: ItemKind) -> &'static str {
     }
 }
 
-fn label(reference: Reference, view: View, title: &str, what: &str) -> Label {
+fn label(reference: Reference, view: ItemView, title: &str, what: &str) -> Label {
     Label {
         uri: uri(reference, view),
         name: reference.to_string(),
         description: described(reference, title, what),
-        is_item: view == View::Item,
+        is_item: view == ItemView::Item,
     }
 }
 
@@ -275,7 +282,10 @@ fn described(reference: Reference, title: &str, what: &str) -> String {
     format!("{} {reference}: {short}, {what}", reference.kind.noun())
 }
 
-async fn collection_content(backlog: Backlog<'_>, collection: &Collection) -> Result<Content> {
+async fn collection_content(
+    backlog: BacklogReader<'_>,
+    collection: &ProjectCollection,
+) -> Result<ResourceContent> {
     let label = Label {
         uri: collection.uri(),
         name: collection.name.to_owned(),
@@ -283,15 +293,15 @@ async fn collection_content(backlog: Backlog<'_>, collection: &Collection) -> Re
         is_item: false,
     };
     match collection.contents {
-        Contents::Items(kind, hint) => {
+        CollectionContents::Items(kind, hint) => {
             let heads = backlog.all(kind).await?;
             label.content(&Records::of(backlog, kind, &heads, hint).await?)
         }
-        Contents::RequirementTypes => {
+        CollectionContents::RequirementTypes => {
             let all = RequirementType::ALL.map(|t| (t.name(), t.description()));
             label.content(&types("requirement_types", &all))
         }
-        Contents::RelationshipTypes => {
+        CollectionContents::RelationshipTypes => {
             let all = RelationshipType::ALL.map(|t| (t.name(), t.description()));
             label.content(&types("relationship_types", &all))
         }
@@ -307,11 +317,11 @@ fn types(key: &str, all: &[(&str, &str)]) -> Value {
 
 /// A page of all resources: the collections, then every item, kind by kind.
 pub(crate) async fn list(
-    context: &Context,
+    context: &ToolContext,
     caller: &Caller,
     cursor: Option<String>,
-) -> Result<Resources> {
-    let backlog = Backlog::of(&context.ports, caller);
+) -> Result<ResourcePage> {
+    let backlog = BacklogReader::of(&context.ports, caller);
     let (mut position, mut after, mut resources) = match cursor.as_deref() {
         None => (0, None, COLLECTIONS.iter().map(collection_resource).collect()),
         Some(cursor) => {
@@ -323,26 +333,26 @@ pub(crate) async fn list(
     while let Some(kind) = ItemKind::ALL.get(position) {
         let room = PAGE - resources.len();
         let limit = Some(room.max(1));
-        let filter = Filter { kind: Kind::Item(*kind), after: after.take(), limit };
+        let filter = DocumentFilter { kind: DocumentKind::Item(*kind), after: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;
-        if room == 0 && !page.heads.is_empty() {
+        if room == 0 && !page.metadata.is_empty() {
             let next_cursor = Some(write_cursor(backlog.project, *kind, ""));
-            return Ok(Resources { resources, next_cursor });
+            return Ok(ResourcePage { resources, next_cursor });
         }
-        resources.extend(page.heads.iter().filter_map(|head| item_resource(head)));
+        resources.extend(page.metadata.iter().filter_map(|head| item_resource(head)));
         // Two files may claim one reference; it is one resource.
         resources.dedup_by(|a, b| a.uri == b.uri);
         if let Some(next) = page.next {
             let next_cursor = Some(write_cursor(backlog.project, *kind, &next));
-            return Ok(Resources { resources, next_cursor });
+            return Ok(ResourcePage { resources, next_cursor });
         }
         position += 1;
     }
-    Ok(Resources { resources, next_cursor: None })
+    Ok(ResourcePage { resources, next_cursor: None })
 }
 
-fn collection_resource(collection: &Collection) -> Resource {
-    Resource {
+fn collection_resource(collection: &ProjectCollection) -> ResourceInfo {
+    ResourceInfo {
         uri: collection.uri(),
         name: collection.name.to_owned(),
         title: collection.title.to_owned(),
@@ -352,11 +362,11 @@ fn collection_resource(collection: &Collection) -> Resource {
 }
 
 /// `None` for a file without a reference, which no URI can name.
-fn item_resource(head: &DocumentMeta) -> Option<Resource> {
-    let item = find::item(head)?;
+fn item_resource(head: &DocumentMeta) -> Option<ResourceInfo> {
+    let item = item_lookup::item(head)?;
     let reference = item.reference?;
-    Some(Resource {
-        uri: uri(reference, View::Item),
+    Some(ResourceInfo {
+        uri: uri(reference, ItemView::Item),
         name: reference.to_string(),
         title: item.title.clone(),
         description: described(reference, &item.title, contains(reference.kind)),
@@ -397,17 +407,17 @@ fn unknown_cursor(cursor: &str) -> Error {
 /// References that begin with the typed text, or whose titles have its words. A completion is only
 /// a hint, so an unknown argument has none.
 pub(crate) async fn complete(
-    context: &Context,
+    context: &ToolContext,
     caller: &Caller,
     begun: &CompletionRequest,
-) -> Result<Completion> {
+) -> Result<CompletionValues> {
     let typed = begun.value.trim().to_lowercase();
     let Some(kind) = completed_kind(begun).filter(|_| typed.len() <= MAX_TYPED_BYTES) else {
-        return Ok(Completion::default());
+        return Ok(CompletionValues::default());
     };
-    let heads = Backlog::of(&context.ports, caller).all(kind).await?;
+    let heads = BacklogReader::of(&context.ports, caller).all(kind).await?;
     let ranked = |head: &Arc<DocumentMeta>| {
-        let item = find::item(head)?;
+        let item = item_lookup::item(head)?;
         let reference = item.reference?;
         Some((rank(item, reference, &typed)?, reference))
     };
@@ -419,7 +429,7 @@ pub(crate) async fn complete(
     found.dedup_by_key(|(_, reference)| *reference);
     let total = found.len();
     let values = found.iter().take(MAX_COMPLETIONS).map(|(_, reference)| reference.to_string());
-    Ok(Completion { values: values.collect(), total })
+    Ok(CompletionValues { values: values.collect(), total })
 }
 
 /// The kind of items that the argument names.
@@ -436,7 +446,7 @@ fn completed_kind(begun: &CompletionRequest) -> Option<ItemKind> {
 const BY_TITLE: u8 = 3;
 
 /// The rank of an item, the best first; `None` if it does not match.
-fn rank(item: &Item, reference: Reference, typed: &str) -> Option<u8> {
+fn rank(item: &ItemMeta, reference: Reference, typed: &str) -> Option<u8> {
     let printed = reference.to_string().to_lowercase();
     let number = reference.number.to_string();
     let bare = format!("{}-{number}", reference.kind.prefix().to_lowercase());

@@ -7,22 +7,22 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::service::CompletionTarget;
 use serde_json::{Value, json};
 
-use crate::test_support::{Testing, references, unavailable};
+use crate::test_support::{TestApplication, references, unavailable};
 
 /// An item of each kind.
-async fn project() -> Testing {
-    let testing = Testing::new();
+async fn project() -> TestApplication {
+    let testing = TestApplication::new();
     for name in ["EP-001-aaaaaa", "US-001", "REQ-001", "AC-001"] {
         testing.write_item(name, "---\ntitle: Shop\n---\n").await;
     }
     testing
 }
 
-async fn json(testing: &Testing, uri: &str) -> Value {
+async fn json(testing: &TestApplication, uri: &str) -> Value {
     serde_json::from_str(&testing.read(uri).await.unwrap().text).unwrap()
 }
 
-async fn error(testing: &Testing, uri: &str) -> Error {
+async fn error(testing: &TestApplication, uri: &str) -> Error {
     testing.read(uri).await.expect_err(uri)
 }
 
@@ -46,7 +46,7 @@ async fn two_files_of_one_reference_are_told_apart_by_nobody() {
 
 #[tokio::test]
 async fn a_long_collection_is_cut_and_says_so() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for number in 1..=30 {
         let text = format!("---\ntitle: T\n---\n{}", "x".repeat(50_000));
         testing.write_item(&format!("REQ-{number:03}"), text).await;
@@ -73,7 +73,7 @@ async fn a_file_that_is_no_text_harms_no_other() {
 
 #[tokio::test]
 async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     testing.write_item("REQ-001", "---\ntitle: T\nstatus: Doing\n---\n").await;
     let found = json(&testing, "requirement://REQ-001").await;
     assert_eq!(found["status"], "Draft");
@@ -84,7 +84,7 @@ async fn what_should_be_mended_in_a_file_is_told_with_its_line() {
 // S5: 6.6
 #[tokio::test]
 async fn the_list_pages_through_everything_once() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let mut expected = BTreeSet::new();
     for (prefix, scheme, many) in [
         ("EP", "epic", 95),
@@ -125,7 +125,7 @@ async fn the_list_pages_through_everything_once() {
 
 #[tokio::test]
 async fn a_full_page_with_nothing_behind_it_is_the_last() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for number in 1..=95 {
         testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
     }
@@ -135,7 +135,7 @@ async fn a_full_page_with_nothing_behind_it_is_the_last() {
 
 #[tokio::test]
 async fn a_cursor_of_somebody_else_is_refused() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for number in 1..=101 {
         testing.write_item(&format!("EP-{number:03}"), "---\ntitle: T\n---\n").await;
     }
@@ -151,14 +151,14 @@ async fn a_cursor_of_somebody_else_is_refused() {
     }
 }
 
-async fn completed(testing: &Testing, template: &str, value: &str) -> Vec<String> {
+async fn completed(testing: &TestApplication, template: &str, value: &str) -> Vec<String> {
     let of = CompletionTarget::Template(template.to_owned());
     testing.complete(of, "reference", value).await.unwrap().values
 }
 
 #[tokio::test]
 async fn completion_knows_references_numbers_and_words_of_titles() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for (number, title) in [
         (1, "Login by password"),
         (4, "Log of logins"),
@@ -193,7 +193,7 @@ async fn completion_knows_references_numbers_and_words_of_titles() {
 
 #[tokio::test]
 async fn completion_gives_a_hundred_and_the_true_number() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for number in 1..=130 {
         testing.write_item(&format!("US-{number:03}"), "---\ntitle: T\n---\n").await;
     }

@@ -1,7 +1,7 @@
 //! URIs of the backlog's resources. Any text that is not exactly one of their forms is an error
 //! that names them. Nothing is ever fetched.
 
-use reqlore_domain::backlog::reference::Reading;
+use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::TemplateSpec;
@@ -15,14 +15,14 @@ pub(super) const VARIABLE: &str = "reference";
 const PLACEHOLDER: &str = "{reference}";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Uri {
-    Item(Reference, View),
-    Collection(&'static Collection),
+pub(super) enum ResourceUri {
+    Item(Reference, ItemView),
+    Collection(&'static ProjectCollection),
 }
 
 /// The part of an item that a resource shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum ItemView {
     Item,
     Hierarchy,
     /// The children of a kind, with their whole texts.
@@ -32,22 +32,22 @@ pub(crate) enum View {
 
 /// A resource about the whole project.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Collection {
-    pub(super) contents: Contents,
+pub(super) struct ProjectCollection {
+    pub(super) contents: CollectionContents,
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) description: &'static str,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Contents {
+pub(super) enum CollectionContents {
     /// The hint tells how to find the others if the list is cut.
     Items(ItemKind, &'static str),
     RequirementTypes,
     RelationshipTypes,
 }
 
-impl Collection {
+impl ProjectCollection {
     pub(super) fn uri(&self) -> String {
         format!("{COLLECTION_SCHEME}{}", self.name)
     }
@@ -55,9 +55,9 @@ impl Collection {
 
 const COLLECTION_SCHEME: &str = "requirements://";
 
-pub(super) static COLLECTIONS: [Collection; 5] = [
-    Collection {
-        contents: Contents::Items(
+pub(super) static COLLECTIONS: [ProjectCollection; 5] = [
+    ProjectCollection {
+        contents: CollectionContents::Items(
             ItemKind::Epic,
             "list_epics pages through all, search_global finds some",
         ),
@@ -65,8 +65,8 @@ pub(super) static COLLECTIONS: [Collection; 5] = [
         title: "Epics",
         description: "All epics of the project, the most urgent first",
     },
-    Collection {
-        contents: Contents::Items(
+    ProjectCollection {
+        contents: CollectionContents::Items(
             ItemKind::UserStory,
             "read those of one epic, like epic://EP-001/user-stories, or use search_global",
         ),
@@ -74,8 +74,8 @@ pub(super) static COLLECTIONS: [Collection; 5] = [
         title: "User stories",
         description: "All user stories of the project, the most urgent first",
     },
-    Collection {
-        contents: Contents::Items(
+    ProjectCollection {
+        contents: CollectionContents::Items(
             ItemKind::Requirement,
             "use search_requirements, or read those of one story, like \
              user-story://US-001/requirements",
@@ -84,14 +84,14 @@ pub(super) static COLLECTIONS: [Collection; 5] = [
         title: "Requirements",
         description: "All requirements of the project, the most urgent first",
     },
-    Collection {
-        contents: Contents::RequirementTypes,
+    ProjectCollection {
+        contents: CollectionContents::RequirementTypes,
         name: "requirements-types",
         title: "Requirement types",
         description: "The types that a requirement can have, and what each means",
     },
-    Collection {
-        contents: Contents::RelationshipTypes,
+    ProjectCollection {
+        contents: CollectionContents::RelationshipTypes,
         name: "relationship-types",
         title: "Relationship types",
         description: "How one requirement can relate to another, and what each type means",
@@ -99,14 +99,14 @@ pub(super) static COLLECTIONS: [Collection; 5] = [
 ];
 
 /// One form of items' URIs.
-pub(crate) struct Form {
+pub(crate) struct UriForm {
     pub(super) kind: ItemKind,
-    pub(super) view: View,
+    pub(super) view: ItemView,
     pub(crate) spec: TemplateSpec,
 }
 
-impl Form {
-    const fn new(kind: ItemKind, view: View, words: [&'static str; 4]) -> Self {
+impl UriForm {
+    const fn new(kind: ItemKind, view: ItemView, words: [&'static str; 4]) -> Self {
         let [uri_template, name, title, description] = words;
         let spec = TemplateSpec { uri_template, name, title, description, mime_type: JSON };
         Self { kind, view, spec }
@@ -114,15 +114,15 @@ impl Form {
 }
 
 /// All forms of items' URIs.
-pub(crate) static TEMPLATES: [Form; 9] = [
-    Form::new(
+pub(crate) static TEMPLATES: [UriForm; 9] = [
+    UriForm::new(
         ItemKind::Epic,
-        View::Item,
+        ItemView::Item,
         ["epic://{reference}", "epic", "Epic", "An epic like EP-001, with its user stories"],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::Epic,
-        View::Hierarchy,
+        ItemView::Hierarchy,
         [
             "epic://{reference}/hierarchy",
             "epic-hierarchy",
@@ -131,9 +131,9 @@ pub(crate) static TEMPLATES: [Form; 9] = [
              criteria of each",
         ],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::Epic,
-        View::Children(ItemKind::UserStory),
+        ItemView::Children(ItemKind::UserStory),
         [
             "epic://{reference}/user-stories",
             "epic-user-stories",
@@ -141,9 +141,9 @@ pub(crate) static TEMPLATES: [Form; 9] = [
             "The user stories of an epic like EP-001, with their whole text",
         ],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::UserStory,
-        View::Item,
+        ItemView::Item,
         [
             "user-story://{reference}",
             "user-story",
@@ -151,9 +151,9 @@ pub(crate) static TEMPLATES: [Form; 9] = [
             "A user story like US-001, with its requirements and acceptance criteria",
         ],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::UserStory,
-        View::Children(ItemKind::Requirement),
+        ItemView::Children(ItemKind::Requirement),
         [
             "user-story://{reference}/requirements",
             "user-story-requirements",
@@ -161,9 +161,9 @@ pub(crate) static TEMPLATES: [Form; 9] = [
             "The requirements of a user story like US-001, with their whole text",
         ],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::UserStory,
-        View::Children(ItemKind::AcceptanceCriteria),
+        ItemView::Children(ItemKind::AcceptanceCriteria),
         [
             "user-story://{reference}/acceptance-criteria",
             "user-story-acceptance-criteria",
@@ -171,9 +171,9 @@ pub(crate) static TEMPLATES: [Form; 9] = [
             "The acceptance criteria of a user story like US-001, with their whole text",
         ],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::Requirement,
-        View::Item,
+        ItemView::Item,
         [
             "requirement://{reference}",
             "requirement",
@@ -181,9 +181,9 @@ pub(crate) static TEMPLATES: [Form; 9] = [
             "A requirement like REQ-001, with its relationships and links",
         ],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::Requirement,
-        View::Relationships,
+        ItemView::Relationships,
         [
             "requirement://{reference}/relationships",
             "requirement-relationships",
@@ -191,9 +191,9 @@ pub(crate) static TEMPLATES: [Form; 9] = [
             "How a requirement like REQ-001 relates to others, in both directions",
         ],
     ),
-    Form::new(
+    UriForm::new(
         ItemKind::AcceptanceCriteria,
-        View::Item,
+        ItemView::Item,
         [
             "acceptance-criteria://{reference}",
             "acceptance-criteria",
@@ -204,26 +204,28 @@ pub(crate) static TEMPLATES: [Form; 9] = [
 ];
 
 /// The URI of an item's view; empty if items of this kind have no such view.
-pub(crate) fn uri(reference: Reference, view: View) -> String {
+pub(crate) fn uri(reference: Reference, view: ItemView) -> String {
     let mut forms = TEMPLATES.iter();
     let form = forms.find(|form| form.kind == reference.kind && form.view == view);
     let template = form.map_or("", |form| form.spec.uri_template);
     template.replace(PLACEHOLDER, &reference.to_string())
 }
 
-pub(super) fn read(text: &str) -> Result<Uri> {
+pub(super) fn read(text: &str) -> Result<ResourceUri> {
     if let Some(name) = text.strip_prefix(COLLECTION_SCHEME)
         && let Some(collection) = COLLECTIONS.iter().find(|known| known.name == name)
     {
-        return Ok(Uri::Collection(collection));
+        return Ok(ResourceUri::Collection(collection));
     }
     for form in &TEMPLATES {
         let (scheme, suffix) = form.spec.uri_template.split_once(PLACEHOLDER).unwrap_or_default();
         let given = text.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(suffix));
         match given.map(|given| (given, Reference::read(form.kind, given))) {
-            Some((_, Reading::Reference(reference))) => return Ok(Uri::Item(reference, form.view)),
-            Some((given, Reading::TooLarge)) => return Err(not_found(form.kind, given)),
-            Some((_, Reading::Malformed)) | None => {}
+            Some((_, ParsedReference::Reference(reference))) => {
+                return Ok(ResourceUri::Item(reference, form.view));
+            }
+            Some((given, ParsedReference::TooLarge)) => return Err(not_found(form.kind, given)),
+            Some((_, ParsedReference::Malformed)) | None => {}
         }
     }
     Err(unknown(text))
@@ -233,7 +235,7 @@ fn unknown(text: &str) -> Error {
     let shown: String = text.chars().take(100).collect();
     let first = |kind: ItemKind| Reference { kind, number: 1 };
     let forms = TEMPLATES.iter().map(|form| uri(first(form.kind), form.view));
-    let forms: Vec<String> = forms.chain(COLLECTIONS.iter().map(Collection::uri)).collect();
+    let forms: Vec<String> = forms.chain(COLLECTIONS.iter().map(ProjectCollection::uri)).collect();
     let hint = format!("the forms are: {}", forms.join(", "));
     let message = format!("There is no resource of the form {shown:?}; {hint}.");
     Error::new(ErrorKind::InvalidArgument, message).field("uri").reference(shown).hint(hint)
@@ -249,12 +251,16 @@ mod tests {
         for form in &TEMPLATES {
             let reference = Reference { kind: form.kind, number: 47 };
             let printed = uri(reference, form.view);
-            assert_eq!(read(&printed).unwrap(), Uri::Item(reference, form.view), "{printed}");
+            assert_eq!(
+                read(&printed).unwrap(),
+                ResourceUri::Item(reference, form.view),
+                "{printed}"
+            );
             let short = printed.replace("047", "47");
-            assert_eq!(read(&short).unwrap(), Uri::Item(reference, form.view), "{short}");
+            assert_eq!(read(&short).unwrap(), ResourceUri::Item(reference, form.view), "{short}");
         }
         for collection in &COLLECTIONS {
-            assert_eq!(read(&collection.uri()).unwrap(), Uri::Collection(collection));
+            assert_eq!(read(&collection.uri()).unwrap(), ResourceUri::Collection(collection));
         }
     }
 

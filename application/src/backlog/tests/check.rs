@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_backlog_made_by_hand_without_parents_is_fine() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for name in ["EP-001", "US-001", "REQ-001"] {
         testing.write_item(name, "---\ntitle: By hand\n---\nSee REQ-999.\n").await;
     }
@@ -14,7 +14,7 @@ async fn a_backlog_made_by_hand_without_parents_is_fine() {
 
 #[tokio::test]
 async fn broken_links_and_twins_are_named_with_file_and_line() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let text = "---\ntitle: One, not REQ-9\nuser_story: US-5\ndepends_on:\n- REQ-2\n\
                 - REQ-009\nblocks: [REQ-1, REQ-3]\npriority: 7\n---\n";
     testing.write_item("REQ-001", text).await;
@@ -52,7 +52,7 @@ async fn broken_links_and_twins_are_named_with_file_and_line() {
 
 #[tokio::test]
 async fn links_of_the_knowledge_graph_into_the_backlog_are_checked_where_there_is_one() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let text = "---\nid: dec-1d2c8f\nimplements: [REQ-48, REQ-049]\n---\n";
     testing.write_entity("dec-1d2c8f", text).await;
     assert_eq!(testing.check().await, [""; 0], "there is no backlog");
@@ -64,7 +64,7 @@ async fn links_of_the_knowledge_graph_into_the_backlog_are_checked_where_there_i
 
 #[tokio::test]
 async fn keys_that_are_an_argument_s_word_are_told_with_the_file_s_key() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let text = "---\ntitle: T\ntype: Data\nowner: ann\n---\n";
     testing.write_item("REQ-001", text).await;
     let expected = ".reqlore/backlog/requirements/REQ-001.md:3: type is not read here; the key is \

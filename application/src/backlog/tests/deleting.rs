@@ -38,14 +38,14 @@ async fn what_others_hold_is_deleted_only_with_cascade_and_leaves_tombstones() {
     assert_eq!(reply.data["deleted"], json!(["EP-001", "US-002", "REQ-002", "REQ-003"]));
 }
 
-async fn requirement_of(testing: &Testing, story: &str) -> Value {
+async fn requirement_of(testing: &TestApplication, story: &str) -> Value {
     let given = json!({ "user_story": story, "title": "C", "priority": 1, "type": "Interface" });
     testing.data("create_requirement", given).await
 }
 
 #[tokio::test]
 async fn a_cascade_takes_nothing_of_another_item_with_the_same_reference() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     testing.write_item("EP-001", "---\ntitle: A\n---\n").await;
     testing.write_item("EP-002", "---\ntitle: B\n---\n").await;
     testing.write_item("US-001-aaaaaa", "---\ntitle: Of A\nepic: EP-001\n---\n").await;

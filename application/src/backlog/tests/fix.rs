@@ -3,9 +3,9 @@
 use reqlore_domain::identity::Caller;
 
 use super::*;
-use crate::backlog::repair::Repairs;
+use crate::backlog::repair::RepairReport;
 
-async fn fix(testing: &Testing) -> Repairs {
+async fn fix(testing: &TestApplication) -> RepairReport {
     let caller = Caller::local("t", Access::Write);
     crate::check::fix(&testing.ports(), caller).await.unwrap()
 }
@@ -13,7 +13,7 @@ async fn fix(testing: &Testing) -> Repairs {
 #[tokio::test]
 async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
     let testing = story().await;
-    assert_eq!(fix(&testing).await, Repairs::default());
+    assert_eq!(fix(&testing).await, RepairReport::default());
     let made = |day: u8| format!("created_at: 2026-01-0{day}\n");
     testing.write_item("US-007-bbbbbb", format!("---\ntitle: Younger\n{}---\n", made(2))).await;
     testing.write_item("US-007-aaaaaa", format!("---\ntitle: Older\n{}---\n", made(1))).await;
@@ -38,18 +38,18 @@ async fn the_younger_of_equal_references_gets_a_new_one_and_its_links_follow() {
         found.sort_unstable();
         assert_eq!(found, requirements);
     }
-    assert_eq!(fix(&testing).await, Repairs::default(), "once is enough");
+    assert_eq!(fix(&testing).await, RepairReport::default(), "once is enough");
 }
 
 #[tokio::test]
 async fn what_refuses_one_renumbering_keeps_no_other_from_it() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for name in ["US-001-aaaaaa", "US-001-bbbbbb", "US-002-aaaaaa", "US-002-bbbbbb"] {
         testing.write_item(name, "---\ntitle: S\n---\n").await;
     }
     let anchor = "---\ntitle: T\nuser_story: &s US-001\nlinked: {US-001: bbbbbb}\nalso: *s\n---\n";
     testing.write_item("REQ-001", anchor).await;
-    let Repairs { renumbered, refused, .. } = fix(&testing).await;
+    let RepairReport { renumbered, refused, .. } = fix(&testing).await;
     let done: Vec<_> = renumbered.iter().map(|one| (&*one.document, &*one.to)).collect();
     assert_eq!(done, [(".reqlore/backlog/stories/US-002-bbbbbb.md", "US-003")]);
     assert_eq!(refused.len(), 1, "{refused:?}");
@@ -61,7 +61,7 @@ async fn what_refuses_one_renumbering_keeps_no_other_from_it() {
 
 #[tokio::test]
 async fn which_one_is_younger_is_told_by_the_files_alone() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let said = "---\ntitle: Says when\ncreated_at: 1969-01-01\n---\n";
     testing.write_item("US-001-aaaaaa", said).await;
     // The time of the file is later, and says nothing.
@@ -77,7 +77,7 @@ async fn which_one_is_younger_is_told_by_the_files_alone() {
 
 #[tokio::test]
 async fn an_item_gives_way_to_another_branch_s_deleted_one_of_its_reference() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     let gone = "---\ntitle: Gone\nuid: one\ndeleted_at: 2026-01-31\n---\n";
     testing.write_tombstone("US-001-aaaaaa", gone).await;
     testing.write_tombstone("US-002-aaaaaa", gone).await;
@@ -101,7 +101,7 @@ async fn an_item_gives_way_to_another_branch_s_deleted_one_of_its_reference() {
 
 #[tokio::test]
 async fn a_link_of_a_third_branch_follows_the_item_that_another_one_renumbered() {
-    let testing = Testing::new();
+    let testing = TestApplication::new();
     for name in ["US-001-aaaaaa", "US-002-bbbbbb", "US-003-cccccc", "US-003-dddddd"] {
         testing.write_item(name, "---\ntitle: S\n---\n").await;
     }

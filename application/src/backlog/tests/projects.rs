@@ -4,23 +4,23 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, ProjectScope};
 use reqlore_domain::ports::service::{ApplicationService, CompletionTarget};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use serde_json::{Value, json};
 
-use crate::test_support::Testing;
+use crate::test_support::TestApplication;
 
 /// Callers with the scope of the projects `one` and `two`, on one server.
-fn two_projects() -> [Testing; 2] {
+fn two_projects() -> [TestApplication; 2] {
     let keys = ["one", "two"].map(ProjectKey::new);
-    let server = Testing { projects: keys.to_vec(), ..Testing::new() };
+    let server = TestApplication { projects: keys.to_vec(), ..TestApplication::new() };
     keys.map(|project| {
         let reach = ProjectScope::Only(vec![project.clone()]);
-        Testing { reach, project, ..server.clone() }
+        TestApplication { reach, project, ..server.clone() }
     })
 }
 
 /// The same with an epic, its story and a requirement, all called `alpha` or `beta`.
-async fn filled() -> [Testing; 2] {
+async fn filled() -> [TestApplication; 2] {
     let projects = two_projects();
     for (testing, word) in projects.iter().zip(["alpha", "beta"]) {
         for (tool, arguments) in [
@@ -109,8 +109,9 @@ async fn a_cursor_is_valid_in_its_own_project_alone() {
 async fn a_change_in_one_project_is_none_in_another() {
     let [one, two] = two_projects();
     let application = one.application();
-    let count =
-        async |testing: &Testing| application.resources_changed(&testing.caller()).await.unwrap();
+    let count = async |testing: &TestApplication| {
+        application.resources_changed(&testing.caller()).await.unwrap()
+    };
     let before = (count(&one).await, count(&two).await);
     assert_ne!(before.0, before.1, "one series: no project shows another one's count");
     one.data("create_epic", json!({ "title": "E", "priority": 1 })).await;
@@ -145,6 +146,6 @@ async fn another_s_project_and_an_unknown_one_are_answered_alike() {
         assert_eq!(told.len(), 1, "{tool}: {told:?}");
         one.call(tool, asked("one")).await.unwrap();
     }
-    let reader = Testing { access: Access::Read, ..one };
+    let reader = TestApplication { access: Access::Read, ..one };
     assert_eq!(reader.data("ixchel_sync", json!({})).await["scanned"], 0);
 }

@@ -6,13 +6,13 @@ use super::super::*;
 
 const AT: Timestamp = Timestamp(1_795_335_043_500_000_000);
 
-fn linked(reference: &str, mark: Option<&str>) -> Linked {
+fn linked(reference: &str, mark: Option<&str>) -> LinkTarget {
     let reference = Reference::parse(reference).unwrap();
-    Linked { reference, mark: mark.map(str::to_owned) }
+    LinkTarget { reference, mark: mark.map(str::to_owned) }
 }
 
-fn new(kind: ItemKind) -> New<'static> {
-    New {
+fn new(kind: ItemKind) -> NewItem<'static> {
+    NewItem {
         kind,
         uid: "019a9b1e-22f4-7d3c-b8a1-5d0e3f3f9a1c",
         title: Some("Reset the password by mail"),
@@ -29,7 +29,7 @@ fn new(kind: ItemKind) -> New<'static> {
 }
 
 /// Compares the text of a new item; `keys` precede and `end` follows what all items have.
-fn check(item: &New<'_>, keys: &str, end: &str, description: &str) {
+fn check(item: &NewItem<'_>, keys: &str, end: &str, description: &str) {
     let text = item.text().unwrap();
     let expected = format!(
         "---\n{keys}creator_username: ann\ncreated_at: 2026-11-22T08:10:43Z\n\
@@ -37,7 +37,7 @@ fn check(item: &New<'_>, keys: &str, end: &str, description: &str) {
         item.uid
     );
     assert_eq!(text, expected);
-    let (read, fault) = Item::read(item.kind, &format!("{}-1", item.kind.prefix()), &text, AT);
+    let (read, fault) = ItemMeta::read(item.kind, &format!("{}-1", item.kind.prefix()), &text, AT);
     assert_eq!(fault, None);
     assert_eq!(read.title, item.title.unwrap_or(item.description));
 }
@@ -49,18 +49,19 @@ fn new_items_have_their_keys_in_order() {
     check(&new(ItemKind::Epic), &format!("{keys}priority: 3\n"), "", plain);
     let epic = linked("EP-1", Some("0c44d2"));
     check(
-        &New { parent: Some(&epic), priority: Priority::new(1), ..new(ItemKind::UserStory) },
+        &NewItem { parent: Some(&epic), priority: Priority::new(1), ..new(ItemKind::UserStory) },
         &format!("{keys}priority: 1\nepic: EP-001\n"),
         "linked: {EP-001: 0c44d2}\n",
         plain,
     );
     let story = linked("US-12", None);
-    let criteria = New { title: None, parent: Some(&story), ..new(ItemKind::AcceptanceCriteria) };
+    let criteria =
+        NewItem { title: None, parent: Some(&story), ..new(ItemKind::AcceptanceCriteria) };
     check(&criteria, "user_story: US-012\n", "", plain);
     let story = linked("US-12", Some("123456"));
     let tags = ["auth", "area: mail", "auth", " "].map(str::to_owned);
     check(
-        &New {
+        &NewItem {
             title: Some("Mail: one link, \"valid\" for an hour"),
             description: "\r\n---\nnot: front matter\n---\n\n- a list\n\n",
             status: Some(Status::Active),
@@ -78,12 +79,12 @@ fn new_items_have_their_keys_in_order() {
     );
 }
 
-fn read(kind: ItemKind, text: &str) -> Item {
-    Item::read(kind, &format!("{}-001-3f9a1c", kind.prefix()), text, AT).0
+fn read(kind: ItemKind, text: &str) -> ItemMeta {
+    ItemMeta::read(kind, &format!("{}-001-3f9a1c", kind.prefix()), text, AT).0
 }
 
-fn edited(text: &str, changes: &Edit) -> Option<String> {
-    edit(&read(ItemKind::Requirement, text), text, changes, AT).unwrap()
+fn edited(text: &str, changes: &ItemEdit) -> Option<String> {
+    edit_item(&read(ItemKind::Requirement, text), text, changes, AT).unwrap()
 }
 
 const BY_HAND: &str = "\u{feff}---\r\n\
@@ -106,13 +107,13 @@ const BY_HAND: &str = "\u{feff}---\r\n\
 
 #[test]
 fn an_edit_of_a_file_made_by_hand_leaves_all_else_as_it_is() {
-    let changes = Edit {
+    let changes = ItemEdit {
         title: Some("New: title".to_owned()),
         status: Some(Status::Active),
         priority: Some(Priority::DEFAULT),
         requirement_type: Some(RequirementType::Data),
         assignee: Some(Some("bob".to_owned())),
-        ..Edit::default()
+        ..ItemEdit::default()
     };
     let expected = BY_HAND.replace("'Old title'", "\"New: title\"").replace(
         "reviewed: yes\r\n",
@@ -127,10 +128,10 @@ fn links_that_stay_keep_their_lines_and_those_that_go_take_their_marks() {
     let to = |number| Reference { kind: ItemKind::Requirement, number };
     let depends = |number| Relationship { kind: RelationshipType::DependsOn, target: to(number) };
     let blocks = Relationship { kind: RelationshipType::Blocks, target: to(9) };
-    let changes = Edit {
+    let changes = ItemEdit {
         relationships: Some(vec![depends(2), depends(5), blocks]),
         linked: vec![linked("REQ-5", Some("55eeff")), linked("REQ-9", None)],
-        ..Edit::default()
+        ..ItemEdit::default()
     };
     let expected = BY_HAND
         .replace("  - 'REQ-3'\r\n", "")
@@ -141,7 +142,7 @@ fn links_that_stay_keep_their_lines_and_those_that_go_take_their_marks() {
             "reviewed: yes\r\nblocks: [REQ-009]\r\nupdated_at: 2026-11-22T08:10:43Z\r\n",
         );
     assert_eq!(edited(BY_HAND, &changes), Some(expected));
-    let none = Edit { relationships: Some(Vec::new()), ..Edit::default() };
+    let none = ItemEdit { relationships: Some(Vec::new()), ..ItemEdit::default() };
     let text =
         "---\ntitle: T\nblocks: REQ-4\nlinked:\n  REQ-4: aa11bb\ncreated_at: 2026-01-04\n---\n";
     let expected = "---\ntitle: T\ncreated_at: 2026-01-04\nupdated_at: 2026-11-22T08:10:43Z\n---\n";
@@ -151,7 +152,7 @@ fn links_that_stay_keep_their_lines_and_those_that_go_take_their_marks() {
 #[test]
 fn an_edit_that_changes_nothing_is_none() {
     let item = read(ItemKind::Requirement, BY_HAND);
-    let changes = Edit {
+    let changes = ItemEdit {
         title: Some(" Old  title".to_owned()),
         description: Some("\nText  \r\nwithout end\r\n".to_owned()),
         status: item.status,
@@ -166,17 +167,17 @@ fn an_edit_that_changes_nothing_is_none() {
     assert_eq!(edited(BY_HAND, &changes), None);
     // What can't be read is not the default that it reads as.
     let text = "---\ntitle: T\nstatus: Doing\n---\n";
-    let changes = Edit { status: Some(Status::Draft), ..Edit::default() };
+    let changes = ItemEdit { status: Some(Status::Draft), ..ItemEdit::default() };
     assert!(edited(text, &changes).unwrap().contains("status: Draft\n"));
 }
 
 #[test]
 fn the_first_edit_keeps_the_time_of_a_file_that_did_not_say_it() {
     let tags = ["a", "b, c", "a"].map(str::to_owned).to_vec();
-    let changes = Edit { tags: Some(tags), ..Edit::default() };
-    let item = Item::read(ItemKind::Epic, "EP-1", "Just words\n", Timestamp(0)).0;
+    let changes = ItemEdit { tags: Some(tags), ..ItemEdit::default() };
+    let item = ItemMeta::read(ItemKind::Epic, "EP-1", "Just words\n", Timestamp(0)).0;
     assert_eq!(
-        edit(&item, "Just words\n", &changes, AT).unwrap().unwrap(),
+        edit_item(&item, "Just words\n", &changes, AT).unwrap().unwrap(),
         "---\ntags: [a, \"b, c\"]\ncreated_at: 1970-01-01T00:00:00Z\n\
          updated_at: 2026-11-22T08:10:43Z\n---\n\nJust words\n"
     );
@@ -192,7 +193,8 @@ fn tags_are_written_where_a_file_has_them() {
         (both, &[], "title: T\n"),
     ] {
         let tags = tags.iter().map(|tag| (*tag).to_owned()).collect::<Vec<_>>();
-        let edited = edited(text, &Edit { tags: Some(tags.clone()), ..Edit::default() }).unwrap();
+        let edited =
+            edited(text, &ItemEdit { tags: Some(tags.clone()), ..ItemEdit::default() }).unwrap();
         assert!(edited.starts_with(&format!("---\n{expected}created_at: ")), "{edited}");
         assert_eq!(read(ItemKind::Requirement, &edited).tags, tags);
     }
@@ -205,11 +207,11 @@ fn a_tombstone_keeps_the_text() {
         "reviewed: yes\r\n",
         "reviewed: yes\r\ndeleted_at: 2026-11-22T08:10:43Z\r\ndeleted_username: ann\r\n",
     );
-    assert_eq!(tombstone(&item, BY_HAND, AT, "ann"), expected);
+    assert_eq!(tombstone_text(&item, BY_HAND, AT, "ann"), expected);
 
     let broken = "---\ntitle: T: x\nuid: u\ntags: [\n---\nText";
     let item = read(ItemKind::Requirement, broken);
-    let text = tombstone(&item, broken, AT, "ann: b");
+    let text = tombstone_text(&item, broken, AT, "ann: b");
     assert_eq!(
         text,
         "---\ntitle: \"T: x\"\nuid: u\ndeleted_at: 2026-11-22T08:10:43Z\n\
@@ -223,8 +225,8 @@ fn a_tombstone_keeps_the_text() {
 fn links_follow_a_renumbering_where_they_mean_the_document() {
     let text = "---\ntitle: T\nuser_story: US-1 # mine\ndepends_on: [REQ-1, REQ-4]\n\
                 linked: {US-1: 3f9a1c, REQ-4: bb22cc}\n---\nUS-1\n";
-    let item = Item::read(ItemKind::Requirement, "REQ-009", text, AT).0;
-    let follow = |from: Linked, to: Linked| relink(&item, text, &from, &to).unwrap();
+    let item = ItemMeta::read(ItemKind::Requirement, "REQ-009", text, AT).0;
+    let follow = |from: LinkTarget, to: LinkTarget| replace_links(&item, text, &from, &to).unwrap();
     assert_eq!(
         follow(linked("US-1", Some("3f9a1c")), linked("US-7", Some("3f9a1c"))).unwrap(),
         text.replace("US-1 # mine", "US-007 # mine")
@@ -246,8 +248,8 @@ fn links_follow_a_renumbering_where_they_mean_the_document() {
 fn front_matter_that_can_t_be_edited_says_what_to_do() {
     let text = "---\ntitle: &t T\nalso: *t\n---\n";
     let item = read(ItemKind::Epic, text);
-    let changes = Edit { title: Some("New".to_owned()), ..Edit::default() };
-    let refused = edit(&item, text, &changes, AT).unwrap_err();
+    let changes = ItemEdit { title: Some("New".to_owned()), ..ItemEdit::default() };
+    let refused = edit_item(&item, text, &changes, AT).unwrap_err();
     assert!(refused.contains("`title` has an anchor") && refused.contains("by hand"), "{refused}");
 }
 
@@ -279,7 +281,7 @@ proptest! {
         name in "\\PC{1,9}",
     ) {
         let parent = linked("US-7", Some("123456"));
-        let new = New {
+        let new = NewItem {
             title: Some(&title),
             description: &description,
             tags: &tags,
@@ -288,7 +290,7 @@ proptest! {
             ..new(ItemKind::Requirement)
         };
         let text = new.text().unwrap();
-        let (item, fault) = Item::read(ItemKind::Requirement, "REQ-1", &text, AT);
+        let (item, fault) = ItemMeta::read(ItemKind::Requirement, "REQ-1", &text, AT);
         let one_line = title.split_whitespace().collect::<Vec<_>>().join(" ");
         let tags = tags.iter().map(|tag| tag.trim().to_owned()).collect::<Vec<_>>();
         let edges = ['\r', '\n'];
@@ -297,12 +299,12 @@ proptest! {
         prop_assert!(tags.iter().all(|tag| item.tags.contains(tag)), "{:?}", item.tags);
         prop_assert_eq!(item.creator.as_deref().unwrap_or_default(), name.trim());
         prop_assert_eq!(item.parent, Some(parent.reference));
-        prop_assert_eq!(Item::description(&text), description.trim_matches(edges));
+        prop_assert_eq!(ItemMeta::description(&text), description.trim_matches(edges));
 
-        let changes = Edit { title: Some(title), description: Some(other.clone()), ..Edit::default() };
-        if let Some(text) = edit(&item, &text, &changes, AT).unwrap() {
-            prop_assert_eq!(Item::description(&text), other.trim_matches(edges));
-            let again = Item::read(ItemKind::Requirement, "REQ-1", &text, AT).0;
+        let changes = ItemEdit { title: Some(title), description: Some(other.clone()), ..ItemEdit::default() };
+        if let Some(text) = edit_item(&item, &text, &changes, AT).unwrap() {
+            prop_assert_eq!(ItemMeta::description(&text), other.trim_matches(edges));
+            let again = ItemMeta::read(ItemKind::Requirement, "REQ-1", &text, AT).0;
             prop_assert_eq!(again.title, item.title);
         } else {
             prop_assert_eq!(other.trim_matches(edges), description.trim_matches(edges));
@@ -314,7 +316,7 @@ proptest! {
         text in "(---\r?\n)?(title: x\n|\\PC{0,9}\r?\n|a: [\\[{&*!]?x\n|---\n){0,8}\\PC{0,3}",
     ) {
         let item = read(ItemKind::Epic, &text);
-        let stone = tombstone(&item, &text, AT, "ann");
+        let stone = tombstone_text(&item, &text, AT, "ann");
         let mut lines = stone.lines();
         for line in text.lines() {
             prop_assert!(lines.any(|kept| kept == line), "{line:?} of {text:?} in {stone:?}");

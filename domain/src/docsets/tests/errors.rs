@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::super::{Configuration, MAX_BYTES, located};
+use super::super::{DocsetConfig, MAX_BYTES, located};
 use super::FOLDER;
 
 fn errors(text: &str) -> Vec<String> {
-    Configuration::read(text, FOLDER).expect_err(text).iter().map(located).collect()
+    DocsetConfig::read(text, FOLDER).expect_err(text).iter().map(located).collect()
 }
 
 #[track_caller]
@@ -85,7 +85,7 @@ fn names_versions_and_paths_that_lead_elsewhere_are_reported() {
     check("docsets:\n  \"a\\nb\": {}\n", "2:3", "is not a docset name");
     check("docsets:\n  - id: my docs\n    name: x\n", "2:9", "is not a docset name");
     check(&format!("docsets:\n  {}: {{}}\n", "x".repeat(65)), "2:3", "has 1 to 64");
-    assert!(Configuration::read(&format!("docsets: {{{}: }}", "x".repeat(64)), FOLDER).is_ok());
+    assert!(DocsetConfig::read(&format!("docsets: {{{}: }}", "x".repeat(64)), FOLDER).is_ok());
     for version in ["..", "1..2", "1/2", "1 2", "1\\2", "", "1%"] {
         check(&format!("docsets:\n  a:\n    version: '{version}'\n"), "3:14", "is not a version");
     }
@@ -105,7 +105,7 @@ fn names_and_aliases_are_unique_together_in_any_case() {
     check("docsets:\n  a: {}\n  A: {}\n", "3:3", "rename one");
     check("docsets: [{name: a}, {name: a}]\n", "1:29", "is taken");
     check("docsets: {a: {aliases: [a]}}\n", "1:25", "is taken");
-    let same = Configuration::read("docsets: {react: {aliases: [React, REACT]}}", FOLDER);
+    let same = DocsetConfig::read("docsets: {react: {aliases: [React, REACT]}}", FOLDER);
     assert!(same.is_ok(), "one docset may have both");
 }
 

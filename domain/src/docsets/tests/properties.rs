@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Configuration, FOLDER, path, read};
+use super::{DocsetConfig, FOLDER, path, read};
 
 fn words() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(
@@ -32,7 +32,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_configuration_or_faults_within_it(text in prop_oneof![nearly(), ".{0,200}"]) {
-        match Configuration::read(&text, FOLDER) {
+        match DocsetConfig::read(&text, FOLDER) {
             Ok(configuration) => for docset in &configuration.docsets {
                 let path = &docset.local_path;
                 prop_assert!(path.starts_with('/') && path.ends_with('/'), "{}", path);

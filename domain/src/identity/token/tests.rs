@@ -14,7 +14,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::new(seconds, 0)
 }
 
-fn holder() -> TokenOwner {
+fn owner() -> TokenOwner {
     let name = UserName::parse("ada").unwrap();
     let user = User { name: name.clone(), role: Role::User, created_at: at(0), disabled_at: None };
     let token = Token {
@@ -57,7 +57,7 @@ fn whatever_is_mistyped_is_no_token() {
 
 #[test]
 fn nothing_prints_a_secret() {
-    let printed = format!("{:?} {:?}", presented(), holder());
+    let printed = format!("{:?} {:?}", presented(), owner());
     assert!(!printed.contains(&SECRET[..8]), "{printed}");
     let digest = String::from(presented().digest());
     assert!(!printed.contains(&digest[..8]), "{printed}");
@@ -68,26 +68,27 @@ fn a_digest_belongs_to_its_id() {
     let other = PresentedToken::new("AbCdEf012346", SECRET).unwrap();
     assert_ne!(other.digest(), presented().digest());
     let text = serde_json::to_string(&presented().digest()).unwrap();
-    assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), presented().digest());
+    assert_eq!(serde_json::from_str::<TokenDigest>(&text).unwrap(), presented().digest());
 }
 
 // S5: 4.6; catalogue 82
 #[test]
 fn a_token_counts_from_its_making_until_the_second_of_its_end() {
-    let judged = |holder: &TokenOwner, now| judge(Some(holder), &presented().digest(), at(now));
-    let good = holder();
+    let judged =
+        |owner: &TokenOwner, now| verify_token(Some(owner), &presented().digest(), at(now));
+    let good = owner();
     assert_eq!(judged(&good, 1_000), Ok(()));
     assert_eq!(judged(&good, 1_999), Ok(()));
     assert_eq!(judged(&good, 2_000), Err(TokenError::Expired));
     assert_eq!(judged(&good, 1_000 - SLACK), Ok(()));
     assert_eq!(judged(&good, 999 - SLACK), Err(TokenError::NotYetValid));
-    let mut changed = holder();
+    let mut changed = owner();
     changed.token.successor = TokenId::parse("000000000000");
     assert_eq!(judged(&changed, 1_999), Ok(()));
     assert_eq!(judged(&changed, 2_000), Err(TokenError::Retired));
     changed.token.revoked_at = Some(at(1_500));
     assert_eq!(judged(&changed, 1_600), Err(TokenError::Revoked));
-    let mut disabled = holder();
+    let mut disabled = owner();
     disabled.user.disabled_at = Some(at(1_500));
     assert_eq!(judged(&disabled, 1_600), Err(TokenError::Disabled));
 }
@@ -97,11 +98,11 @@ fn a_token_counts_from_its_making_until_the_second_of_its_end() {
 #[test]
 fn what_is_not_the_right_secret_says_nothing_of_the_token() {
     let wrong = PresentedToken::new(ID, &SECRET.to_ascii_uppercase()).unwrap().digest();
-    let mut revoked = holder();
+    let mut revoked = owner();
     revoked.token.revoked_at = Some(at(1_500));
     for now in [0, 1_500, 3_000] {
-        assert_eq!(judge(Some(&holder()), &wrong, at(now)), Err(TokenError::Wrong));
-        assert_eq!(judge(Some(&revoked), &wrong, at(now)), Err(TokenError::Wrong));
-        assert_eq!(judge(None, &wrong, at(now)), Err(TokenError::Unknown));
+        assert_eq!(verify_token(Some(&owner()), &wrong, at(now)), Err(TokenError::Wrong));
+        assert_eq!(verify_token(Some(&revoked), &wrong, at(now)), Err(TokenError::Wrong));
+        assert_eq!(verify_token(None, &wrong, at(now)), Err(TokenError::Unknown));
     }
 }

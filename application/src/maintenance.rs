@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 
-use crate::audit::Recorder;
-use crate::identity::authenticate::TokenAuthenticator;
+use crate::audit_recorder::AuditRecorder;
+use crate::identity::token_authenticator::TokenAuthenticator;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Call [`Upkeep::tick`] every second, and [`Upkeep::finish`] at shutdown.
+/// Call [`Maintenance::tick`] every second, and [`Maintenance::finish`] at shutdown.
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
-pub struct Upkeep {
-    recorder: Arc<Recorder>,
+pub struct Maintenance {
+    recorder: Arc<AuditRecorder>,
     answers: Arc<dyn IdempotencyStore>,
     clock: Arc<dyn Clock>,
     authenticator: Option<Arc<TokenAuthenticator>>,
@@ -29,9 +29,9 @@ pub struct Upkeep {
     hour: AtomicI64,
 }
 
-impl Upkeep {
+impl Maintenance {
     pub(crate) fn new(
-        recorder: Arc<Recorder>,
+        recorder: Arc<AuditRecorder>,
         answers: Arc<dyn IdempotencyStore>,
         clock: Arc<dyn Clock>,
         authenticator: Option<Arc<TokenAuthenticator>>,

@@ -4,25 +4,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{Item, ItemKind, Linked, Reference, order};
-use reqlore_domain::document::{Document, DocumentMeta, Kind};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, LinkTarget, Reference, compare_items};
+use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{BacklinkQuery, Filter};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter};
+use reqlore_domain::project_key::ProjectKey;
 
 use super::arguments::not_found;
-use crate::Ports;
-use crate::edit::get_one;
+use crate::ApplicationPorts;
+use crate::transaction::get_one;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Backlog<'a> {
-    pub(crate) ports: &'a Ports,
+pub(crate) struct BacklogReader<'a> {
+    pub(crate) ports: &'a ApplicationPorts,
     pub(crate) project: &'a ProjectKey,
 }
 
-impl<'a> Backlog<'a> {
-    pub(crate) fn of(ports: &'a Ports, caller: &'a Caller) -> Self {
+impl<'a> BacklogReader<'a> {
+    pub(crate) fn of(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
     }
 
@@ -43,7 +43,8 @@ impl<'a> Backlog<'a> {
     ) -> Result<Vec<Result<Arc<DocumentMeta>>>> {
         let Some(Reference { kind, .. }) = references.first() else { return Ok(Vec::new()) };
         let words: Vec<String> = references.iter().map(ToString::to_string).collect();
-        let named = self.ports.documents.lookup(self.project, Kind::Item(*kind), &words).await?;
+        let named =
+            self.ports.documents.lookup(self.project, DocumentKind::Item(*kind), &words).await?;
         let mut heads = Vec::with_capacity(words.len());
         for (reference, mut found) in references.iter().zip(named) {
             heads.push(match (found.pop(), found.is_empty()) {
@@ -62,7 +63,7 @@ impl<'a> Backlog<'a> {
     async fn missing(self, reference: Reference) -> Result<Error> {
         let printed = reference.to_string();
         let words = std::slice::from_ref(&printed);
-        let tombs = self.ports.documents.lookup(self.project, Kind::Deleted, words).await?;
+        let tombs = self.ports.documents.lookup(self.project, DocumentKind::Deleted, words).await?;
         let mut error = not_found(reference.kind, &printed);
         let tomb = tombs.first().and_then(|heads| heads.first());
         if let Some(deleted) = tomb.and_then(|tomb| item(tomb)?.deleted.as_ref()) {
@@ -80,9 +81,10 @@ impl<'a> Backlog<'a> {
         self,
         words: impl Iterator<Item = String>,
     ) -> Result<HashMap<String, Arc<DocumentMeta>>> {
-        let mut of_kind: HashMap<Kind, Vec<String>> = HashMap::new();
+        let mut of_kind: HashMap<DocumentKind, Vec<String>> = HashMap::new();
         for word in words {
-            let kind = Reference::parse(&word).map_or(Kind::Entity, |found| Kind::Item(found.kind));
+            let kind = Reference::parse(&word)
+                .map_or(DocumentKind::Entity, |found| DocumentKind::Item(found.kind));
             of_kind.entry(kind).or_default().push(word);
         }
         let mut known = HashMap::new();
@@ -131,7 +133,7 @@ impl<'a> Backlog<'a> {
         kind: ItemKind,
     ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
         let targets = parents.iter().map(ToString::to_string).collect();
-        let links = BacklinkQuery { kinds: vec![Kind::Item(kind)], targets };
+        let links = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
         let mut linking = self.ports.documents.backlinks(self.project, &links).await?;
         for (heads, parent) in linking.iter_mut().zip(parents) {
             // Others only mention it.
@@ -143,8 +145,12 @@ impl<'a> Backlog<'a> {
 
     /// All items of a kind, in the one order.
     pub(crate) async fn all(self, kind: ItemKind) -> Result<Vec<Arc<DocumentMeta>>> {
-        let page = self.ports.documents.find(self.project, &Filter::all(Kind::Item(kind))).await?;
-        let mut heads = page.heads;
+        let page = self
+            .ports
+            .documents
+            .find(self.project, &DocumentFilter::all(DocumentKind::Item(kind)))
+            .await?;
+        let mut heads = page.metadata;
         heads.retain(|head| item(head).is_some_and(|item| item.reference.is_some()));
         sort(&mut heads);
         Ok(heads)
@@ -165,7 +171,7 @@ fn ambiguous(reference: Reference, found: &[Arc<DocumentMeta>]) -> Error {
 /// The query for items that link to any of these.
 pub(crate) fn links_to(references: &[Reference]) -> BacklinkQuery {
     let targets = references.iter().map(ToString::to_string).collect();
-    BacklinkQuery { kinds: Kind::ITEMS.to_vec(), targets }
+    BacklinkQuery { kinds: DocumentKind::ITEMS.to_vec(), targets }
 }
 
 /// A document's text, or an error that names it.
@@ -178,7 +184,7 @@ pub(crate) fn text(document: &Document) -> Result<&str> {
 /// Sorts into the one order of all lists.
 pub(crate) fn sort(heads: &mut [Arc<DocumentMeta>]) {
     heads.sort_by(|a, b| match (item(a), item(b)) {
-        (Some(one), Some(other)) => order(one, other).then_with(|| a.id.cmp(&b.id)),
+        (Some(one), Some(other)) => compare_items(one, other).then_with(|| a.id.cmp(&b.id)),
         _ => a.id.cmp(&b.id),
     });
 }
@@ -188,12 +194,12 @@ pub(crate) fn still_there(found: Option<&Option<Document>>, of: Reference) -> Re
     found.and_then(Option::as_ref).ok_or_else(|| not_found(of.kind, &of.to_string()))
 }
 
-pub(crate) fn linked(reference: Reference, name: &str) -> Linked {
-    Linked { reference, mark: reference::mark_of(name).map(str::to_owned) }
+pub(crate) fn linked(reference: Reference, name: &str) -> LinkTarget {
+    LinkTarget { reference, mark: reference::mark_of(name).map(str::to_owned) }
 }
 
 /// Parses a document. Times that it does not tell are those of its metadata.
-pub(crate) fn read(head: &DocumentMeta, document: &Document, text: &str) -> Item {
+pub(crate) fn read(head: &DocumentMeta, document: &Document, text: &str) -> ItemMeta {
     let known = item(head);
     if let Some(item) = known.filter(|_| head.version == document.version) {
         return item.clone();
@@ -201,13 +207,13 @@ pub(crate) fn read(head: &DocumentMeta, document: &Document, text: &str) -> Item
     let modified = known.map(|item| item.created_at).unwrap_or_default();
     // Only tombstones have another kind.
     let kind = match document.id.kind {
-        Kind::Item(kind) => kind,
+        DocumentKind::Item(kind) => kind,
         _ => known.map_or(ItemKind::Requirement, |item| item.kind),
     };
-    Item::read(kind, &document.id.name, text, modified).0
+    ItemMeta::read(kind, &document.id.name, text, modified).0
 }
 
-pub(crate) fn item(head: &DocumentMeta) -> Option<&Item> {
+pub(crate) fn item(head: &DocumentMeta) -> Option<&ItemMeta> {
     head.item.as_deref()
 }
 

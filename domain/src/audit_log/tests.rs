@@ -18,7 +18,7 @@ fn chain(actions: &[&str]) -> Vec<AuditRow> {
 }
 
 fn verify(rows: &[AuditRow]) -> Result<(u64, ChainHead), ChainError> {
-    let mut verifier = Verifier::default();
+    let mut verifier = ChainVerifier::default();
     verifier.next(rows)?;
     verifier.finish()
 }
@@ -40,7 +40,7 @@ fn every_change_shows() {
         assert_eq!(verify(&rows), Err(ChainError::Changed { number }));
         // A new seal breaks the next row.
         if place < 2 {
-            let before = if place == 0 { Hash::FIRST } else { rows[place - 1].hash };
+            let before = if place == 0 { RowHash::FIRST } else { rows[place - 1].hash };
             rows[place].hash = seal(before, number, &rows[place].text);
             assert_eq!(verify(&rows), Err(ChainError::Changed { number: number + 1 }));
         }
@@ -69,7 +69,7 @@ fn what_callers_wrote_is_kept_without_secrets_and_bounded() {
     let mut entry = entry("get_item");
     entry.reason = format!("with {token}, and Bearer {secret}.");
     entry.correlation_id.clone_from(&token);
-    entry.targets = vec![Target::read(token), Target::read("\u{e4}".repeat(400))];
+    entry.targets = vec![AuditTarget::read(token), AuditTarget::read("\u{e4}".repeat(400))];
     let row = AuditRow::after(ChainHead::default(), entry);
     assert!(!row.text.contains(&secret[..8]), "{}", row.text);
     assert!(row.text.contains("reqlore_pat_AbCdEf012345_****, and Bearer ****"), "{}", row.text);

@@ -9,14 +9,14 @@ use crate::document::{DocumentId, DocumentMeta, Version};
 
 /// All entities of a project.
 #[derive(Debug, Clone, Default)]
-pub struct Graph {
-    nodes: BTreeMap<String, Node>,
+pub struct EntityGraph {
+    nodes: BTreeMap<String, EntityNode>,
     /// Ids to the names of their documents.
     ids: HashMap<String, Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct EntityNode {
     /// The document's name.
     pub name: String,
     pub entity: Arc<Entity>,
@@ -24,7 +24,7 @@ pub struct Node {
     pub fault: Option<Diagnostic>,
 }
 
-impl Node {
+impl EntityNode {
     /// `None` for a document of another kind.
     pub fn of(head: &DocumentMeta) -> Option<Self> {
         let entity = head.entity.clone()?;
@@ -35,17 +35,17 @@ impl Node {
 
 /// The entity of an id.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'a> {
-    One(&'a Node),
+pub enum EntityLookup<'a> {
+    One(&'a EntityNode),
     /// The names of the documents that claim the id.
     Several(Vec<&'a str>),
     Nothing,
 }
 
-impl<'a> Found<'a> {
+impl<'a> EntityLookup<'a> {
     /// The entity of a word among the nodes with this id or name. An id that several nodes claim is
     /// ambiguous unless it is the name of one of them.
-    pub fn among(word: &str, nodes: &'a [Node]) -> Self {
+    pub fn among(word: &str, nodes: &'a [EntityNode]) -> Self {
         let mut claims = nodes.iter().filter(|node| node.entity.id == word);
         if let (Some(node), None) = (claims.next(), claims.next()) {
             return Self::One(node);
@@ -60,40 +60,43 @@ impl<'a> Found<'a> {
 
 /// The targets of one relation.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Outgoing<'a> {
+pub struct OutgoingLinks<'a> {
     pub relation: &'a str,
-    pub targets: Vec<Edge<'a>>,
+    pub targets: Vec<LinkEnd<'a>>,
 }
 
 /// One end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge<'a> {
+pub struct LinkEnd<'a> {
     pub id: &'a str,
     /// `None` if the target is missing or ambiguous.
-    pub node: Option<&'a Node>,
+    pub node: Option<&'a EntityNode>,
 }
 
 /// The targets of an entity's links, sorted by relation. A certain link to a missing target is
 /// kept.
-pub fn outgoing<'a>(entity: &'a Entity, find: impl Fn(&'a str) -> Found<'a>) -> Vec<Outgoing<'a>> {
-    let mut outgoing: Vec<Outgoing<'a>> = Vec::new();
+pub fn outgoing<'a>(
+    entity: &'a Entity,
+    find: impl Fn(&'a str) -> EntityLookup<'a>,
+) -> Vec<OutgoingLinks<'a>> {
+    let mut outgoing: Vec<OutgoingLinks<'a>> = Vec::new();
     for link in &entity.links {
         let found = find(&link.target);
-        if !link.certain && found == Found::Nothing {
+        if !link.certain && found == EntityLookup::Nothing {
             continue;
         }
-        let node = if let Found::One(node) = found { Some(node) } else { None };
-        let edge = Edge { id: &link.target, node };
+        let node = if let EntityLookup::One(node) = found { Some(node) } else { None };
+        let edge = LinkEnd { id: &link.target, node };
         match outgoing.last_mut().filter(|last| last.relation == link.relation) {
             Some(last) => last.targets.push(edge),
-            None => outgoing.push(Outgoing { relation: &link.relation, targets: vec![edge] }),
+            None => outgoing.push(OutgoingLinks { relation: &link.relation, targets: vec![edge] }),
         }
     }
     outgoing
 }
 
 /// An entity and its link targets, each once, itself first.
-pub fn one_hop<'a>(node: &'a Node, outgoing: &[Outgoing<'a>]) -> Vec<&'a Node> {
+pub fn one_hop<'a>(node: &'a EntityNode, outgoing: &[OutgoingLinks<'a>]) -> Vec<&'a EntityNode> {
     let mut nodes = vec![node];
     for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
         if let Some(node) = edge.node.filter(|node| nodes.iter().all(|n| n.name != node.name)) {
@@ -103,10 +106,10 @@ pub fn one_hop<'a>(node: &'a Node, outgoing: &[Outgoing<'a>]) -> Vec<&'a Node> {
     nodes
 }
 
-impl Graph {
+impl EntityGraph {
     /// Adds an entity of a new document.
-    pub fn put(&mut self, node: Node) {
-        let Node { name, entity, .. } = &node;
+    pub fn put(&mut self, node: EntityNode) {
+        let EntityNode { name, entity, .. } = &node;
         let names = self.ids.entry(entity.id.clone()).or_default();
         let at = names.binary_search(name).unwrap_or_else(|at| at);
         names.insert(at, name.clone());
@@ -114,13 +117,13 @@ impl Graph {
     }
 
     /// The entity of an id, else of a document's name.
-    pub fn find(&self, id: &str) -> Found<'_> {
+    pub fn find(&self, id: &str) -> EntityLookup<'_> {
         let names = self.ids.get(id).map_or(&[][..], Vec::as_slice);
         let name = if let [name] = names { name } else { id };
         match self.nodes.get(name) {
-            Some(node) => Found::One(node),
-            None if names.is_empty() => Found::Nothing,
-            None => Found::Several(names.iter().map(String::as_str).collect()),
+            Some(node) => EntityLookup::One(node),
+            None if names.is_empty() => EntityLookup::Nothing,
+            None => EntityLookup::Several(names.iter().map(String::as_str).collect()),
         }
     }
 
@@ -129,12 +132,12 @@ impl Graph {
         similar(id, self.ids.keys().map(String::as_str))
     }
 
-    pub fn outgoing<'a>(&'a self, node: &'a Node) -> Vec<Outgoing<'a>> {
+    pub fn outgoing<'a>(&'a self, node: &'a EntityNode) -> Vec<OutgoingLinks<'a>> {
         outgoing(&node.entity, |target| self.find(target))
     }
 
     /// All entities, by name.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Node> {
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &EntityNode> {
         self.nodes.values()
     }
 }
@@ -142,9 +145,9 @@ impl Graph {
 /// A short record of each entity, updated document by document. There may be 100,000 entities, so
 /// titles and links are left to the storage.
 #[derive(Debug, Default)]
-pub struct Inventory {
+pub struct EntityIndex {
     /// By the document's name.
-    records: BTreeMap<Box<str>, Record>,
+    records: BTreeMap<Box<str>, EntityRecord>,
     /// Numbers of entities by tag and kind.
     tags: BTreeMap<Arc<str>, BTreeMap<Arc<str>, usize>>,
     /// Numbers of entities by kind; interns the word.
@@ -152,7 +155,7 @@ pub struct Inventory {
 }
 
 #[derive(Debug)]
-struct Record {
+struct EntityRecord {
     version: Version,
     kind: Arc<str>,
     /// `None` if it is the document's name.
@@ -163,12 +166,12 @@ struct Record {
 
 /// A tag and its number of entities.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Tag<'a> {
+pub struct TagCount<'a> {
     pub tag: &'a str,
     pub count: usize,
 }
 
-impl Inventory {
+impl EntityIndex {
     /// Adds or replaces a document. Other kinds than entities are ignored.
     pub fn put(&mut self, head: &DocumentMeta) {
         self.remove(&head.id.name);
@@ -180,12 +183,12 @@ impl Inventory {
         let tags = tags.collect();
         let id = (entity.id != head.id.name).then(|| entity.id.as_str().into());
         let fault = head.fault.clone().map(Box::new);
-        let record = Record { version: head.version, kind, id, tags, fault };
+        let record = EntityRecord { version: head.version, kind, id, tags, fault };
         self.records.insert(head.id.name.as_str().into(), record);
     }
 
     pub fn remove(&mut self, name: &str) {
-        let Some(Record { kind, tags, .. }) = self.records.remove(name) else { return };
+        let Some(EntityRecord { kind, tags, .. }) = self.records.remove(name) else { return };
         for tag in tags {
             release(&mut self.tags, &tag, |kinds| {
                 release(kinds, &kind, count_down);
@@ -209,18 +212,18 @@ impl Inventory {
     }
 
     /// All tags in alphabetical order, or those of one kind.
-    pub fn tags(&self, kind: Option<&str>) -> Vec<Tag<'_>> {
+    pub fn tags(&self, kind: Option<&str>) -> Vec<TagCount<'_>> {
         let count = |kinds: &BTreeMap<Arc<str>, usize>| match kind {
             Some(kind) => kinds.get(kind).copied().unwrap_or_default(),
             None => kinds.values().sum(),
         };
-        let tags = self.tags.iter().map(|(tag, kinds)| Tag { tag, count: count(kinds) });
+        let tags = self.tags.iter().map(|(tag, kinds)| TagCount { tag, count: count(kinds) });
         tags.filter(|tag| tag.count > 0).collect()
     }
 
     /// Names of documents without tags, sorted.
     pub fn untagged(&self, kind: Option<&str>) -> Vec<String> {
-        let is_meant = |record: &Record| kind.is_none_or(|kind| *record.kind == *kind);
+        let is_meant = |record: &EntityRecord| kind.is_none_or(|kind| *record.kind == *kind);
         let records = self.records.iter();
         let untagged = records.filter(|(_, record)| record.tags.is_empty() && is_meant(record));
         untagged.map(|(name, _)| name.to_string()).collect()

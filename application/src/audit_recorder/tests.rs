@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{AuditRow, ChainHead};
+use reqlore_domain::audit_log::{AuditRow, ChainHead};
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
 
 use super::*;
@@ -47,7 +47,7 @@ fn row(number: usize) -> AuditEvent {
 #[tokio::test]
 async fn when_no_row_is_taken_callers_are_refused_until_one_is() {
     let log = Arc::new(Moody::default());
-    let recorder = Recorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
+    let recorder = AuditRecorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
     let (mut kept, mut refused) = (0, 0);
     for number in 0..MAX_PENDING + 10 {
         match recorder.add(row(number)).await {

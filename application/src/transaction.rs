@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
-    Change, Commit, Committed, DocumentRepository, ReadSet, Snapshot, StoreResult,
+    CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreResult,
 };
-use reqlore_domain::ports::service::{Call, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 
-use crate::{Context, Ports};
+use crate::{ApplicationPorts, ToolContext};
 
 /// One document, if it is there.
 pub(crate) async fn get_one(
@@ -26,8 +26,8 @@ pub(crate) async fn get_one(
 
 /// The write context of a call: all its commits have its name and one time.
 pub(crate) fn act(
-    context: &Context,
-    call: &Call,
+    context: &ToolContext,
+    call: &ToolCall,
     spec: &ToolSpec,
     reason: impl Into<String>,
 ) -> WriteContext {
@@ -38,7 +38,7 @@ pub(crate) fn act(
         correlation_id: call.correlation_id.clone(),
         at: context.ports.clock.now(),
         audited: context.audit.clone(),
-        once: context.once.clone(),
+        idempotency_key: context.once.clone(),
     }
 }
 
@@ -47,15 +47,15 @@ pub(crate) fn act(
 /// `decide` is a pure function. It runs again if the documents changed in between; the last run is
 /// valid.
 pub(crate) async fn edit<T: Send + 'static>(
-    ports: &Ports,
+    ports: &ApplicationPorts,
     project: &ProjectKey,
     reads: ReadSet,
     act: WriteContext,
-    mut decide: impl FnMut(&Snapshot) -> Result<(Vec<Change>, T)> + Send + 'static,
-) -> Result<(T, Committed)> {
+    mut decide: impl FnMut(&Snapshot) -> Result<(Vec<DocumentChange>, T)> + Send + 'static,
+) -> Result<(T, CommitResult)> {
     let outcome: Arc<Mutex<Option<(T, String)>>> = Arc::default();
     let decided = Arc::clone(&outcome);
-    let commit = Commit {
+    let commit = CommitRequest {
         reads,
         decide: Box::new(move |snapshot| {
             let (changes, found) = decide(snapshot)?;
@@ -63,7 +63,7 @@ pub(crate) async fn edit<T: Send + 'static>(
             *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision);
             Ok(changes)
         }),
-        act: act.clone(),
+        context: act.clone(),
     };
     let committed = ports.documents.commit(project, commit).await?;
     let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -81,7 +81,7 @@ pub(crate) async fn edit<T: Send + 'static>(
 }
 
 /// The first documents of these changes, for the log.
-fn named(changes: &[Change]) -> String {
+fn named(changes: &[DocumentChange]) -> String {
     const MAX_NAMED: usize = 8;
     let ids: Vec<String> = changes.iter().take(MAX_NAMED).map(|c| c.id().to_string()).collect();
     match changes.len().saturating_sub(MAX_NAMED) {

@@ -2,16 +2,16 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{Call, Reply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Cut;
-use super::entity::{Arguments, Backlinks, Neighbours, Request};
-use crate::Context;
+use super::entity_view::{Arguments, EntityBacklinks, EntityRequest, LinkedEntities};
+use crate::ToolContext;
 use crate::tool::{Tool, read_tool};
 
-pub(crate) struct Graph;
+pub(crate) struct GraphTool;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer<'a> {
@@ -59,7 +59,7 @@ struct Source<'a> {
 }
 
 #[async_trait]
-impl Tool for Graph {
+impl Tool for GraphTool {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, Answer<'_>>(
             "ixchel_graph",
@@ -70,9 +70,15 @@ impl Tool for Graph {
         )
     }
 
-    async fn call(&self, context: &Context, spec: &ToolSpec, mut call: Call) -> Result<Reply> {
-        let Request { project, node, mut budget } = Request::read(context, spec, &mut call).await?;
-        let neighbours = Neighbours::of(context, &project, &node).await?;
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
+        let EntityRequest { project, node, mut budget } =
+            EntityRequest::read(context, spec, &mut call).await?;
+        let neighbours = LinkedEntities::of(context, &project, &node).await?;
         let mut outgoing = Vec::new();
         for links in neighbours.outgoing(&node) {
             let mut targets: Vec<Target<'_>> = links
@@ -83,7 +89,7 @@ impl Tool for Graph {
             budget.keep(links.relation, &mut targets);
             outgoing.push(OutgoingLinks { rel: links.relation, targets });
         }
-        let linking = Backlinks::of(context, &project, &node).await?;
+        let linking = EntityBacklinks::of(context, &project, &node).await?;
         let mut incoming = Vec::new();
         for (rel, sources) in linking.by_relation(&node) {
             let sources = sources.into_iter().map(|(id, title)| Source { id, title });
@@ -105,12 +111,12 @@ impl Tool for Graph {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::test_support::Testing;
+    use crate::test_support::TestApplication;
 
     // S4: AC-002.4
     #[tokio::test]
     async fn links_into_the_backlog_have_the_titles_of_its_items() {
-        let testing = Testing::new();
+        let testing = TestApplication::new();
         let text = "---\nid: dec-1d2c8f\ntitle: Files\nimplements: [REQ-48, iss-bbbbbb, REQ-049]\n\
                     ---\nFiles it is.\n";
         testing.write_entity("decisions/dec-1d2c8f", text).await;

@@ -4,11 +4,11 @@ use reqlore_domain::identity::{Role, Token, User};
 use reqlore_domain::ports::identity::IdentityChange;
 
 use super::*;
-use crate::test_support::team::{Team, id, presented};
+use crate::test_support::team::{TestTeam, id, presented};
 
-fn denial(outcome: Result<Arc<Caller>, Denied>) -> TokenError {
+fn denial(outcome: Result<Arc<Caller>, AuthenticationError>) -> TokenError {
     match outcome {
-        Err(Denied::Token(denial)) => denial,
+        Err(AuthenticationError::Token(denial)) => denial,
         other => panic!("{other:?}"),
     }
 }
@@ -16,7 +16,7 @@ fn denial(outcome: Result<Arc<Caller>, Denied>) -> TokenError {
 // S5: 1.3, 1.5, 4.1, 4.3
 #[tokio::test]
 async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
-    let team = Team::new();
+    let team = TestTeam::new();
     for (letter, role, scope, access) in [
         ('a', Role::Administrator, Access::Write, Access::Write),
         ('b', Role::User, Access::Write, Access::Write),
@@ -30,7 +30,7 @@ async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
         assert_eq!((caller.role, caller.access), (role, access), "{letter}");
         assert_eq!((&caller.token, &caller.reach), (&Some(id(letter)), &ProjectScope::Configured));
     }
-    let read_only = Team::that_allows(Access::Read);
+    let read_only = TestTeam::that_allows(Access::Read);
     read_only.join('a', "ada", Role::Administrator, Access::Write).await;
     assert_eq!(read_only.login('a').await.unwrap().access, Access::Read);
 }
@@ -38,7 +38,7 @@ async fn a_token_makes_its_owner_the_caller_with_what_role_and_scope_allow() {
 // S5: 1.4, 4.2, 4.6
 #[tokio::test]
 async fn whatever_is_no_good_token_is_refused() {
-    let team = Team::new();
+    let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     assert_eq!(denial(team.show(None, None).await), TokenError::Missing);
     for malformed in ["", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "a.b.c", " "] {
@@ -56,7 +56,7 @@ async fn whatever_is_no_good_token_is_refused() {
 /// Rulings 7, from the next request.
 #[tokio::test]
 async fn what_changes_counts_at_once() {
-    let team = Team::new();
+    let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     assert_eq!(team.login('a').await.unwrap().access, Access::Write);
     team.put(IdentityChange::User(team.user("ada", Role::Commenter))).await;
@@ -74,7 +74,7 @@ async fn what_changes_counts_at_once() {
 
 #[tokio::test]
 async fn a_token_is_looked_up_once_while_nothing_changes() {
-    let team = Team::new();
+    let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     let first = team.login('a').await.unwrap();
     let second = team.login('a').await.unwrap();
@@ -86,7 +86,7 @@ async fn a_token_is_looked_up_once_while_nothing_changes() {
 /// Rulings 1: the header, else the token's only or default project.
 #[tokio::test]
 async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
-    let team = Team::new();
+    let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     let [web, default] = [ProjectKey::new("web"), ProjectKey::default()];
     for (letter, projects, expected) in [
@@ -107,7 +107,9 @@ async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
     let mut told = Vec::new();
     for project in ["default", "nowhere", "/etc", ""] {
         match team.show(Some(&shown('b')), Some(project)).await {
-            Err(Denied::Project(error)) => told.push(error.message.replace(project, "X")),
+            Err(AuthenticationError::Project(error)) => {
+                told.push(error.message.replace(project, "X"));
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -120,7 +122,7 @@ async fn a_caller_speaks_of_the_project_that_it_names_within_reach() {
 // S5: 4.5, 4.8
 #[tokio::test]
 async fn refused_logins_are_on_record_with_the_id_alone() {
-    let team = Team::new();
+    let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     let _ = team.show(None, None).await;
     let _ = team.show(Some("nonsense"), None).await;
@@ -150,14 +152,14 @@ async fn refused_logins_are_on_record_with_the_id_alone() {
 
 #[tokio::test]
 async fn uses_are_noted_once_in_a_while_and_not_at_each_request() {
-    let team = Team::new();
+    let team = TestTeam::new();
     team.join('a', "ada", Role::User, Access::Write).await;
     team.login('a').await.unwrap();
     let used = async || team.store.tokens().await.unwrap()[0].last_used_at;
     assert_eq!(used().await, None);
     team.pass(5);
     team.login('a').await.unwrap();
-    let upkeep = team.application.upkeep(Some(Arc::clone(&team.authenticator)), 400);
+    let upkeep = team.application.maintenance(Some(Arc::clone(&team.authenticator)), 400);
     upkeep.tick().await;
     assert_eq!(used().await, Some(team.clock.now()));
     team.pass(5);

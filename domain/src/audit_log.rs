@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::document::Version;
 use crate::identity::{TokenId, redact};
-use crate::project::ProjectKey;
-use crate::time::Timestamp;
+use crate::project_key::ProjectKey;
+use crate::timestamp::Timestamp;
 
 /// The result of a successful action.
 pub const OK: &str = "ok";
@@ -37,7 +37,7 @@ pub struct AuditEvent {
     /// The tool's name, or a method like `resources/read`.
     pub action: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub targets: Vec<Target>,
+    pub targets: Vec<AuditTarget>,
     /// `ok`, or the kind of the error.
     pub result: String,
     /// Duration in microseconds.
@@ -50,7 +50,7 @@ pub struct AuditEvent {
 
 /// A document or resource that an action read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
+pub struct AuditTarget {
     /// A document as `kind name`, or the requested resource.
     pub name: String,
     /// The version before a change; `None` for a new document.
@@ -61,7 +61,7 @@ pub struct Target {
     pub after: Option<Version>,
 }
 
-impl Target {
+impl AuditTarget {
     pub fn read(name: impl Into<String>) -> Self {
         Self { name: name.into(), before: None, after: None }
     }
@@ -74,26 +74,26 @@ impl Target {
 /// The seal of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Hash(pub [u8; 32]);
+pub struct RowHash(pub [u8; 32]);
 
-impl Hash {
+impl RowHash {
     /// The hash before the first row.
     pub const FIRST: Self = Self([0; 32]);
 }
 
-impl fmt::Display for Hash {
+impl fmt::Display for RowHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(self.0))
     }
 }
 
-impl fmt::Debug for Hash {
+impl fmt::Debug for RowHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl TryFrom<String> for Hash {
+impl TryFrom<String> for RowHash {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, &'static str> {
@@ -103,8 +103,8 @@ impl TryFrom<String> for Hash {
     }
 }
 
-impl From<Hash> for String {
-    fn from(hash: Hash) -> Self {
+impl From<RowHash> for String {
+    fn from(hash: RowHash) -> Self {
         hash.to_string()
     }
 }
@@ -113,12 +113,12 @@ impl From<Hash> for String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHead {
     pub number: u64,
-    pub hash: Hash,
+    pub hash: RowHash,
 }
 
 impl Default for ChainHead {
     fn default() -> Self {
-        Self { number: 0, hash: Hash::FIRST }
+        Self { number: 0, hash: RowHash::FIRST }
     }
 }
 
@@ -127,7 +127,7 @@ impl Default for ChainHead {
 pub struct AuditRow {
     /// Counted from 1, without gaps.
     pub number: u64,
-    pub hash: Hash,
+    pub hash: RowHash,
     /// The sealed [`AuditEvent`] in JSON.
     pub text: Arc<str>,
 }
@@ -150,7 +150,7 @@ impl AuditRow {
     }
 
     /// True if the row is unchanged and follows this hash.
-    pub fn follows(&self, previous: Hash) -> bool {
+    pub fn follows(&self, previous: RowHash) -> bool {
         seal(previous, self.number, &self.text) == self.hash
     }
 }
@@ -200,17 +200,17 @@ impl AuditEvent {
     }
 }
 
-fn seal(previous: Hash, number: u64, text: &str) -> Hash {
+fn seal(previous: RowHash, number: u64, text: &str) -> RowHash {
     let mut hash = Sha256::new();
     hash.update(previous.0);
     hash.update(number.to_be_bytes());
     hash.update(text);
-    Hash(hash.finalize().into())
+    RowHash(hash.finalize().into())
 }
 
 /// Verifies a chain from its first existing row.
 #[derive(Debug, Default)]
-pub struct Verifier {
+pub struct ChainVerifier {
     newest: Option<ChainHead>,
     /// The number before the first existing row.
     cut: Option<u64>,
@@ -219,7 +219,7 @@ pub struct Verifier {
     rows: u64,
 }
 
-impl Verifier {
+impl ChainVerifier {
     /// Verifies the next rows. An error names the first wrong row.
     pub fn next(&mut self, rows: &[AuditRow]) -> Result<(), ChainError> {
         for row in rows {
@@ -233,7 +233,7 @@ impl Verifier {
                         return Err(ChainError::Changed { number: row.number });
                     }
                 }
-                None if row.number == 1 && !row.follows(Hash::FIRST) => {
+                None if row.number == 1 && !row.follows(RowHash::FIRST) => {
                     return Err(ChainError::Changed { number: 1 });
                 }
                 // The hash before it is gone with its row.

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use reqlore_domain::audit::{AuditEvent, OK, Target};
+use reqlore_domain::audit_log::{AuditEvent, AuditTarget, OK};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::audit::AuditLog;
@@ -39,7 +39,7 @@ const MAX_TARGET_CHARS: usize = 200;
 const REPEATED: &str = "repeated";
 
 /// Collects rows and writes them in batches; does nothing where there is no audit.
-pub(crate) struct Recorder {
+pub(crate) struct AuditRecorder {
     log: Option<Arc<dyn AuditLog>>,
     clock: Arc<dyn Clock>,
     pending: Mutex<Vec<AuditEvent>>,
@@ -52,7 +52,7 @@ pub(crate) struct AccessRecord<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) correlation_id: &'a str,
     pub(crate) action: &'a str,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<AuditTarget>,
 }
 
 impl<'a> AccessRecord<'a> {
@@ -62,7 +62,7 @@ impl<'a> AccessRecord<'a> {
     }
 }
 
-impl Recorder {
+impl AuditRecorder {
     pub(crate) fn new(log: Option<Arc<dyn AuditLog>>, clock: Arc<dyn Clock>) -> Self {
         Self { log, clock, pending: Mutex::default(), writing: tokio::sync::Mutex::default() }
     }
@@ -155,7 +155,7 @@ impl Recorder {
 fn entry(audited: &AuditScope, access: AccessRecord<'_>, error: Option<ErrorKind>) -> AuditEvent {
     let AccessRecord { caller, correlation_id, action, targets } = access;
     // Only the tool knows the project of a call that names one; the name is a target.
-    let names_one = |target: &Target| {
+    let names_one = |target: &AuditTarget| {
         let named = target.name.split_once('=');
         named.is_some_and(|(key, _)| [PROJECT, REPOSITORY].contains(&key))
     };
@@ -180,14 +180,14 @@ pub(crate) fn short(text: &str) -> &str {
     &text[..end]
 }
 
-pub(crate) fn targets(arguments: &Map<String, Value>) -> Vec<Target> {
+pub(crate) fn targets(arguments: &Map<String, Value>) -> Vec<AuditTarget> {
     let said = |key: &str| arguments.get(key).and_then(Value::as_str);
     let about =
         TARGET_ARGUMENTS.iter().filter_map(|key| said(key).map(|value| short(value).to_owned()));
     let named = LABELLED_ARGUMENTS
         .iter()
         .filter_map(|key| said(key).map(|value| format!("{key}={}", short(value))));
-    about.chain(named).map(Target::read).collect()
+    about.chain(named).map(AuditTarget::read).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::index::{self, Index};
+use super::requirement_index::{self, Index};
 use super::text::{begins_with_fence, escape, long_lines, wrap};
 use super::{MAX_REQUIREMENTS, Section, WHITE_SPACE, content_end, markdown, splice};
 use crate::document::MAX_BYTES;
@@ -13,14 +13,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// An index that changed to repair the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renumbered {
+pub struct RenumberedIndex {
     pub from: String,
     pub to: String,
 }
 
 /// The outcome of [`Section::set`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Set {
+pub struct SetOutcome {
     /// The new text of the file.
     pub body: String,
     /// The requirement's new index.
@@ -29,18 +29,18 @@ pub struct Set {
     pub requirement: String,
     /// The wrapped text without escapes.
     pub text: String,
-    pub renumbered: Vec<Renumbered>,
+    pub renumbered: Vec<RenumberedIndex>,
     pub warnings: Vec<String>,
 }
 
 impl Section<'_> {
     /// Replaces or inserts a requirement, wraps it to `columns` (0 = off) and repairs the order of
     /// the section.
-    pub fn set(&self, index: &Index, text: &str, columns: usize) -> Result<Set> {
+    pub fn set(&self, index: &Index, text: &str, columns: usize) -> Result<SetOutcome> {
         let found = self
             .requirements
             .iter()
-            .position(|r| index::compare(r.index, index.as_str()) == Ordering::Equal);
+            .position(|r| requirement_index::compare(r.index, index.as_str()) == Ordering::Equal);
         let position = found.unwrap_or_else(|| self.insert_position(index.as_str()));
         let mut before: Vec<&str> = self.requirements.iter().map(|r| r.index).collect();
         if found.is_none() {
@@ -48,7 +48,7 @@ impl Section<'_> {
         }
         let indices = renumbered(&before)?;
 
-        let written = Written::new(&indices[position], text, columns);
+        let written = RequirementBlock::new(&indices[position], text, columns);
         let end = markdown::line_end(self.source);
         let unchanged = found.map(|at| &self.requirements[at]).filter(|requirement| {
             before[position] == indices[position] && self.text(requirement) == written.text
@@ -65,8 +65,9 @@ impl Section<'_> {
         check_size(indices.len(), self.source.len() + block.len())?;
         let body = self.edited(edits, end, &indices, position, &written.text)?;
         let moves = before.iter().zip(&indices).filter(|(from, to)| *from != to);
-        let moves = moves.map(|(from, to)| Renumbered { from: (*from).into(), to: to.to_string() });
-        Ok(Set {
+        let moves =
+            moves.map(|(from, to)| RenumberedIndex { from: (*from).into(), to: to.to_string() });
+        Ok(SetOutcome {
             body,
             index: indices[position].to_string(),
             requirement: block,
@@ -99,11 +100,17 @@ impl Section<'_> {
     /// The position of a new index: after the greatest smaller one of its group, else before the
     /// group's first. A new group comes last, but numbers come first.
     fn insert_position(&self, index: &str) -> usize {
-        let group = index::group(index);
-        let members =
-            || self.requirements.iter().enumerate().filter(|(_, r)| index::group(r.index) == group);
-        let smaller = members().filter(|(_, r)| index::compare(r.index, index) == Ordering::Less);
-        let predecessor = smaller.max_by(|(_, a), (_, b)| index::compare(a.index, b.index));
+        let group = requirement_index::group(index);
+        let members = || {
+            self.requirements
+                .iter()
+                .enumerate()
+                .filter(|(_, r)| requirement_index::group(r.index) == group)
+        };
+        let smaller =
+            members().filter(|(_, r)| requirement_index::compare(r.index, index) == Ordering::Less);
+        let predecessor =
+            smaller.max_by(|(_, a), (_, b)| requirement_index::compare(a.index, b.index));
         match (predecessor, members().next(), group) {
             (Some((at, _)), _, _) => at + 1,
             (None, Some((first, _)), _) => first,
@@ -124,8 +131,8 @@ impl Section<'_> {
             Some(next) if position == 0 => Some(next),
             Some(next) => {
                 let above = self.requirements[position - 1].index;
-                let follows = index::group(above) == index::group(index)
-                    && index::compare(above, index) == Ordering::Less;
+                let follows = requirement_index::group(above) == requirement_index::group(index)
+                    && requirement_index::compare(above, index) == Ordering::Less;
                 (!follows).then_some(next)
             }
             None => None,
@@ -208,13 +215,13 @@ fn check_size(requirements: usize, bytes: usize) -> Result<()> {
 }
 
 /// A requirement's block for the file.
-struct Written {
+struct RequirementBlock {
     block: String,
     text: String,
     warnings: Vec<String>,
 }
 
-impl Written {
+impl RequirementBlock {
     fn new(index: &str, text: &str, columns: usize) -> Self {
         let marker = format!("**{index}.**");
         let given = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -253,18 +260,19 @@ fn renumbered<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
     let mut last: HashMap<Option<&str>, usize> = HashMap::new();
     let mut indices: Vec<Cow<'a, str>> = Vec::with_capacity(before.len());
     for (at, index) in before.iter().enumerate() {
-        let above = last.insert(index::group(index), at).map(|above| &*indices[above]);
-        let offends = above.filter(|above| index::compare(index, above) != Ordering::Greater);
+        let above = last.insert(requirement_index::group(index), at).map(|above| &*indices[above]);
+        let offends =
+            above.filter(|above| requirement_index::compare(index, above) != Ordering::Greater);
         let Some(above) = offends else {
             indices.push(Cow::Borrowed(index));
             continue;
         };
-        let next = index::next_after(above, index).ok_or_else(|| {
+        let next = requirement_index::next_after(above, index).ok_or_else(|| {
             let message = format!(
                 "The indices of this section are out of order at {index}, and no index of at most \
                  {} characters is left after {above}; renumber the section by hand. Nothing was \
                  changed.",
-                index::MAX_INDEX
+                requirement_index::MAX_INDEX
             );
             Error::new(ErrorKind::Refused, message).reference(*index)
         })?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded::shown_as_text;
+use crate::bounded_types::shown_as_text;
 
 /// A project's canonical key, opaque except to the adapter that made it.
 ///

@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::audit::{OK, Target};
+use reqlore_domain::audit_log::{AuditTarget, OK};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, Role, Token};
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::service::ApplicationService;
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use serde_json::json;
 
-use crate::test_support::team::{Team, asked, id};
+use crate::test_support::team::{TestTeam, asked, id};
 
 const DAY: i64 = 24 * 60 * 60;
 
-async fn writer(team: &Team) -> Arc<Caller> {
+async fn writer(team: &TestTeam) -> Arc<Caller> {
     team.join('w', "wendy", Role::User, Access::Write).await;
     team.login('w').await.unwrap()
 }
 
-async fn reader(team: &Team) -> Arc<Caller> {
+async fn reader(team: &TestTeam) -> Arc<Caller> {
     team.join('r', "rob", Role::Commenter, Access::Write).await;
     team.login('r').await.unwrap()
 }
@@ -28,7 +28,7 @@ async fn reader(team: &Team) -> Arc<Caller> {
 // S5: 2.4, 4.5
 #[tokio::test]
 async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let (writer, reader) = (writer(&team).await, reader(&team).await);
     team.epic(&writer, None).await.unwrap();
     let update = json!({ "epic": "EP-001", "title": "Better" });
@@ -39,7 +39,7 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
     team.call(&reader, "no_such_tool", json!({}), None).await.unwrap_err();
     team.application.read(asked(&reader, "epic://EP-001")).await.unwrap();
     team.application.prompt(asked(&reader, "decompose_epic")).await.unwrap();
-    team.application.admit(&reader, "n-1", "tools/list").await.unwrap();
+    team.application.authorize(&reader, "n-1", "tools/list").await.unwrap();
     team.resources(&reader, Some("unknown")).await.unwrap_err();
     let rows = team.rows().await;
     let told: Vec<_> = rows.iter().map(|row| (&*row.user, &*row.action, &*row.result)).collect();
@@ -68,7 +68,7 @@ async fn every_call_is_on_record_once_with_who_what_and_how_it_ended() {
 
 #[tokio::test]
 async fn a_poll_leaves_no_row() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let writer = writer(&team).await;
     team.epic(&writer, None).await.unwrap();
     let before = team.rows().await.len();
@@ -80,7 +80,7 @@ async fn a_poll_leaves_no_row() {
 
 #[tokio::test]
 async fn a_call_that_names_its_project_is_on_record_with_that_name() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let reader = reader(&team).await;
     team.call(&reader, "ixchel_show", json!({ "repo": "web", "id": "x" }), None).await.unwrap_err();
     let section = json!({
@@ -88,7 +88,7 @@ async fn a_call_that_names_its_project_is_on_record_with_that_name() {
     });
     let _ = team.call(&reader, "reqlix_get_requirements", section, None).await;
     let rows = team.rows().await;
-    let unchanged = rows.iter().filter(|row| !row.targets.iter().any(Target::is_changed));
+    let unchanged = rows.iter().filter(|row| !row.targets.iter().any(AuditTarget::is_changed));
     let told = unchanged.map(|row| {
         let names: Vec<&str> = row.targets.iter().map(|target| target.name.as_str()).collect();
         (row.project.as_ref(), names)
@@ -105,7 +105,7 @@ async fn a_call_that_names_its_project_is_on_record_with_that_name() {
 /// Rulings 7, catalogue 147.
 #[tokio::test]
 async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let writer = writer(&team).await;
     let first = team.epic(&writer, Some("k")).await.unwrap();
     team.pass(DAY - 1);
@@ -126,7 +126,7 @@ async fn a_write_that_is_sent_twice_under_one_key_happens_once() {
 
 #[tokio::test]
 async fn a_key_gives_no_answer_to_a_token_that_reaches_less() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let writer = writer(&team).await;
     let token = team.token('n', "wendy", Access::Write);
     let token = Token { projects: vec![ProjectKey::default()], ..token };
@@ -144,7 +144,7 @@ async fn a_key_gives_no_answer_to_a_token_that_reaches_less() {
 
 #[tokio::test]
 async fn a_key_is_its_callers_own_and_counts_for_nothing_when_a_call_fails() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let writer = writer(&team).await;
     team.join('o', "otto", Role::User, Access::Write).await;
     let otto = team.login('o').await.unwrap();
@@ -161,10 +161,10 @@ async fn a_key_is_its_callers_own_and_counts_for_nothing_when_a_call_fails() {
 
 #[tokio::test]
 async fn old_rows_go_and_young_ones_stay() {
-    let team = Team::new();
+    let team = TestTeam::new();
     let writer = writer(&team).await;
     team.epic(&writer, None).await.unwrap();
-    let upkeep = team.application.upkeep(None, 400);
+    let upkeep = team.application.maintenance(None, 400);
     upkeep.tick().await;
     team.pass(399 * DAY);
     upkeep.tick().await;
@@ -172,5 +172,5 @@ async fn old_rows_go_and_young_ones_stay() {
     team.pass(2 * DAY);
     upkeep.tick().await;
     let rows = team.rows().await;
-    assert_eq!(rows[0].action, reqlore_domain::audit::PRUNED);
+    assert_eq!(rows[0].action, reqlore_domain::audit_log::PRUNED);
 }

@@ -8,19 +8,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
-use reqlore_domain::bounded::BoundedString;
-use reqlore_domain::document::{DocumentMeta, Kind};
+use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::{self, Edge, Found, Node, Outgoing};
+use reqlore_domain::knowledge::{self, EntityLookup, EntityNode, LinkEnd, OutgoingLinks};
 use reqlore_domain::ports::documents::{BacklinkQuery, Refresh};
-use reqlore_domain::ports::service::{Call, ToolSpec};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Budget, MaxTokens, Repo, lookup};
-use crate::Context;
-use crate::backlog::find::Backlog;
+use crate::ToolContext;
+use crate::backlog::item_lookup::BacklogReader;
 use crate::tool::decode;
 
 // The arguments of the three tools. (A doc comment would become part of the schema.)
@@ -35,14 +35,18 @@ pub(super) struct Arguments {
     max_tokens: Option<MaxTokens>,
 }
 
-pub(super) struct Request {
+pub(super) struct EntityRequest {
     pub(super) project: ProjectKey,
-    pub(super) node: Node,
+    pub(super) node: EntityNode,
     pub(super) budget: Budget,
 }
 
-impl Request {
-    pub(super) async fn read(context: &Context, spec: &ToolSpec, call: &mut Call) -> Result<Self> {
+impl EntityRequest {
+    pub(super) async fn read(
+        context: &ToolContext,
+        spec: &ToolSpec,
+        call: &mut ToolCall,
+    ) -> Result<Self> {
         let Arguments { id, repo, max_tokens } = decode(call, spec)?;
         let project = super::project(context, &call.caller, repo.as_ref()).await?;
         let node = find(context, &project, id.as_str()).await?;
@@ -50,11 +54,11 @@ impl Request {
     }
 }
 
-async fn find(context: &Context, project: &ProjectKey, id: &str) -> Result<Node> {
+async fn find(context: &ToolContext, project: &ProjectKey, id: &str) -> Result<EntityNode> {
     let nodes = lookup(context, project, &[id.to_owned()]).await?;
-    match Found::among(id, nodes.first().map_or(&[], Vec::as_slice)) {
-        Found::One(node) => Ok(node.clone()),
-        Found::Several(names) => {
+    match EntityLookup::among(id, nodes.first().map_or(&[], Vec::as_slice)) {
+        EntityLookup::One(node) => Ok(node.clone()),
+        EntityLookup::Several(names) => {
             let message = format!(
                 "{} files claim the id {id}: {}. Give one of these names as the id, and correct \
                  the others.",
@@ -63,7 +67,7 @@ async fn find(context: &Context, project: &ProjectKey, id: &str) -> Result<Node>
             );
             Err(Error::new(ErrorKind::Refused, message).field("id").reference(id))
         }
-        Found::Nothing => {
+        EntityLookup::Nothing => {
             let known =
                 context.indexes.entities(&context.ports, project, Refresh::Incremental).await?;
             Err(unknown(id, &known.inventory.similar(id)))
@@ -83,20 +87,24 @@ fn unknown(id: &str, similar: &[&str]) -> Error {
 }
 
 /// The entities and items that the links of an entity lead to, as far as they exist.
-pub(super) struct Neighbours {
-    entities: BTreeMap<String, Vec<Node>>,
+pub(super) struct LinkedEntities {
+    entities: BTreeMap<String, Vec<EntityNode>>,
     /// By their references as they are printed.
     items: HashMap<String, Arc<DocumentMeta>>,
 }
 
-impl Neighbours {
-    pub(super) async fn of(context: &Context, project: &ProjectKey, node: &Node) -> Result<Self> {
+impl LinkedEntities {
+    pub(super) async fn of(
+        context: &ToolContext,
+        project: &ProjectKey,
+        node: &EntityNode,
+    ) -> Result<Self> {
         let targets: BTreeSet<&String> = node.entity.links.iter().map(|l| &l.target).collect();
         let targets: Vec<String> = targets.into_iter().cloned().collect();
         let references: BTreeSet<Reference> =
             targets.iter().filter_map(|target| Reference::parse(target)).collect();
         let words = references.iter().map(ToString::to_string);
-        let items = Backlog { ports: &context.ports, project }.named(words).await?;
+        let items = BacklogReader { ports: &context.ports, project }.named(words).await?;
         let is_item = |target: &String| {
             Reference::parse(target).is_some_and(|found| items.contains_key(&found.to_string()))
         };
@@ -108,22 +116,22 @@ impl Neighbours {
         Ok(Self { entities: targets.into_iter().zip(nodes).collect(), items })
     }
 
-    pub(super) fn outgoing<'a>(&'a self, node: &'a Node) -> Vec<Outgoing<'a>> {
+    pub(super) fn outgoing<'a>(&'a self, node: &'a EntityNode) -> Vec<OutgoingLinks<'a>> {
         let nodes = |target| self.entities.get(target).map_or(&[][..], Vec::as_slice);
-        knowledge::outgoing(&node.entity, |target| Found::among(target, nodes(target)))
+        knowledge::outgoing(&node.entity, |target| EntityLookup::among(target, nodes(target)))
     }
 
-    fn item(&self, edge: &Edge<'_>) -> Option<&DocumentMeta> {
+    fn item(&self, edge: &LinkEnd<'_>) -> Option<&DocumentMeta> {
         self.items.get(&Reference::parse(edge.id)?.to_string()).map(|head| &**head)
     }
 
-    pub(super) fn title<'a>(&'a self, edge: &Edge<'a>) -> Option<&'a str> {
+    pub(super) fn title<'a>(&'a self, edge: &LinkEnd<'a>) -> Option<&'a str> {
         let entity = edge.node.map(|node| node.entity.title.as_str());
         entity.or_else(|| Some(&*self.item(edge)?.item.as_ref()?.title))
     }
 
     /// The items that links lead to, each once, in the order of the links.
-    pub(super) fn linked_items(&self, outgoing: &[Outgoing<'_>]) -> Vec<&DocumentMeta> {
+    pub(super) fn linked_items(&self, outgoing: &[OutgoingLinks<'_>]) -> Vec<&DocumentMeta> {
         let mut heads: Vec<&DocumentMeta> = Vec::new();
         for edge in outgoing.iter().flat_map(|outgoing| &outgoing.targets) {
             if let Some(head) = self.item(edge).filter(|head| heads.iter().all(|h| h.id != head.id))
@@ -136,11 +144,15 @@ impl Neighbours {
 }
 
 /// The entities and items that link to an entity.
-pub(super) struct Backlinks(Vec<Arc<DocumentMeta>>);
+pub(super) struct EntityBacklinks(Vec<Arc<DocumentMeta>>);
 
-impl Backlinks {
-    pub(super) async fn of(context: &Context, project: &ProjectKey, node: &Node) -> Result<Self> {
-        let kinds = [Kind::Entity].into_iter().chain(Kind::ITEMS).collect();
+impl EntityBacklinks {
+    pub(super) async fn of(
+        context: &ToolContext,
+        project: &ProjectKey,
+        node: &EntityNode,
+    ) -> Result<Self> {
+        let kinds = [DocumentKind::Entity].into_iter().chain(DocumentKind::ITEMS).collect();
         let links =
             BacklinkQuery { kinds, targets: names(node).into_iter().map(str::to_owned).collect() };
         let mut heads: Vec<Arc<DocumentMeta>> = Vec::new();
@@ -155,7 +167,7 @@ impl Backlinks {
     }
 
     /// Id and title of the sources of each relation, by id.
-    pub(super) fn by_relation(&self, node: &Node) -> BTreeMap<&str, Vec<(String, &str)>> {
+    pub(super) fn by_relation(&self, node: &EntityNode) -> BTreeMap<&str, Vec<(String, &str)>> {
         let names = names(node);
         let mut relations: BTreeMap<&str, Vec<(String, &str)>> = BTreeMap::new();
         for head in &self.0 {
@@ -176,7 +188,7 @@ impl Backlinks {
 }
 
 /// The names by which links may call an entity.
-fn names(node: &Node) -> Vec<&str> {
+fn names(node: &EntityNode) -> Vec<&str> {
     let mut names = vec![node.entity.id.as_str(), node.name.as_str()];
     names.dedup();
     names
@@ -187,5 +199,5 @@ fn source(head: &DocumentMeta) -> Option<(String, &str)> {
         return Some((entity.id.clone(), &entity.title));
     }
     let item = head.item.as_ref()?;
-    Some((item.called(&head.id.name).into_owned(), &item.title))
+    Some((item.display_name(&head.id.name).into_owned(), &item.title))
 }

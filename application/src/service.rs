@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::audit::Target;
+use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, Role};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{
-    ApplicationService, Call, Completion, CompletionRequest, Content, ListRequest, Prompt,
-    PromptSpec, Reply, ResourceRequest, Resources, TemplateSpec, ToolSpec, UNKNOWN_METHOD,
+    ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
+    PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
+    ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
-use crate::audit::{self, AccessRecord};
+use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
-use crate::{Application, Context, once};
+use crate::{Application, ToolContext, idempotency};
 
 const LIST: &str = "resources/list";
 const COMPLETE: &str = "completion/complete";
@@ -39,30 +40,31 @@ impl Application {
     }
 
     /// Finds the tool, authorizes the caller and calls it.
-    async fn dispatch(&self, context: &mut Context, call: Call) -> Result<Reply> {
+    async fn dispatch(&self, context: &mut ToolContext, call: ToolCall) -> Result<ToolReply> {
         let found = self.tools.iter().find(|(spec, _)| spec.name == call.name);
         let Some((spec, tool)) = found else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
-        self.authorize(&call.caller, spec.access, spec.name)?;
+        self.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
-        let once = if spec.access == Access::Write { once::key_of(&call) } else { None };
+        let once = if spec.access == Access::Write { idempotency::key_of(&call) } else { None };
         let Some(once) = once else {
             return tool.call(context, spec, call).instrument(span).await;
         };
         let _turn = self.context.turns.wait(&once.key).await;
-        if let Some(reply) = once::replay(&*ports.answers, &once, ports.clock.now()).await? {
+        if let Some(reply) = idempotency::replay(&*ports.answers, &once, ports.clock.now()).await? {
             context.audit.as_ref().inspect(|audit| audit.mark_replayed());
             return Ok(reply);
         }
         context.once = Some(once.clone());
         let outcome = tool.call(context, spec, call).instrument(span).await;
         match &outcome {
-            Ok(reply) => once::keep(&*ports.answers, &once, reply).await,
+            Ok(reply) => idempotency::keep(&*ports.answers, &once, reply).await,
             // Another process may have done the same write first.
             Err(error) if error.kind == ErrorKind::Conflict => {
-                let earlier = once::replay(&*ports.answers, &once, ports.clock.now()).await?;
+                let earlier =
+                    idempotency::replay(&*ports.answers, &once, ports.clock.now()).await?;
                 return earlier.map_or(outcome, Ok);
             }
             Err(_) => {}
@@ -74,7 +76,7 @@ impl Application {
     ///
     /// Role and scope are one [`Access`] here. The tools find the project of a call within the
     /// caller's scope; this rejects callers without any project.
-    fn authorize(&self, caller: &Caller, access: Access, what: &str) -> Result<()> {
+    fn check_access(&self, caller: &Caller, access: Access, what: &str) -> Result<()> {
         let forbidden = |reason: String| Err(Error::new(ErrorKind::Forbidden, reason));
         if !caller.may(access) {
             let way_out = match (&caller.token, caller.role) {
@@ -101,7 +103,7 @@ impl Application {
     }
 
     fn authorize_read(&self, caller: &Caller, what: &str) -> Result<()> {
-        self.authorize(caller, Access::Read, what)
+        self.check_access(caller, Access::Read, what)
     }
 
     /// Resources and prompts are the backlog's.
@@ -125,8 +127,8 @@ impl Application {
 
 fn access_of<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRecord<'a> {
     let ResourceRequest { caller, correlation_id, name, arguments, .. } = request;
-    let mut targets = vec![Target::read(audit::short(name))];
-    targets.extend(audit::targets(arguments));
+    let mut targets = vec![AuditTarget::read(audit_recorder::short(name))];
+    targets.extend(audit_recorder::targets(arguments));
     AccessRecord { caller, correlation_id, action, targets }
 }
 
@@ -137,11 +139,11 @@ impl ApplicationService for Application {
         specs.filter(|spec| caller.may(spec.access)).collect()
     }
 
-    async fn call(&self, call: Call) -> Result<Reply> {
+    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         let recorder = &self.context.recorder;
         let audit = recorder.begin();
-        let targets = audit.as_ref().map(|_| audit::targets(&call.arguments));
-        let mut context = Context { audit: audit.clone(), ..self.context.clone() };
+        let targets = audit.as_ref().map(|_| audit_recorder::targets(&call.arguments));
+        let mut context = ToolContext { audit: audit.clone(), ..self.context.clone() };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
         let outcome = self.dispatch(&mut context, call).await;
@@ -152,7 +154,7 @@ impl ApplicationService for Application {
         recorder.end(audit.as_ref(), access, outcome).await
     }
 
-    async fn admit(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
+    async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {
         let admitted = self.authorize_read(caller, method);
         let unknown = (method == UNKNOWN_METHOD).then_some(ErrorKind::InvalidArgument);
         let error = unknown.or(admitted.as_ref().err().map(|error| error.kind));
@@ -160,12 +162,12 @@ impl ApplicationService for Application {
         self.context.recorder.note(access, error).await.and(admitted)
     }
 
-    async fn resources(&self, request: ListRequest) -> Result<Resources> {
+    async fn resources(&self, request: ListRequest) -> Result<ResourcePage> {
         let ListRequest { caller, correlation_id, cursor, is_poll } = request;
         let listing = async {
             self.authorize_read(&caller, LIST)?;
             if !self.has_backlog() {
-                return Ok(Resources::default());
+                return Ok(ResourcePage::default());
             }
             resources::list(&self.context, &caller, cursor).await
         };
@@ -180,7 +182,7 @@ impl ApplicationService for Application {
         resources::TEMPLATES.iter().map(|form| &form.spec).collect()
     }
 
-    async fn read(&self, request: ResourceRequest) -> Result<Content> {
+    async fn read(&self, request: ResourceRequest) -> Result<ResourceContent> {
         let ResourceRequest { caller, correlation_id, name, .. } = &request;
         let span = tracing::error_span!("read", uri = name, id = %correlation_id);
         let reading = async {
@@ -195,7 +197,7 @@ impl ApplicationService for Application {
         if self.has_backlog() { prompts::ALL.iter().map(|p| &p.spec).collect() } else { Vec::new() }
     }
 
-    async fn prompt(&self, request: ResourceRequest) -> Result<Prompt> {
+    async fn prompt(&self, request: ResourceRequest) -> Result<PromptContent> {
         let ResourceRequest { caller, correlation_id, name, .. } = &request;
         let span = tracing::error_span!("prompt", name, id = %correlation_id);
         let making = async {
@@ -210,11 +212,11 @@ impl ApplicationService for Application {
         caller: &Arc<Caller>,
         id: &str,
         begun: CompletionRequest,
-    ) -> Result<Completion> {
+    ) -> Result<CompletionValues> {
         let completing = async {
             self.authorize_read(caller, COMPLETE)?;
             if !self.has_backlog() {
-                return Ok(Completion::default());
+                return Ok(CompletionValues::default());
             }
             resources::complete(&self.context, caller, &begun).await
         };

@@ -3,7 +3,7 @@
 //! The chain proves that no row was changed or removed from its middle. A missing end is proved
 //! only against a row's number and hash that were noted elsewhere.
 
-use reqlore_domain::audit::{AuditRow, ChainError, ChainHead, Hash, Verifier};
+use reqlore_domain::audit_log::{AuditRow, ChainError, ChainHead, ChainVerifier, RowHash};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::audit::AuditLog;
 
@@ -11,7 +11,7 @@ use reqlore_domain::ports::audit::AuditLog;
 const PART: usize = 1_000;
 
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct AuditQuery {
     /// Maximum number of rows, the newest.
     pub last: usize,
     pub user: Option<String>,
@@ -19,7 +19,7 @@ pub struct Wanted {
     pub action: Option<String>,
 }
 
-impl Wanted {
+impl AuditQuery {
     /// A row that this version cannot read has no user and no action.
     fn includes(&self, row: &AuditRow) -> bool {
         if self.user.is_none() && self.action.is_none() {
@@ -32,7 +32,7 @@ impl Wanted {
 }
 
 /// The newest rows of a query, by number.
-pub async fn list(log: &dyn AuditLog, wanted: &Wanted) -> Result<Vec<AuditRow>> {
+pub async fn list(log: &dyn AuditLog, wanted: &AuditQuery) -> Result<Vec<AuditRow>> {
     let mut found = Vec::new();
     let mut end = log.newest().await?.number + 1;
     while end > 1 && found.len() < wanted.last {
@@ -52,18 +52,18 @@ pub async fn list(log: &dyn AuditLog, wanted: &Wanted) -> Result<Vec<AuditRow>> 
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verified {
+pub struct AuditVerification {
     /// Number of rows before the first broken one.
     pub rows: u64,
     /// The newest of these.
     pub newest: ChainHead,
     pub broken: Option<ChainError>,
-    pub noted: Noted,
+    pub noted: ExpectedRow,
 }
 
 /// The state of the row that was noted elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noted {
+pub enum ExpectedRow {
     /// No row was given.
     None,
     /// Present and unchanged.
@@ -74,17 +74,18 @@ pub enum Noted {
     Missing,
 }
 
-impl Verified {
+impl AuditVerification {
     pub fn is_whole(&self) -> bool {
-        self.broken.is_none() && self.noted != Noted::Missing
+        self.broken.is_none() && self.noted != ExpectedRow::Missing
     }
 }
 
 /// Verifies all rows, and compares one of them with the noted row.
-pub async fn verify(log: &dyn AuditLog, noted: Option<ChainHead>) -> Result<Verified> {
-    let mut verifier = Verifier::default();
+pub async fn verify(log: &dyn AuditLog, noted: Option<ChainHead>) -> Result<AuditVerification> {
+    let mut verifier = ChainVerifier::default();
     let (mut rows, mut newest, mut first) = (0, ChainHead::default(), None);
-    let mut seen = noted.filter(|noted| noted.number == 0).map(|noted| noted.hash == Hash::FIRST);
+    let mut seen =
+        noted.filter(|noted| noted.number == 0).map(|noted| noted.hash == RowHash::FIRST);
     let mut broken = None;
     while broken.is_none() {
         let part = log.rows(newest.number + 1, PART).await?;
@@ -111,10 +112,10 @@ pub async fn verify(log: &dyn AuditLog, noted: Option<ChainHead>) -> Result<Veri
     }
     let is_gone = |noted: ChainHead| first.is_some_and(|first| noted.number < first);
     let noted = match (noted, seen) {
-        (None, _) => Noted::None,
-        (Some(_), Some(true)) => Noted::Found,
-        (Some(noted), None) if is_gone(noted) => Noted::Pruned,
-        _ => Noted::Missing,
+        (None, _) => ExpectedRow::None,
+        (Some(_), Some(true)) => ExpectedRow::Found,
+        (Some(noted), None) if is_gone(noted) => ExpectedRow::Pruned,
+        _ => ExpectedRow::Missing,
     };
-    Ok(Verified { rows, newest, broken, noted })
+    Ok(AuditVerification { rows, newest, broken, noted })
 }

@@ -11,12 +11,12 @@ use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
-pub struct Administration {
+pub struct UserAdmin {
     pub identities: Arc<dyn IdentityRepository>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGenerator>,
@@ -27,7 +27,7 @@ pub struct Administration {
     pub is_audited: bool,
 }
 
-pub(super) type Decided<T> = Result<(Vec<IdentityChange>, T)>;
+pub(super) type AdminDecision<T> = Result<(Vec<IdentityChange>, T)>;
 
 /// The users and tokens that a decision reads.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ pub(super) struct ReadSet {
     pub(super) tokens: Vec<TokenId>,
 }
 
-impl Administration {
+impl UserAdmin {
     fn act(&self, action: &'static str, now: Timestamp) -> WriteContext {
         WriteContext {
             caller: Arc::clone(&self.caller),
@@ -45,7 +45,7 @@ impl Administration {
             correlation_id: self.ids.uid(now),
             at: now,
             audited: self.is_audited.then(|| AuditScope::begin(Arc::clone(&self.clock))),
-            once: None,
+            idempotency_key: None,
         }
     }
 
@@ -56,7 +56,7 @@ impl Administration {
         action: &'static str,
         now: Timestamp,
         reads: ReadSet,
-        mut decide: impl FnMut(&[Option<User>], &[Option<Token>]) -> Decided<T> + Send + 'static,
+        mut decide: impl FnMut(&[Option<User>], &[Option<Token>]) -> AdminDecision<T> + Send + 'static,
     ) -> Result<T> {
         let found: Arc<Mutex<Option<T>>> = Arc::default();
         let decided = Arc::clone(&found);
@@ -87,13 +87,13 @@ pub(super) fn no_user(name: &UserName) -> Error {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct UserChange {
     pub user: User,
     pub unchanged: bool,
 }
 
 /// Adds a user. Names that differ in case only are equal.
-pub async fn add(to: &Administration, name: UserName, role: Role) -> Result<User> {
+pub async fn add(to: &UserAdmin, name: UserName, role: Role) -> Result<User> {
     let now = to.clock.now();
     let user = User { name: name.clone(), role, created_at: now, disabled_at: None };
     let reads = ReadSet { users: vec![name], ..ReadSet::default() };
@@ -116,36 +116,36 @@ fn is_there(user: &User) -> Error {
 }
 
 /// All users, by name.
-pub async fn list(of: &Administration) -> Result<Vec<User>> {
+pub async fn list(of: &UserAdmin) -> Result<Vec<User>> {
     Ok(of.identities.users().await?)
 }
 
 /// Gives a user another role. Their tokens follow.
-pub async fn set_role(of: &Administration, name: UserName, role: Role) -> Result<Changed> {
+pub async fn set_role(of: &UserAdmin, name: UserName, role: Role) -> Result<UserChange> {
     change(of, "user/set-role", name, move |user| User { role, ..user }).await
 }
 
 /// Disables a user, which invalidates all their tokens.
-pub async fn disable(of: &Administration, name: UserName) -> Result<Changed> {
+pub async fn disable(of: &UserAdmin, name: UserName) -> Result<UserChange> {
     let now = of.clock.now();
     let disabled = move |user: User| User { disabled_at: user.disabled_at.or(Some(now)), ..user };
     change(of, "user/disable", name, disabled).await
 }
 
 async fn change(
-    of: &Administration,
+    of: &UserAdmin,
     action: &'static str,
     name: UserName,
     changed: impl Fn(User) -> User + Send + 'static,
-) -> Result<Changed> {
+) -> Result<UserChange> {
     let reads = ReadSet { users: vec![name.clone()], ..ReadSet::default() };
     let decide = move |users: &[Option<User>], _: &_| {
         let there = users.first().cloned().flatten().ok_or_else(|| no_user(&name))?;
         let user = changed(there.clone());
         if user == there {
-            return Ok((Vec::new(), Changed { user, unchanged: true }));
+            return Ok((Vec::new(), UserChange { user, unchanged: true }));
         }
-        Ok((vec![IdentityChange::User(user.clone())], Changed { user, unchanged: false }))
+        Ok((vec![IdentityChange::User(user.clone())], UserChange { user, unchanged: false }))
     };
     of.change(action, of.clock.now(), reads, decide).await
 }

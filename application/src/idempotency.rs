@@ -6,9 +6,9 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
-use reqlore_domain::ports::service::{Call, Reply};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::ports::service::{ToolCall, ToolReply};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard};
@@ -41,7 +41,7 @@ struct StoredReply {
     data: Arc<Value>,
 }
 
-pub(crate) fn key_of(call: &Call) -> Option<IdempotencyKey> {
+pub(crate) fn key_of(call: &ToolCall) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
     let Caller { name, reach, project, .. } = &*call.caller;
     // Another token of the same user must not learn of projects outside its scope.
@@ -60,7 +60,7 @@ pub(crate) async fn replay(
     answers: &dyn IdempotencyStore,
     once: &IdempotencyKey,
     now: Timestamp,
-) -> Result<Option<Reply>> {
+) -> Result<Option<ToolReply>> {
     let earlier = answers.find_record(&once.key).await?;
     let Some(earlier) = earlier.filter(|earlier| earlier.is_valid_at(now)) else {
         return Ok(None);
@@ -72,7 +72,7 @@ pub(crate) async fn replay(
     }
     let stored = earlier.answer.as_deref().map(serde_json::from_str::<StoredReply>);
     if let Some(Ok(StoredReply { text, data })) = stored {
-        return Ok(Some(Reply { text, data }));
+        return Ok(Some(ToolReply { text, data }));
     }
     if now.seconds() - earlier.at.seconds() < IN_FLIGHT {
         let message = "The same call is being answered just now. Send it again in a moment, under \
@@ -89,7 +89,7 @@ pub(crate) async fn replay(
 }
 
 /// Stores the answer of a write. The write is done, so a failure is only logged.
-pub(crate) async fn keep(answers: &dyn IdempotencyStore, once: &IdempotencyKey, reply: &Reply) {
+pub(crate) async fn keep(answers: &dyn IdempotencyStore, once: &IdempotencyKey, reply: &ToolReply) {
     let stored = StoredReply { text: reply.text.clone(), data: Arc::clone(&reply.data) };
     let Ok(stored) = serde_json::to_string(&stored) else { return };
     if let Err(error) = answers.save_response(&once.key, stored).await {

@@ -7,20 +7,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::audit::{AuditEvent, Target};
+use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{
     Access, Caller, PresentedToken, ProjectScope, TokenError, TokenId, TokenOwner, token,
 };
-use reqlore_domain::ports::authenticator::{Authenticator, Credentials, Denied};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, no_project};
-use reqlore_domain::project::ProjectKey;
-use reqlore_domain::time::Timestamp;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
-use crate::audit::Recorder;
+use crate::audit_recorder::AuditRecorder;
 
 /// Cached tokens; a full cache is cleared.
 const MAX_KNOWN: usize = 10_000;
@@ -35,7 +35,7 @@ pub struct TokenAuthenticator {
     identities: Arc<dyn IdentityRepository>,
     projects: Arc<dyn ProjectResolver>,
     clock: Arc<dyn Clock>,
-    recorder: Arc<Recorder>,
+    recorder: Arc<AuditRecorder>,
     /// The most that this server allows.
     max_access: Access,
     state: Mutex<State>,
@@ -55,7 +55,7 @@ struct State {
 
 #[derive(Clone)]
 struct Known {
-    holder: Arc<TokenOwner>,
+    owner: Arc<TokenOwner>,
     /// The caller of a request that names no project.
     caller: Arc<Caller>,
 }
@@ -65,7 +65,7 @@ impl TokenAuthenticator {
         identities: Arc<dyn IdentityRepository>,
         projects: Arc<dyn ProjectResolver>,
         clock: Arc<dyn Clock>,
-        recorder: Arc<Recorder>,
+        recorder: Arc<AuditRecorder>,
         max_access: Access,
     ) -> Self {
         let state = Mutex::default();
@@ -88,9 +88,9 @@ impl TokenAuthenticator {
                 return Ok(Some(known.clone()));
             }
         }
-        let Some(holder) = self.identities.holder(id).await? else { return Ok(None) };
-        let caller = Arc::new(self.caller(&holder));
-        let known = Known { holder: Arc::new(holder), caller };
+        let Some(owner) = self.identities.token_owner(id).await? else { return Ok(None) };
+        let caller = Arc::new(self.caller(&owner));
+        let known = Known { owner: Arc::new(owner), caller };
         let mut state = self.state();
         // A lookup during a change is not cached, because it may be older than the change.
         if state.epoch == epoch {
@@ -168,7 +168,7 @@ impl TokenAuthenticator {
         let entry = AuditEvent {
             user: caller.name.to_string(),
             token: caller.token.clone(),
-            targets: vec![Target::read(name)],
+            targets: vec![AuditTarget::read(name)],
             correlation_id: (*correlation_id).to_owned(),
             ..AuditEvent::refused(LOGIN, kind.name(), format!("from {address}"), self.clock.now())
         };
@@ -193,7 +193,7 @@ impl TokenAuthenticator {
         if used.is_empty() {
             return Ok(());
         }
-        let noted = self.identities.used(used.clone().into_iter().collect()).await;
+        let noted = self.identities.record_use(used.clone().into_iter().collect()).await;
         if noted.is_err() {
             let mut state = self.state();
             for (id, at) in used {
@@ -222,21 +222,24 @@ impl State {
 
 #[async_trait]
 impl Authenticator for TokenAuthenticator {
-    async fn authenticate(&self, credentials: Credentials<'_>) -> Result<Arc<Caller>, Denied> {
+    async fn authenticate(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
         let refuse = async |id: Option<&TokenId>, denial| {
             let recorded = self.record_refusal(&credentials, id, denial).await;
-            recorded.map_err(Denied::Failed)?;
-            Err(Denied::Token(denial))
+            recorded.map_err(AuthenticationError::Failed)?;
+            Err(AuthenticationError::Token(denial))
         };
         let Some(text) = credentials.token else { return refuse(None, TokenError::Missing).await };
         let Some(presented) = PresentedToken::parse(text) else {
             return refuse(None, TokenError::Malformed).await;
         };
-        let failed = |error: StoreError| Denied::Failed(error.into());
+        let failed = |error: StoreError| AuthenticationError::Failed(error.into());
         let known = self.known(&presented.id).await.map_err(failed)?;
-        let holder = known.as_ref().map(|known| &*known.holder);
+        let owner = known.as_ref().map(|known| &*known.owner);
         let now = self.clock.now();
-        if let Err(denial) = token::judge(holder, &presented.digest(), now) {
+        if let Err(denial) = token::verify_token(owner, &presented.digest(), now) {
             return refuse(Some(&presented.id), denial).await;
         }
         let Some(Known { caller, .. }) = known else {
@@ -248,8 +251,8 @@ impl Authenticator for TokenAuthenticator {
             Ok(caller) => Ok(caller),
             Err(error) => {
                 let recorded = self.record_foreign_project(&caller, &credentials, error.kind).await;
-                recorded.map_err(Denied::Failed)?;
-                Err(Denied::Project(error))
+                recorded.map_err(AuthenticationError::Failed)?;
+                Err(AuthenticationError::Project(error))
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use crate::bounded::{check_text, string_type};
+use crate::bounded_types::{check_text, string_type};
 
 /// Maximum length of an index, in characters.
 pub const MAX_INDEX: usize = 10;

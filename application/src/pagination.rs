@@ -3,27 +3,27 @@
 //! A cursor is a position in one list, so it carries the fingerprint of the list's project and
 //! arguments.
 
-use reqlore_domain::bounded::{BoundedInt, BoundedString};
+use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::project::ProjectKey;
+use reqlore_domain::project_key::ProjectKey;
 use serde::Serialize;
 
-pub(crate) type Limit = BoundedInt<1, 100>;
-/// A result of [`Pages::next`].
-pub(crate) type Cursor = BoundedString<100>;
+pub(crate) type PageLimit = BoundedInt<1, 100>;
+/// A result of [`PageReader::next`].
+pub(crate) type PageCursor = BoundedString<100>;
 
 const DEFAULT_LIMIT: usize = 50;
 
-pub(crate) fn limit(given: Option<Limit>) -> usize {
-    given.map_or(DEFAULT_LIMIT, Limit::get)
+pub(crate) fn limit(given: Option<PageLimit>) -> usize {
+    given.map_or(DEFAULT_LIMIT, PageLimit::get)
 }
 
-pub(crate) struct Pages {
+pub(crate) struct PageReader {
     fingerprint: Version,
 }
 
-impl Pages {
+impl PageReader {
     /// `list` identifies the list in the project: the tool's name, the query and the filters.
     pub(crate) fn of(project: &ProjectKey, list: &impl Serialize) -> Self {
         let list = serde_json::to_vec(&(project, list)).unwrap_or_default();
@@ -31,8 +31,8 @@ impl Pages {
     }
 
     /// The number of items before the page.
-    pub(crate) fn offset(&self, cursor: Option<&Cursor>) -> Result<usize> {
-        let Some(cursor) = cursor.map(Cursor::as_str) else { return Ok(0) };
+    pub(crate) fn offset(&self, cursor: Option<&PageCursor>) -> Result<usize> {
+        let Some(cursor) = cursor.map(PageCursor::as_str) else { return Ok(0) };
         let (offset, fingerprint) = cursor.split_once('.').unwrap_or_default();
         let is_ours = Version::parse(fingerprint) == Some(self.fingerprint);
         let offset = offset.parse::<u32>().ok().filter(|_| is_ours);
@@ -57,9 +57,10 @@ mod tests {
     #[test]
     fn a_cursor_goes_on_in_its_own_list_only() {
         let (project, other) = (&ProjectKey::default(), &ProjectKey::new("other"));
-        let (pages, others) = (Pages::of(project, &("a", 1)), Pages::of(project, &("a", 2)));
-        let of_another = Pages::of(other, &("a", 1));
-        let cursor = |text: &str| Cursor::try_from(text.to_owned()).unwrap();
+        let (pages, others) =
+            (PageReader::of(project, &("a", 1)), PageReader::of(project, &("a", 2)));
+        let of_another = PageReader::of(other, &("a", 1));
+        let cursor = |text: &str| PageCursor::try_from(text.to_owned()).unwrap();
         let next = cursor(&pages.next(50, 51).unwrap());
         assert_eq!(pages.offset(Some(&next)).unwrap(), 50);
         assert_eq!(pages.offset(None).unwrap(), 0);

@@ -48,7 +48,7 @@ macro_rules! string_type {
         #[serde(try_from = "String")]
         pub struct $name $(<const $max: usize>)? (String);
 
-        $crate::bounded::shown_as_text!([$(const $max: usize)?] $name $(<$max>)?);
+        $crate::bounded_types::shown_as_text!([$(const $max: usize)?] $name $(<$max>)?);
 
         impl $(<const $max: usize>)? $name $(<$max>)? {
             pub fn into_string(self) -> String {
@@ -64,7 +64,7 @@ macro_rules! string_type {
             }
         }
 
-        $crate::bounded::inline_schema!([$(const $max: usize)?] $name $(<$max>)?, $schema);
+        $crate::bounded_types::inline_schema!([$(const $max: usize)?] $name $(<$max>)?, $schema);
     };
 }
 
