@@ -35,7 +35,7 @@ class Server:
                 return message["result"]
         sys.exit(f"FAILED the server ended before it answered {method}")
 
-    def tell(self, method: str) -> None:
+    def notify(self, method: str) -> None:
         self._send({"method": method})
 
     def all(self, method: str, key: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def served(command: list[str]) -> Iterator[tuple[Server, dict[str, Any]]]:
                 capabilities={},
                 clientInfo={"name": "release", "version": "1"},
             )
-            server.tell("notifications/initialized")
+            server.notify("notifications/initialized")
             yield server, about
     except BrokenPipeError:
         sys.exit(f"FAILED {' '.join(command)} ended early")

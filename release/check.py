@@ -116,8 +116,8 @@ def started(name: str, manifest: dict[str, Any], unpacked: Path, project: Path) 
     with served(command) as (server, about):
         expect(about["serverInfo"]["version"] == VERSION, f"{name} starts another version")
         tools = [tool["name"] for tool in server.all("tools/list", "tools")]
-        told = [tool["name"] for tool in manifest["tools"]]
-        expect(tools and tools == told, f"{name}: the manifest lists {told}, the server {tools}")
+        listed = [tool["name"] for tool in manifest["tools"]]
+        expect(tools and tools == listed, f"{name}: the manifest lists {listed}, not {tools}")
         item = server.ask("tools/call", name="create_epic", arguments={"title": "A", "priority": 1})
         expect(not item.get("isError"), f"{name}: {item}")
     expect(list(project.rglob("EP-001*")), f"{name} does not write into the project folder")
@@ -141,8 +141,8 @@ def package(path: Path) -> None:
             expect(program in binaries(path.parent), f"{path.name} contains another binary")
             tar.getmember("package/THIRD-PARTY-LICENSES")
             return
-    told, wanted = content.get("mcpName"), entry["name"]
-    expect(told == wanted, f"{path.name}: mcpName is {told}, but {wanted} in server.json")
+    given, wanted = content.get("mcpName"), entry["name"]
+    expect(given == wanted, f"{path.name}: mcpName is {given}, but {wanted} in server.json")
     platforms = {
         f"{name.replace('@', '').replace('/', '-')}-{VERSION}.tgz"
         for name in content["optionalDependencies"]

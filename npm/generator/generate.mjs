@@ -101,8 +101,8 @@ function named(schema, place, shapes) {
     return [key, named(type ? { ...value, type } : value, `${place}.${key}`, shapes)];
   });
   const items = rest.items && { items: named(rest.items, place, shapes) };
-  const told = properties && { properties: Object.fromEntries(inner), required };
-  return { ...rest, ...items, ...told };
+  const object = properties && { properties: Object.fromEntries(inner), required };
+  return { ...rest, ...items, ...object };
 }
 
 /** Replaces interfaces by type aliases; the official `callTool` accepts no interface type. */
@@ -159,7 +159,7 @@ try {
   if (!check) {
     writeFileSync(file, text);
   } else if (readFileSync(file, 'utf8') !== text) {
-    console.error(`${file} is not what the tools' schemas say; run npm/generate-types ${binary}`);
+    console.error(`${file} differs from the tools' schemas; run npm/generate-types ${binary}`);
     process.exitCode = 1;
   }
 } catch (error) {
