@@ -45,7 +45,7 @@ function thisMachine() {
   return os === 'linux' ? { os, cpu, libc: libcOfNode() } : { os, cpu };
 }
 
-/** The libc of this Node, from its loader; musl for a static Node, because that binary is static. */
+/** The libc of this Node, from its loader; musl for a static Node, as that build is static. */
 function libcOfNode() {
   const head = Buffer.alloc(4096);
   const file = fs.openSync(process.execPath, 'r');
