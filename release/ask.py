@@ -1,6 +1,6 @@
-"""What a binary says of itself, asked over standard input and output as a client does.
+"""Queries a binary over standard input and output, as an MCP client does.
 
-A bundle's list of tools is made of it, and judged by it, so that it can't be false.
+The result is used to write a bundle's list of tools and to verify it.
 """
 
 import itertools
@@ -18,7 +18,7 @@ PROTOCOL = "2025-11-25"
 
 
 class Server:
-    """One server, with methods of the protocol as questions."""
+    """A running server and the pipe to it."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -33,13 +33,13 @@ class Server:
                 if "error" in message:
                     sys.exit(f"FAILED {method}: {message['error']['message']}")
                 return message["result"]
-        sys.exit(f"FAILED the server ended without an answer to {method}")
+        sys.exit(f"FAILED the server ended before it answered {method}")
 
-    def tell(self, method: str) -> None:
+    def notify(self, method: str) -> None:
         self._send({"method": method})
 
     def all(self, method: str, key: str) -> list[dict[str, Any]]:
-        """Every item of a list, which may come in pages."""
+        """Returns all items of a paginated list."""
         page = self.ask(method)
         items = list(page[key])
         while cursor := page.get("nextCursor"):
@@ -55,7 +55,7 @@ class Server:
 
 @contextmanager
 def served(command: list[str]) -> Iterator[tuple[Server, dict[str, Any]]]:
-    """The server that `command` starts, and its answer to `initialize`."""
+    """Starts a server with `command`; yields it and its response to `initialize`."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -72,14 +72,14 @@ def served(command: list[str]) -> Iterator[tuple[Server, dict[str, Any]]]:
                 capabilities={},
                 clientInfo={"name": "release", "version": "1"},
             )
-            server.tell("notifications/initialized")
+            server.notify("notifications/initialized")
             yield server, about
     except BrokenPipeError:
         sys.exit(f"FAILED {' '.join(command)} ended early")
 
 
 def tools_of(binary: Path) -> tuple[dict[str, Any], list[dict[str, Any]], bool]:
-    """The answer to `initialize`, the tools, and whether there are prompts."""
+    """Returns the response to `initialize`, the tools, and whether the server has prompts."""
     with (
         tempfile.TemporaryDirectory() as project,
         served([str(binary), "--root", project]) as (server, about),

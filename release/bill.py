@@ -1,9 +1,9 @@
-"""Makes the bill of materials: every crate that is linked for some target, as CycloneDX.
+"""Prints the software bill of materials: every crate that is linked for any target, as CycloneDX.
 
-Usage: bill.py   (prints the bill; how it is called, and with which environment: .ci/release)
+Usage: bill.py   (see .ci/release for the environment)
 
-What is known of a crate comes from Cargo's metadata, its checksum from Cargo.lock. Cargo's graph
-holds what any member of the workspace may need, tests too; its tree tells what is linked.
+Descriptions and licenses come from `cargo metadata`, checksums from Cargo.lock. The metadata also
+include test dependencies, so `cargo tree` selects the linked crates.
 """
 
 import functools
@@ -28,14 +28,14 @@ def metadata() -> dict[str, Any]:
 
 @functools.cache
 def linked() -> set[tuple[str, str]]:
-    """Name and version of every crate that some target's binary is made of."""
+    """Returns name and version of every crate that is linked for any target."""
     lines = subprocess.check_output(TREE, text=True, cwd=ROOT).splitlines()
     pairs = (line.split()[:2] for line in lines if line)
     return {(name, version.removeprefix("v")) for name, version in pairs}
 
 
 def purl(package: dict[str, Any]) -> str:
-    # A version may hold a plus, which is a blank in addresses.
+    # A version may contain a plus sign, which means a space in URLs.
     return f"pkg:cargo/{package['name']}@{package['version'].replace('+', '%2B')}"
 
 
@@ -46,7 +46,7 @@ def component(package: dict[str, Any], checksums: dict[tuple[str, str], str]) ->
         "name": package["name"],
         "version": package["version"],
         "description": package["description"] or "",
-        # Before there were expressions, a slash stood for "or".
+        # In old manifests a slash means "or".
         "licenses": [{"expression": (package["license"] or "").replace("/", " OR ")}],
         "purl": purl(package),
     }
@@ -60,7 +60,7 @@ def component(package: dict[str, Any], checksums: dict[tuple[str, str], str]) ->
 
 
 def edges(packages: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """What each package is linked with; what only builds or tests it is left out."""
+    """Returns the dependencies of each package without build and test dependencies."""
     found = []
     for node in metadata()["resolve"]["nodes"]:
         if node["id"] in packages:

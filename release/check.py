@@ -1,8 +1,8 @@
-"""Opens every artifact of a release and looks whether it is what it says.
+"""Verifies every artifact of a release.
 
-Usage: check.py OUT   (how it is called, and with which environment: .ci/release)
+Usage: check.py OUT   (see .ci/release for the environment)
 
-One line per artifact; exit code 1 at the first that is wrong.
+Prints one line per artifact; exits with 1 at the first invalid one.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def main(out: Path) -> None:
             check(path)
             print(f"ok {path.name}")
     names = {path.name for path in files}
-    expect(any(name.endswith(".tar.gz") for name in names), "there is no archive of a binary")
+    expect(any(name.endswith(".tar.gz") for name in names), "no archive with a binary was found")
     registry_entry(out)
     print("ok server.json")
     bill(out / f"reqlore-{VERSION}.cdx.json")
@@ -53,7 +53,7 @@ def sums(out: Path, files: list[Path]) -> None:
     listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
     expect(set(listed) == {path.name for path in files}, "SHA256SUMS doesn't list every file")
     for path in files:
-        expect(listed[path.name] == digest_of(path), f"{path.name} is not what SHA256SUMS says")
+        expect(listed[path.name] == digest_of(path), f"{path.name} does not match SHA256SUMS")
     print(f"ok SHA256SUMS of {len(files)} files")
 
 
@@ -63,26 +63,26 @@ def digest_of(path: Path) -> str:
 
 def archive(path: Path) -> None:
     stem = path.name.removesuffix(".tar.gz")
-    expect(stem.startswith(f"reqlore-{VERSION}-"), f"{path.name} is of another version")
+    expect(stem.startswith(f"reqlore-{VERSION}-"), f"{path.name} has another version")
     content = {}
     with tarfile.open(path) as tar:
         for member in tar:
             inside = member.isfile() and member.name.startswith(f"{stem}/")
-            expect(inside, f"{path.name} holds {member.name}")
+            expect(inside, f"{path.name} contains {member.name}")
             plain = (member.mtime, member.uid, member.gid, member.uname) == (EPOCH, 0, 0, "")
-            expect(plain, f"{path.name} tells who packed {member.name}, or when")
+            expect(plain, f"{path.name}: {member.name} has the user or time of packing")
             content[member.name.removeprefix(f"{stem}/")] = tar.extractfile(member).read()
-        expect(tar.getmember(f"{stem}/reqlore").mode == 0o755, f"{path.name}: nothing to run")
+        expect(tar.getmember(f"{stem}/reqlore").mode == 0o755, f"{path.name}: wrong mode")
     for name in PAPERS:
         same = content[name] == (ROOT / name).read_bytes()
         expect(same, f"{path.name} has another {name}")
     foreign = content["THIRD-PARTY-LICENSES"].decode()
     for name, version in linked():
         named = name.startswith("reqlore") or f"{name} {version}" in foreign
-        expect(named, f"{path.name} lacks the licence of {name}")
+        expect(named, f"{path.name} lacks the license of {name}")
     if stem.endswith(HOST):
         says = version_of(content["reqlore"])
-        expect(says == f"reqlore {VERSION}\n", f"{path.name} says {says!r}")
+        expect(says == f"reqlore {VERSION}\n", f"{path.name} prints the version {says!r}")
 
 
 def version_of(program: bytes) -> str:
@@ -100,7 +100,7 @@ def bundle(path: Path) -> None:
         bundler("unpack", path, unpacked)
         bundler("validate", unpacked / "manifest.json")
         manifest = json.loads((unpacked / "manifest.json").read_text())
-        expect(manifest["version"] == VERSION, f"{path.name} is of another version")
+        expect(manifest["version"] == VERSION, f"{path.name} has another version")
         program = unpacked / manifest["server"]["entry_point"]
         expect(os.access(program, os.X_OK), f"{path.name}: its program can't be started")
         if path.name.removesuffix(".mcpb").endswith(HOST):
@@ -108,7 +108,7 @@ def bundle(path: Path) -> None:
 
 
 def started(name: str, manifest: dict[str, Any], unpacked: Path, project: Path) -> None:
-    """Starts the bundle as a desktop client does, and compares what both say."""
+    """Starts the bundle as a desktop client does, and compares its tools with the manifest."""
     config = manifest["server"]["mcp_config"]
     command = [config["command"], *config["args"]]
     for variable, value in (("__dirname", unpacked), ("user_config.project", project)):
@@ -116,11 +116,11 @@ def started(name: str, manifest: dict[str, Any], unpacked: Path, project: Path) 
     with served(command) as (server, about):
         expect(about["serverInfo"]["version"] == VERSION, f"{name} starts another version")
         tools = [tool["name"] for tool in server.all("tools/list", "tools")]
-        told = [tool["name"] for tool in manifest["tools"]]
-        expect(tools and tools == told, f"{name} tells of the tools {told}, and has {tools}")
+        listed = [tool["name"] for tool in manifest["tools"]]
+        expect(tools and tools == listed, f"{name}: the manifest lists {listed}, not {tools}")
         item = server.ask("tools/call", name="create_epic", arguments={"title": "A", "priority": 1})
         expect(not item.get("isError"), f"{name}: {item}")
-    expect(list(project.rglob("EP-001*")), f"{name} doesn't write into the folder it was given")
+    expect(list(project.rglob("EP-001*")), f"{name} does not write into the project folder")
 
 
 def bundler(*arguments: str | Path) -> None:
@@ -129,30 +129,30 @@ def bundler(*arguments: str | Path) -> None:
 
 
 def package(path: Path) -> None:
-    """An npm package; whether it installs and runs is looked at where npm/ is tested."""
+    """Verifies an npm package; tests/npm covers installation and use."""
     with tarfile.open(path) as tar:
         content = json.load(tar.extractfile("package/package.json"))
-        expect(content["version"] == VERSION, f"{path.name} is of another version")
+        expect(content["version"] == VERSION, f"{path.name} has another version")
         entry = json.loads(path.with_name("server.json").read_text())
         place = content["repository"]["url"].removeprefix("git+").removesuffix(".git")
-        expect(place == entry["repository"]["url"], f"{path.name} is of {place}")
+        expect(place == entry["repository"]["url"], f"{path.name} has the repository {place}")
         if content["name"] != "reqlore":
             program = tar.extractfile("package/bin/reqlore").read()
-            expect(program in binaries(path.parent), f"{path.name} holds another binary")
+            expect(program in binaries(path.parent), f"{path.name} contains another binary")
             tar.getmember("package/THIRD-PARTY-LICENSES")
             return
-    told, wanted = content.get("mcpName"), entry["name"]
-    expect(told == wanted, f"{path.name}: mcpName is {told}, and {wanted} in server.json")
+    given, wanted = content.get("mcpName"), entry["name"]
+    expect(given == wanted, f"{path.name}: mcpName is {given}, but {wanted} in server.json")
     platforms = {
         f"{name.replace('@', '').replace('/', '-')}-{VERSION}.tgz"
         for name in content["optionalDependencies"]
     }
     lacking = platforms ^ {other.name for other in path.parent.glob("*.tgz")} - {path.name}
-    expect(not lacking, f"{path.name} and the packages beside it differ in {sorted(lacking)}")
+    expect(not lacking, f"{path.name} and the other packages differ in {sorted(lacking)}")
 
 
 def binaries(out: Path) -> list[bytes]:
-    """What is to be run, of every archive."""
+    """Returns the binary of every archive."""
     found = []
     for path in out.glob("*.tar.gz"):
         with tarfile.open(path) as tar:
@@ -161,7 +161,7 @@ def binaries(out: Path) -> list[bytes]:
 
 
 def registry_entry(out: Path) -> None:
-    """The rules of the schema that `$schema` names, and those the registry applies beyond it."""
+    """Checks the rules of the schema in `$schema` and further rules of the registry."""
     entry = json.loads((out / "server.json").read_text())
     known = {"$schema", "name", "title", "description", "version", "websiteUrl", "repository"}
     expect(set(entry) == known | {"packages"}, f"server.json has the keys {sorted(entry)}")
@@ -169,9 +169,9 @@ def registry_entry(out: Path) -> None:
     expect(name and len(entry["name"]) <= 200, f"server.json: name {entry['name']!r}")
     for key in ("title", "description"):
         expect(0 < len(entry[key]) <= 100, f"server.json: {key} has {len(entry[key])} characters")
-    expect(entry["version"] == VERSION, "server.json is of another version")
+    expect(entry["version"] == VERSION, "server.json has another version")
     expect(set(entry["repository"]) == {"url", "source"}, "server.json: repository")
-    expect(entry["packages"][0]["registryType"] == "npm", "server.json: npm does not come first")
+    expect(entry["packages"][0]["registryType"] == "npm", "server.json: npm is not first")
     bundles = set()
     for package in entry["packages"]:
         expect(package["transport"] == {"type": "stdio"}, f"server.json: {package}")
@@ -179,24 +179,24 @@ def registry_entry(out: Path) -> None:
         if package["registryType"] == "mcpb":
             place, file = package["identifier"].rsplit("/", 1)
             expect(re.fullmatch(rf"https://.+/v{re.escape(VERSION)}", place), place)
-            expect(package["fileSha256"] == digest_of(out / file), f"server.json: sum of {file}")
+            expect(package["fileSha256"] == digest_of(out / file), f"server.json: hash of {file}")
             bundles.add(file)
-    expect(bundles == {path.name for path in out.glob("*.mcpb")}, "server.json: a bundle lacks")
+    expect(bundles == {path.name for path in out.glob("*.mcpb")}, "server.json: missing bundle")
 
 
 def bill(path: Path) -> None:
-    """The bill of materials: all that is linked for some target, with its licence."""
+    """Checks the bill of materials: all linked crates, each with a license."""
     content = json.loads(path.read_text())
-    expect(content["bomFormat"] == "CycloneDX", "the bill is not of CycloneDX")
-    expect("serialNumber" not in content, "the bill has a number of chance")
+    expect(content["bomFormat"] == "CycloneDX", "the bill is not in the CycloneDX format")
+    expect("serialNumber" not in content, "the bill has a random serial number")
     here = re.search(r"file:///?(tmp|home|Users|root|var)/", path.read_text())
-    expect(not here, f"the bill names a folder of this machine: {here}")
+    expect(not here, f"the bill contains a local path: {here}")
     about, parts = content["metadata"]["component"], content["components"]
-    expect((about["name"], about["version"]) == ("reqlore", VERSION), f"the bill is of {about}")
-    told = {(part["name"], part["version"]) for part in [about, *parts]}
-    expect(told == linked(), f"bill and Cargo differ in {sorted(told ^ linked())}")
+    expect((about["name"], about["version"]) == ("reqlore", VERSION), f"the bill describes {about}")
+    listed = {(part["name"], part["version"]) for part in [about, *parts]}
+    expect(listed == linked(), f"bill and Cargo differ in {sorted(listed ^ linked())}")
     for part in parts:
-        expect(part.get("licenses"), f"the bill has no licence of {part['name']}")
+        expect(part.get("licenses"), f"the bill has no license for {part['name']}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""The licences of everything that is linked into the binary, as those licences ask for.
+"""Prints the licenses of all linked crates, which must be distributed with the binary.
 
-Usage: licences.py   (prints them)
+Usage: licences.py
 
-They are taken from the sources of the crates, which Cargo has fetched or fetches.
-Crates with the same text share it. One whose package holds no text stands with the name of its
-licence and its authors.
+The texts come from the sources of the crates, which Cargo downloads if necessary. Crates with the
+same text share it. A crate without a text is listed with the name of its license and its authors.
 """
 
 import re
@@ -17,20 +16,20 @@ from bill import linked, metadata
 
 TEXTS = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)", re.IGNORECASE)
 HEAD = """\
-Reqlore is made of its own parts and of the crates below, each with its licence. SQLite, which the
-crate libsqlite3-sys brings, is in the public domain.
+Reqlore contains the crates below, each with its license. SQLite, which is part of the crate
+libsqlite3-sys, is in the public domain.
 """
 
 
 def texts_of(package: dict[str, Any]) -> list[str]:
-    """The licences and notices that the package's folder holds, as they are."""
+    """Returns the license and notice texts in the package's folder."""
     folder = Path(package["manifest_path"]).parent
     files = sorted(path for path in folder.iterdir() if path.is_file() and TEXTS.match(path.name))
     found = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     if found:
         return ["\n".join(line.rstrip() for line in text.strip().splitlines()) for text in found]
     authors = "".join(f"\n{author}" for author in package["authors"])
-    return [f"{package['license'] or 'See the package'}, with no text in the package{authors}"]
+    return [f"{package['license'] or 'See the package'}, without a text in the package{authors}"]
 
 
 def by_version(package: dict[str, Any]) -> tuple[str, str]:

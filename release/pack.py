@@ -1,10 +1,9 @@
-"""Packs binaries for people, for desktop clients and for the registry of MCP servers.
+"""Packs binaries into archives, bundles for desktop clients and a registry entry.
 
-Usage: pack.py OUT TARGET=BINARY...   (how it is called, and with which environment: .ci/release)
+Usage: pack.py OUT TARGET=BINARY...   (see .ci/release for the environment)
 
-Writes a .tar.gz and, where a desktop client can use one, a .mcpb bundle of each binary, and one
-server.json that names them. Nothing in there depends on the hour, on the user or on the order of
-a folder.
+Writes one .tar.gz per binary, one .mcpb bundle per binary for a desktop system, and a server.json
+that lists them. The output does not depend on time, user or directory order.
 """
 
 import gzip
@@ -30,18 +29,18 @@ ROOT = Path(__file__).resolve().parent.parent
 VERSION = os.environ["RELEASE_VERSION"]
 REPOSITORY = os.environ["RELEASE_REPOSITORY"]
 EPOCH = int(os.environ["SOURCE_DATE_EPOCH"])
-# The one of the binaries that runs on this machine, and so can be asked.
+# The binary that runs on this machine and can be queried.
 ASKED = Path(os.environ["RELEASE_ASKED"])
 BUNDLER = Path(os.environ["RELEASE_BUNDLER"])
 
 HOME = f"https://github.com/{REPOSITORY}"
-# The registry lets the owner of a name on the forge publish below it.
+# The registry lets the GitHub owner publish names with this prefix.
 NAME = f"io.github.{REPOSITORY.split('/')[0]}/reqlore"
 OWN_LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
 PAPERS = ("README.md", "CHANGELOG.md", *OWN_LICENCES)
 FOREIGN_LICENCES = "THIRD-PARTY-LICENSES"
 COMPLETIONS = {"bash": "reqlore.bash", "zsh": "_reqlore", "fish": "reqlore.fish"}
-# 0.4 exists for servers in Python alone, is experimental, and clients refuse it.
+# 0.4 only adds servers in Python, is experimental, and clients reject it.
 MANIFEST = "0.3"
 SERVER_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 
@@ -66,7 +65,7 @@ def main(out: Path, binaries: dict[str, Path]) -> None:
 
 
 def system_of(target: str) -> str:
-    """The desktop system whose clients install a bundle of this target."""
+    """Returns the desktop system of a target's bundle, or "-"."""
     for line in (ROOT / "release/targets").read_text().splitlines():
         if line.startswith(f"{target} "):
             return line.split()[2]
@@ -74,7 +73,7 @@ def system_of(target: str) -> str:
 
 
 def shell_completions() -> dict[str, bytes]:
-    """What the binary writes for each shell; nothing where it doesn't know the command."""
+    """Returns the completion script of each shell that the binary supports."""
     made = {}
     for shell, name in COMPLETIONS.items():
         answer = subprocess.run([ASKED, "completions", shell], capture_output=True, check=False)
@@ -128,7 +127,7 @@ def manifest(
             "project": {
                 "type": "directory",
                 "title": "Project folder",
-                "description": "The folder that holds the project's requirements and knowledge.",
+                "description": "The folder with the project's requirements and knowledge.",
                 "required": True,
             }
         },
@@ -136,12 +135,12 @@ def manifest(
 
 
 def summary(tool: dict[str, Any]) -> str:
-    """The first sentence of what the tool says of itself."""
+    """Returns the first sentence of the tool's description."""
     return re.split(r"(?<=\.)\s|\n", tool["description"].strip(), maxsplit=1)[0]
 
 
 def bundle(path: Path, content: dict[str, bytes]) -> None:
-    """Lets the official tool validate and pack, then takes the hour out of what it packed."""
+    """Validates and packs with the official tool, then normalizes the timestamps."""
     with tempfile.TemporaryDirectory() as folder:
         staged, packed = Path(folder, "bundle"), Path(folder, "packed.mcpb")
         for name, text in content.items():
@@ -153,7 +152,7 @@ def bundle(path: Path, content: dict[str, bytes]) -> None:
 
 
 def still(packed: Path, path: Path) -> None:
-    """The same zip with its entries in order and at the time of the release."""
+    """Rewrites a zip file with sorted entries and the time of the release."""
     with zipfile.ZipFile(packed) as source, zipfile.ZipFile(path, "w") as target:
         for entry in sorted(source.infolist(), key=lambda entry: entry.filename):
             again = zipfile.ZipInfo(entry.filename, gmtime(EPOCH)[:6])
@@ -164,11 +163,11 @@ def still(packed: Path, path: Path) -> None:
 
 
 def server(about: dict[str, Any], bundles: list[Path]) -> dict[str, Any]:
-    """What the registry of MCP servers shows; a client chooses one of the packages."""
+    """Returns the entry for the registry of MCP servers; a client chooses one of the packages."""
     root = {
         "type": "named",
         "name": "--root",
-        "description": "The project's folder; by default the one the server is started in",
+        "description": "The project's folder; the default is the working directory",
         "format": "filepath",
     }
     packages: list[dict[str, Any]] = [

@@ -1,5 +1,5 @@
-// Programmatic use: a server of your own, and the official client connected to it, which knows the
-// arguments and results of every tool.
+// Programmatic use: starts a server and connects the official client, with types for the arguments
+// and results of every tool.
 
 import type {
   CallToolRequest, CallToolRequestOptions, CallToolResult, Client, ClientOptions, Implementation,
@@ -11,98 +11,98 @@ import type { ToolName, Tools } from './tools.js';
 
 export type * from './tools.js';
 
-/** A set of tools. */
+/** A toolset. */
 export type Toolset = 'sections' | 'backlog' | 'docsets' | 'knowledge';
 
 /**
- * How the server is started. What is left out is as it is configured for the command `reqlore`: by
- * variables such as REQLORE_STORAGE, by the project's `reqlore.toml`, by default.
+ * Options of the server. An omitted option has the same value as for the command `reqlore`: from
+ * variables such as REQLORE_STORAGE, from the project's `reqlore.toml`, or the default.
  */
 export interface StartOptions {
-  /** The project's folder; the working directory when left out. */
+  /** The project's folder; the default is the working directory. */
   root?: string | URL;
-  /** Where documents are kept: `fs`, `fs:DIR`, `sqlite`, `sqlite:FILE`, `sled` or `sled:DIR`. */
+  /** The storage: `fs`, `fs:DIR`, `sqlite`, `sqlite:FILE`, `sled` or `sled:DIR`. */
   storage?: string;
-  /** Which tools are served; all when left out. */
+  /** The toolsets to serve; the default is all. */
   toolsets?: Toolset[];
   /** Serve only the tools that change nothing. */
   readOnly?: boolean;
-  /** What the server logs to its stderr: error, warn, info, debug, trace or off. */
+  /** Log level on stderr: error, warn, info, debug, trace or off. */
   log?: string;
-  /** Further arguments of the command line. */
+  /** Additional command-line arguments. */
   args?: string[];
-  /** The server's working directory; this process's when left out. */
+  /** The server's working directory; the default is that of this process. */
   cwd?: string | URL;
-  /** Variables for the server, besides those of this process. */
+  /** Additional environment variables for the server. */
   env?: Record<string, string>;
-  /** Where the server's stderr goes; to this process's when left out. */
+  /** The target of the server's stderr; the default is that of this process. */
   stderr?: StdioServerParameters['stderr'];
-  /** Another binary than the one that was installed. REQLORE_BINARY names one as well. */
+  /** The path of another binary; REQLORE_BINARY has the same effect. */
   binary?: string | URL;
-  /** As whom the client introduces itself. */
+  /** The name and version that the client sends. */
   clientInfo?: Implementation;
-  /** The official client's own options. */
+  /** Options of the official client. */
   clientOptions?: ClientOptions;
-  /** How long connecting may take, and what cancels it. */
+  /** Timeout and cancellation of the connection. */
   requestOptions?: RequestOptions;
 }
 
-/** What `callTool` takes: a tool's name with that tool's arguments. */
+/** The parameters of `callTool`: a tool's name and its arguments. */
 export interface ToolCall<Name extends ToolName> {
   name: Name;
   arguments: Tools[Name]['arguments'];
   _meta?: CallToolRequest['params']['_meta'];
 }
 
-/** What a tool answers: words for a model in `content`, the same for programs as data. */
+/** The result of a tool: text for a model in `content`, the same data in `structuredContent`. */
 export type ToolAnswer<Name extends ToolName> = CallToolResult & {
   structuredContent: Tools[Name]['result'];
 };
 
-/** The official client, which here knows the tools. */
+/** The official client with typed tools. */
 export interface ReqloreClient extends Client {
   /**
    * Calls a tool.
    *
-   * Rejects with `ToolError` when the tool refuses: bad arguments, nothing found, a conflict. What
-   * is wrong with the connection or the protocol rejects with the official client's own errors.
+   * Rejects with `ToolError` if the tool returns an error, such as invalid arguments or a
+   * conflict. Connection and protocol errors are those of the official client.
    */
   callTool<Name extends ToolName>(
     params: ToolCall<Name>, options?: CallToolRequestOptions,
   ): Promise<ToolAnswer<Name>>;
 }
 
-/** What kind of refusal it is. */
+/** The kind of error. */
 export type ToolErrorKind =
   | 'invalid_argument' | 'not_found' | 'forbidden' | 'conflict' | 'refused' | 'busy' | 'cancelled'
   | 'storage_unavailable' | 'unreadable';
 
-/** A tool has refused; the message says why and what to do. */
+/** An error from a tool; the message has the reason and the next step. */
 export declare class ToolError extends Error {
   readonly name: 'ToolError';
   /** The tool's name. */
   readonly tool: string;
-  /** Absent when the server did not say; kinds may be added. */
+  /** Absent if the server did not send it; new kinds may be added. */
   readonly kind?: ToolErrorKind | (string & {});
-  /** The kind as a code of JSON-RPC, such as -32602. */
+  /** The JSON-RPC code of the kind, such as -32602. */
   readonly code?: number;
-  /** The argument that is wrong. */
+  /** The invalid argument. */
   readonly field?: string;
-  /** The item that it is about. */
+  /** The affected item. */
   readonly reference_id?: string;
-  /** What to do instead. */
+  /** The next step. */
   readonly hint?: string;
-  /** The answer as it came. */
+  /** The unchanged result. */
   readonly result: CallToolResult;
 }
 
 /**
- * Starts a server and connects to it. It ends with `client.close()`, and with this process.
+ * Starts a server and connects to it. The server ends with `client.close()` or with this process.
  *
- * Needs the official client, `@modelcontextprotocol/client` 2.x, beside this package. Rejects when
- * there is no binary for this machine; the message says what to do then.
+ * Needs the official client, `@modelcontextprotocol/client` 2.x. Rejects if there is no binary for
+ * this machine; the message has the next step.
  */
 export declare function start(options?: StartOptions): Promise<ReqloreClient>;
 
-/** The native binary that `start` runs. Throws when there is none for this machine. */
+/** The path of the binary that `start` runs. Throws if there is none for this machine. */
 export declare function binary(options?: Pick<StartOptions, 'binary'>): string;

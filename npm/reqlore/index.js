@@ -1,4 +1,4 @@
-// Programmatic use: starts the server and gives the official client, connected to it.
+// Programmatic use: starts the server and returns the official client, connected to it.
 
 import { fileURLToPath } from 'node:url';
 
@@ -34,9 +34,9 @@ export async function start(options = {}) {
 
   const self = { name: 'reqlore-npm', version: '1' };
   const client = new ReqloreClient(clientInfo ?? self, clientOptions);
-  const surroundings = { ...process.env, ...env };
+  const childEnv = { ...process.env, ...env };
   await client.connect(new StdioClientTransport({
-    command, args: flags(options), cwd: pathOf(cwd), env: surroundings, stderr,
+    command, args: flags(options), cwd: pathOf(cwd), env: childEnv, stderr,
   }), requestOptions);
   return client;
 }

@@ -7,8 +7,7 @@ The file is a list of epics, each with `user_stories`, each with `requirements`;
 `title` and a `description`, a requirement also `type` and `priority` (1 to 4). What follows `--` is
 the command that starts the server. Nothing but Python's own library is needed.
 
-The trap when writing a client like this one: answers come one line each, and a line that has no
-`id` is a notification, not an answer.
+Each response is one line. A line without an `id` is a notification, not a response.
 """
 
 import argparse

@@ -4,9 +4,8 @@
     python3 reqlix_to_backlog.py docs/development/requirements > backlog.json
 
 A category (a file) becomes an epic, a chapter (`# Chapter`) a user story, and a requirement
-(`## G.G.1: Title`) a requirement, whose title keeps the index it had. Headings in fenced code are
-text. The trap: the format says nothing of priorities and types, so all are medium and functional
-until somebody looks.
+(`## G.G.1: Title`) a requirement that keeps its index in its title. Headings in code blocks are
+text. The format has no priorities and types, so all requirements are medium and functional.
 """
 
 import json

@@ -69,7 +69,7 @@ async function hasOneVersion() {
 async function packsOnlyWhatItKnows() {
   const tool = `${ROOT}/npm/pack`;
   const cases = [
-    [['--binary', `riscv=${BINARY}`, '--out', 'out'], /no target of x86_64-unknown-linux-gnu, /],
+    [['--binary', `riscv=${BINARY}`, '--out', 'out'], /the target is not in x86_64-unknown-linux-gnu, /],
     [['--binary', 'aarch64-apple-darwin=none', '--out', 'out'], /no file none/],
     [['--out', 'out'], /--binary TARGET=PATH is missing/],
   ];

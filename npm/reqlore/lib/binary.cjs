@@ -1,7 +1,7 @@
-// Where the native binary for this machine is, and what to say when there is none.
+// Finds the native binary for this machine, or explains why it is missing.
 //
-// The package manager has already chosen the package by `os`, `cpu` and `libc`; old ones ignore
-// `libc` and install two, and a copied node_modules holds those of another machine.
+// The package manager selects the package by `os`, `cpu` and `libc`. Old versions ignore `libc` and
+// install two packages, and a copied node_modules contains those of another machine.
 'use strict';
 
 const fs = require('node:fs');
@@ -9,12 +9,12 @@ const path = require('node:path');
 
 const PLATFORMS = require('../platforms.json');
 
-/** No binary can be started; the message says why and what to do. */
+/** No binary was found; the message has the reason and the next step. */
 class NoBinary extends Error {
   name = 'NoBinary';
 }
 
-/** The file to start: what REQLORE_BINARY names, else the one in the package for this machine. */
+/** The path of the binary: REQLORE_BINARY, else the one in the package for this machine. */
 function binary(env = process.env) {
   if (env.REQLORE_BINARY) return named(env.REQLORE_BINARY);
   const platform = platformOf(thisMachine());
@@ -45,7 +45,7 @@ function thisMachine() {
   return os === 'linux' ? { os, cpu, libc: libcOfNode() } : { os, cpu };
 }
 
-/** The loader that this Node asks for; a static one tells nothing, and then neither does ours. */
+/** The libc of this Node, from its loader; musl for a static Node, as that build is static. */
 function libcOfNode() {
   const head = Buffer.alloc(4096);
   const file = fs.openSync(process.execPath, 'r');
@@ -54,7 +54,7 @@ function libcOfNode() {
   return head.includes('/ld-linux') ? 'glibc' : 'musl';
 }
 
-/** The name of a machine's row in the table. */
+/** The name of this machine's row in the table, if any. */
 function platformOf({ os, cpu, libc }) {
   return Object.keys(PLATFORMS).find((name) => {
     const row = PLATFORMS[name];
@@ -78,7 +78,7 @@ function resolve(platform) {
   }
 }
 
-/** Why there is no binary; `published` and `installed` are names of rows of the table. */
+/** The message for a missing binary; `published` and `installed` are row names. */
 function explain({ machine, version, published, installed }) {
   const platform = platformOf(machine);
   if (platform && published.includes(platform)) return missing(platform, installed);
@@ -89,12 +89,12 @@ function explain({ machine, version, published, installed }) {
     `There are binaries for: ${published.join(', ') || 'no platform'}.`,
   ];
   if (os === 'win32') {
-    lines.push('On Windows it runs in WSL: `wsl npx -y reqlore`.');
+    lines.push('On Windows, use WSL: `wsl npx -y reqlore`.');
   }
   lines.push(
     'To build one from source, with Rust and a clone of the repository:',
     '  cargo install --path app --locked',
-    'Then start the `reqlore` that Cargo installed, or name it in REQLORE_BINARY.',
+    'Then run the `reqlore` that Cargo installed, or set REQLORE_BINARY to its path.',
   );
   return lines.join('\n');
 }
@@ -104,17 +104,17 @@ function missing(platform, installed) {
   if (installed.length) {
     return [
       `${name}, which holds the binary for this machine, is not installed, but ` +
-        `${installed.map(packageOf).join(' and ')} is: node_modules was made on another machine.`,
-      'Delete node_modules and install again on this one.',
+        `${installed.map(packageOf).join(' and ')} is: node_modules is from another machine.`,
+      'Delete node_modules and install again on this machine.',
     ].join('\n');
   }
   return [
     `${name}, which holds the binary for this machine, is not installed. It is an optional ` +
-      'dependency: npm leaves it out with --omit=optional, with `omit` or `optional` in an ' +
-      '.npmrc, and by a lock file that was made without it.',
-    'Install again with it (and with -g, if it was so):',
+      'dependency: npm skips it with --omit=optional, with `omit` or `optional` in an .npmrc, ' +
+      'and with a lock file that was written without it.',
+    'Install it (with -g for a global installation):',
     '  npm install --include=optional reqlore',
-    'or name another binary in REQLORE_BINARY.',
+    'or set REQLORE_BINARY to the path of another binary.',
   ].join('\n');
 }
 

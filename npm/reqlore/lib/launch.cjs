@@ -1,8 +1,7 @@
-// Becomes the native binary, or starts it and stands before it.
+// Replaces this process with the native binary, or runs the binary as a child process.
 //
-// Node can become another program since 22.15 and 23.11 on POSIX; then nothing of it remains, and
-// signals, exit codes and the end are the binary's own. Before that and on Windows it stays as a
-// parent, and everything below `stand` is for that case.
+// On POSIX, Node can replace itself since 22.15 and 23.11. Signals and exit codes then belong to
+// the binary. Older versions and Windows use a child process, see `runAsChild`.
 'use strict';
 
 const { NoBinary, binary } = require('./binary.cjs');
@@ -18,16 +17,16 @@ function launch(args, env) {
     process.exitCode = 1;
     return;
   }
-  const told = isFromNpx(env, __dirname) ? { ...env, REQLORE_LAUNCHER: 'npx' } : { ...env };
+  const childEnv = isFromNpx(env, __dirname) ? { ...env, REQLORE_LAUNCHER: 'npx' } : { ...env };
   if (process.execve && process.platform !== 'win32') {
-    process.execve(file, [file, ...args], told);
+    process.execve(file, [file, ...args], childEnv);
   }
-  stand(file, args, told);
+  runAsChild(file, args, childEnv);
 }
 
 /**
- * Did npx start this? Either from its own cache or from the project's node_modules. What npx starts
- * inherits its variables, such as an agent that calls an installed `reqlore` later.
+ * True if npx started this process, from its own cache or from the project's node_modules. The
+ * script is checked too: an agent that npx started passes npx's variables on to later commands.
  */
 function isFromNpx(env, folder) {
   if (/[\\/]_npx[\\/]/.test(folder)) return true;
@@ -36,12 +35,12 @@ function isFromNpx(env, folder) {
 }
 
 /**
- * At a terminal the binary shares this process's group and reads the terminal itself. Else its
- * input comes through here: when this process is killed, that ends, and so does the server. And it
- * has a group of its own there, since a second SIGINT, one from the terminal and one from here,
- * would cut short an orderly end.
+ * At a terminal, the binary shares this process's group and reads the terminal itself. Otherwise
+ * its input is piped through this process, so that the server ends when this process is killed. It
+ * then has its own process group: SIGINT from the group and again from here would interrupt a
+ * graceful shutdown.
  */
-function stand(file, args, env) {
+function runAsChild(file, args, env) {
   const { spawn } = require('node:child_process');
   const isAtTerminal = require('node:tty').isatty(0);
   const child = spawn(file, args, {
@@ -64,7 +63,7 @@ function stand(file, args, env) {
     process.kill(process.pid, signal);
   });
   if (child.stdin) {
-    // A server that has ended reads no more; its exit is what counts.
+    // Ignore errors after the server has ended; the `exit` handler reports the result.
     child.stdin.on('error', () => {});
     process.stdin.pipe(child.stdin);
   }
