@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use reqlore_client_config::{Platform, Surroundings};
+use reqlore_client_config::{ClientEnvironment, Platform};
 
 use crate::config::{existing, named_root, variable};
 use crate::exit::CommandError;
@@ -16,7 +16,7 @@ use crate::settings::{self, FILE_VARIABLE, Flags};
 pub(crate) const NAME: &str = "reqlore";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, CommandError> {
+pub(crate) fn surroundings(flags: &Flags) -> Result<ClientEnvironment, CommandError> {
     let project = existing(&named_root(flags).unwrap_or_else(|| PathBuf::from(".")))?;
     let home = variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from);
     let home = home.filter(|home| home.is_absolute()).ok_or_else(|| {
@@ -30,12 +30,12 @@ pub(crate) fn surroundings(flags: &Flags) -> Result<Surroundings, CommandError> 
         "macos" => Platform::MacOs,
         _ => Platform::Linux,
     };
-    Ok(Surroundings {
+    Ok(ClientEnvironment {
         project,
         home,
         platform,
         path: std::env::split_paths(&variable("PATH").unwrap_or_default()).collect(),
-        variables: Surroundings::VARIABLES.iter().copied().filter_map(value).collect(),
+        variables: ClientEnvironment::VARIABLES.iter().copied().filter_map(value).collect(),
     })
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use reqlore_client_config::{Client, Platform, Scope, Surroundings, edit};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigScope, Platform, edit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -64,8 +64,8 @@ impl Place {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
-    fn around(&self) -> Surroundings {
-        Surroundings {
+    fn environment(&self) -> ClientEnvironment {
+        ClientEnvironment {
             project: self.at("project"),
             home: self.at("home"),
             platform: Platform::Linux,
@@ -105,11 +105,11 @@ pub(crate) fn output(command: &mut Command) -> (i32, String, String) {
 }
 
 /// Every client with each scope that it has a file for, and the arguments that choose both.
-fn each(mut check: impl FnMut(Client, Scope, &[&str])) {
+fn each(mut check: impl FnMut(Client, ConfigScope, &[&str])) {
     let mut seen = 0;
     for client in Client::ALL {
-        for scope in Scope::ALL {
-            if client.place(scope, &Place::new().around()).is_ok() {
+        for scope in ConfigScope::ALL {
+            if client.config_location(scope, &Place::new().environment()).is_ok() {
                 check(client, scope, &["--client", client.name(), "--scope", scope.name()]);
                 seen += 1;
             }
@@ -166,7 +166,7 @@ fn from_nothing_init_and_remove_leave_nothing() {
 fn remove_restores_edited_files_to_the_byte() {
     each(|client, scope, arguments| {
         let place = Place::new();
-        let file = client.place(scope, &place.around()).unwrap().file;
+        let file = client.config_location(scope, &place.environment()).unwrap().file;
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, written_by_hand(client)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
@@ -186,8 +186,8 @@ fn remove_restores_edited_files_to_the_byte() {
 }
 
 /// The entry as a client would read it: program and arguments.
-pub(crate) fn entry(client: Client, scope: Scope, place: &Place) -> Vec<String> {
-    let found = client.place(scope, &place.around()).unwrap();
+pub(crate) fn entry(client: Client, scope: ConfigScope, place: &Place) -> Vec<String> {
+    let found = client.config_location(scope, &place.environment()).unwrap();
     let text = fs::read_to_string(&found.file).unwrap();
     let entry = edit::find(&text, found.slot).unwrap().unwrap();
     let words = match &entry["command"] {
@@ -213,7 +213,8 @@ fn the_written_entry_starts_a_server_on_the_project() {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env_clear().env("PATH", place.at("bin"));
         command.env("HOME", place.at("home")).env("REQLORE_CACHE", "off");
-        let is_in_project = client.place(scope, &place.around()).unwrap().starts_in_project;
+        let is_in_project =
+            client.config_location(scope, &place.environment()).unwrap().starts_in_project;
         command.current_dir(if is_in_project { place.at("project") } else { place.at("home") });
         let mut server = Server::start_as(command, &place.at("project"));
         assert_eq!(initialize(&mut server)["serverInfo"]["name"], "reqlore", "{arguments:?}");

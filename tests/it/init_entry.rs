@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use reqlore_client_config::{Client, Scope};
+use reqlore_client_config::{Client, ConfigScope};
 
 use crate::client::{BINARY, Server};
 use crate::init::{Place, entry, initialize, output};
@@ -53,7 +53,7 @@ fn a_token_gets_into_no_file() {
 #[test]
 fn the_program_is_named_so_that_it_is_found() {
     let file = ["--config", "team.toml", "--storage", "sqlite:x/y.db"];
-    let program = |scope: Scope, arguments: &[&str], npx: bool, has_path: bool| {
+    let program = |scope: ConfigScope, arguments: &[&str], npx: bool, has_path: bool| {
         let place = Place::new();
         place.write("project/team.toml", "");
         let mut command = place.command();
@@ -70,11 +70,11 @@ fn the_program_is_named_so_that_it_is_found() {
         let words = entry(Client::ClaudeCode, scope, &place).join(" ");
         (words.replace(place.at("").to_str().unwrap(), "~/"), errors)
     };
-    assert_eq!(program(Scope::Project, &[], false, true).0, "reqlore");
-    assert_eq!(program(Scope::User, &[], false, true).0, "~/bin/reqlore");
+    assert_eq!(program(ConfigScope::Project, &[], false, true).0, "reqlore");
+    assert_eq!(program(ConfigScope::User, &[], false, true).0, "~/bin/reqlore");
     let npx = ("npx -y reqlore".to_owned(), String::new());
-    assert_eq!(program(Scope::Project, &[], true, true), npx);
-    let (words, errors) = program(Scope::Project, &[], false, false);
+    assert_eq!(program(ConfigScope::Project, &[], true, true), npx);
+    let (words, errors) = program(ConfigScope::Project, &[], false, false);
     assert_eq!(words, BINARY);
     assert!(errors.contains("is a path of this machine"), "{errors}");
     // As in a clone on a machine that has it elsewhere.
@@ -84,10 +84,10 @@ fn the_program_is_named_so_that_it_is_found() {
     command.args(["init", "--client", "claude-code", "--check"]).env_remove("PATH");
     assert_eq!(output(&mut command).0, 0);
     // A shared file names paths from the project, the user's own file whole ones.
-    let words = program(Scope::Project, &file, false, true).0;
+    let words = program(ConfigScope::Project, &file, false, true).0;
     assert_eq!(words, "reqlore --storage sqlite:./x/y.db --config ./team.toml");
     assert_eq!(
-        program(Scope::User, &file, false, true).0,
+        program(ConfigScope::User, &file, false, true).0,
         "~/bin/reqlore --storage sqlite:~/project/x/y.db --config ~/project/team.toml"
     );
 }
@@ -103,7 +103,7 @@ fn a_shared_npx_entry_keeps_its_package() {
         let place = Place::new();
         place.write(&format!("project/{file}"), text);
         place.ok(&["--client", client.name(), "--yes", "--read-only"]);
-        let words = entry(client, Scope::Project, &place).join(" ");
+        let words = entry(client, ConfigScope::Project, &place).join(" ");
         assert!(words.starts_with("npx -y reqlore@1.2 --read-only"), "{words}");
     }
 }

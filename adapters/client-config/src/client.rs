@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, json};
 
 use crate::ConfigError;
-use crate::edit::{Entry, Slot};
+use crate::edit::{EntryEdit, EntrySlot};
+use crate::environment::ClientEnvironment;
 use crate::profiles::PROFILES;
-use crate::surroundings::Surroundings;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
@@ -25,7 +25,7 @@ pub enum Client {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum ConfigScope {
     /// A file in the project, shared through Git.
     Project,
     /// A file in the home folder, for all projects of the user.
@@ -33,14 +33,14 @@ pub enum Scope {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Server {
+pub enum ServerSpec {
     /// The client starts it and uses standard input and output.
     Command { program: String, arguments: Vec<String> },
     /// A running server. The token is in a variable of the client's environment, never in a file.
     Url { url: String, token_variable: String },
 }
 
-impl Scope {
+impl ConfigScope {
     pub const ALL: [Self; 2] = [Self::Project, Self::User];
 
     pub fn name(self) -> &'static str {
@@ -50,17 +50,17 @@ impl Scope {
         }
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 }
 
 /// The position of a client's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    pub scope: Scope,
+pub struct ConfigLocation {
+    pub scope: ConfigScope,
     pub file: PathBuf,
-    pub slot: Slot,
+    pub slot: EntrySlot,
     /// True if the client starts the server in the project. Else the entry needs `--root`.
     pub starts_in_project: bool,
 }
@@ -89,35 +89,41 @@ impl Client {
         self.profile().title
     }
 
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
     /// True if its program is on the path, or it left files for the user or in the project. A path
     /// that cannot be inspected counts as absent: it cannot be edited either.
-    pub fn is_present(self, around: &Surroundings) -> bool {
+    pub fn is_present(self, environment: &ClientEnvironment) -> bool {
         let profile = self.profile();
         let user_paths = profile
             .user_paths
-            .map_or_else(|| vec![(profile.user_folder)(around)], |paths| paths(around));
-        let project_paths = profile.project_paths.iter().map(|name| around.project.join(name));
-        around.has_program(profile.programs)
+            .map_or_else(|| vec![(profile.user_folder)(environment)], |paths| paths(environment));
+        let project_paths = profile.project_paths.iter().map(|name| environment.project.join(name));
+        environment.has_program(profile.programs)
             || user_paths.into_iter().chain(project_paths).any(|path| path.metadata().is_ok())
     }
 
     /// The file in which the client looks for servers.
-    pub fn place(self, scope: Scope, around: &Surroundings) -> Result<Place, ConfigError> {
+    pub fn config_location(
+        self,
+        scope: ConfigScope,
+        environment: &ClientEnvironment,
+    ) -> Result<ConfigLocation, ConfigError> {
         let profile = self.profile();
         let file = match scope {
-            Scope::Project => first_existing(&around.project, profile.project_files?),
-            Scope::User => first_existing(&(profile.user_folder)(around), profile.user_files),
+            ConfigScope::Project => first_existing(&environment.project, profile.project_files?),
+            ConfigScope::User => {
+                first_existing(&(profile.user_folder)(environment), profile.user_files)
+            }
         };
-        let starts_in_project = match profile.starts {
+        let starts_in_project = match profile.working_directory {
             WorkingDirectory::Project => true,
-            WorkingDirectory::ProjectForItsOwnFile => scope == Scope::Project,
+            WorkingDirectory::ProjectForProjectFile => scope == ConfigScope::Project,
             WorkingDirectory::Other => false,
         };
-        Ok(Place { scope, file, slot: profile.slot, starts_in_project })
+        Ok(ConfigLocation { scope, file, slot: profile.slot, starts_in_project })
     }
 
     /// The text of a new file before the entry is added.
@@ -126,21 +132,21 @@ impl Client {
     }
 
     /// The variable that the client replaces by the project's folder. `--root` takes it instead of
-    /// a path if [`Place::starts_in_project`] is false: a path is valid on one machine and for one
+    /// a path if [`ConfigLocation::starts_in_project`] is false: a path is valid on one machine and for one
     /// project only. It has to be an argument of its own.
     pub fn project_variable(self) -> Option<&'static str> {
         self.profile().project_variable
     }
 
-    /// The variable's name in [`Server::Url`] is written as it is: the caller checks it.
-    pub fn entry(self, server: &Server) -> Result<Entry, ConfigError> {
+    /// The variable's name in [`ServerSpec::Url`] is written as it is: the caller checks it.
+    pub fn entry(self, server: &ServerSpec) -> Result<EntryEdit, ConfigError> {
         let profile = self.profile();
         let template = match server {
-            Server::Command { program, arguments } => {
+            ServerSpec::Command { program, arguments } => {
                 profile.check_command(program, arguments)?;
                 &profile.command
             }
-            Server::Url { url, .. } => {
+            ServerSpec::Url { url, .. } => {
                 let template = profile.remote.as_ref().map_err(|reason| *reason)?;
                 if let Some(variable) = profile.variable_in(url) {
                     // The URL may contain a secret, so it is not shown.
@@ -178,45 +184,45 @@ pub(crate) struct ClientProfile {
     pub name: &'static str,
     pub title: &'static str,
     pub programs: &'static [&'static str],
-    pub user_folder: fn(&Surroundings) -> PathBuf,
+    pub user_folder: fn(&ClientEnvironment) -> PathBuf,
     /// In the user folder; the first that exists, else the first.
     pub user_files: &'static [&'static str],
     /// In the project, likewise.
     pub project_files: Result<&'static [&'static str], &'static str>,
     /// Files and folders that the client makes for a user, if not the user folder.
-    pub user_paths: Option<fn(&Surroundings) -> Vec<PathBuf>>,
+    pub user_paths: Option<fn(&ClientEnvironment) -> Vec<PathBuf>>,
     /// Files and folders that a client has in a project.
     pub project_paths: &'static [&'static str],
-    pub slot: Slot,
+    pub slot: EntrySlot,
     pub new_file: &'static str,
-    pub starts: WorkingDirectory,
+    pub working_directory: WorkingDirectory,
     pub project_variable: Option<&'static str>,
     /// The beginnings of the texts that the client replaces in values. `$` is one only before a
     /// name.
     pub variables: &'static [&'static str],
     /// True if a shell splits a program without arguments.
     pub has_shell: bool,
-    pub command: Template,
-    pub remote: Result<Template, &'static str>,
+    pub command: EntryTemplate,
+    pub remote: Result<EntryTemplate, &'static str>,
 }
 
 /// The directory in which a client starts a server.
 #[derive(Clone, Copy)]
 pub(crate) enum WorkingDirectory {
     Project,
-    ProjectForItsOwnFile,
+    ProjectForProjectFile,
     Other,
 }
 
 /// An entry for one kind of server.
-pub(crate) struct Template {
-    pub set: &'static [(&'static str, Field)],
+pub(crate) struct EntryTemplate {
+    pub set: &'static [(&'static str, TemplateField)],
     /// Keys of the other kind. `args` comes first, and is dropped unless it is set.
     pub drop: &'static [&'static str],
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Field {
+pub(crate) enum TemplateField {
     Text(&'static str),
     False,
     /// A list with one text.
@@ -232,32 +238,32 @@ pub(crate) enum Field {
     TokenVariable,
 }
 
-impl Template {
-    fn entry(&self, server: &Server) -> Entry {
+impl EntryTemplate {
+    fn entry(&self, server: &ServerSpec) -> EntryEdit {
         let (mut program, mut arguments, mut url, mut variable) = ("", &[][..], "", "");
         match server {
-            Server::Command { program: name, arguments: list } => {
+            ServerSpec::Command { program: name, arguments: list } => {
                 (program, arguments) = (name, list);
             }
-            Server::Url { url: at, token_variable } => (url, variable) = (at, token_variable),
+            ServerSpec::Url { url: at, token_variable } => (url, variable) = (at, token_variable),
         }
         let mut set = Map::new();
         for (key, field) in self.set {
             let value = match *field {
-                Field::OptionalArguments if arguments.is_empty() => continue,
-                Field::Arguments | Field::OptionalArguments => json!(arguments),
-                Field::Text(text) => json!(text),
-                Field::False => json!(false),
-                Field::List(text) => json!([text]),
-                Field::Program => json!(program),
-                Field::ProgramAndArguments => {
+                TemplateField::OptionalArguments if arguments.is_empty() => continue,
+                TemplateField::Arguments | TemplateField::OptionalArguments => json!(arguments),
+                TemplateField::Text(text) => json!(text),
+                TemplateField::False => json!(false),
+                TemplateField::List(text) => json!([text]),
+                TemplateField::Program => json!(program),
+                TemplateField::ProgramAndArguments => {
                     [program].into_iter().chain(arguments.iter().map(String::as_str)).collect()
                 }
-                Field::Url => json!(url),
-                Field::Headers(before, after) => {
+                TemplateField::Url => json!(url),
+                TemplateField::Headers(before, after) => {
                     json!({ "Authorization": format!("Bearer {before}{variable}{after}") })
                 }
-                Field::TokenVariable => json!(variable),
+                TemplateField::TokenVariable => json!(variable),
             };
             set.insert((*key).to_owned(), value);
         }
@@ -265,7 +271,7 @@ impl Template {
             Some((first, rest)) if set.contains_key(*first) => rest,
             _ => self.drop,
         };
-        Entry { set, drop }
+        EntryEdit { set, drop }
     }
 }
 

@@ -1,18 +1,18 @@
 //! MCP clients' configuration files: their locations, and a server's entry in them.
 //!
 //! Nothing here reads the environment or writes a file: the caller shows each change to the user
-//! before it is written. An edit changes one entry, and can be undone to the byte ([`Trace`]).
+//! before it is written. An edit changes one entry, and can be undone to the byte ([`UndoPatch`]).
 
 pub mod client;
 pub mod edit;
+mod environment;
 mod profiles;
-mod surroundings;
-pub mod trace;
+pub mod undo;
 
-pub use client::{Client, Place, Scope, Server};
-pub use edit::{Entry, Format, Slot};
-pub use surroundings::{Platform, Surroundings};
-pub use trace::Trace;
+pub use client::{Client, ConfigLocation, ConfigScope, ServerSpec};
+pub use edit::{ConfigFormat, EntryEdit, EntrySlot};
+pub use environment::{ClientEnvironment, Platform};
+pub use undo::UndoPatch;
 
 /// Why a client can't be configured or its file can't be edited, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

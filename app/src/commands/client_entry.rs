@@ -221,7 +221,7 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use reqlore_client_config::{Client, Server};
+    use reqlore_client_config::{Client, ServerSpec};
     use serde_json::json;
 
     use super::*;
@@ -236,12 +236,13 @@ mod tests {
         let (url, token_variable) = ("https://a/mcp".to_owned(), "REQLORE_TOKEN".to_owned());
         for client in Client::ALL {
             let arguments = command.arguments.clone();
-            let server = Server::Command { program: NAME.to_owned(), arguments };
+            let server = ServerSpec::Command { program: NAME.to_owned(), arguments };
             match ClientEntry::parse(&Value::Object(client.entry(&server).unwrap().set)) {
                 ClientEntry::Command(parsed) => assert_eq!(parsed, command, "{client}"),
                 other => panic!("{client}: {other:?}"),
             }
-            let server = Server::Url { url: url.clone(), token_variable: token_variable.clone() };
+            let server =
+                ServerSpec::Url { url: url.clone(), token_variable: token_variable.clone() };
             let Ok(entry) = client.entry(&server) else { continue };
             match ClientEntry::parse(&Value::Object(entry.set)) {
                 ClientEntry::Url { url, token: TokenSource::Variable(name) } => {

@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use reqlore_client_config::{Client, Scope, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 
 use super::demo::SNIPPET;
 use super::{print, print_json};
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// The project's files, shared by all who work on it, or your own, for all projects
     /// [default: the project's, where the client has one]
     #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
-    scope: Option<Scope>,
+    scope: Option<ConfigScope>,
     /// The address of a server over HTTP, for --transport http
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -78,67 +78,67 @@ pub(crate) struct How {
 }
 
 fn parse_client(name: &str) -> Result<Client, String> {
-    Client::named(name).ok_or_else(|| format!("there are {}", client_names()))
+    Client::from_name(name).ok_or_else(|| format!("there are {}", client_names()))
 }
 
 fn client_names() -> String {
     Client::ALL.map(Client::name).join(", ")
 }
 
-fn scope_parser() -> impl TypedValueParser<Value = Scope> {
-    let names = PossibleValuesParser::new(Scope::ALL.map(Scope::name));
-    names.try_map(|name| Scope::named(&name).ok_or("it is project or user"))
+fn scope_parser() -> impl TypedValueParser<Value = ConfigScope> {
+    let names = PossibleValuesParser::new(ConfigScope::ALL.map(ConfigScope::name));
+    names.try_map(|name| ConfigScope::from_name(&name).ok_or("it is project or user"))
 }
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
-    let around = surroundings(flags)?;
+    let environment = surroundings(flags)?;
     // Neither the log nor a client's file can contain other names.
-    if around.project.to_str().is_none() {
+    if environment.project.to_str().is_none() {
         return Err(CommandError::refused(format!(
             "the name of {} is not UTF-8, which clients' files can't contain; rename the folder",
-            around.project.display()
+            environment.project.display()
         )));
     }
-    let is_present = |client: &Client| client.is_present(&around);
+    let is_present = |client: &Client| client.is_present(&environment);
     let present: Vec<Client> = Client::ALL.into_iter().filter(is_present).collect();
     let clients = match &*options.client {
         [] => present.clone(),
         named => Client::ALL.into_iter().filter(|client| named.contains(client)).collect(),
     };
-    let path = state(&around.home).join(LOG_FILE);
-    let log_file = LogFile { path: &path, home: &around.home };
+    let path = state(&environment.home).join(LOG_FILE);
+    let log_file = LogFile { path: &path, home: &environment.home };
     let log = if options.how.dry_run || options.how.check {
         UndoLog::default()
     } else {
         log_file.open().map_err(CommandError::refused)?
     };
     let plan = if options.how.remove {
-        remove::plan(options, &clients, &log, &around)
+        remove::plan(options, &clients, &log, &environment)
     } else {
-        let server = ServerEntry::from_flags(flags, options, &around)?;
+        let server = ServerEntry::from_flags(flags, options, &environment)?;
         check_create(flags, options)?;
-        check_project(options, &around)?;
+        check_project(options, &environment)?;
         if clients.is_empty() && options.create.is_empty() {
             if options.json {
-                print_json(&report::as_json(&Plan::new(&around), &[], &[]))?;
+                print_json(&report::as_json(&Plan::new(&environment), &[], &[]))?;
             }
             return Err(no_client());
         }
-        Plan::configure(&server, flags, options, &clients, &around)?
+        Plan::configure(&server, flags, options, &clients, &environment)?
     };
     Run { options, log: &log, log_file, plan, done: vec![] }.execute(&present)
 }
 
 /// Files in a home folder are for all projects.
-fn check_project(options: &Options, around: &Surroundings) -> Result<(), CommandError> {
-    let home = around.home.canonicalize().unwrap_or_else(|_| around.home.clone());
-    let is_project = around.project != home && around.project.parent().is_some();
-    if is_project || options.scope == Some(Scope::User) && options.create.is_empty() {
+fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(), CommandError> {
+    let home = environment.home.canonicalize().unwrap_or_else(|_| environment.home.clone());
+    let is_project = environment.project != home && environment.project.parent().is_some();
+    if is_project || options.scope == Some(ConfigScope::User) && options.create.is_empty() {
         return Ok(());
     }
     Err(CommandError::refused(format!(
         "{} is not a project; go into one, name it with --root, or use --scope user",
-        around.project.display()
+        environment.project.display()
     )))
 }
 
@@ -244,7 +244,7 @@ impl Run<'_> {
             let written = if is_removal && is_taken {
                 self.log_file.take(change, entry)
             } else if !is_removal && is_write && is_wanted(change) {
-                self.log_file.put(change, &self.plan.around.project)
+                self.log_file.put(change, &self.plan.environment.project)
             } else {
                 continue;
             };

@@ -20,7 +20,7 @@ pub const NAME: &str = "reqlore";
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ConfigFormat {
     /// With comments and trailing commas.
     Json,
     Toml,
@@ -28,12 +28,12 @@ pub enum Format {
 
 /// The entry [`NAME`] in the map of servers to which `path` leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
-    pub format: Format,
+pub struct EntrySlot {
+    pub format: ConfigFormat,
     pub path: &'static [&'static str],
 }
 
-impl Slot {
+impl EntrySlot {
     fn names(self) -> Vec<&'static str> {
         self.path.iter().copied().chain([NAME]).collect()
     }
@@ -41,33 +41,35 @@ impl Slot {
 
 /// The keys to write. Other keys of an existing entry (`env`, `disabled`, `timeout`) stay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct EntryEdit {
     pub set: Map<String, Value>,
     /// Keys that contradict those set, as `url` contradicts `command`.
     pub drop: &'static [&'static str],
 }
 
 /// The entry, if the text has one.
-pub fn find(text: &str, slot: Slot) -> Result<Option<Value>, ConfigError> {
+pub fn find(text: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
     find_in(split_bom(text)?.1, slot)
 }
 
-fn find_in(body: &str, slot: Slot) -> Result<Option<Value>, ConfigError> {
+fn find_in(body: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
     match slot.format {
-        Format::Json => json::find(body, &slot.names()),
-        Format::Toml => toml::find(body, &slot.names()),
+        ConfigFormat::Json => json::find(body, &slot.names()),
+        ConfigFormat::Toml => toml::find(body, &slot.names()),
     }
 }
 
 /// The text with this entry; the same text if it has it. An empty text becomes a whole file.
-pub fn put(text: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError> {
+pub fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     let edited = if find_in(body, slot)?.is_some() {
         update(body, slot, entry)?
     } else {
         match slot.format {
-            Format::Json => json::set(body, &slot.names(), &Value::Object(entry.set.clone()))?,
-            Format::Toml => toml::append_entry(body, &slot.names(), &entry.set)?,
+            ConfigFormat::Json => {
+                json::set(body, &slot.names(), &Value::Object(entry.set.clone()))?
+            }
+            ConfigFormat::Toml => toml::append_entry(body, &slot.names(), &entry.set)?,
         }
     };
     match find_in(&edited, slot) {
@@ -76,7 +78,7 @@ pub fn put(text: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError>
     }
 }
 
-fn update(body: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError> {
+fn update(body: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
     let names = slot.names();
     let mut edited = body.to_owned();
     for key in entry.drop {
@@ -85,16 +87,16 @@ fn update(body: &str, slot: Slot, entry: &Entry) -> Result<String, ConfigError> 
     for (key, value) in &entry.set {
         let names = [&names[..], &[key.as_str()]].concat();
         edited = match slot.format {
-            Format::Json => json::set(&edited, &names, value)?,
-            Format::Toml => toml::set(&edited, &names, value)?,
+            ConfigFormat::Json => json::set(&edited, &names, value)?,
+            ConfigFormat::Toml => toml::set(&edited, &names, value)?,
         };
     }
     Ok(edited)
 }
 
 /// The text without the entry; the same text if it has none. Maps around it stay, even empty: only
-/// a [`Trace`](crate::Trace) knows whether they were there before.
-pub fn take(text: &str, slot: Slot) -> Result<String, ConfigError> {
+/// a [`UndoPatch`](crate::UndoPatch) knows whether they were there before.
+pub fn take(text: &str, slot: EntrySlot) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     find_in(body, slot)?;
     let edited = remove(body, slot.format, &slot.names())?;
@@ -104,19 +106,19 @@ pub fn take(text: &str, slot: Slot) -> Result<String, ConfigError> {
     }
 }
 
-fn remove(body: &str, format: Format, names: &[&str]) -> Result<String, ConfigError> {
+fn remove(body: &str, format: ConfigFormat, names: &[&str]) -> Result<String, ConfigError> {
     match format {
-        Format::Json => json::remove(body, names),
-        Format::Toml => toml::remove(body, names),
+        ConfigFormat::Json => json::remove(body, names),
+        ConfigFormat::Toml => toml::remove(body, names),
     }
 }
 
 /// A file may be written in a way that these edits do not handle; then the user has to edit it.
-fn impossible(slot: Slot, verb: &str, what: &str) -> ConfigError {
+fn impossible(slot: EntrySlot, verb: &str, what: &str) -> ConfigError {
     ConfigError(format!("`{}.{NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
 }
 
-impl Entry {
+impl EntryEdit {
     fn is_in(&self, found: &Value) -> bool {
         let set = self.set.iter().filter(|(_, value)| !value.is_null());
         set.into_iter().all(|(key, value)| found.get(key) == Some(value))

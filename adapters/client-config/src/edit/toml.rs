@@ -15,7 +15,7 @@ use crate::ConfigError;
 
 pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigError> {
     let document = read(body)?;
-    let Walk { item, .. } = walk(&document, names);
+    let TablePath { item, .. } = walk(&document, names);
     for (depth, name) in names.iter().enumerate() {
         if let Some(other) = walk(&document, &names[..=depth]).item.filter(|i| !i.is_table_like()) {
             let what = format!("`{name}` has to be a table; remove it, then run this again");
@@ -27,7 +27,7 @@ pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigErr
 
 pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, ConfigError> {
     let document = read(body)?;
-    let Walk { home, item, .. } = walk(&document, names);
+    let TablePath { home, item, .. } = walk(&document, names);
     Ok(item.map_or_else(|| body.to_owned(), |item| remove_item(body, home, item)))
 }
 
@@ -38,17 +38,17 @@ pub(super) fn append_entry(
     entry: &Map<String, Json>,
 ) -> Result<String, ConfigError> {
     Ok(match walk(&read(body)?, names).home {
-        Home::Inline { table, depth } => {
+        TableLocation::Inline { table, depth } => {
             append_inline(body, table, &pair(&names[depth..], &Json::Object(entry.clone())))
         }
-        Home::Section { .. } => append_section(body, names, entry),
+        TableLocation::Section { .. } => append_section(body, names, entry),
     })
 }
 
 /// The text with this value of a key of an entry. Null is not written.
 pub(super) fn set(body: &str, names: &[&str], value: &Json) -> Result<String, ConfigError> {
     let document = read(body)?;
-    let Walk { home, parent, item } = walk(&document, names);
+    let TablePath { home, parent, item } = walk(&document, names);
     let Some(old) = item else { return Ok(add(body, home, parent, names, value)) };
     if value.is_null() || json(old) == *value {
         return Ok(body.to_owned());
@@ -69,7 +69,7 @@ fn read(body: &str) -> Result<Document<&str>, ConfigError> {
 
 /// The nearest table around an item that has text of its own; `depth` names lead to it.
 #[derive(Clone, Copy)]
-enum Home<'d> {
+enum TableLocation<'d> {
     /// Under a header, or at the top of the file.
     Section {
         table: &'d Table,
@@ -81,7 +81,7 @@ enum Home<'d> {
     },
 }
 
-impl<'d> Home<'d> {
+impl<'d> TableLocation<'d> {
     /// The home of what this item, found in this home, contains.
     fn enter(self, item: &'d Item, depth: usize) -> Self {
         match item {
@@ -94,22 +94,22 @@ impl<'d> Home<'d> {
     }
 }
 
-struct Walk<'d> {
-    home: Home<'d>,
+struct TablePath<'d> {
+    home: TableLocation<'d>,
     /// The item around `item`, if there is one.
     parent: Option<&'d Item>,
     item: Option<&'d Item>,
 }
 
-fn walk<'d>(document: &'d Document<&str>, names: &[&str]) -> Walk<'d> {
-    let mut home = Home::Section { table: document.as_table(), depth: 0 };
+fn walk<'d>(document: &'d Document<&str>, names: &[&str]) -> TablePath<'d> {
+    let mut home = TableLocation::Section { table: document.as_table(), depth: 0 };
     let (mut parent, mut item) = (None, Some(document.as_item()));
     for (depth, name) in names.iter().enumerate() {
         parent = item;
         home = parent.map_or(home, |parent| home.enter(parent, depth));
         item = parent.and_then(Item::as_table_like).and_then(|table| table.get(name));
     }
-    Walk { home, parent, item }
+    TablePath { home, parent, item }
 }
 
 /// The text with a table of these names after everything else.
@@ -137,15 +137,21 @@ fn append_inline(body: &str, table: &InlineTable, pair: &str) -> String {
 }
 
 /// The text with one more key in its table: after the last key, else after the header.
-fn add(body: &str, home: Home, parent: Option<&Item>, names: &[&str], value: &Json) -> String {
+fn add(
+    body: &str,
+    home: TableLocation,
+    parent: Option<&Item>,
+    names: &[&str],
+    value: &Json,
+) -> String {
     let Some((key, table_names)) = names.split_last().filter(|_| !value.is_null()) else {
         return body.to_owned();
     };
     let (section, depth) = match home {
-        Home::Inline { table, depth } => {
+        TableLocation::Inline { table, depth } => {
             return append_inline(body, table, &pair(&names[depth..], value));
         }
-        Home::Section { table, depth } => (table, depth),
+        TableLocation::Section { table, depth } => (table, depth),
     };
     let values = parent.and_then(Item::as_table).map(Table::get_values).unwrap_or_default();
     let last = values.iter().filter_map(|(_, value)| value.span()).max_by_key(|span| span.end);
@@ -161,8 +167,8 @@ fn add(body: &str, home: Home, parent: Option<&Item>, names: &[&str], value: &Js
 }
 
 /// The text without this item, all of its tables and keys.
-fn remove_item(body: &str, home: Home, item: &Item) -> String {
-    if let (Home::Inline { table, .. }, Item::Value(value)) = (home, item) {
+fn remove_item(body: &str, home: TableLocation, item: &Item) -> String {
+    if let (TableLocation::Inline { table, .. }, Item::Value(value)) = (home, item) {
         let Some(braces) = braces(body, table) else { return body.to_owned() };
         let ends: Vec<usize> = spans(value).iter().map(|span| span.end).collect();
         return braces.remove(|pair| ends.contains(&pair.end));

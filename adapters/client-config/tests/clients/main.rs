@@ -14,13 +14,14 @@ use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use reqlore_client_config::{
-    Client, Format, Place, Platform, Scope, Server, Slot, Surroundings, edit,
+    Client, ClientEnvironment, ConfigFormat, ConfigLocation, ConfigScope, EntrySlot, Platform,
+    ServerSpec, edit,
 };
 use serde_json::{Value, json};
 
 /// A machine without files.
-fn nowhere(platform: Platform) -> Surroundings {
-    Surroundings {
+fn nowhere(platform: Platform) -> ClientEnvironment {
+    ClientEnvironment {
         project: PathBuf::from("/work-of/ann/shop"),
         home: PathBuf::from("/home/ann"),
         platform,
@@ -29,22 +30,26 @@ fn nowhere(platform: Platform) -> Surroundings {
     }
 }
 
-fn command(program: &str, arguments: &[&str]) -> Server {
+fn command(program: &str, arguments: &[&str]) -> ServerSpec {
     let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-    Server::Command { program: program.to_owned(), arguments }
+    ServerSpec::Command { program: program.to_owned(), arguments }
 }
 
 /// As `init` has it: a program without arguments, and the project where the client needs it.
-fn started(client: Client, place: &Place, around: &Surroundings) -> Server {
-    if place.starts_in_project {
+fn started(
+    client: Client,
+    location: &ConfigLocation,
+    environment: &ClientEnvironment,
+) -> ServerSpec {
+    if location.starts_in_project {
         return command("reqlore", &[]);
     }
-    let root = client.project_variable().unwrap_or(around.project.to_str().unwrap());
+    let root = client.project_variable().unwrap_or(environment.project.to_str().unwrap());
     command("reqlore", &["--root", root])
 }
 
-fn elsewhere() -> Server {
-    Server::Url {
+fn elsewhere() -> ServerSpec {
+    ServerSpec::Url {
         url: "https://reqlore.example.org/mcp".to_owned(),
         token_variable: "REQLORE_TOKEN".to_owned(),
     }
@@ -54,35 +59,35 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-fn ending(format: Format) -> &'static str {
+fn ending(format: ConfigFormat) -> &'static str {
     match format {
-        Format::Json => "json",
-        Format::Toml => "toml",
+        ConfigFormat::Json => "json",
+        ConfigFormat::Toml => "toml",
     }
 }
 
 #[test]
 fn each_client_gets_the_reviewed_files() {
-    let around = nowhere(Platform::Linux);
+    let environment = nowhere(Platform::Linux);
     for client in Client::ALL {
         let folder = golden(client.name());
         let mut refused = String::new();
-        for scope in Scope::ALL {
+        for scope in ConfigScope::ALL {
             let name = scope.name();
-            let place = match client.place(scope, &around) {
-                Ok(place) => place,
+            let location = match client.config_location(scope, &environment) {
+                Ok(location) => location,
                 Err(reason) => {
                     writeln!(refused, "{name}: {reason}").unwrap();
                     continue;
                 }
             };
-            let command = started(client, &place, &around);
+            let command = started(client, &location, &environment);
             for (server, kind) in [(command, "stdio"), (elsewhere(), "http")] {
                 match client.entry(&server) {
                     Ok(entry) => {
-                        let file = format!("{name}-{kind}.{}", ending(place.slot.format));
-                        let text = edit::put(client.new_file(), place.slot, &entry).unwrap();
-                        assert_eq!(read(&text, place.slot), Value::Object(entry.set));
+                        let file = format!("{name}-{kind}.{}", ending(location.slot.format));
+                        let text = edit::put(client.new_file(), location.slot, &entry).unwrap();
+                        assert_eq!(read(&text, location.slot), Value::Object(entry.set));
                         expect_file![folder.join(file)].assert_eq(&text);
                     }
                     Err(reason) => writeln!(refused, "{name}, {kind}: {reason}").unwrap(),
@@ -91,17 +96,17 @@ fn each_client_gets_the_reviewed_files() {
         }
         // There is no such file if nothing is refused.
         expect_file![folder.join("refused.txt")].assert_eq(&refused);
-        check_existing(client, &around);
+        check_existing(client, &environment);
     }
 }
 
 /// A file of others gets the entry, then one of the other kind in its place, then the first again.
-fn check_existing(client: Client, around: &Surroundings) {
-    let place = client.place(Scope::User, around).unwrap();
-    let (slot, ending) = (place.slot, ending(place.slot.format));
+fn check_existing(client: Client, environment: &ClientEnvironment) {
+    let location = client.config_location(ConfigScope::User, environment).unwrap();
+    let (slot, ending) = (location.slot, ending(location.slot.format));
     let folder = golden(client.name());
     let before = fs::read_to_string(folder.join(format!("existing.{ending}"))).unwrap();
-    let put = |text: &str, server: &Server| {
+    let put = |text: &str, server: &ServerSpec| {
         let entry = client.entry(server).unwrap();
         let after = edit::put(text, slot, &entry).unwrap();
         assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "line ends");
@@ -113,7 +118,7 @@ fn check_existing(client: Client, around: &Surroundings) {
     let review = |text: &str, name: &str| {
         expect_file![folder.join(format!("{name}.{ending}"))].assert_eq(&text.replace('\r', ""));
     };
-    let command = started(client, &place, around);
+    let command = started(client, &location, environment);
     let with_command = put(&before.replace('\n', "\r\n"), &command);
     review(&with_command, "existing-stdio");
     if client.entry(&elsewhere()).is_ok() {
@@ -124,8 +129,8 @@ fn check_existing(client: Client, around: &Surroundings) {
 }
 
 /// The entry; JSON is read by a strict parser.
-fn read(text: &str, slot: Slot) -> Value {
-    if slot.format == Format::Toml {
+fn read(text: &str, slot: EntrySlot) -> Value {
+    if slot.format == ConfigFormat::Toml {
         return edit::find(text, slot).unwrap().unwrap();
     }
     let mut value: Value = serde_json::from_str(text).unwrap();
@@ -138,7 +143,7 @@ fn read(text: &str, slot: Slot) -> Value {
 /// Both refuse their whole file for one key of the other kind.
 #[test]
 fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
-    let around = nowhere(Platform::Linux);
+    let environment = nowhere(Platform::Linux);
     for (client, before, after) in [
         (
             Client::Codex,
@@ -163,7 +168,7 @@ fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
             }),
         ),
     ] {
-        let slot = client.place(Scope::User, &around).unwrap().slot;
+        let slot = client.config_location(ConfigScope::User, &environment).unwrap().slot;
         let text = edit::put(before, slot, &client.entry(&elsewhere()).unwrap()).unwrap();
         assert_eq!(read(&text, slot), after, "{text}");
     }
@@ -177,8 +182,8 @@ fn where_the_files_lie() {
     {
         write_places(&mut table, title, &nowhere(platform));
     }
-    let moved = |platform| Surroundings {
-        variables: Surroundings::VARIABLES
+    let moved = |platform| ClientEnvironment {
+        variables: ClientEnvironment::VARIABLES
             .iter()
             .map(|name| ((*name).to_owned(), format!("/moved/{name}")))
             .collect(),
@@ -186,15 +191,15 @@ fn where_the_files_lie() {
     };
     write_places(&mut table, "Linux, all variables set", &moved(Platform::Linux));
     write_places(&mut table, "Windows, all variables set", &moved(Platform::Windows));
-    expect_file![golden("places.txt")].assert_eq(&table);
+    expect_file![golden("locations.txt")].assert_eq(&table);
 }
 
-fn write_places(table: &mut String, title: &str, around: &Surroundings) {
+fn write_places(table: &mut String, title: &str, environment: &ClientEnvironment) {
     writeln!(table, "# {title}").unwrap();
     for client in Client::ALL {
-        for scope in Scope::ALL {
-            let line = match client.place(scope, around) {
-                Ok(Place { file, slot, starts_in_project, .. }) => format!(
+        for scope in ConfigScope::ALL {
+            let line = match client.config_location(scope, environment) {
+                Ok(ConfigLocation { file, slot, starts_in_project, .. }) => format!(
                     "{}  {}  {}",
                     file.display().to_string().replace('\\', "/"),
                     slot.path.join("."),
@@ -208,7 +213,7 @@ fn write_places(table: &mut String, title: &str, around: &Surroundings) {
     writeln!(table).unwrap();
 }
 
-fn refusal(client: Client, server: &Server) -> Option<String> {
+fn refusal(client: Client, server: &ServerSpec) -> Option<String> {
     client.entry(server).err().map(String::from)
 }
 

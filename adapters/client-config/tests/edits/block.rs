@@ -1,7 +1,7 @@
 //! The block in a markdown file.
 
 use proptest::prelude::*;
-use reqlore_client_config::Trace;
+use reqlore_client_config::UndoPatch;
 use reqlore_client_config::edit::block;
 
 use super::cases::check;
@@ -14,7 +14,7 @@ fn put(text: &str, content: &str) -> String {
     assert_eq!(lines(&found), lines(content), "what was put in is found\n{text}\n{put}");
     assert_eq!(block::put(&put, content), Ok(put.clone()), "nothing changes the second time");
     if put != text {
-        assert_eq!(Trace::between(text, &put).undo(&put).as_deref(), Some(text));
+        assert_eq!(UndoPatch::between(text, &put).undo(&put).as_deref(), Some(text));
     }
     put
 }
@@ -90,7 +90,7 @@ proptest! {
             let taken = taken(&second);
             prop_assert_eq!(taken.trim_end(), text.trim_end());
         }
-        let undone = Trace::between(&first, &second).undo(&second).expect("the second edit");
+        let undone = UndoPatch::between(&first, &second).undo(&second).expect("the second edit");
         prop_assert_eq!(&undone, &first);
         prop_assert!(!there(&taken(&second)));
     }

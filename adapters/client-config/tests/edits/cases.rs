@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::expect_file;
-use reqlore_client_config::edit::{self, Entry, Slot};
+use reqlore_client_config::edit::{self, EntryEdit, EntrySlot};
 use serde_json::json;
 
 use super::{JSON, TOML, command, entry, in_lines, put, refusal, take, url};
@@ -19,7 +19,7 @@ fn toml_is_edited_as_reviewed() {
     check("edits-toml.txt", |verb, text| edit(verb, text, TOML));
 }
 
-fn edit(verb: &str, text: &str, slot: Slot) -> String {
+fn edit(verb: &str, text: &str, slot: EntrySlot) -> String {
     match verb.split(' ').collect::<Vec<_>>()[..] {
         ["take"] => take(text, slot),
         ["refuse"] => in_lines(&refusal(text, slot)),
@@ -49,11 +49,11 @@ pub(crate) fn check(name: &str, edit: impl Fn(&str, &str) -> String) {
     expect_file![path].assert_eq(&reviewed);
 }
 
-fn refused(text: &str, slot: Slot, entry: &Entry) -> String {
+fn refused(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
     in_lines(&edit::put(text, slot, entry).expect_err("a refusal").to_string())
 }
 
-fn named(name: &str) -> Entry {
+fn named(name: &str) -> EntryEdit {
     match name {
         "command" => command(),
         "url" => url(),

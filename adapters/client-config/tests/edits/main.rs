@@ -8,33 +8,33 @@ mod any_json;
 mod any_toml;
 mod block;
 mod cases;
-mod trace;
+mod undo;
 
 use proptest::test_runner::Config as ProptestConfig;
-use reqlore_client_config::edit::{self, Entry, Format, Slot};
-use reqlore_client_config::{ConfigError, Trace};
+use reqlore_client_config::edit::{self, ConfigFormat, EntryEdit, EntrySlot};
+use reqlore_client_config::{ConfigError, UndoPatch};
 use serde_json::{Map, Value, json};
 
-const JSON: Slot = Slot { format: Format::Json, path: &["mcpServers"] };
-const TOML: Slot = Slot { format: Format::Toml, path: &["mcp_servers"] };
+const JSON: EntrySlot = EntrySlot { format: ConfigFormat::Json, path: &["mcpServers"] };
+const TOML: EntrySlot = EntrySlot { format: ConfigFormat::Toml, path: &["mcp_servers"] };
 
-fn command() -> Entry {
+fn command() -> EntryEdit {
     entry(json!({"command": "reqlore", "args": ["serve", "--root", "/a b"]}), &["url"])
 }
 
-fn url() -> Entry {
+fn url() -> EntryEdit {
     let set =
         json!({"url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${T}"}});
     entry(set, &["command", "args"])
 }
 
-fn entry(set: Value, drop: &'static [&'static str]) -> Entry {
+fn entry(set: Value, drop: &'static [&'static str]) -> EntryEdit {
     let Value::Object(set) = set else { panic!("an entry is an object") };
-    Entry { set, drop }
+    EntryEdit { set, drop }
 }
 
 /// Puts the entry in, and checks everything that has to be true for any file.
-fn put(text: &str, slot: Slot, entry: &Entry) -> String {
+fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
     let put = edit::put(text, slot, entry).expect("a file that can be edited");
     let mut expected = match edit::find(text, slot).expect("a file that can be read") {
         Some(Value::Object(there)) => there,
@@ -49,19 +49,19 @@ fn put(text: &str, slot: Slot, entry: &Entry) -> String {
     let again = edit::put(&put, slot, entry).expect("the edited file can be edited");
     assert_eq!(again, put, "nothing changes the second time\n{text}");
     if put != text {
-        let undone = Trace::between(text, &put).undo(&put);
+        let undone = UndoPatch::between(text, &put).undo(&put);
         assert_eq!(undone.as_deref(), Some(text), "an edit is undone to the byte\n{put}");
     }
     put
 }
 
-fn take(text: &str, slot: Slot) -> String {
+fn take(text: &str, slot: EntrySlot) -> String {
     let taken = edit::take(text, slot).expect("a file that can be edited");
     assert_eq!(edit::find(&taken, slot), Ok(None), "what was taken out is gone\n{text}");
     taken
 }
 
-fn refusal(text: &str, slot: Slot) -> String {
+fn refusal(text: &str, slot: EntrySlot) -> String {
     let refused = edit::put(text, slot, &command()).expect_err("a file that can't be edited");
     assert_eq!(edit::find(text, slot), Err(refused.clone()), "each asks the same of a file");
     assert_eq!(edit::take(text, slot), Err(refused.clone()));
@@ -86,20 +86,20 @@ fn ink(text: &str) -> String {
 }
 
 /// Two edits and the removal keep everything else, and the second edit can be undone.
-fn check_others_stay(text: &str, slot: Slot, others: impl Fn(&str) -> String) {
+fn check_others_stay(text: &str, slot: EntrySlot, others: impl Fn(&str) -> String) {
     let first = put(text, slot, &command());
     let second = put(&first, slot, &url());
     let taken = take(&second, slot);
     for after in [&first, &second, &taken] {
         assert_eq!(others(after), others(text), "{after}");
     }
-    let undone = Trace::between(&first, &second).undo(&second);
+    let undone = UndoPatch::between(&first, &second).undo(&second);
     assert_eq!(undone.as_ref(), Some(&first));
 }
 
 /// An entry is added to the text, and taken out again, without another sign being lost. Returns
 /// the text without the entry.
-fn check_signs_stay(text: &str, slot: Slot) -> String {
+fn check_signs_stay(text: &str, slot: EntrySlot) -> String {
     let without = take(text, slot);
     let with = put(&without, slot, &command());
     assert_eq!(text.ends_with('\n') || slot == TOML, with.ends_with('\n') || slot == TOML);
@@ -114,7 +114,7 @@ fn check_signs_stay(text: &str, slot: Slot) -> String {
 fn check_damaged(
     text: &str,
     damage: (usize, usize, &str),
-    slot: Slot,
+    slot: EntrySlot,
     others: impl Fn(&str) -> String,
 ) {
     let (at, length, signs) = damage;

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqlore_client_config::{Client, Place, Scope, Server, Surroundings, edit};
+use reqlore_client_config::{
+    Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec, edit,
+};
 use reqlore_domain::identity::{PresentedToken, token};
 use reqlore_probe::{ProbeError, ServerInfo, StdioClient};
 use serde_json::Value;
@@ -32,7 +34,7 @@ const TOKEN_VARIABLE_PREFIX: &str = "REQLORE_";
 
 /// `storage` is the one that was checked; `None` if the settings are wrong.
 pub(super) fn check(
-    environment: &Surroundings,
+    environment: &ClientEnvironment,
     storage: Option<&Storage>,
     with_token: bool,
     mut report: AreaReport<'_>,
@@ -41,18 +43,27 @@ pub(super) fn check(
     let mut is_any = false;
     for client in Client::ALL {
         let mut is_configured = false;
-        for scope in Scope::ALL {
-            let Ok(mut place) = client.place(scope, environment) else { continue };
+        for scope in ConfigScope::ALL {
+            let Ok(mut location) = client.config_location(scope, environment) else { continue };
             // A file in the project is the project's, even if it is the user's or a link to it.
             let is_inside = |file: &Path| file.starts_with(&environment.project);
-            if is_inside(&place.file) || place.file.canonicalize().is_ok_and(|f| is_inside(&f)) {
-                place.scope = Scope::Project;
+            if is_inside(&location.file)
+                || location.file.canonicalize().is_ok_and(|f| is_inside(&f))
+            {
+                location.scope = ConfigScope::Project;
             }
-            let report = report.about(&format!("{} ({})", client.title(), place.file.display()));
+            let report = report.about(&format!("{} ({})", client.title(), location.file.display()));
             let other_storages = &mut other_storages;
             let project = &environment.project;
-            let mut check =
-                EntryCheck { project, storage, with_token, client, place, report, other_storages };
+            let mut check = EntryCheck {
+                project,
+                storage,
+                with_token,
+                client,
+                location,
+                report,
+                other_storages,
+            };
             is_configured |= check.check_file();
         }
         let is_present = is_configured || client.is_present(environment);
@@ -77,7 +88,7 @@ struct EntryCheck<'a> {
     storage: Option<&'a Storage>,
     with_token: bool,
     client: Client,
-    place: Place,
+    location: ConfigLocation,
     report: AreaReport<'a>,
     /// Storages of entries that were not checked; each is reported once.
     other_storages: &'a mut BTreeSet<String>,
@@ -86,17 +97,17 @@ struct EntryCheck<'a> {
 impl EntryCheck<'_> {
     /// The command that writes a correct entry.
     fn init(&self) -> String {
-        format!("`reqlore init --client {} --scope {}`", self.client, self.place.scope.name())
+        format!("`reqlore init --client {} --scope {}`", self.client, self.location.scope.name())
     }
 
     fn is_of_project(&self) -> bool {
-        self.place.scope == Scope::Project
+        self.location.scope == ConfigScope::Project
     }
 
     /// Returns whether the client has a file that mentions this server.
     fn check_file(&mut self) -> bool {
         let max_bytes = if self.is_of_project() { MAX_PROJECT_BYTES } else { MAX_USER_BYTES };
-        let text = match read(&self.place.file, max_bytes) {
+        let text = match read(&self.location.file, max_bytes) {
             Ok(Some(text)) => text,
             Ok(None) => return false,
             Err(error) => {
@@ -104,7 +115,7 @@ impl EntryCheck<'_> {
                 return true;
             }
         };
-        match edit::find(&text, self.place.slot) {
+        match edit::find(&text, self.location.slot) {
             Ok(Some(value)) => self.check_entry(&value),
             Ok(None) => return false,
             Err(error) => {
@@ -134,11 +145,12 @@ impl EntryCheck<'_> {
         let entry = ClientEntry::parse(value);
         let server = match &entry {
             // With an argument, so that the wanted entry has a list of them.
-            ClientEntry::Command(CommandEntry { program, .. }) => {
-                Server::Command { program: program.clone(), arguments: vec!["serve".to_owned()] }
-            }
+            ClientEntry::Command(CommandEntry { program, .. }) => ServerSpec::Command {
+                program: program.clone(),
+                arguments: vec!["serve".to_owned()],
+            },
             ClientEntry::Url { url, .. } => {
-                Server::Url { url: url.clone(), token_variable: "REQLORE_TOKEN".to_owned() }
+                ServerSpec::Url { url: url.clone(), token_variable: "REQLORE_TOKEN".to_owned() }
             }
             ClientEntry::Unknown => {
                 return self.report.problem("the entry names no command and no address", fixes);
@@ -152,7 +164,7 @@ impl EntryCheck<'_> {
                 return self.report.problem(wrong, fixes);
             }
             let needs_type =
-                self.client == Client::OpenCode || matches!(server, Server::Url { .. });
+                self.client == Client::OpenCode || matches!(server, ServerSpec::Url { .. });
             if needs_type && wanted.set.contains_key("type") && value.get("type").is_none() {
                 let message = "the entry has no `type`; the client may ignore it";
                 self.report.note(message, format!("{init} writes it"));
@@ -230,7 +242,7 @@ impl EntryCheck<'_> {
             self.report.problem(message, format!("{init} fixes it"));
             return false;
         }
-        if !self.place.starts_in_project && !command.names_root() {
+        if !self.location.starts_in_project && !command.names_root() {
             let title = self.client.title();
             self.report.warning(
                 "it does not say which project it serves",
@@ -315,7 +327,7 @@ impl EntryCheck<'_> {
     /// The token, or why there is none and the next step.
     fn token_from_environment(&self, name: &str) -> Result<String, [String; 2]> {
         if self.is_of_project() && !name.starts_with(TOKEN_VARIABLE_PREFIX) {
-            let file = self.place.file.display();
+            let file = self.location.file.display();
             return Err([
                 format!("it wants the variable {name}, which is not one of Reqlore's"),
                 format!("check {file}: its author may want another secret of yours"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use reqlore_client_config::edit::{self, block};
-use reqlore_client_config::{Client, ConfigError, Place, Scope, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::sections::instructions;
 
@@ -22,7 +22,7 @@ use crate::settings::Flags;
 
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
-    pub(super) around: &'a Surroundings,
+    pub(super) environment: &'a ClientEnvironment,
     pub(super) changes: Vec<Change>,
     /// Clients that can't be configured, and why.
     pub(super) unsupported: Vec<(Client, String)>,
@@ -35,7 +35,7 @@ pub(super) struct Change {
     /// The readers of the file, for the user.
     pub(super) title: String,
     pub(super) clients: Vec<Client>,
-    pub(super) scope: Scope,
+    pub(super) scope: ConfigScope,
     /// As its readers name it.
     pub(super) path: PathBuf,
     /// As the user would write it.
@@ -67,11 +67,11 @@ impl Change {
     pub(super) fn open(
         what: ChangeKind,
         title: &str,
-        scope: Scope,
+        scope: ConfigScope,
         path: &Path,
-        around: &Surroundings,
+        environment: &ClientEnvironment,
     ) -> Self {
-        let within = (scope == Scope::Project).then_some(&*around.project);
+        let within = (scope == ConfigScope::Project).then_some(&*environment.project);
         let (target, before, outcome) = match undo_log::open(path, within) {
             Ok((target, text)) => (target, text, Outcome::Unchanged),
             Err(reason) => (path.to_owned(), None, Outcome::Refused(reason)),
@@ -82,7 +82,7 @@ impl Change {
             clients: Vec::new(),
             scope,
             path: path.to_owned(),
-            short_path: short_path(path, around),
+            short_path: short_path(path, environment),
             target,
             before,
             is_known: false,
@@ -91,9 +91,9 @@ impl Change {
     }
 
     /// The project's AGENTS.md.
-    pub(super) fn agents_md(around: &Surroundings) -> Self {
-        let path = around.project.join(AGENTS_MD);
-        Self::open(ChangeKind::Block, AGENTS_MD_TITLE, Scope::Project, &path, around)
+    pub(super) fn agents_md(environment: &ClientEnvironment) -> Self {
+        let path = environment.project.join(AGENTS_MD);
+        Self::open(ChangeKind::Block, AGENTS_MD_TITLE, ConfigScope::Project, &path, environment)
     }
 
     /// The text after the changes so far.
@@ -137,8 +137,8 @@ impl Change {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(around: &'a Surroundings) -> Self {
-        Self { around, changes: Vec::new(), unsupported: Vec::new(), warnings: Vec::new() }
+    pub(super) fn new(environment: &'a ClientEnvironment) -> Self {
+        Self { environment, changes: Vec::new(), unsupported: Vec::new(), warnings: Vec::new() }
     }
 
     /// The changes that configure the clients.
@@ -147,23 +147,25 @@ impl<'a> Plan<'a> {
         flags: &Flags,
         options: &Options,
         clients: &[Client],
-        around: &'a Surroundings,
+        environment: &'a ClientEnvironment,
     ) -> Result<Self, CommandError> {
-        let mut plan = Self::new(around);
+        let mut plan = Self::new(environment);
         for client in clients {
             if let Err(reason) = plan.add_entry(*client, options.scope, server) {
                 plan.unsupported.push((*client, reason.into()));
             }
         }
-        let is_shared = |change: &Change| change.scope == Scope::Project && !change.is_refused();
+        let is_shared =
+            |change: &Change| change.scope == ConfigScope::Project && !change.is_refused();
         if !options.no_agents_md && plan.changes.iter().any(is_shared) {
             let listed = flags.toolsets.as_deref().map(toolsets).transpose()?;
             plan.add_agents_md(&agents_md_block(&listed.unwrap_or_default()));
         }
         for scaffold in &options.create {
-            for (path, text) in scaffold.files(&around.project) {
+            for (path, text) in scaffold.files(&environment.project) {
                 let (what, title) = (ChangeKind::Beginning, scaffold.title());
-                let mut change = Change::open(what, title, Scope::Project, &path, around);
+                let mut change =
+                    Change::open(what, title, ConfigScope::Project, &path, environment);
                 change.is_known = change.before.is_some();
                 if !change.is_known && !change.is_refused() {
                     change.set_text(Ok(text.to_owned()));
@@ -178,21 +180,22 @@ impl<'a> Plan<'a> {
     fn add_entry(
         &mut self,
         client: Client,
-        scope: Option<Scope>,
+        scope: Option<ConfigScope>,
         server: &ServerEntry,
     ) -> Result<(), ConfigError> {
-        let place = place(client, scope, self.around)?;
-        let known = undo_log::find_entry(&place);
-        let (server, warning) = server.for_client(client, &place, known.as_ref(), self.around);
+        let location = location(client, scope, self.environment)?;
+        let known = undo_log::find_entry(&location);
+        let (server, warning) =
+            server.for_client(client, &location, known.as_ref(), self.environment);
         let entry = client.entry(&server)?;
-        let change = self.change_of(client, &place);
+        let change = self.change_of(client, &location);
         if change.is_refused() {
             return Ok(());
         }
         let is_first = change.before.is_none() && !change.is_write();
         let text = if is_first { client.new_file() } else { change.text() }.to_owned();
         change.is_known |= known.is_some();
-        change.set_text(edit::put(&text, place.slot, &entry));
+        change.set_text(edit::put(&text, location.slot, &entry));
         if change.is_write() {
             let path = change.short_path.clone();
             self.warnings.extend(warning);
@@ -208,9 +211,15 @@ impl<'a> Plan<'a> {
     }
 
     /// The change of a client's file, possibly one of an earlier client.
-    pub(super) fn change_of(&mut self, client: Client, place: &Place) -> &mut Change {
+    pub(super) fn change_of(&mut self, client: Client, location: &ConfigLocation) -> &mut Change {
         let title = client.title();
-        let new = Change::open(ChangeKind::Entry, title, place.scope, &place.file, self.around);
+        let new = Change::open(
+            ChangeKind::Entry,
+            title,
+            location.scope,
+            &location.file,
+            self.environment,
+        );
         let known = self.changes.iter().position(|change| change.target == new.target);
         let index = known.unwrap_or(self.changes.len());
         if known.is_some() {
@@ -224,7 +233,7 @@ impl<'a> Plan<'a> {
     }
 
     fn add_agents_md(&mut self, content: &str) {
-        let mut change = Change::agents_md(self.around);
+        let mut change = Change::agents_md(self.environment);
         if !change.is_refused() {
             let text = change.text().to_owned();
             change.is_known = block::find(&text).is_ok_and(|found| found.is_some());
@@ -235,8 +244,9 @@ impl<'a> Plan<'a> {
 
     /// Warns if assistants may not read the project's files, which the user's own files cause.
     fn add_warnings(&mut self) {
-        let project = &self.around.project;
-        let is_written = |change: &&Change| change.scope == Scope::Project && change.is_write();
+        let project = &self.environment.project;
+        let is_written =
+            |change: &&Change| change.scope == ConfigScope::Project && change.is_write();
         let written: Vec<&Change> = self.changes.iter().filter(is_written).collect();
         if written.is_empty() {
             return;
@@ -257,14 +267,16 @@ impl<'a> Plan<'a> {
 }
 
 /// The file of a client; by default the project's, else the user's.
-pub(super) fn place(
+pub(super) fn location(
     client: Client,
-    scope: Option<Scope>,
-    around: &Surroundings,
-) -> Result<Place, ConfigError> {
+    scope: Option<ConfigScope>,
+    environment: &ClientEnvironment,
+) -> Result<ConfigLocation, ConfigError> {
     match scope {
-        Some(scope) => client.place(scope, around),
-        None => client.place(Scope::Project, around).or_else(|_| client.place(Scope::User, around)),
+        Some(scope) => client.config_location(scope, environment),
+        None => client
+            .config_location(ConfigScope::Project, environment)
+            .or_else(|_| client.config_location(ConfigScope::User, environment)),
     }
 }
 
@@ -353,8 +365,8 @@ mod tests {
     fn docsets_is_a_valid_configuration() {
         let read = DocsetConfig::read(DOCSETS, "/project").unwrap();
         assert_eq!(read.hints, []);
-        let place = read.docsets[0].local_path.trim_start_matches("/project/");
-        assert!(DOCSETS.contains(&format!("looked for in {place}.")), "{place}");
+        let location = read.docsets[0].local_path.trim_start_matches("/project/");
+        assert!(DOCSETS.contains(&format!("looked for in {location}.")), "{location}");
         let elsewhere = DOCSETS.replace("# local_path", "local_path");
         assert_eq!(DocsetConfig::read(&elsewhere, "/project").unwrap().hints, []);
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::edit::{self, Slot, block};
-use reqlore_client_config::{Client, ConfigError, Scope, Surroundings};
+use reqlore_client_config::edit::{self, EntrySlot, block};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope};
 use serde_json::{Map, Value};
 
 use super::Options;
@@ -22,31 +22,33 @@ pub(super) fn plan<'a>(
     options: &Options,
     clients: &[Client],
     log: &UndoLog,
-    around: &'a Surroundings,
+    environment: &'a ClientEnvironment,
 ) -> Plan<'a> {
-    let mut plan = Plan::new(around);
-    for (path, entry) in log.files.iter().filter(|(_, entry)| is_selected(entry, options, around)) {
-        plan.changes.push(logged(path, entry, around));
+    let mut plan = Plan::new(environment);
+    for (path, entry) in
+        log.files.iter().filter(|(_, entry)| is_selected(entry, options, environment))
+    {
+        plan.changes.push(logged(path, entry, environment));
     }
     for client in clients {
-        let named = plan::place(*client, options.scope, around).ok();
-        let named = named.filter(|_| !options.client.is_empty()).map(|place| place.scope);
-        for scope in Scope::ALL {
-            let Ok(place) = client.place(scope, around) else { continue };
-            let file = undo_log::open(&place.file, None);
+        let named = plan::location(*client, options.scope, environment).ok();
+        let named = named.filter(|_| !options.client.is_empty()).map(|location| location.scope);
+        for scope in ConfigScope::ALL {
+            let Ok(location) = client.config_location(scope, environment) else { continue };
+            let file = undo_log::open(&location.file, None);
             if file.is_ok_and(|(target, _)| log.files.contains_key(&target)) {
                 continue;
             }
             if named == Some(scope) {
-                let change = plan.change_of(*client, &place);
-                cut(change, |text| cut_entry(text, &[place.slot]), UNRECORDED);
+                let change = plan.change_of(*client, &location);
+                cut(change, |text| cut_entry(text, &[location.slot]), UNRECORDED);
             } else if options.scope.is_none_or(|asked| asked == scope)
-                && find_entry(&place).is_some()
+                && find_entry(&location).is_some()
             {
                 plan.warnings.push(format!(
                     "{} has an entry that init did not record; to take it out: reqlore init \
                      --remove --client {client} --scope {}",
-                    short_path(&place.file, around),
+                    short_path(&location.file, environment),
                     scope.name()
                 ));
             }
@@ -57,8 +59,8 @@ pub(super) fn plan<'a>(
     plan
 }
 
-fn is_selected(entry: &UndoEntry, options: &Options, around: &Surroundings) -> bool {
-    let is_here = entry.project.as_ref().is_none_or(|project| *project == around.project);
+fn is_selected(entry: &UndoEntry, options: &Options, environment: &ClientEnvironment) -> bool {
+    let is_here = entry.project.as_ref().is_none_or(|project| *project == environment.project);
     let is_named = |client: &Client| entry.clients.contains(client.name());
     entry.what != ChangeKind::Block
         && is_here
@@ -66,27 +68,29 @@ fn is_selected(entry: &UndoEntry, options: &Options, around: &Surroundings) -> b
         && (options.client.is_empty() || options.client.iter().any(is_named))
 }
 
-fn scope_of(entry: &UndoEntry) -> Scope {
-    if entry.project.is_some() { Scope::Project } else { Scope::User }
+fn scope_of(entry: &UndoEntry) -> ConfigScope {
+    if entry.project.is_some() { ConfigScope::Project } else { ConfigScope::User }
 }
 
 /// AGENTS.md is shared by all clients of the project, so its block stays while a logged entry
 /// stays, or, if nothing is logged, any entry.
 fn add_agents_md(plan: &mut Plan<'_>, options: &Options, log: &UndoLog) {
-    if options.no_agents_md || options.scope == Some(Scope::User) {
+    if options.no_agents_md || options.scope == Some(ConfigScope::User) {
         return;
     }
-    let around = plan.around;
+    let environment = plan.environment;
     let removed = plan.changes.iter().filter(|change| !change.is_refused());
     let removed: BTreeSet<&Path> = removed.map(|change| &*change.target).collect();
-    let is_here = |entry: &UndoEntry| entry.project.as_ref() == Some(&around.project);
+    let is_here = |entry: &UndoEntry| entry.project.as_ref() == Some(&environment.project);
     let here: Vec<(&PathBuf, &UndoEntry)> =
         log.files.iter().filter(|(_, entry)| is_here(entry)).collect();
     let is_needed = if here.is_empty() {
-        let places = Client::ALL.iter().filter_map(|c| c.place(Scope::Project, around).ok());
-        let mut places = places.filter(|place| find_entry(place).is_some());
-        places.any(|place| {
-            let file = undo_log::open(&place.file, None);
+        let locations = Client::ALL
+            .iter()
+            .filter_map(|c| c.config_location(ConfigScope::Project, environment).ok());
+        let mut locations = locations.filter(|location| find_entry(location).is_some());
+        locations.any(|location| {
+            let file = undo_log::open(&location.file, None);
             file.is_ok_and(|(target, _)| !removed.contains(&*target))
         })
     } else {
@@ -98,26 +102,26 @@ fn add_agents_md(plan: &mut Plan<'_>, options: &Options, log: &UndoLog) {
         return;
     }
     if let Some((path, entry)) = here.iter().find(|(_, entry)| entry.what == ChangeKind::Block) {
-        plan.changes.push(logged(path, entry, around));
+        plan.changes.push(logged(path, entry, environment));
     } else if here.is_empty() && !options.client.is_empty() {
-        let mut change = Change::agents_md(around);
+        let mut change = Change::agents_md(environment);
         cut(&mut change, block::take, UNRECORDED);
         plan.changes.push(change);
     }
 }
 
 /// The removal of a logged edit.
-fn logged(path: &Path, entry: &UndoEntry, around: &Surroundings) -> Change {
+fn logged(path: &Path, entry: &UndoEntry, environment: &ClientEnvironment) -> Change {
     let scope = scope_of(entry);
     let clients: Vec<Client> =
-        entry.clients.iter().filter_map(|name| Client::named(name)).collect();
+        entry.clients.iter().filter_map(|name| Client::from_name(name)).collect();
     let titles = clients.iter().map(|client| client.title()).collect::<Vec<_>>().join(", ");
     let title = match entry.what {
         ChangeKind::Entry => titles.as_str(),
         ChangeKind::Block => AGENTS_MD_TITLE,
         ChangeKind::Beginning => "First files",
     };
-    let mut change = Change::open(entry.what, title, scope, path, around);
+    let mut change = Change::open(entry.what, title, scope, path, environment);
     change.clients.clone_from(&clients);
     let Some(text) = change.before.clone() else { return change };
     let undone = entry.undo(&text);
@@ -125,8 +129,9 @@ fn logged(path: &Path, entry: &UndoEntry, around: &Surroundings) -> Change {
     match (undone, entry.what) {
         (Some(undone), _) => change.set_text(Ok(undone)),
         (None, ChangeKind::Entry) => {
-            let places = clients.iter().filter_map(|client| client.place(scope, around).ok());
-            let slots: Vec<Slot> = places.map(|place| place.slot).collect();
+            let locations =
+                clients.iter().filter_map(|client| client.config_location(scope, environment).ok());
+            let slots: Vec<EntrySlot> = locations.map(|location| location.slot).collect();
             cut(&mut change, |text| cut_entry(text, &slots), EDITED);
         }
         (None, ChangeKind::Block) => cut(&mut change, block::take, EDITED),
@@ -152,7 +157,7 @@ fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, ConfigError>, w
     }
 }
 
-fn cut_entry(text: &str, slots: &[Slot]) -> Result<String, ConfigError> {
+fn cut_entry(text: &str, slots: &[EntrySlot]) -> Result<String, ConfigError> {
     let mut text = text.to_owned();
     // A file without our name needs no edit, even if it can't be parsed.
     let is_named = text.contains(edit::NAME);

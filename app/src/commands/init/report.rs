@@ -5,7 +5,7 @@
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::{Client, Scope, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -63,8 +63,9 @@ impl<Input: BufRead> Confirmation<Input> {
 }
 
 /// The path as the user would write it.
-pub(super) fn short_path(path: &Path, around: &Surroundings) -> String {
-    let path = match (path.strip_prefix(&around.project), path.strip_prefix(&around.home)) {
+pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String {
+    let path = match (path.strip_prefix(&environment.project), path.strip_prefix(&environment.home))
+    {
         (Ok(inside), _) => inside.display().to_string(),
         (_, Ok(inside)) => format!("~/{}", inside.display()),
         _ => path.display().to_string(),
@@ -82,7 +83,7 @@ pub(super) fn question(change: &Change) -> String {
 /// A change with its heading, as `diff -u` would show it.
 pub(super) fn difference(change: &Change) -> String {
     let mut text = format!("── {} ({})\n", change.title, change.scope.name());
-    if change.target != change.path && change.scope == Scope::User {
+    if change.target != change.path && change.scope == ConfigScope::User {
         let target = printable(&change.target.display().to_string());
         text += &format!("   a link to {target}\n");
     }
@@ -172,7 +173,7 @@ pub(super) fn as_json(plan: &Plan<'_>, present: &[Client], written: &[PathBuf]) 
         })
     });
     json!({
-        "project": plan.around.project,
+        "project": plan.environment.project,
         "clients": found.collect::<Vec<_>>(),
         "files": files.chain(refused).collect::<Vec<_>>(),
         "warnings": plan.warnings,

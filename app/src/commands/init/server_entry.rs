@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reqlore_client_config::{Client, Place, Scope, Server, Surroundings};
+use reqlore_client_config::{Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec};
 use reqlore_domain::identity::redact;
 use reqlore_probe::is_loopback;
 use serde_json::Value;
@@ -46,7 +46,7 @@ impl ServerEntry {
     pub(super) fn from_flags(
         flags: &Flags,
         options: &Options,
-        around: &Surroundings,
+        environment: &ClientEnvironment,
     ) -> Result<Self, CommandError> {
         if flags.listen.is_some() || flags.behind_proxy.is_some() {
             return Err(CommandError::usage(
@@ -57,8 +57,8 @@ impl ServerEntry {
         match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
             ("stdio", None) => Ok(Self::Command {
                 is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
-                arguments: arguments(flags, around, None)?,
-                project_arguments: arguments(flags, around, Some(&around.project))?,
+                arguments: arguments(flags, environment, None)?,
+                project_arguments: arguments(flags, environment, Some(&environment.project))?,
             }),
             ("stdio", Some(_)) => {
                 Err(CommandError::usage("--url is for a server over HTTP; add --transport http"))
@@ -84,18 +84,18 @@ impl ServerEntry {
     pub(super) fn for_client(
         &self,
         client: Client,
-        place: &Place,
+        location: &ConfigLocation,
         known: Option<&Value>,
-        around: &Surroundings,
-    ) -> (Server, Option<String>) {
-        let is_shared = place.scope == Scope::Project;
+        environment: &ClientEnvironment,
+    ) -> (ServerSpec, Option<String>) {
+        let is_shared = location.scope == ConfigScope::Project;
         let (is_npx, settings) = match self {
             Self::Url { url, token_variable } => {
                 let (url, token_variable) = (url.clone(), token_variable.clone());
-                return (Server::Url { url, token_variable }, None);
+                return (ServerSpec::Url { url, token_variable }, None);
             }
             Self::Command { is_npx, project_arguments, .. }
-                if is_shared && place.starts_in_project =>
+                if is_shared && location.starts_in_project =>
             {
                 (*is_npx, project_arguments)
             }
@@ -107,12 +107,12 @@ impl ServerEntry {
         let (program, mut arguments) = match package.or(is_npx.then_some(NAME)) {
             Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package.to_owned()]),
             None if known.program == NAME => (NAME.to_owned(), Vec::new()),
-            None => (program(place.scope), Vec::new()),
+            None => (program(location.scope), Vec::new()),
         };
         arguments.extend(settings.iter().cloned());
-        if !place.starts_in_project {
+        if !location.starts_in_project {
             let root = client.project_variable().map(str::to_owned);
-            let root = root.unwrap_or_else(|| around.project.to_string_lossy().into_owned());
+            let root = root.unwrap_or_else(|| environment.project.to_string_lossy().into_owned());
             arguments.extend(["--root".to_owned(), root]);
         }
         let is_path = |word: &&String| word.contains(":/") || word.starts_with('/');
@@ -121,10 +121,10 @@ impl ServerEntry {
             format!(
                 "{} is shared with everyone who works on the project, but {path} is a path of \
                  this machine; put reqlore on the PATH, use paths in the project, or --scope user",
-                place.file.display()
+                location.file.display()
             )
         });
-        (Server::Command { program, arguments }, warning)
+        (ServerSpec::Command { program, arguments }, warning)
     }
 }
 
@@ -140,10 +140,10 @@ pub(super) fn lost_words(known: &Value, new: &Value) -> String {
 }
 
 /// A shared file names no path; a client with a window does not have the PATH of a shell.
-fn program(scope: Scope) -> String {
+fn program(scope: ConfigScope) -> String {
     match (scope, program_on_path(NAME)) {
-        (Scope::Project, Some(_)) => NAME.to_owned(),
-        (Scope::User, Some(found)) => found.to_string_lossy().into_owned(),
+        (ConfigScope::Project, Some(_)) => NAME.to_owned(),
+        (ConfigScope::User, Some(found)) => found.to_string_lossy().into_owned(),
         (_, None) => std::env::current_exe()
             .map_or_else(|_| NAME.to_owned(), |own| own.to_string_lossy().into_owned()),
     }
@@ -152,7 +152,7 @@ fn program(scope: Scope) -> String {
 /// The settings on this command line. Paths inside `base` are relative to it.
 fn arguments(
     flags: &Flags,
-    around: &Surroundings,
+    environment: &ClientEnvironment,
     base: Option<&Path>,
 ) -> Result<Vec<String>, CommandError> {
     let shown = |path: &Path| match base.and_then(|base| path.strip_prefix(base).ok()) {
@@ -162,9 +162,11 @@ fn arguments(
     let mut arguments = Vec::new();
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if let Some(storage) = &flags.storage {
-        let parsed = Storage::read(storage, &around.project, &absolute(Path::new("."))?)?;
+        let parsed = Storage::read(storage, &environment.project, &absolute(Path::new("."))?)?;
         let value = match storage.split_once(':') {
-            Some((name, place)) if !place.is_empty() => format!("{name}:{}", shown(parsed.place())),
+            Some((name, location)) if !location.is_empty() => {
+                format!("{name}:{}", shown(parsed.place()))
+            }
             _ => parsed.name().to_owned(),
         };
         add("--storage", value);

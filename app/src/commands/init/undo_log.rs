@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use reqlore_client_config::{Client, Place, Scope, Trace, edit};
+use reqlore_client_config::{Client, ConfigLocation, ConfigScope, UndoPatch, edit};
 use reqlore_domain::identity::token;
 use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private};
 use serde::{Deserialize, Serialize};
@@ -51,9 +51,9 @@ fn read(path: &Path) -> Result<Option<String>, String> {
 }
 
 /// The entry for this server, if the file can be read and has one.
-pub(super) fn find_entry(place: &Place) -> Option<Value> {
-    let (_, text) = open(&place.file, None).ok()?;
-    edit::find(&text?, place.slot).ok()?
+pub(super) fn find_entry(location: &ConfigLocation) -> Option<Value> {
+    let (_, text) = open(&location.file, None).ok()?;
+    edit::find(&text?, location.slot).ok()?
 }
 
 /// Follows links, including one to a file that does not exist yet.
@@ -142,7 +142,7 @@ pub(super) struct UndoEntry {
     /// True if init created the file.
     pub(super) is_new: bool,
     /// `None` if the edit can't be undone to the byte.
-    pub(super) trace: Option<Trace>,
+    pub(super) trace: Option<UndoPatch>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -352,7 +352,8 @@ fn check_unchanged(change: &Change) -> Result<(), String> {
 
 fn write_text(change: &Change, text: &str) -> Result<(), String> {
     let folder = fs::metadata(reqlore_durable_fs::parent(&change.target));
-    let is_private = change.scope == Scope::User && folder.is_ok_and(|folder| is_private(&folder));
+    let is_private =
+        change.scope == ConfigScope::User && folder.is_ok_and(|folder| is_private(&folder));
     replace(&change.target, text, is_private)
         .map_err(|error| format!("it can't be written: {error}"))
 }
@@ -368,16 +369,17 @@ fn undo_entry(
     // If the user took our part out, this is the first init again.
     let earlier = earlier.filter(|_| change.is_known);
     let original = earlier.map_or(Some(before.to_owned()), |earlier| earlier.undo(before));
-    let trace = original.map(|original| Trace::between(&original, after));
+    let trace = original.map(|original| UndoPatch::between(&original, after));
     // A token that the user wrote into an entry must not be copied.
-    let has_token =
-        |trace: &Trace| serde_json::to_string(trace).map_or(true, |t| t.contains(token::PREFIX));
+    let has_token = |trace: &UndoPatch| {
+        serde_json::to_string(trace).map_or(true, |t| t.contains(token::PREFIX))
+    };
     let mut clients = earlier.map(|earlier| earlier.clients.clone()).unwrap_or_default();
     clients.extend(change.clients.iter().copied().map(Client::name).map(str::to_owned));
     UndoEntry {
         what: change.what,
         clients,
-        project: (change.scope == Scope::Project).then(|| project.to_owned()),
+        project: (change.scope == ConfigScope::Project).then(|| project.to_owned()),
         is_new: change.before.is_none() || earlier.is_some_and(|earlier| earlier.is_new),
         trace: trace.filter(|trace| !has_token(trace)),
     }
@@ -385,7 +387,7 @@ fn undo_entry(
 
 #[cfg(test)]
 mod tests {
-    use reqlore_client_config::{Platform, Surroundings};
+    use reqlore_client_config::{ClientEnvironment, Platform};
 
     use super::*;
 
@@ -407,14 +409,14 @@ mod tests {
         }
 
         fn change(&self, text: &str) -> Change {
-            let around = Surroundings {
+            let environment = ClientEnvironment {
                 project: self.home.clone(),
                 home: self.home.clone(),
                 platform: Platform::Linux,
                 path: Vec::new(),
                 variables: Vec::new(),
             };
-            let mut change = Change::agents_md(&around);
+            let mut change = Change::agents_md(&environment);
             change.is_known = true;
             change.set_text(Ok(text.to_owned()));
             change

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 /// One edit of one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
+pub struct UndoPatch {
     removed: String,
     inserted: String,
 }
 
-impl Trace {
+impl UndoPatch {
     /// The smallest edit between two texts that can be found again. An edit that changes nothing,
     /// or leaves nothing, cannot be undone.
     pub fn between(before: &str, after: &str) -> Self {

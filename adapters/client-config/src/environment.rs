@@ -6,13 +6,13 @@
 use std::path::PathBuf;
 
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct ClientEnvironment {
     pub project: PathBuf,
     pub home: PathBuf,
     pub platform: Platform,
     /// The folders of `PATH`.
     pub path: Vec<PathBuf>,
-    /// The values of [`Surroundings::VARIABLES`]. An empty one counts as unset, as for the clients.
+    /// The values of [`ClientEnvironment::VARIABLES`]. An empty one counts as unset, as for the clients.
     pub variables: Vec<(String, String)>,
 }
 
@@ -23,7 +23,7 @@ pub enum Platform {
     Windows,
 }
 
-impl Surroundings {
+impl ClientEnvironment {
     /// The environment variables that move a file of some client.
     pub const VARIABLES: &[&str] = &[
         "APPDATA",
@@ -35,7 +35,7 @@ impl Surroundings {
     ];
 
     /// The folder that a variable names, relative to the project, else a folder in the home folder.
-    pub(crate) fn moved_or(&self, variable: &str, folder: &str) -> PathBuf {
+    pub(crate) fn variable_or_home(&self, variable: &str, folder: &str) -> PathBuf {
         match self.variable(variable) {
             Some(moved) => self.project.join(moved),
             None => self.home.join(folder),
@@ -44,17 +44,17 @@ impl Surroundings {
 
     /// `~/.config` or `XDG_CONFIG_HOME`, which is ignored if relative (XDG Base Directory
     /// Specification).
-    pub(crate) fn dot_config(&self) -> PathBuf {
+    pub(crate) fn config_home(&self) -> PathBuf {
         let moved = self.variable("XDG_CONFIG_HOME").map(PathBuf::from);
         moved.filter(|moved| moved.is_absolute()).unwrap_or_else(|| self.home.join(".config"))
     }
 
     /// The folder for the settings of desktop applications.
-    pub(crate) fn applications(&self) -> PathBuf {
+    pub(crate) fn application_data(&self) -> PathBuf {
         match self.platform {
-            Platform::Linux => self.dot_config(),
+            Platform::Linux => self.config_home(),
             Platform::MacOs => self.home.join("Library/Application Support"),
-            Platform::Windows => self.moved_or("APPDATA", "AppData/Roaming"),
+            Platform::Windows => self.variable_or_home("APPDATA", "AppData/Roaming"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The undo of an edit.
 
 use proptest::prelude::*;
-use reqlore_client_config::Trace;
+use reqlore_client_config::UndoPatch;
 use serde_json::json;
 
 #[test]
@@ -20,7 +20,7 @@ fn trace_has_the_change_widened_until_it_is_found_once_and_no_more() {
         // Three bytes on each side suffice; a doubling search alone would take four.
         ("1abXcd2 3abcd4", "1abXcd2 3abXcd4", "3abcd4", "3abXcd4"),
     ] {
-        let trace = Trace::between(before, after);
+        let trace = UndoPatch::between(before, after);
         let written = serde_json::to_value(&trace).expect("it can be written");
         assert_eq!(written, json!({"removed": removed, "inserted": inserted}));
         assert_eq!(trace.undo(after).as_deref(), Some(before));
@@ -29,20 +29,20 @@ fn trace_has_the_change_widened_until_it_is_found_once_and_no_more() {
 
 #[test]
 fn other_edits_do_not_matter() {
-    let trace = Trace::between("a\nz\n", "a\nours\nz\n");
+    let trace = UndoPatch::between("a\nz\n", "a\nours\nz\n");
     assert_eq!(trace.undo("b\nours\ny\n").as_deref(), Some("b\ny\n"));
     assert_eq!(trace.undo("b\ny\n"), None, "it is gone");
     assert_eq!(trace.undo("ours\nours\n"), None, "which of the two?");
     // Nothing is left to find.
-    assert_eq!(Trace::between("same", "same").undo("same"), None);
-    assert_eq!(Trace::between("gone", "").undo(""), None);
+    assert_eq!(UndoPatch::between("same", "same").undo("same"), None);
+    assert_eq!(UndoPatch::between("gone", "").undo(""), None);
 }
 
 #[test]
 fn a_long_text_that_repeats_is_undone() {
     let before = "{}, ".repeat(250_000);
     let after = format!("{}{{}}, {}", &before[..500_000], &before[500_000..]);
-    assert_eq!(Trace::between(&before, &after).undo(&after), Some(before));
+    assert_eq!(UndoPatch::between(&before, &after).undo(&after), Some(before));
 }
 
 proptest! {
@@ -53,7 +53,7 @@ proptest! {
         texts in prop::collection::vec("[ab\r\nü😀]{1,12}", 2..5),
     ) {
         let edits = texts.windows(2);
-        let traces: Vec<Trace> = edits.map(|two| Trace::between(&two[0], &two[1])).collect();
+        let traces: Vec<UndoPatch> = edits.map(|two| UndoPatch::between(&two[0], &two[1])).collect();
         let mut text = texts[texts.len() - 1].clone();
         for (trace, two) in traces.iter().zip(texts.windows(2)).rev() {
             if two[0] != two[1] {
