@@ -16,7 +16,7 @@ use crate::settings::{self, FILE_VARIABLE, Flags};
 pub(crate) const NAME: &str = "reqlore";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub(crate) fn surroundings(flags: &Flags) -> Result<ClientEnvironment, CommandError> {
+pub(crate) fn client_environment(flags: &Flags) -> Result<ClientEnvironment, CommandError> {
     let project = existing(&named_root(flags).unwrap_or_else(|| PathBuf::from(".")))?;
     let home = variable("HOME").or_else(|| variable("USERPROFILE")).map(PathBuf::from);
     let home = home.filter(|home| home.is_absolute()).ok_or_else(|| {

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use reqlore_probe::{Output, ProbeError};
+use reqlore_probe::{CommandOutput, ProbeError};
 
 use crate::client_environment::{is_program, path_folders, repository_around};
 use crate::config::variable;
 
 const MAX_NAME_CHARS: usize = 100;
-const TIMEOUT: Duration = Duration::from_secs(10);
+const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A repository's configuration may name programs; these settings keep Git from starting them.
-const GUARDS: [&str; 9] = [
+const SAFE_OPTIONS: [&str; 9] = [
     "--no-pager",
     "-c",
     "core.quotePath=false",
@@ -25,7 +25,7 @@ const GUARDS: [&str; 9] = [
     "-c",
     "safe.bareRepository=explicit",
 ];
-const ENVIRONMENT: [(&str, &str); 5] = [
+const SAFE_ENVIRONMENT: [(&str, &str); 5] = [
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -38,13 +38,13 @@ const HOOK_VARIABLES: [&str; 5] =
 
 /// The Git program of this machine, run in the project's folder.
 #[derive(Debug)]
-pub(crate) struct Git {
+pub(crate) struct GitCommand {
     program: PathBuf,
     path: OsString,
     root: PathBuf,
 }
 
-impl Git {
+impl GitCommand {
     /// Searches `PATH` for Git. Folders inside the project's repository are skipped: a cloned
     /// repository may contain a program called `git`.
     pub(crate) fn find(root: &Path) -> Option<Self> {
@@ -61,20 +61,19 @@ impl Git {
         Some(Self { program, path, root: root.to_owned() })
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Output, ProbeError> {
+    pub(crate) fn run_git(&self, arguments: &[&str]) -> Result<CommandOutput, ProbeError> {
         let mut command = Command::new(&self.program);
-        command.args(GUARDS).args(arguments).current_dir(&self.root);
-        command.envs(ENVIRONMENT).env("PATH", &self.path);
+        command.args(SAFE_OPTIONS).args(arguments).current_dir(&self.root);
+        command.envs(SAFE_ENVIRONMENT).env("PATH", &self.path);
         for variable in HOOK_VARIABLES {
             command.env_remove(variable);
         }
-        let output = reqlore_probe::output(command, TIMEOUT).map_err(|error| ProbeError {
-            message: format!("git {}", error.message),
-            next: error.next,
+        let output = reqlore_probe::run_command(command, GIT_TIMEOUT).map_err(|error| {
+            ProbeError { message: format!("git {}", error.message), next: error.next }
         })?;
         if output.code.is_none() {
             return Err(ProbeError {
-                message: format!("git did not end by itself within {TIMEOUT:?}"),
+                message: format!("git did not end by itself within {GIT_TIMEOUT:?}"),
                 next: "run `git status` in the project, and fix what it waits for".to_owned(),
             });
         }
@@ -85,7 +84,7 @@ impl Git {
 /// The name of the local user: the author that Git would use, else the login, else `local`.
 pub(crate) fn user_name(root: &Path) -> String {
     let configured = || {
-        let output = Git::find(root)?.run(&["config", "--get", "user.name"]).ok()?;
+        let output = GitCommand::find(root)?.run_git(&["config", "--get", "user.name"]).ok()?;
         valid_name(&output.text)
     };
     let login = || valid_name(&variable("USER").or_else(|| variable("LOGNAME"))?);

@@ -189,7 +189,7 @@ fn remove_restores_edited_files_to_the_byte() {
 pub(crate) fn entry(client: Client, scope: ConfigScope, place: &Place) -> Vec<String> {
     let found = client.config_location(scope, &place.environment()).unwrap();
     let text = fs::read_to_string(&found.file).unwrap();
-    let entry = edit::find(&text, found.slot).unwrap().unwrap();
+    let entry = edit::find_entry(&text, found.slot).unwrap().unwrap();
     let words = match &entry["command"] {
         Value::Array(words) => words.clone(),
         program => {

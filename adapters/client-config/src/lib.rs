@@ -21,7 +21,7 @@ pub struct ConfigError(pub String);
 
 impl ConfigError {
     /// An error at a byte of a text, with line and column as editors count them.
-    fn at(text: &str, at: usize, what: &str) -> Self {
+    fn at_position(text: &str, at: usize, what: &str) -> Self {
         let before = &text[..at];
         let line = before.matches('\n').count() + 1;
         let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -29,12 +29,12 @@ impl ConfigError {
         Self(format!("line {line}, column {column}: {what}"))
     }
 
-    fn syntax(text: &str, at: usize, format: &str, what: &str) -> Self {
+    fn syntax_error(text: &str, at: usize, format: &str, what: &str) -> Self {
         let what = format!(
             "not the {format} that the client reads: {what}; correct it there, or move the file \
              away, then run this again"
         );
-        Self::at(text, at, &what)
+        Self::at_position(text, at, &what)
     }
 }
 

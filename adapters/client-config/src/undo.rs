@@ -20,8 +20,9 @@ impl UndoPatch {
         if before == after {
             return Self { removed: String::new(), inserted: String::new() };
         }
-        let change = Change::between(before, after);
-        let is_findable = |around: usize| is_once(change.widened(around).of(after), after);
+        let change = TextChange::between(before, after);
+        let is_findable =
+            |around: usize| occurs_once(change.widened(around).changed_part(after), after);
         let max = change.prefix.max(change.suffix);
         let mut enough = 0;
         while enough < max && !is_findable(enough) {
@@ -37,25 +38,28 @@ impl UndoPatch {
             }
         }
         let change = change.widened(enough);
-        Self { removed: change.of(before).to_owned(), inserted: change.of(after).to_owned() }
+        Self {
+            removed: change.changed_part(before).to_owned(),
+            inserted: change.changed_part(after).to_owned(),
+        }
     }
 
     /// The text before the edit, if the inserted text occurs exactly once.
     pub fn undo(&self, text: &str) -> Option<String> {
-        is_once(&self.inserted, text).then(|| text.replacen(&self.inserted, &self.removed, 1))
+        occurs_once(&self.inserted, text).then(|| text.replacen(&self.inserted, &self.removed, 1))
     }
 }
 
 /// The lengths of the common beginning and end of two texts.
 #[derive(Clone, Copy)]
-struct Change<'a> {
+struct TextChange<'a> {
     text: &'a str,
     other: &'a str,
     prefix: usize,
     suffix: usize,
 }
 
-impl<'a> Change<'a> {
+impl<'a> TextChange<'a> {
     fn between(text: &'a str, other: &'a str) -> Self {
         let same = |(a, b): &(u8, u8)| a == b;
         let prefix = text.bytes().zip(other.bytes()).take_while(same).count();
@@ -74,28 +78,31 @@ impl<'a> Change<'a> {
 
     /// Widened so that it does not split a character or a CRLF of either text.
     fn at_characters(mut self) -> Self {
-        while [self.text, self.other].iter().any(|text| is_cut(text, self.prefix)) {
+        while [self.text, self.other].iter().any(|text| splits_character(text, self.prefix)) {
             self.prefix -= 1;
         }
-        while [self.text, self.other].iter().any(|text| is_cut(text, text.len() - self.suffix)) {
+        while [self.text, self.other]
+            .iter()
+            .any(|text| splits_character(text, text.len() - self.suffix))
+        {
             self.suffix -= 1;
         }
         self
     }
 
     /// The part of one of the two texts that differs.
-    fn of(self, text: &str) -> &str {
+    fn changed_part(self, text: &str) -> &str {
         &text[self.prefix..text.len() - self.suffix]
     }
 }
 
-fn is_cut(text: &str, at: usize) -> bool {
+fn splits_character(text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     let in_line_end = at > 0 && bytes[at - 1] == b'\r' && bytes.get(at) == Some(&b'\n');
     in_line_end || !text.is_char_boundary(at)
 }
 
-fn is_once(part: &str, text: &str) -> bool {
+fn occurs_once(part: &str, text: &str) -> bool {
     let Some(first) = text.find(part) else { return false };
     let Some(head) = part.chars().next() else { return false };
     !text[first + head.len_utf8()..].contains(part)

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use ureq::http::Uri;
 use ureq::{Agent, Proxy};
 
-const MAX_ANSWER_BYTES: usize = 1 << 20;
-const MAX_ERROR_BYTES: u64 = 1 << 12;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
+const MAX_STDERR_BYTES: u64 = 1 << 12;
 const MAX_QUOTED_CHARS: usize = 200;
-const MAX_WAITING_LINES: usize = 16;
+const MAX_PENDING_LINES: usize = 16;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Standard error of an ended process is complete after this time, or never will be.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ impl ProbeError {
 }
 
 impl ServerInfo {
-    fn from_answer(answer: &Value) -> Result<Self, ProbeError> {
+    fn from_response(answer: &Value) -> Result<Self, ProbeError> {
         let result = &answer["result"];
         let server = &result["serverInfo"];
         let texts = [&server["name"], &server["version"], &result["protocolVersion"]];
@@ -57,7 +57,7 @@ impl ServerInfo {
         }
         Err(match answer["error"]["message"].as_str() {
             Some(error) => ProbeError::new(
-                format!("answered with an error: {}", shortened(error)),
+                format!("answered with an error: {}", shorten(error)),
                 "read the server's log",
             ),
             None => ProbeError::new(
@@ -70,7 +70,7 @@ impl ServerInfo {
 
 /// Exit code and output of a finished command.
 #[derive(Debug)]
-pub struct Output {
+pub struct CommandOutput {
     /// `None` if the command was killed at the time limit or by a signal.
     pub code: Option<i32>,
     pub text: String,
@@ -79,17 +79,21 @@ pub struct Output {
 }
 
 /// Runs a command without input.
-pub fn output(command: Command, timeout: Duration) -> Result<Output, ProbeError> {
+pub fn run_command(command: Command, timeout: Duration) -> Result<CommandOutput, ProbeError> {
     let mut process = StdioClient::start(command, timeout)?;
     process.stdin = None;
     let mut text = Vec::new();
-    while text.len() < MAX_ANSWER_BYTES
+    while text.len() < MAX_RESPONSE_BYTES
         && let Some(line) = process.read_line()
     {
         text.extend(line);
     }
-    let code = process.wait().and_then(|status| status.code());
-    Ok(Output { code, text: String::from_utf8_lossy(&text).into_owned(), errors: process.errors() })
+    let code = process.wait_for_exit().and_then(|status| status.code());
+    Ok(CommandOutput {
+        code,
+        text: String::from_utf8_lossy(&text).into_owned(),
+        errors: process.stderr_text(),
+    })
 }
 
 /// An MCP client of a child process; sends one request at a time. Dropping it kills the process.
@@ -116,7 +120,7 @@ impl StdioClient {
             )
         })?;
         let stdin = child.stdin.take();
-        let (line_sender, lines) = sync_channel(MAX_WAITING_LINES);
+        let (line_sender, lines) = sync_channel(MAX_PENDING_LINES);
         let (error_sender, errors) = channel();
         if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
             thread::spawn(move || read_lines(stdout, &line_sender));
@@ -126,11 +130,11 @@ impl StdioClient {
     }
 
     pub fn initialize(&mut self) -> Result<ServerInfo, ProbeError> {
-        ServerInfo::from_answer(&self.request("initialize", &initialize_params())?)
+        ServerInfo::from_response(&self.json_rpc_request("initialize", &initialize_params())?)
     }
 
     /// Returns the whole answer; skips notifications and requests of the server.
-    pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
+    pub fn json_rpc_request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
         self.last_id += 1;
         let line = format!("{}\n", request(self.last_id, method, params));
         if let Some(stdin) = &mut self.stdin {
@@ -144,11 +148,11 @@ impl StdioClient {
                 return Ok(message);
             }
         }
-        let mut message = match self.wait() {
+        let mut message = match self.wait_for_exit() {
             Some(status) => format!("ended ({status}) before it answered"),
             None => format!("did not answer within {:?}", self.timeout),
         };
-        let errors = self.errors();
+        let errors = self.stderr_text();
         if !errors.is_empty() {
             message = format!("{message}; it wrote: {errors}");
         }
@@ -157,7 +161,7 @@ impl StdioClient {
 
     /// Closes the input; the server answers what it accepted and ends.
     pub fn end(mut self) -> Result<ExitStatus, ProbeError> {
-        self.wait().ok_or_else(|| {
+        self.wait_for_exit().ok_or_else(|| {
             let message = format!("did not end within {:?} of the end of its input", self.timeout);
             ProbeError::new(message, "end it yourself")
         })
@@ -170,7 +174,7 @@ impl StdioClient {
     }
 
     /// Closes standard input and waits; `None` if the process had to be killed.
-    fn wait(&mut self) -> Option<ExitStatus> {
+    fn wait_for_exit(&mut self) -> Option<ExitStatus> {
         self.stdin = None;
         while let Ok(ended) = self.child.try_wait() {
             if ended.is_some() {
@@ -185,7 +189,7 @@ impl StdioClient {
         None
     }
 
-    fn errors(&self) -> String {
+    fn stderr_text(&self) -> String {
         self.errors.recv_timeout(STDERR_TIMEOUT).unwrap_or_default()
     }
 
@@ -206,7 +210,7 @@ fn read_lines(stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
     let mut stdout = BufReader::new(stdout);
     loop {
         let mut line = Vec::new();
-        let read = stdout.by_ref().take(MAX_ANSWER_BYTES as u64).read_until(b'\n', &mut line);
+        let read = stdout.by_ref().take(MAX_RESPONSE_BYTES as u64).read_until(b'\n', &mut line);
         let is_last = read.is_err() || !line.ends_with(b"\n");
         if line.is_empty() || sender.send(line).is_err() || is_last {
             return;
@@ -216,12 +220,12 @@ fn read_lines(stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
 
 fn read_errors(mut stderr: ChildStderr) -> String {
     let mut bytes = Vec::new();
-    let _ = stderr.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
+    let _ = stderr.by_ref().take(MAX_STDERR_BYTES).read_to_end(&mut bytes);
     // The rest is read too, so that the process is not blocked.
     let _ = io::copy(&mut stderr, &mut io::sink());
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    shortened(&lines.join(" | "))
+    shorten(&lines.join(" | "))
 }
 
 /// Asks the HTTP server at `url` who it is.
@@ -252,9 +256,9 @@ pub fn http_server_info(
     if !response.status().is_success() {
         return Err(status_error(response.status().as_u16(), token.is_some()));
     }
-    let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES as u64).read_to_string();
+    let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES as u64).read_to_string();
     let body = body.map_err(|error| transport_error(&error, timeout))?;
-    ServerInfo::from_answer(&parse_body(&body))
+    ServerInfo::from_response(&parse_body(&body))
 }
 
 /// True if the host is this machine, independent of any name server.
@@ -319,7 +323,7 @@ fn transport_error(error: &ureq::Error, timeout: Duration) -> ProbeError {
             ProbeError::new("answered too much", "check that an MCP server is at this address")
         }
         other => ProbeError::new(
-            format!("can't be asked: {}", shortened(&other.to_string())),
+            format!("can't be asked: {}", shorten(&other.to_string())),
             "check the address (https://HOST/api/v1/mcp), the network, and that the server has a \
              certificate for this name from a known authority",
         ),
@@ -337,7 +341,7 @@ fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -47,7 +47,7 @@ fn stdio_client_reports_why_there_is_no_answer() {
 
 #[test]
 fn output_returns_code_and_both_streams() {
-    let run = |script: &str, timeout| output(shell(script), timeout).unwrap();
+    let run = |script: &str, timeout| run_command(shell(script), timeout).unwrap();
     let both = run("echo one; echo two; echo no >&2; exit 1", LONG);
     assert_eq!((both.code, &*both.text, &*both.errors), (Some(1), "one\ntwo\n", "no"));
     assert_eq!(run("exec sleep 1000", SHORT).code, None);

@@ -11,12 +11,12 @@ use crate::settings::{self, FILE_VARIABLE, Flags};
 
 pub(super) const NPX: &str = "npx";
 /// Spellings of a variable in a value: `${env:NAME}`, `{env:NAME}`, `${NAME}`.
-const VARIABLES: [&str; 3] = ["${env:", "{env:", "${"];
+const VARIABLE_PREFIXES: [&str; 3] = ["${env:", "{env:", "${"];
 /// A variable that the client asks its user for.
-const INPUT: &str = "${input:";
+const INPUT_PREFIX: &str = "${input:";
 const SETTING_PREFIXES: [&str; 2] = ["REQLORE_", "REQLIX_"];
 /// Flags that `doctor` replaces when it starts an entry, so that no file of the user is touched.
-const REPLACED: [&str; 5] = ["--root", "--storage", "--config", "--transport", "--log"];
+const REPLACED_FLAGS: [&str; 5] = ["--root", "--storage", "--config", "--transport", "--log"];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClientEntry {
@@ -62,13 +62,14 @@ impl CommandEntry {
         let words =
             std::iter::once(command).chain(entry.get("args").filter(|args| args.is_array()));
         let mut words = words.flat_map(|word| match word {
-            Value::Array(words) => words.iter().map(text).collect(),
+            Value::Array(words) => words.iter().map(text_of).collect(),
             Value::String(program) => vec![program.clone()],
             _ => Vec::new(),
         });
         let program = words.next()?;
         let maps = ["env", "environment"].iter().filter_map(|key| entry.get(*key)?.as_object());
-        let variables = maps.flatten().map(|(name, value)| (name.clone(), text(value))).collect();
+        let variables =
+            maps.flatten().map(|(name, value)| (name.clone(), text_of(value))).collect();
         Some(Self { program, arguments: words.collect(), variables })
     }
 
@@ -83,7 +84,7 @@ impl CommandEntry {
     }
 
     /// The arguments for Reqlore after a program of that name or `npx -y reqlore`.
-    pub(super) fn own_arguments(&self) -> Option<&[String]> {
+    pub(super) fn reqlore_arguments(&self) -> Option<&[String]> {
         if Path::new(&self.program).file_stem()? == NAME {
             return Some(&self.arguments);
         }
@@ -104,7 +105,7 @@ impl CommandEntry {
     }
 
     /// The settings of a stdio server with these arguments and the entry's variables, or the error.
-    pub(super) fn flags(&self, arguments: &[String]) -> Result<Flags, String> {
+    pub(super) fn parse_flags(&self, arguments: &[String]) -> Result<Flags, String> {
         let words = [NAME.to_owned()].into_iter().chain(arguments.iter().cloned());
         let cli = Cli::try_parse_from(words.chain(self.variables_as_flags(arguments)));
         let cli = cli.map_err(|error| {
@@ -156,12 +157,12 @@ pub(super) fn is_package(word: &str) -> bool {
 }
 
 /// The arguments without those in [`REPLACED`].
-pub(super) fn isolated(arguments: &[String]) -> Vec<String> {
+pub(super) fn without_replaced_flags(arguments: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let flag = word.split('=').next().unwrap_or_default();
-        if !REPLACED.contains(&flag) {
+        if !REPLACED_FLAGS.contains(&flag) {
             kept.push(word.clone());
         } else if flag == word {
             words.next();
@@ -175,18 +176,18 @@ pub(super) fn is_disabled(value: &Value) -> bool {
 }
 
 /// The first key of another type than the client reads, as a message.
-pub(super) fn wrong_type(value: &Value, wanted: &Map<String, Value>) -> Option<String> {
+pub(super) fn wrong_type_message(value: &Value, wanted: &Map<String, Value>) -> Option<String> {
     let is_same = |a: &Value, b: &Value| std::mem::discriminant(a) == std::mem::discriminant(b);
     let (key, wanted) =
         wanted.iter().find(|(key, wanted)| value.get(key).is_some_and(|v| !is_same(v, wanted)))?;
     Some(format!("`{key}` has another type than it should, for example {wanted}"))
 }
 
-pub(super) fn all_texts(value: &Value) -> Vec<&str> {
+pub(super) fn collect_strings(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
-        Value::Array(items) => items.iter().flat_map(all_texts).collect(),
-        Value::Object(items) => items.values().flat_map(all_texts).collect(),
+        Value::Array(items) => items.iter().flat_map(collect_strings).collect(),
+        Value::Object(items) => items.values().flat_map(collect_strings).collect(),
         _ => Vec::new(),
     }
 }
@@ -195,8 +196,8 @@ fn token_source(entry: &Map<String, Value>) -> TokenSource {
     if let Some(name) = entry.get("bearer_token_env_var").and_then(Value::as_str) {
         return TokenSource::Variable(name.to_owned());
     }
-    for text in entry.get("headers").map(all_texts).unwrap_or_default() {
-        if text.contains(INPUT) {
+    for text in entry.get("headers").map(collect_strings).unwrap_or_default() {
+        if text.contains(INPUT_PREFIX) {
             return TokenSource::Input;
         }
         if let Some(name) = variable_in(text) {
@@ -207,7 +208,7 @@ fn token_source(entry: &Map<String, Value>) -> TokenSource {
 }
 
 fn variable_in(text: &str) -> Option<String> {
-    if let Some((_, rest)) = VARIABLES.iter().find_map(|begin| text.split_once(begin)) {
+    if let Some((_, rest)) = VARIABLE_PREFIXES.iter().find_map(|begin| text.split_once(begin)) {
         return rest.split(['}', ':']).next().map(str::to_owned);
     }
     let (_, rest) = text.split_once('$')?;
@@ -215,7 +216,7 @@ fn variable_in(text: &str) -> Option<String> {
     Some(rest[..end].to_owned()).filter(|name| !name.is_empty())
 }
 
-fn text(value: &Value) -> String {
+fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn flags_rejects_arguments_that_do_not_serve() {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let check = |text: &str| CommandEntry::default().flags(&words(text)).map(|_| ());
+        let check = |text: &str| CommandEntry::default().parse_flags(&words(text)).map(|_| ());
         for good in ["", "serve", "--root ${workspaceFolder}", "--storage sqlite --read-only"] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
@@ -292,7 +293,9 @@ mod tests {
         ] {
             assert!(check(bad).is_err_and(|error| error.contains(why)), "{bad}");
         }
-        let kept = isolated(&words("serve --root x --read-only --storage=sled:y --toolsets a"));
+        let kept = without_replaced_flags(&words(
+            "serve --root x --read-only --storage=sled:y --toolsets a",
+        ));
         assert_eq!(kept, words("serve --read-only --toolsets a"));
     }
 }

@@ -150,8 +150,10 @@ impl Client {
         let shown: Vec<String> = shown.map(|(name, value)| format!("{name}: {value}")).collect();
         say(&format!("\n   → {tool}  {}", shown.join(", ")));
         let params = json!({ "name": tool, "arguments": all });
-        let answer =
-            self.pipe.request("tools/call", &params).map_err(|error| server_error(&error))?;
+        let answer = self
+            .pipe
+            .json_rpc_request("tools/call", &params)
+            .map_err(|error| server_error(&error))?;
         let result = &answer["result"];
         let mark = if result["isError"] == true { "✗" } else { "←" };
         for block in result["content"].as_array().into_iter().flatten() {

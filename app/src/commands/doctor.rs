@@ -13,14 +13,16 @@ use std::path::Path;
 
 use reqlore_client_config::{Client, edit::block};
 
-use super::untrusted_text::{AGENTS_MD, MAX_AGENTS_MD_BYTES, agents_md_ignored_by_claude, read};
+use super::untrusted_text::{
+    AGENTS_MD, MAX_AGENTS_MD_BYTES, agents_md_ignored_by_claude, read_file,
+};
 use super::{print, print_json};
-use crate::client_environment::{NAME, VERSION, own_program, program_on_path, surroundings};
+use crate::client_environment::{NAME, VERSION, client_environment, own_program, program_on_path};
 use crate::config::Config;
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::{FILE, Flags};
 use crate::{composition, telemetry};
-use report::{Area, AreaReport, Report};
+use report::{AreaReport, DoctorReport, ReportArea};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -35,18 +37,18 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
-    let mut report = Report::default();
-    let environment = surroundings(flags);
-    let config = check_settings(flags, report.area(Area::Settings));
+    let mut report = DoctorReport::default();
+    let environment = client_environment(flags);
+    let config = check_settings(flags, report.area(ReportArea::Settings));
     let config_root = config.as_ref().map(|config| config.root.clone());
     let root = config_root.or_else(|| environment.as_ref().ok().map(|env| env.project.clone()));
     let requirements = config.as_ref().and_then(|config| config.requirements_directory.clone());
     let storage = config.as_ref().map(|config| config.storage.clone());
-    check_program(report.area(Area::Program));
+    check_program(report.area(ReportArea::Program));
     if let Some(config) = config {
         storage::check_all(config, &mut report);
     } else {
-        for area in [Area::Storage, Area::Search] {
+        for area in [ReportArea::Storage, ReportArea::Search] {
             report.area(area).note("not checked, because the settings are wrong", "");
         }
     }
@@ -54,14 +56,14 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
     match environment {
         Ok(environment) => {
             has_claude = Client::ClaudeCode.is_present(&environment);
-            let area = report.area(Area::Clients);
-            clients::check(&environment, storage.as_ref(), options.with_token, area);
+            let area = report.area(ReportArea::Clients);
+            clients::check_clients(&environment, storage.as_ref(), options.with_token, area);
         }
-        Err(failure) => report.area(Area::Clients).warning("not checked", failure.message),
+        Err(failure) => report.area(ReportArea::Clients).warning("not checked", failure.message),
     }
     if let Some(root) = root {
-        git::check(&root, requirements.as_deref(), report.area(Area::Git));
-        check_agents_md(&root, has_claude, report.area(Area::Instructions));
+        git::check_git(&root, requirements.as_deref(), report.area(ReportArea::Git));
+        check_agents_md(&root, has_claude, report.area(ReportArea::Instructions));
     }
     if options.json {
         print_json(&report.as_json())?;
@@ -120,7 +122,7 @@ fn check_program(mut report: AreaReport<'_>) {
 fn check_agents_md(root: &Path, has_claude: bool, mut report: AreaReport<'_>) {
     let next = "`reqlore init` adds a few lines to it that tell an assistant when to call the \
                 server";
-    let text = match read(&root.join(AGENTS_MD), MAX_AGENTS_MD_BYTES) {
+    let text = match read_file(&root.join(AGENTS_MD), MAX_AGENTS_MD_BYTES) {
         Ok(Some(text)) => text,
         Ok(None) => return report.note(format!("the project's root has no {AGENTS_MD}"), next),
         Err(error) => {
@@ -128,7 +130,7 @@ fn check_agents_md(root: &Path, has_claude: bool, mut report: AreaReport<'_>) {
             return report.warning(format!("{AGENTS_MD}: {error}"), next);
         }
     };
-    match block::find(&text) {
+    match block::find_block(&text) {
         Ok(Some(_)) => {
             report.ok("it mentions Reqlore");
             if has_claude && let Some([message, next]) = agents_md_ignored_by_claude(root) {

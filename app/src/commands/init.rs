@@ -18,11 +18,11 @@ use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 
 use super::demo::SNIPPET;
 use super::{print, print_json};
-use crate::client_environment::surroundings;
+use crate::client_environment::client_environment;
 use crate::config::state;
 use crate::exit::{CommandError, OK, REFUSED};
 use crate::settings::Flags;
-use plan::{Change, Outcome, Plan, Scaffold};
+use plan::{ChangeOutcome, ChangePlan, FileChange, Scaffold};
 use report::Confirmation;
 use server_entry::ServerEntry;
 use undo_log::{ChangeKind, LogFile, UndoLog};
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     #[arg(long)]
     no_agents_md: bool,
     #[command(flatten)]
-    how: How,
+    how: ChangeMode,
     /// Print what was found and done as JSON
     #[arg(long)]
     json: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Options {
 #[expect(clippy::struct_excessive_bools, reason = "flags, of which there is one at most")]
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
-pub(crate) struct How {
+pub(crate) struct ChangeMode {
     /// Write without asking
     #[arg(long)]
     yes: bool,
@@ -91,7 +91,7 @@ fn scope_parser() -> impl TypedValueParser<Value = ConfigScope> {
 }
 
 pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> {
-    let environment = surroundings(flags)?;
+    let environment = client_environment(flags)?;
     // Neither the log nor a client's file can contain other names.
     if environment.project.to_str().is_none() {
         return Err(CommandError::refused(format!(
@@ -113,20 +113,20 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
         log_file.open().map_err(CommandError::refused)?
     };
     let plan = if options.how.remove {
-        remove::plan(options, &clients, &log, &environment)
+        remove::plan_removal(options, &clients, &log, &environment)
     } else {
         let server = ServerEntry::from_flags(flags, options, &environment)?;
         check_create(flags, options)?;
         check_project(options, &environment)?;
         if clients.is_empty() && options.create.is_empty() {
             if options.json {
-                print_json(&report::as_json(&Plan::new(&environment), &[], &[]))?;
+                print_json(&report::as_json(&ChangePlan::new(&environment), &[], &[]))?;
             }
             return Err(no_client());
         }
-        Plan::configure(&server, flags, options, &clients, &environment)?
+        ChangePlan::configure(&server, flags, options, &clients, &environment)?
     };
-    Run { options, log: &log, log_file, plan, done: vec![] }.execute(&present)
+    InitRun { options, log: &log, log_file, plan, written: vec![] }.execute(&present)
 }
 
 /// Files in a home folder are for all projects.
@@ -162,41 +162,41 @@ fn no_client() -> CommandError {
     ))
 }
 
-struct Run<'a> {
+struct InitRun<'a> {
     options: &'a Options,
     log: &'a UndoLog,
     log_file: LogFile<'a>,
-    plan: Plan<'a>,
+    plan: ChangePlan<'a>,
     /// The files that were written.
-    done: Vec<PathBuf>,
+    written: Vec<PathBuf>,
 }
 
-impl Run<'_> {
+impl InitRun<'_> {
     fn execute(&mut self, present: &[Client]) -> Result<u8, CommandError> {
-        let How { yes, remove, dry_run, check } = self.options.how;
+        let ChangeMode { yes, remove, dry_run, check } = self.options.how;
         let is_to_ask = !(yes || remove || dry_run || check);
         let is_asked = is_to_ask && !self.options.json && io::stdin().is_terminal();
         // Warnings come before questions, but after differences that need no answer.
         if is_asked {
             self.print_warnings();
             let mut confirmation = Confirmation::new(io::stdin().lock());
-            self.write(|change| confirmation.is_given(&report::question(change)))?;
+            self.write_changes(|change| confirmation.confirm(&report::question_subject(change)))?;
         } else if yes || remove {
-            self.write(|_| true)?;
+            self.write_changes(|_| true)?;
         } else {
-            self.print(&self.preview())?;
+            self.print_text(&self.preview_text())?;
         }
         if self.options.json {
-            print_json(&report::as_json(&self.plan, present, &self.done))?;
+            print_json(&report::as_json(&self.plan, present, &self.written))?;
         }
         if !is_asked {
             self.print_warnings();
         }
         let changes = &self.plan.changes;
         let is_open =
-            changes.iter().any(|change| change.is_write() && !self.done.contains(&change.path));
+            changes.iter().any(|change| change.is_write() && !self.written.contains(&change.path));
         let is_refused =
-            !self.plan.unsupported.is_empty() || changes.iter().any(Change::is_refused);
+            !self.plan.unsupported.is_empty() || changes.iter().any(FileChange::is_refused);
         let is_unasked = is_open && is_to_ask && !is_asked;
         if is_unasked {
             eprintln!("reqlore: nothing was written; use --yes to write all of it");
@@ -211,66 +211,69 @@ impl Run<'_> {
         }
     }
 
-    fn print(&self, text: &str) -> Result<u8, CommandError> {
+    fn print_text(&self, text: &str) -> Result<u8, CommandError> {
         if self.options.json { Ok(OK) } else { print(text) }
     }
 
-    fn preview(&self) -> String {
+    fn preview_text(&self) -> String {
         let mut text = String::new();
         for change in &self.plan.changes {
             text += &match &change.outcome {
                 _ if self.options.how.check => report::check_line(change),
-                Outcome::Write { .. } => report::difference(change),
-                Outcome::Refused(reason) => report::refusal(change, reason),
-                Outcome::Unchanged => String::new(),
+                ChangeOutcome::Write { .. } => report::diff_with_heading(change),
+                ChangeOutcome::Refused(reason) => report::refusal_line(change, reason),
+                ChangeOutcome::Unchanged => String::new(),
             };
         }
-        text += &report::unsupported(&self.plan);
+        text += &report::unsupported_lines(&self.plan);
         if text.is_empty() { "Nothing to change.\n".to_owned() } else { text }
     }
 
     /// Shows each change, and writes it if it is wanted.
-    fn write(&mut self, mut is_wanted: impl FnMut(&Change) -> bool) -> Result<(), CommandError> {
+    fn write_changes(
+        &mut self,
+        mut is_wanted: impl FnMut(&FileChange) -> bool,
+    ) -> Result<(), CommandError> {
         let is_removal = self.options.how.remove;
         let mut changes = std::mem::take(&mut self.plan.changes);
         for change in &mut changes {
             let is_write = change.is_write();
             if is_write {
-                self.print(&report::difference(change))?;
+                self.print_text(&report::diff_with_heading(change))?;
             }
             let entry = self.log.files.get(&change.target);
             // An entry whose edit is gone is removed from the log.
             let is_taken = !change.is_refused() && (is_write || entry.is_some());
             let written = if is_removal && is_taken {
-                self.log_file.take(change, entry)
+                self.log_file.remove_change(change, entry)
             } else if !is_removal && is_write && is_wanted(change) {
-                self.log_file.put(change, &self.plan.environment.project)
+                self.log_file.write_change(change, &self.plan.environment.project)
             } else {
                 continue;
             };
             match written {
-                Err(reason) => change.outcome = Outcome::Refused(reason),
-                Ok(()) if is_write => self.done.push(change.path.clone()),
+                Err(reason) => change.outcome = ChangeOutcome::Refused(reason),
+                Ok(()) if is_write => self.written.push(change.path.clone()),
                 Ok(()) => {}
             }
         }
         self.plan.changes = changes;
-        self.print(&self.results()).map(|_| ())
+        self.print_text(&self.results_text()).map(|_| ())
     }
 
-    fn results(&self) -> String {
+    fn results_text(&self) -> String {
         let is_removal = self.options.how.remove;
         let mut text = String::new();
         // A client may have two files.
         let mut clients = BTreeSet::new();
         for change in &self.plan.changes {
-            let is_done = self.done.contains(&change.path);
+            let is_done = self.written.contains(&change.path);
             text += &report::result_line(change, is_done, is_removal);
-            if is_done && change.what == ChangeKind::Entry {
+            if is_done && change.kind == ChangeKind::Entry {
                 clients.extend(change.clients.iter().copied());
             }
         }
-        text += &report::unsupported(&self.plan);
+        text += &report::unsupported_lines(&self.plan);
         if text.is_empty() {
             text += "Nothing written by init is here.\n";
         }

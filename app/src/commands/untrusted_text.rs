@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// The text of a regular file; `None` if there is no file. The error does not name the file.
-pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<String>, String> {
+pub(crate) fn read_file(path: &Path, max_bytes: u64) -> Result<Option<String>, String> {
     let unreadable = |error: std::io::Error| format!("it can't be read: {error}");
     let metadata = match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -30,7 +30,7 @@ pub(crate) const MAX_AGENTS_MD_BYTES: u64 = 4 << 20;
 /// Why Claude Code does not read the project's AGENTS.md, and the fix.
 pub(crate) fn agents_md_ignored_by_claude(project: &Path) -> Option<[&'static str; 2]> {
     // Claude Code reads AGENTS.md only where there is no CLAUDE.md.
-    let text = read(&project.join("CLAUDE.md"), MAX_AGENTS_MD_BYTES).ok()??;
+    let text = read_file(&project.join("CLAUDE.md"), MAX_AGENTS_MD_BYTES).ok()??;
     (!text.contains("AGENTS.md")).then_some([
         "Claude Code reads CLAUDE.md here and not AGENTS.md",
         "a line `@AGENTS.md` in CLAUDE.md brings the other in",

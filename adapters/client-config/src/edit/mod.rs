@@ -14,10 +14,10 @@ use serde_json::{Map, Value};
 use crate::ConfigError;
 
 /// The name of our entry in each client's map of servers.
-pub const NAME: &str = "reqlore";
+pub const SERVER_NAME: &str = "reqlore";
 
 /// Claude Code keeps its histories in the same file as its servers.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigFormat {
@@ -35,7 +35,7 @@ pub struct EntrySlot {
 
 impl EntrySlot {
     fn names(self) -> Vec<&'static str> {
-        self.path.iter().copied().chain([NAME]).collect()
+        self.path.iter().copied().chain([SERVER_NAME]).collect()
     }
 }
 
@@ -48,47 +48,51 @@ pub struct EntryEdit {
 }
 
 /// The entry, if the text has one.
-pub fn find(text: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
+pub fn find_entry(text: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
     find_in(split_bom(text)?.1, slot)
 }
 
 fn find_in(body: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
     match slot.format {
-        ConfigFormat::Json => json::find(body, &slot.names()),
-        ConfigFormat::Toml => toml::find(body, &slot.names()),
+        ConfigFormat::Json => json::find_object(body, &slot.names()),
+        ConfigFormat::Toml => toml::find_table(body, &slot.names()),
     }
 }
 
 /// The text with this entry; the same text if it has it. An empty text becomes a whole file.
-pub fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
+pub fn put_entry(text: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     let edited = if find_in(body, slot)?.is_some() {
-        update(body, slot, entry)?
+        update_entry(body, slot, entry)?
     } else {
         match slot.format {
             ConfigFormat::Json => {
-                json::set(body, &slot.names(), &Value::Object(entry.set.clone()))?
+                json::set_value(body, &slot.names(), &Value::Object(entry.set.clone()))?
             }
             ConfigFormat::Toml => toml::append_entry(body, &slot.names(), &entry.set)?,
         }
     };
     match find_in(&edited, slot) {
         Ok(Some(found)) if entry.is_in(&found) => Ok(format!("{bom}{edited}")),
-        _ => Err(impossible(slot, "add", "it cannot be written without breaking this file")),
+        _ => Err(unsupported_notation(
+            slot,
+            "add",
+            "it cannot be written without breaking this file",
+        )),
     }
 }
 
-fn update(body: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
+fn update_entry(body: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
     let names = slot.names();
     let mut edited = body.to_owned();
     for key in entry.drop {
-        edited = remove(&edited, slot.format, &[&names[..], &[key]].concat())?;
+        edited = remove_value(&edited, slot.format, &[&names[..], &[key]].concat())?;
     }
     for (key, value) in &entry.set {
         let names = [&names[..], &[key.as_str()]].concat();
         edited = match slot.format {
-            ConfigFormat::Json => json::set(&edited, &names, value)?,
-            ConfigFormat::Toml => toml::set(&edited, &names, value)?,
+            ConfigFormat::Json => json::set_value(&edited, &names, value)?,
+            ConfigFormat::Toml => toml::set_value(&edited, &names, value)?,
         };
     }
     Ok(edited)
@@ -96,26 +100,30 @@ fn update(body: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, Conf
 
 /// The text without the entry; the same text if it has none. Maps around it stay, even empty: only
 /// a [`UndoPatch`](crate::UndoPatch) knows whether they were there before.
-pub fn take(text: &str, slot: EntrySlot) -> Result<String, ConfigError> {
+pub fn remove_entry(text: &str, slot: EntrySlot) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     find_in(body, slot)?;
-    let edited = remove(body, slot.format, &slot.names())?;
+    let edited = remove_value(body, slot.format, &slot.names())?;
     match find_in(&edited, slot) {
         Ok(None) => Ok(format!("{bom}{edited}")),
-        _ => Err(impossible(slot, "remove", "it cannot be removed without breaking this file")),
+        _ => Err(unsupported_notation(
+            slot,
+            "remove",
+            "it cannot be removed without breaking this file",
+        )),
     }
 }
 
-fn remove(body: &str, format: ConfigFormat, names: &[&str]) -> Result<String, ConfigError> {
+fn remove_value(body: &str, format: ConfigFormat, names: &[&str]) -> Result<String, ConfigError> {
     match format {
-        ConfigFormat::Json => json::remove(body, names),
-        ConfigFormat::Toml => toml::remove(body, names),
+        ConfigFormat::Json => json::remove_property(body, names),
+        ConfigFormat::Toml => toml::remove_table(body, names),
     }
 }
 
 /// A file may be written in a way that these edits do not handle; then the user has to edit it.
-fn impossible(slot: EntrySlot, verb: &str, what: &str) -> ConfigError {
-    ConfigError(format!("`{}.{NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
+fn unsupported_notation(slot: EntrySlot, verb: &str, what: &str) -> ConfigError {
+    ConfigError(format!("`{}.{SERVER_NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
 }
 
 impl EntryEdit {
@@ -127,9 +135,9 @@ impl EntryEdit {
 }
 
 fn split_bom(text: &str) -> Result<(&str, &str), ConfigError> {
-    if text.len() > MAX_BYTES {
+    if text.len() > MAX_FILE_BYTES {
         return Err(ConfigError(format!(
-            "it has {} bytes, which is more than {MAX_BYTES}; is it the right file?",
+            "it has {} bytes, which is more than {MAX_FILE_BYTES}; is it the right file?",
             text.len()
         )));
     }

@@ -30,7 +30,7 @@ pub(super) fn next_line(text: &str, at: usize) -> usize {
 }
 
 /// The indentation of the line that contains this position.
-pub(super) fn indent(text: &str, at: usize) -> &str {
+pub(super) fn line_indent(text: &str, at: usize) -> &str {
     let start = line_start(text, at);
     &text[start..skip_blanks(text, start)]
 }
@@ -55,7 +55,7 @@ fn skip_blanks_back(text: &str, at: usize) -> usize {
 
 /// Widens a range that is removed: to whole lines if it is alone on them, else by the blanks that
 /// would be doubled.
-pub(super) fn widen(text: &str, range: Range<usize>) -> Range<usize> {
+pub(super) fn widen_removal(text: &str, range: Range<usize>) -> Range<usize> {
     let (start, end) = (range.start, range.end);
     match (is_first_in_line(text, start), is_last_in_line(text, end)) {
         (true, true) => line_start(text, start)..next_line(text, end),
@@ -73,7 +73,7 @@ pub(super) fn ends_with_blank_line(text: &str) -> bool {
 }
 
 /// Replaces ranges of a text. At one position the order of the list is kept; ranges may overlap.
-pub(super) fn splice(text: &str, mut splices: Vec<(Range<usize>, String)>) -> String {
+pub(super) fn replace_ranges(text: &str, mut splices: Vec<(Range<usize>, String)>) -> String {
     splices.sort_by_key(|(range, _)| range.start);
     let mut edited = String::with_capacity(text.len() + 512);
     let mut done = 0;
@@ -86,6 +86,6 @@ pub(super) fn splice(text: &str, mut splices: Vec<(Range<usize>, String)>) -> St
     edited
 }
 
-pub(super) fn remove(text: &str, ranges: impl IntoIterator<Item = Range<usize>>) -> String {
-    splice(text, ranges.into_iter().map(|range| (range, String::new())).collect())
+pub(super) fn remove_ranges(text: &str, ranges: impl IntoIterator<Item = Range<usize>>) -> String {
+    replace_ranges(text, ranges.into_iter().map(|range| (range, String::new())).collect())
 }

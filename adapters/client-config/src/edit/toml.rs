@@ -9,25 +9,31 @@ use std::ops::Range;
 use serde_json::{Map, Value as Json};
 use toml_edit::{Document, InlineTable, Item, Table, TableLike, Value};
 
-use super::braces::{Braces, Style, tokens};
+use super::braces::{BracedPairs, TextStyle, gap_tokens};
 use super::text;
 use crate::ConfigError;
 
-pub(super) fn find(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigError> {
-    let document = read(body)?;
-    let TablePath { item, .. } = walk(&document, names);
+pub(super) fn find_table(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigError> {
+    let document = parse_document(body)?;
+    let TablePath { item, .. } = walk_path(&document, names);
     for (depth, name) in names.iter().enumerate() {
-        if let Some(other) = walk(&document, &names[..=depth]).item.filter(|i| !i.is_table_like()) {
+        if let Some(other) =
+            walk_path(&document, &names[..=depth]).item.filter(|i| !i.is_table_like())
+        {
             let what = format!("`{name}` has to be a table; remove it, then run this again");
-            return Err(ConfigError::at(body, other.span().map_or(0, |span| span.start), &what));
+            return Err(ConfigError::at_position(
+                body,
+                other.span().map_or(0, |span| span.start),
+                &what,
+            ));
         }
     }
-    Ok(item.map(json))
+    Ok(item.map(to_json))
 }
 
-pub(super) fn remove(body: &str, names: &[&str]) -> Result<String, ConfigError> {
-    let document = read(body)?;
-    let TablePath { home, item, .. } = walk(&document, names);
+pub(super) fn remove_table(body: &str, names: &[&str]) -> Result<String, ConfigError> {
+    let document = parse_document(body)?;
+    let TablePath { location: home, item, .. } = walk_path(&document, names);
     Ok(item.map_or_else(|| body.to_owned(), |item| remove_item(body, home, item)))
 }
 
@@ -37,33 +43,33 @@ pub(super) fn append_entry(
     names: &[&str],
     entry: &Map<String, Json>,
 ) -> Result<String, ConfigError> {
-    Ok(match walk(&read(body)?, names).home {
+    Ok(match walk_path(&parse_document(body)?, names).location {
         TableLocation::Inline { table, depth } => {
-            append_inline(body, table, &pair(&names[depth..], &Json::Object(entry.clone())))
+            append_inline(body, table, &print_pair(&names[depth..], &Json::Object(entry.clone())))
         }
         TableLocation::Section { .. } => append_section(body, names, entry),
     })
 }
 
 /// The text with this value of a key of an entry. Null is not written.
-pub(super) fn set(body: &str, names: &[&str], value: &Json) -> Result<String, ConfigError> {
-    let document = read(body)?;
-    let TablePath { home, parent, item } = walk(&document, names);
-    let Some(old) = item else { return Ok(add(body, home, parent, names, value)) };
-    if value.is_null() || json(old) == *value {
+pub(super) fn set_value(body: &str, names: &[&str], value: &Json) -> Result<String, ConfigError> {
+    let document = parse_document(body)?;
+    let TablePath { location: home, parent, item } = walk_path(&document, names);
+    let Some(old) = item else { return Ok(add_key(body, home, parent, names, value)) };
+    if value.is_null() || to_json(old) == *value {
         return Ok(body.to_owned());
     }
     match old.as_value().filter(|value| !is_dotted(value)).and_then(Value::span) {
-        Some(span) => Ok(text::splice(body, vec![(span, inline(value))])),
+        Some(span) => Ok(text::replace_ranges(body, vec![(span, print_value(value))])),
         // A table becomes a value.
-        None => set(&remove_item(body, home, old), names, value),
+        None => set_value(&remove_item(body, home, old), names, value),
     }
 }
 
-fn read(body: &str) -> Result<Document<&str>, ConfigError> {
+fn parse_document(body: &str) -> Result<Document<&str>, ConfigError> {
     Document::parse(body).map_err(|error| {
         let what = error.message().lines().collect::<Vec<_>>().join(", ");
-        ConfigError::syntax(body, error.span().map_or(0, |span| span.start), "TOML", &what)
+        ConfigError::syntax_error(body, error.span().map_or(0, |span| span.start), "TOML", &what)
     })
 }
 
@@ -95,13 +101,13 @@ impl<'d> TableLocation<'d> {
 }
 
 struct TablePath<'d> {
-    home: TableLocation<'d>,
+    location: TableLocation<'d>,
     /// The item around `item`, if there is one.
     parent: Option<&'d Item>,
     item: Option<&'d Item>,
 }
 
-fn walk<'d>(document: &'d Document<&str>, names: &[&str]) -> TablePath<'d> {
+fn walk_path<'d>(document: &'d Document<&str>, names: &[&str]) -> TablePath<'d> {
     let mut home = TableLocation::Section { table: document.as_table(), depth: 0 };
     let (mut parent, mut item) = (None, Some(document.as_item()));
     for (depth, name) in names.iter().enumerate() {
@@ -109,15 +115,15 @@ fn walk<'d>(document: &'d Document<&str>, names: &[&str]) -> TablePath<'d> {
         home = parent.map_or(home, |parent| home.enter(parent, depth));
         item = parent.and_then(Item::as_table_like).and_then(|table| table.get(name));
     }
-    TablePath { home, parent, item }
+    TablePath { location: home, parent, item }
 }
 
 /// The text with a table of these names after everything else.
 fn append_section(body: &str, names: &[&str], entry: &Map<String, Json>) -> String {
     let line_end = text::line_end(body);
-    let mut section = format!("[{}]{line_end}", dotted(names));
+    let mut section = format!("[{}]{line_end}", dotted_key(names));
     for (key, value) in entry.iter().filter(|(_, value)| !value.is_null()) {
-        section = section + &pair(&[key], value) + line_end;
+        section = section + &print_pair(&[key], value) + line_end;
     }
     match body {
         blank if blank.trim().is_empty() => section,
@@ -130,14 +136,14 @@ fn append_section(body: &str, names: &[&str], entry: &Map<String, Json>) -> Stri
 }
 
 fn append_inline(body: &str, table: &InlineTable, pair: &str) -> String {
-    let Some(braces) = braces(body, table) else { return body.to_owned() };
+    let Some(braces) = inline_pairs(body, table) else { return body.to_owned() };
     let line_end = text::line_end(body);
     let is_multiline = braces.is_multiline();
-    braces.append(pair, Style { line_end, unit: "  ", space: " ", is_multiline })
+    braces.append_pair(pair, TextStyle { line_end, unit: "  ", space: " ", is_multiline })
 }
 
 /// The text with one more key in its table: after the last key, else after the header.
-fn add(
+fn add_key(
     body: &str,
     home: TableLocation,
     parent: Option<&Item>,
@@ -149,7 +155,7 @@ fn add(
     };
     let (section, depth) = match home {
         TableLocation::Inline { table, depth } => {
-            return append_inline(body, table, &pair(&names[depth..], value));
+            return append_inline(body, table, &print_pair(&names[depth..], value));
         }
         TableLocation::Section { table, depth } => (table, depth),
     };
@@ -160,28 +166,28 @@ fn add(
         let entry = Map::from_iter([((*key).to_owned(), value.clone())]);
         return append_section(body, table_names, &entry);
     };
-    let (line_end, indent) = (text::line_end(body), text::indent(body, last.start));
-    let line = format!("{line_end}{indent}{}", pair(&names[depth..], value));
+    let (line_end, indent) = (text::line_end(body), text::line_indent(body, last.start));
+    let line = format!("{line_end}{indent}{}", print_pair(&names[depth..], value));
     let end = text::line_stop(body, last.end);
-    text::splice(body, vec![(end..end, line)])
+    text::replace_ranges(body, vec![(end..end, line)])
 }
 
 /// The text without this item, all of its tables and keys.
 fn remove_item(body: &str, home: TableLocation, item: &Item) -> String {
     if let (TableLocation::Inline { table, .. }, Item::Value(value)) = (home, item) {
-        let Some(braces) = braces(body, table) else { return body.to_owned() };
-        let ends: Vec<usize> = spans(value).iter().map(|span| span.end).collect();
-        return braces.remove(|pair| ends.contains(&pair.end));
+        let Some(braces) = inline_pairs(body, table) else { return body.to_owned() };
+        let ends: Vec<usize> = value_spans(value).iter().map(|span| span.end).collect();
+        return braces.remove_pairs(|pair| ends.contains(&pair.end));
     }
     let mut removed = Vec::new();
     collect_lines(body, item, &mut removed);
-    text::remove(body, removed)
+    text::remove_ranges(body, removed)
 }
 
 fn collect_lines(body: &str, item: &Item, removed: &mut Vec<Range<usize>>) {
     let tables: Vec<&Table> = match item {
         Item::Value(value) => {
-            removed.extend(spans(value).iter().map(|span| pair_lines(body, span)));
+            removed.extend(value_spans(value).iter().map(|span| pair_lines(body, span)));
             return;
         }
         Item::Table(table) => vec![table],
@@ -204,7 +210,7 @@ fn collect_lines(body: &str, item: &Item, removed: &mut Vec<Range<usize>>) {
 }
 
 /// The spans of a value: of the values in a dotted table, which has none of its own.
-fn spans(value: &Value) -> Vec<Range<usize>> {
+fn value_spans(value: &Value) -> Vec<Range<usize>> {
     match value.as_inline_table() {
         Some(table) if table.is_dotted() => {
             table.get_values().into_iter().filter_map(|(_, value)| value.span()).collect()
@@ -220,7 +226,7 @@ fn is_dotted(value: &Value) -> bool {
 /// A key is on the line where its value begins. A comment after the value stays.
 fn pair_lines(body: &str, value: &Range<usize>) -> Range<usize> {
     let start = text::line_start(body, value.start);
-    text::widen(body, start + text::indent(body, start).len()..value.end)
+    text::widen_removal(body, start + text::line_indent(body, start).len()..value.end)
 }
 
 /// Of two blank lines that would meet, one is removed as well.
@@ -235,7 +241,7 @@ fn section_lines(body: &str, section: Range<usize>) -> Range<usize> {
 
 /// Keys have no spans in dotted tables: a pair begins at the first token that is not a comma or a
 /// comment.
-fn braces<'a>(body: &'a str, table: &InlineTable) -> Option<Braces<'a>> {
+fn inline_pairs<'a>(body: &'a str, table: &InlineTable) -> Option<BracedPairs<'a>> {
     let span = table.span()?;
     let pairs = table.get_values();
     let mut values: Vec<_> = pairs.iter().filter_map(|(_, value)| value.span()).collect();
@@ -243,16 +249,16 @@ fn braces<'a>(body: &'a str, table: &InlineTable) -> Option<Braces<'a>> {
     let mut end = span.start + 1;
     let pairs = values.into_iter().map(|value| {
         let is_key = |token: &Range<usize>| !body[token.start..].starts_with([',', '#']);
-        let key = tokens(body, end..value.start).find(is_key);
+        let key = gap_tokens(body, end..value.start).find(is_key);
         end = value.end;
         key.map_or(value.start, |key| key.start)..value.end
     });
-    Some(Braces { text: body, pairs: pairs.collect(), span })
+    Some(BracedPairs { text: body, pairs: pairs.collect(), span })
 }
 
-fn json(item: &Item) -> Json {
+fn to_json(item: &Item) -> Json {
     let object = |table: &dyn TableLike| {
-        table.iter().map(|(key, item)| (key.to_owned(), json(item))).collect()
+        table.iter().map(|(key, item)| (key.to_owned(), to_json(item))).collect()
     };
     match item {
         Item::None => Json::Null,
@@ -260,7 +266,7 @@ fn json(item: &Item) -> Json {
         Item::ArrayOfTables(tables) => tables.iter().map(|table| object(table)).collect(),
         Item::Value(Value::InlineTable(table)) => object(table),
         Item::Value(Value::Array(items)) => {
-            items.iter().map(|value| json(&Item::Value(value.clone()))).collect()
+            items.iter().map(|value| to_json(&Item::Value(value.clone()))).collect()
         }
         Item::Value(Value::String(text)) => Json::from(text.value().as_str()),
         Item::Value(Value::Integer(number)) => Json::from(*number.value()),
@@ -271,30 +277,30 @@ fn json(item: &Item) -> Json {
 }
 
 /// `a.b = 1`.
-fn pair(names: &[&str], value: &Json) -> String {
-    format!("{} = {}", dotted(names), inline(value))
+fn print_pair(names: &[&str], value: &Json) -> String {
+    format!("{} = {}", dotted_key(names), print_value(value))
 }
 
-fn dotted(names: &[&str]) -> String {
+fn dotted_key(names: &[&str]) -> String {
     let is_bare = |sign: char| sign.is_ascii_alphanumeric() || sign == '_' || sign == '-';
     let key = |name: &&str| match *name {
         name if !name.is_empty() && name.chars().all(is_bare) => name.to_owned(),
-        name => inline(&Json::from(name)),
+        name => print_value(&Json::from(name)),
     };
     names.iter().map(key).collect::<Vec<_>>().join(".")
 }
 
 /// A value on one line, without keys that are null.
-fn inline(value: &Json) -> String {
+fn print_value(value: &Json) -> String {
     match value {
         // TOML has JSON's escapes, and requires one for DEL as well.
         Json::String(_) => value.to_string().replace('\u{7f}', "\\u007F"),
         Json::Array(items) => {
-            format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", "))
+            format!("[{}]", items.iter().map(print_value).collect::<Vec<_>>().join(", "))
         }
         Json::Object(map) => {
             let filled = map.iter().filter(|(_, value)| !value.is_null());
-            let pairs: Vec<String> = filled.map(|(key, value)| pair(&[key], value)).collect();
+            let pairs: Vec<String> = filled.map(|(key, value)| print_pair(&[key], value)).collect();
             if pairs.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", pairs.join(", ")) }
         }
         scalar => scalar.to_string(),

@@ -86,7 +86,8 @@ fn each_client_gets_the_reviewed_files() {
                 match client.entry(&server) {
                     Ok(entry) => {
                         let file = format!("{name}-{kind}.{}", ending(location.slot.format));
-                        let text = edit::put(client.new_file(), location.slot, &entry).unwrap();
+                        let text =
+                            edit::put_entry(client.new_file(), location.slot, &entry).unwrap();
                         assert_eq!(read(&text, location.slot), Value::Object(entry.set));
                         expect_file![folder.join(file)].assert_eq(&text);
                     }
@@ -108,11 +109,11 @@ fn check_existing(client: Client, environment: &ClientEnvironment) {
     let before = fs::read_to_string(folder.join(format!("existing.{ending}"))).unwrap();
     let put = |text: &str, server: &ServerSpec| {
         let entry = client.entry(server).unwrap();
-        let after = edit::put(text, slot, &entry).unwrap();
+        let after = edit::put_entry(text, slot, &entry).unwrap();
         assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "line ends");
-        assert_eq!(edit::put(&after, slot, &entry).unwrap(), after, "put twice");
+        assert_eq!(edit::put_entry(&after, slot, &entry).unwrap(), after, "put twice");
         // No key of the other kind is left.
-        assert_eq!(edit::find(&after, slot).unwrap(), Some(Value::Object(entry.set)));
+        assert_eq!(edit::find_entry(&after, slot).unwrap(), Some(Value::Object(entry.set)));
         after
     };
     let review = |text: &str, name: &str| {
@@ -131,10 +132,10 @@ fn check_existing(client: Client, environment: &ClientEnvironment) {
 /// The entry; JSON is read by a strict parser.
 fn read(text: &str, slot: EntrySlot) -> Value {
     if slot.format == ConfigFormat::Toml {
-        return edit::find(text, slot).unwrap().unwrap();
+        return edit::find_entry(text, slot).unwrap().unwrap();
     }
     let mut value: Value = serde_json::from_str(text).unwrap();
-    for key in slot.path.iter().chain(&[edit::NAME]) {
+    for key in slot.path.iter().chain(&[edit::SERVER_NAME]) {
         value = value[*key].take();
     }
     value
@@ -169,7 +170,7 @@ fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
         ),
     ] {
         let slot = client.config_location(ConfigScope::User, &environment).unwrap().slot;
-        let text = edit::put(before, slot, &client.entry(&elsewhere()).unwrap()).unwrap();
+        let text = edit::put_entry(before, slot, &client.entry(&elsewhere()).unwrap()).unwrap();
         assert_eq!(read(&text, slot), after, "{text}");
     }
 }

@@ -8,11 +8,11 @@ use super::cases::check;
 use super::in_lines;
 
 fn put(text: &str, content: &str) -> String {
-    let put = block::put(text, content).expect("a text that can be edited");
+    let put = block::put_block(text, content).expect("a text that can be edited");
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let found = block::find(&put).expect("it can be read").expect("a block");
+    let found = block::find_block(&put).expect("it can be read").expect("a block");
     assert_eq!(lines(&found), lines(content), "what was put in is found\n{text}\n{put}");
-    assert_eq!(block::put(&put, content), Ok(put.clone()), "nothing changes the second time");
+    assert_eq!(block::put_block(&put, content), Ok(put.clone()), "nothing changes the second time");
     if put != text {
         assert_eq!(UndoPatch::between(text, &put).undo(&put).as_deref(), Some(text));
     }
@@ -20,7 +20,7 @@ fn put(text: &str, content: &str) -> String {
 }
 
 fn taken(text: &str) -> String {
-    block::take(text).expect("a text that can be edited")
+    block::remove_block(text).expect("a text that can be edited")
 }
 
 #[test]
@@ -29,16 +29,16 @@ fn blocks_are_edited_as_reviewed() {
         "put two lines" => put(text, "a\nb"),
         "put one line" => put(text, "a"),
         "put nothing" => put(text, ""),
-        "put refused" => in_lines(&block::put(text, "x").expect_err("a refusal").to_string()),
+        "put refused" => in_lines(&block::put_block(text, "x").expect_err("a refusal").to_string()),
         "take" => taken(text),
         _ => refused(text),
     });
 }
 
 fn refused(text: &str) -> String {
-    let refused = block::put(text, "x").expect_err("a text that can't be edited");
-    assert_eq!(block::take(text).as_ref(), Err(&refused));
-    assert_eq!(block::find(text).as_ref(), Err(&refused));
+    let refused = block::put_block(text, "x").expect_err("a text that can't be edited");
+    assert_eq!(block::remove_block(text).as_ref(), Err(&refused));
+    assert_eq!(block::find_block(text).as_ref(), Err(&refused));
     in_lines(&refused.to_string())
 }
 
@@ -61,14 +61,14 @@ fn markers_in_code_are_not_ours() {
         "    <!-- reqlore:begin -->\n",
         "Write `<!-- reqlore:begin -->` first.\n<!-- reqlore:begin --> and more\n",
     ] {
-        assert_eq!(block::find(text), Ok(None), "{text}");
+        assert_eq!(block::find_block(text), Ok(None), "{text}");
         assert_eq!(taken(&put(text, "x")), text);
     }
     let inline = "``` `x` ```\n<!-- reqlore:begin -->\n<!-- reqlore:end -->\n";
-    assert_eq!(block::find(inline), Ok(Some(String::new())));
+    assert_eq!(block::find_block(inline), Ok(Some(String::new())));
     // Content that would end the block.
     for content in ["a\n<!-- reqlore:end -->\nb", "<!-- reqlore:begin -->"] {
-        assert!(block::put("", content).is_err(), "{content}");
+        assert!(block::put_block("", content).is_err(), "{content}");
     }
 }
 
@@ -81,10 +81,10 @@ proptest! {
         content in "([b`é]{0,4}\n){0,3}",
         other in "[cd]{1,3}",
     ) {
-        let Ok(first) = block::put(&text, &content) else { return Ok(()) };
+        let Ok(first) = block::put_block(&text, &content) else { return Ok(()) };
         let first = { let put = put(&text, &content); prop_assert_eq!(&put, &first); put };
         let second = put(&first, &other);
-        let there = |text: &str| block::find(text).expect("it can be read").is_some();
+        let there = |text: &str| block::find_block(text).expect("it can be read").is_some();
         if !there(&text) {
             prop_assert!(first.starts_with(&text));
             let taken = taken(&second);

@@ -50,7 +50,7 @@ pub(crate) fn check(name: &str, edit: impl Fn(&str, &str) -> String) {
 }
 
 fn refused(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
-    in_lines(&edit::put(text, slot, entry).expect_err("a refusal").to_string())
+    in_lines(&edit::put_entry(text, slot, entry).expect_err("a refusal").to_string())
 }
 
 fn named(name: &str) -> EntryEdit {
@@ -99,7 +99,7 @@ fn a_long_file_is_edited_like_a_short_one() {
     for between in [", ", ",\n", ",// x\n"] {
         let server = format!("\"a\": {{\"b\": [{{\"c\": 1}}]}}{between}");
         let text = format!("{{\"mcpServers\": {{{}\n\"z\": 1}}}}", server.repeat(10_000));
-        let put = edit::put(&text, JSON, &command()).expect("it can be edited");
+        let put = edit::put_entry(&text, JSON, &command()).expect("it can be edited");
         assert!(take(&put, JSON) == text, "it is as before: {between:?}");
     }
     let table = |i| format!("[mcp_servers.a{i}]\nb = {{ c = 1 }}\n\n");

@@ -35,8 +35,8 @@ fn entry(set: Value, drop: &'static [&'static str]) -> EntryEdit {
 
 /// Puts the entry in, and checks everything that has to be true for any file.
 fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
-    let put = edit::put(text, slot, entry).expect("a file that can be edited");
-    let mut expected = match edit::find(text, slot).expect("a file that can be read") {
+    let put = edit::put_entry(text, slot, entry).expect("a file that can be edited");
+    let mut expected = match edit::find_entry(text, slot).expect("a file that can be read") {
         Some(Value::Object(there)) => there,
         _ => Map::new(),
     };
@@ -44,9 +44,9 @@ fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
     expected.extend(entry.set.clone());
     // TOML has no null.
     expected.retain(|_, value| slot == JSON || !value.is_null());
-    let found = edit::find(&put, slot).expect("the edited file can be read");
+    let found = edit::find_entry(&put, slot).expect("the edited file can be read");
     assert_eq!(found, Some(Value::Object(expected)), "what was put in is found\n{text}\n{put}");
-    let again = edit::put(&put, slot, entry).expect("the edited file can be edited");
+    let again = edit::put_entry(&put, slot, entry).expect("the edited file can be edited");
     assert_eq!(again, put, "nothing changes the second time\n{text}");
     if put != text {
         let undone = UndoPatch::between(text, &put).undo(&put);
@@ -56,15 +56,15 @@ fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
 }
 
 fn take(text: &str, slot: EntrySlot) -> String {
-    let taken = edit::take(text, slot).expect("a file that can be edited");
-    assert_eq!(edit::find(&taken, slot), Ok(None), "what was taken out is gone\n{text}");
+    let taken = edit::remove_entry(text, slot).expect("a file that can be edited");
+    assert_eq!(edit::find_entry(&taken, slot), Ok(None), "what was taken out is gone\n{text}");
     taken
 }
 
 fn refusal(text: &str, slot: EntrySlot) -> String {
-    let refused = edit::put(text, slot, &command()).expect_err("a file that can't be edited");
-    assert_eq!(edit::find(text, slot), Err(refused.clone()), "each asks the same of a file");
-    assert_eq!(edit::take(text, slot), Err(refused.clone()));
+    let refused = edit::put_entry(text, slot, &command()).expect_err("a file that can't be edited");
+    assert_eq!(edit::find_entry(text, slot), Err(refused.clone()), "each asks the same of a file");
+    assert_eq!(edit::remove_entry(text, slot), Err(refused.clone()));
     let ConfigError(refused) = refused;
     refused
 }
@@ -122,11 +122,11 @@ fn check_damaged(
     let at = at % (damaged.len() + 1);
     damaged.splice(at..(at + length).min(damaged.len()), signs.chars());
     let damaged: String = damaged.into_iter().collect();
-    match edit::put(&damaged, slot, &command()) {
+    match edit::put_entry(&damaged, slot, &command()) {
         Ok(_) => assert_eq!(others(&put(&damaged, slot, &command())), others(&damaged)),
         Err(refused) => assert!(refused.to_string().ends_with("again"), "{refused}"),
     }
-    if let Ok(taken) = edit::take(&damaged, slot) {
+    if let Ok(taken) = edit::remove_entry(&damaged, slot) {
         assert_eq!(others(&taken), others(&damaged));
     }
 }

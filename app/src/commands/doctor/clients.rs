@@ -20,20 +20,20 @@ use crate::client_environment::{
     NAME, VERSION, is_program, isolated_server, own_program, program_on_path,
 };
 use crate::commands::client_entry::{self, ClientEntry, CommandEntry, TokenSource};
-use crate::commands::untrusted_text::{read, shell_word};
+use crate::commands::untrusted_text::{read_file, shell_word};
 use crate::config::variable;
 use crate::settings::Flags;
 use crate::storage::Storage;
 
 /// Some clients keep their whole history in the user's file.
-const MAX_PROJECT_BYTES: u64 = 4 << 20;
-const MAX_USER_BYTES: u64 = 256 << 20;
-const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_PROJECT_FILE_BYTES: u64 = 4 << 20;
+const MAX_USER_FILE_BYTES: u64 = 256 << 20;
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A project's file may name no other variables.
 const TOKEN_VARIABLE_PREFIX: &str = "REQLORE_";
 
 /// `storage` is the one that was checked; `None` if the settings are wrong.
-pub(super) fn check(
+pub(super) fn check_clients(
     environment: &ClientEnvironment,
     storage: Option<&Storage>,
     with_token: bool,
@@ -96,7 +96,7 @@ struct EntryCheck<'a> {
 
 impl EntryCheck<'_> {
     /// The command that writes a correct entry.
-    fn init(&self) -> String {
+    fn init_command(&self) -> String {
         format!("`reqlore init --client {} --scope {}`", self.client, self.location.scope.name())
     }
 
@@ -106,8 +106,9 @@ impl EntryCheck<'_> {
 
     /// Returns whether the client has a file that mentions this server.
     fn check_file(&mut self) -> bool {
-        let max_bytes = if self.is_of_project() { MAX_PROJECT_BYTES } else { MAX_USER_BYTES };
-        let text = match read(&self.location.file, max_bytes) {
+        let max_bytes =
+            if self.is_of_project() { MAX_PROJECT_FILE_BYTES } else { MAX_USER_FILE_BYTES };
+        let text = match read_file(&self.location.file, max_bytes) {
             Ok(Some(text)) => text,
             Ok(None) => return false,
             Err(error) => {
@@ -115,7 +116,7 @@ impl EntryCheck<'_> {
                 return true;
             }
         };
-        match edit::find(&text, self.location.slot) {
+        match edit::find_entry(&text, self.location.slot) {
             Ok(Some(value)) => self.check_entry(&value),
             Ok(None) => return false,
             Err(error) => {
@@ -127,9 +128,9 @@ impl EntryCheck<'_> {
     }
 
     fn check_entry(&mut self, value: &Value) {
-        let init = self.init();
+        let init = self.init_command();
         let fixes = format!("{init} fixes it");
-        if client_entry::all_texts(value).iter().any(|text| text.contains(token::PREFIX)) {
+        if client_entry::collect_strings(value).iter().any(|text| text.contains(token::PREFIX)) {
             self.report.problem(
                 "the file contains a token, readable by all who may read the file",
                 format!(
@@ -159,7 +160,8 @@ impl EntryCheck<'_> {
         // An older format of Zed nests the command.
         let is_nested = self.client == Client::Zed && value["command"].is_object();
         if let Ok(wanted) = self.client.entry(&server) {
-            if let Some(wrong) = client_entry::wrong_type(value, &wanted.set).filter(|_| !is_nested)
+            if let Some(wrong) =
+                client_entry::wrong_type_message(value, &wanted.set).filter(|_| !is_nested)
             {
                 return self.report.problem(wrong, fixes);
             }
@@ -196,20 +198,21 @@ impl EntryCheck<'_> {
             _ => program_on_path(program),
         };
         let is_own = found.as_ref().is_some_and(|path| path.canonicalize().is_ok_and(|p| p == own));
-        let arguments = if is_own { Some(&*command.arguments) } else { command.own_arguments() };
+        let arguments =
+            if is_own { Some(&*command.arguments) } else { command.reqlore_arguments() };
         if let Some(arguments) = arguments
             && !self.check_arguments(command, arguments)
         {
             return;
         }
         if found.is_none() && !is_relative_path {
-            let next = format!("install it, or run {}", self.init());
+            let next = format!("install it, or run {}", self.init_command());
             return self.report.problem(format!("there is no program {program:?}"), next);
         }
         if !is_own {
-            return self.report_untried(command);
+            return self.report_not_started(command);
         }
-        match start(&own, &command.arguments) {
+        match start_server(&own, &command.arguments) {
             Ok(server) => self.check_server(&format!("`{program}` starts and answers"), &server),
             Err(error) => {
                 self.report.problem(format!("`{program}` {}", error.message), error.next);
@@ -217,16 +220,16 @@ impl EntryCheck<'_> {
         }
     }
 
-    fn report_untried(&mut self, command: &CommandEntry) {
+    fn report_not_started(&mut self, command: &CommandEntry) {
         let message = format!("`{}` was not tried, it is not this program", command.program);
         let words = std::iter::once(&command.program).chain(&command.arguments);
         let words = words.map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
         let next = format!("to try it by hand: `{words} </dev/null` has to end without an error");
-        if self.is_of_project() && command.own_arguments().is_none() {
+        if self.is_of_project() && command.reqlore_arguments().is_none() {
             let next = format!(
                 "a project's file may start anything: check it before your client starts it; {} \
                  makes it start Reqlore; {next}",
-                self.init()
+                self.init_command()
             );
             return self.report.warning(message, next);
         }
@@ -235,8 +238,8 @@ impl EntryCheck<'_> {
 
     /// Returns whether a server would start with these arguments.
     fn check_arguments(&mut self, command: &CommandEntry, arguments: &[String]) -> bool {
-        let init = self.init();
-        let flags = command.flags(arguments);
+        let init = self.init_command();
+        let flags = command.parse_flags(arguments);
         if let Err(wrong) = flags.and_then(|flags| self.check_storage(flags)) {
             let message = format!("its arguments are wrong: {wrong}");
             self.report.problem(message, format!("{init} fixes it"));
@@ -318,7 +321,7 @@ impl EntryCheck<'_> {
             }
             TokenSource::None => None,
         };
-        match reqlore_probe::http_server_info(url, token.as_deref(), TIMEOUT) {
+        match reqlore_probe::http_server_info(url, token.as_deref(), PROBE_TIMEOUT) {
             Ok(server) => self.check_server(&format!("{shown} answers"), &server),
             Err(error) => self.report.problem(format!("{shown} {}", error.message), error.next),
         }
@@ -348,15 +351,16 @@ impl EntryCheck<'_> {
 }
 
 /// Starts this program with the entry's arguments in an empty folder.
-fn start(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
+fn start_server(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
     let folder = tempfile::Builder::new().prefix("reqlore-doctor-").tempdir();
     let folder = folder.map_err(|error| ProbeError {
         message: format!("was not started: no temporary folder could be made ({error})"),
         next: "set TMPDIR to a folder that you may write to".to_owned(),
     })?;
-    let mut command = isolated_server(own, &client_entry::isolated(arguments), folder.path());
+    let mut command =
+        isolated_server(own, &client_entry::without_replaced_flags(arguments), folder.path());
     command.current_dir(folder.path());
-    let mut client = StdioClient::start(command, TIMEOUT)?;
+    let mut client = StdioClient::start(command, PROBE_TIMEOUT)?;
     let server = client.initialize()?;
     client.end()?;
     Ok(server)

@@ -18,31 +18,31 @@ use reqlore_search::outside::{self, Kept};
 use reqlore_storage_fs::check_writable;
 use reqlore_storage_sled::DatabaseState;
 
-use super::report::{Area, AreaReport, Report};
+use super::report::{AreaReport, DoctorReport, ReportArea};
 use crate::composition::{self, Found};
 use crate::config::Config;
 use crate::exit::CommandError;
 use crate::storage::{LOCAL, Storage};
 use crate::system::SystemClock;
 
-const COUNTED: [(&str, &[DocumentKind]); 4] = [
+const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
     ("sections", &[DocumentKind::Section]),
     ("items in the backlog", &DocumentKind::ITEMS),
     ("entities", &[DocumentKind::Entity]),
     ("configurations of docsets", &[DocumentKind::Docsets]),
 ];
-const FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
+const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// The private entries of [`LOCAL`].
-const PRIVATE: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
+const PRIVATE_FILES: [&str; 5] = ["identity.json", "audit", "reqlore.db", "reqlore.db-wal", "sled"];
 
-pub(super) fn check_all(mut config: Config, report: &mut Report) {
-    check_permissions(&config, report.area(Area::Permissions));
-    check_model(&config, report.area(Area::Search));
-    check_index(&config, report.area(Area::Search));
+pub(super) fn check_all(mut config: Config, report: &mut DoctorReport) {
+    check_permissions(&config, report.area(ReportArea::Permissions));
+    check_model(&config, report.area(ReportArea::Search));
+    check_index(&config, report.area(ReportArea::Search));
     // The checks that follow must not write a cache.
     config.cache = None;
     "off".clone_into(&mut config.model);
-    let mut area = report.area(Area::Storage);
+    let mut area = report.area(ReportArea::Storage);
     let store = check_storage(&config, &mut area);
     if let Some(other) = config.unselected_database() {
         area.note(
@@ -50,7 +50,7 @@ pub(super) fn check_all(mut config: Config, report: &mut Report) {
             format!("`reqlore doctor --storage {}` checks that one", other.name()),
         );
     }
-    check_http(&config, store.as_ref(), report.area(Area::Http));
+    check_http(&config, store.as_ref(), report.area(ReportArea::Http));
 }
 
 /// Returns the storage if it can be read without being changed.
@@ -115,7 +115,7 @@ fn check_content(
 ) -> Result<(), CommandError> {
     let counts = composition::run(async {
         let mut counts = Vec::new();
-        for (what, kinds) in COUNTED {
+        for (what, kinds) in COUNTED_KINDS {
             let mut total = 0;
             for kind in kinds {
                 let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::all(*kind) };
@@ -147,7 +147,7 @@ fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaR
     };
     report.ok(format!("listens at {}, {proxy}", http.listen));
     let Some(store) = store else {
-        let next = format!("`reqlore user list` lists them; if there is none, {FIRST_USER}");
+        let next = format!("`reqlore user list` lists them; if there is none, {ADD_FIRST_USER}");
         return report.note("users were not checked", next);
     };
     let loaded = composition::run(async {
@@ -163,7 +163,7 @@ fn check_http(config: &Config, store: Option<&Arc<dyn Store>>, mut report: AreaR
 fn check_users(users: &[User], tokens: &[Token], now: Timestamp, report: &mut AreaReport<'_>) {
     let active: Vec<&User> = users.iter().filter(|user| user.disabled_at.is_none()).collect();
     if active.is_empty() {
-        return report.problem("no access for anyone: there is no active user", FIRST_USER);
+        return report.problem("no access for anyone: there is no active user", ADD_FIRST_USER);
     }
     let is_valid = |token: &&Token| {
         token.revoked_at.is_none()
@@ -290,7 +290,7 @@ fn check_private(root: &Path, report: &mut AreaReport<'_>) {
         );
     }
     check_mode(LOCAL, &metadata, report);
-    for name in PRIVATE {
+    for name in PRIVATE_FILES {
         if let Ok(metadata) = local.join(name).symlink_metadata() {
             check_mode(&format!("{LOCAL}/{name}"), &metadata, report);
         }

@@ -21,17 +21,17 @@ use crate::exit::CommandError;
 use crate::settings::Flags;
 
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct ChangePlan<'a> {
     pub(super) environment: &'a ClientEnvironment,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<FileChange>,
     /// Clients that can't be configured, and why.
     pub(super) unsupported: Vec<(Client, String)>,
     pub(super) warnings: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Change {
-    pub(super) what: ChangeKind,
+pub(super) struct FileChange {
+    pub(super) kind: ChangeKind,
     /// The readers of the file, for the user.
     pub(super) title: String,
     pub(super) clients: Vec<Client>,
@@ -43,14 +43,14 @@ pub(super) struct Change {
     /// Behind all links.
     pub(super) target: PathBuf,
     /// `None` if there is no file.
-    pub(super) before: Option<String>,
+    pub(super) old_text: Option<String>,
     /// True if the file mentions Reqlore already.
-    pub(super) is_known: bool,
-    pub(super) outcome: Outcome,
+    pub(super) mentions_reqlore: bool,
+    pub(super) outcome: ChangeOutcome,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Outcome {
+pub(super) enum ChangeOutcome {
     Unchanged,
     /// The whole new text; `None` removes the file.
     Write {
@@ -61,31 +61,31 @@ pub(super) enum Outcome {
     Refused(String),
 }
 
-impl Change {
+impl FileChange {
     /// A change of a file that leaves it as it is so far. Links of a project's file may not lead
     /// out of the project.
-    pub(super) fn open(
-        what: ChangeKind,
+    pub(super) fn for_file(
+        kind: ChangeKind,
         title: &str,
         scope: ConfigScope,
         path: &Path,
         environment: &ClientEnvironment,
     ) -> Self {
         let within = (scope == ConfigScope::Project).then_some(&*environment.project);
-        let (target, before, outcome) = match undo_log::open(path, within) {
-            Ok((target, text)) => (target, text, Outcome::Unchanged),
-            Err(reason) => (path.to_owned(), None, Outcome::Refused(reason)),
+        let (target, old_text, outcome) = match undo_log::resolve_and_read(path, within) {
+            Ok((target, text)) => (target, text, ChangeOutcome::Unchanged),
+            Err(reason) => (path.to_owned(), None, ChangeOutcome::Refused(reason)),
         };
         Self {
-            what,
+            kind,
             title: title.to_owned(),
             clients: Vec::new(),
             scope,
             path: path.to_owned(),
             short_path: short_path(path, environment),
             target,
-            before,
-            is_known: false,
+            old_text,
+            mentions_reqlore: false,
             outcome,
         }
     }
@@ -93,50 +93,50 @@ impl Change {
     /// The project's AGENTS.md.
     pub(super) fn agents_md(environment: &ClientEnvironment) -> Self {
         let path = environment.project.join(AGENTS_MD);
-        Self::open(ChangeKind::Block, AGENTS_MD_TITLE, ConfigScope::Project, &path, environment)
+        Self::for_file(ChangeKind::Block, AGENTS_MD_TITLE, ConfigScope::Project, &path, environment)
     }
 
     /// The text after the changes so far.
-    pub(super) fn text(&self) -> &str {
+    pub(super) fn current_text(&self) -> &str {
         match &self.outcome {
-            Outcome::Write { after: Some(after), .. } => after,
-            _ => self.before.as_deref().unwrap_or_default(),
+            ChangeOutcome::Write { after: Some(after), .. } => after,
+            _ => self.old_text.as_deref().unwrap_or_default(),
         }
     }
 
     pub(super) fn set_text(&mut self, text: Result<String, ConfigError>) {
         self.outcome = match text {
-            Ok(text) if self.before.as_ref() == Some(&text) => Outcome::Unchanged,
-            Ok(text) => self.write(Some(text), None),
-            Err(reason) => Outcome::Refused(reason.into()),
+            Ok(text) if self.old_text.as_ref() == Some(&text) => ChangeOutcome::Unchanged,
+            Ok(text) => self.write_outcome(Some(text), None),
+            Err(reason) => ChangeOutcome::Refused(reason.into()),
         };
     }
 
     pub(super) fn remove_file(&mut self) {
         let note = match &mut self.outcome {
-            Outcome::Write { note, .. } => note.take(),
+            ChangeOutcome::Write { note, .. } => note.take(),
             _ => None,
         };
-        self.outcome = self.write(None, note);
+        self.outcome = self.write_outcome(None, note);
     }
 
-    fn write(&self, after: Option<String>, note: Option<String>) -> Outcome {
+    fn write_outcome(&self, after: Option<String>, note: Option<String>) -> ChangeOutcome {
         match undo_log::check_writable(&self.target) {
-            Ok(()) => Outcome::Write { after, note },
-            Err(reason) => Outcome::Refused(reason),
+            Ok(()) => ChangeOutcome::Write { after, note },
+            Err(reason) => ChangeOutcome::Refused(reason),
         }
     }
 
     pub(super) fn is_refused(&self) -> bool {
-        matches!(self.outcome, Outcome::Refused(_))
+        matches!(self.outcome, ChangeOutcome::Refused(_))
     }
 
     pub(super) fn is_write(&self) -> bool {
-        matches!(self.outcome, Outcome::Write { .. })
+        matches!(self.outcome, ChangeOutcome::Write { .. })
     }
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ChangePlan<'a> {
     pub(super) fn new(environment: &'a ClientEnvironment) -> Self {
         Self { environment, changes: Vec::new(), unsupported: Vec::new(), warnings: Vec::new() }
     }
@@ -156,18 +156,18 @@ impl<'a> Plan<'a> {
             }
         }
         let is_shared =
-            |change: &Change| change.scope == ConfigScope::Project && !change.is_refused();
+            |change: &FileChange| change.scope == ConfigScope::Project && !change.is_refused();
         if !options.no_agents_md && plan.changes.iter().any(is_shared) {
             let listed = flags.toolsets.as_deref().map(toolsets).transpose()?;
             plan.add_agents_md(&agents_md_block(&listed.unwrap_or_default()));
         }
         for scaffold in &options.create {
             for (path, text) in scaffold.files(&environment.project) {
-                let (what, title) = (ChangeKind::Beginning, scaffold.title());
+                let (what, title) = (ChangeKind::Scaffold, scaffold.title());
                 let mut change =
-                    Change::open(what, title, ConfigScope::Project, &path, environment);
-                change.is_known = change.before.is_some();
-                if !change.is_known && !change.is_refused() {
+                    FileChange::for_file(what, title, ConfigScope::Project, &path, environment);
+                change.mentions_reqlore = change.old_text.is_some();
+                if !change.mentions_reqlore && !change.is_refused() {
                     change.set_text(Ok(text.to_owned()));
                 }
                 plan.changes.push(change);
@@ -183,23 +183,23 @@ impl<'a> Plan<'a> {
         scope: Option<ConfigScope>,
         server: &ServerEntry,
     ) -> Result<(), ConfigError> {
-        let location = location(client, scope, self.environment)?;
+        let location = choose_location(client, scope, self.environment)?;
         let known = undo_log::find_entry(&location);
         let (server, warning) =
             server.for_client(client, &location, known.as_ref(), self.environment);
         let entry = client.entry(&server)?;
-        let change = self.change_of(client, &location);
+        let change = self.add_change(client, &location);
         if change.is_refused() {
             return Ok(());
         }
-        let is_first = change.before.is_none() && !change.is_write();
-        let text = if is_first { client.new_file() } else { change.text() }.to_owned();
-        change.is_known |= known.is_some();
-        change.set_text(edit::put(&text, location.slot, &entry));
+        let is_first = change.old_text.is_none() && !change.is_write();
+        let text = if is_first { client.new_file() } else { change.current_text() }.to_owned();
+        change.mentions_reqlore |= known.is_some();
+        change.set_text(edit::put_entry(&text, location.slot, &entry));
         if change.is_write() {
             let path = change.short_path.clone();
             self.warnings.extend(warning);
-            let lost = known.map(|known| server_entry::lost_words(&known, &entry.set.into()));
+            let lost = known.map(|known| server_entry::lost_arguments(&known, &entry.set.into()));
             if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
                 let lost = printable(&lost);
                 self.warnings.push(format!(
@@ -211,9 +211,13 @@ impl<'a> Plan<'a> {
     }
 
     /// The change of a client's file, possibly one of an earlier client.
-    pub(super) fn change_of(&mut self, client: Client, location: &ConfigLocation) -> &mut Change {
+    pub(super) fn add_change(
+        &mut self,
+        client: Client,
+        location: &ConfigLocation,
+    ) -> &mut FileChange {
         let title = client.title();
-        let new = Change::open(
+        let new = FileChange::for_file(
             ChangeKind::Entry,
             title,
             location.scope,
@@ -233,11 +237,11 @@ impl<'a> Plan<'a> {
     }
 
     fn add_agents_md(&mut self, content: &str) {
-        let mut change = Change::agents_md(self.environment);
+        let mut change = FileChange::agents_md(self.environment);
         if !change.is_refused() {
-            let text = change.text().to_owned();
-            change.is_known = block::find(&text).is_ok_and(|found| found.is_some());
-            change.set_text(block::put(&text, content));
+            let text = change.current_text().to_owned();
+            change.mentions_reqlore = block::find_block(&text).is_ok_and(|found| found.is_some());
+            change.set_text(block::put_block(&text, content));
         }
         self.changes.push(change);
     }
@@ -246,8 +250,8 @@ impl<'a> Plan<'a> {
     fn add_warnings(&mut self) {
         let project = &self.environment.project;
         let is_written =
-            |change: &&Change| change.scope == ConfigScope::Project && change.is_write();
-        let written: Vec<&Change> = self.changes.iter().filter(is_written).collect();
+            |change: &&FileChange| change.scope == ConfigScope::Project && change.is_write();
+        let written: Vec<&FileChange> = self.changes.iter().filter(is_written).collect();
         if written.is_empty() {
             return;
         }
@@ -267,7 +271,7 @@ impl<'a> Plan<'a> {
 }
 
 /// The file of a client; by default the project's, else the user's.
-pub(super) fn location(
+pub(super) fn choose_location(
     client: Client,
     scope: Option<ConfigScope>,
     environment: &ClientEnvironment,
@@ -282,7 +286,7 @@ pub(super) fn location(
 
 pub(super) const AGENTS_MD_TITLE: &str = "all assistants";
 
-const KNOWLEDGE_OF: [(Toolset, &str); 4] = [
+const TOOLSET_LINES: [(Toolset, &str); 4] = [
     (Toolset::Sections, "- requirements, by section: `reqlix_*`\n"),
     (Toolset::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
     (Toolset::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
@@ -294,7 +298,7 @@ const KNOWLEDGE_OF: [(Toolset, &str); 4] = [
 /// Every session pays for it, so it repeats nothing of the server's own instructions.
 fn agents_md_block(toolsets: &[Toolset]) -> String {
     let is_served = |toolset: &Toolset| toolsets.is_empty() || toolsets.contains(toolset);
-    let lines = KNOWLEDGE_OF.iter().filter(|(toolset, _)| is_served(toolset));
+    let lines = TOOLSET_LINES.iter().filter(|(toolset, _)| is_served(toolset));
     format!(
         "## Reqlore\n\n\
          The MCP server `reqlore` holds what this project requires and knows:\n\n\
@@ -314,10 +318,10 @@ pub(super) enum Scaffold {
 }
 
 /// Folders for requirements; the first that exists is used.
-const REQUIREMENTS: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
-const IXCHEL: [&str; 3] = ["decisions", "ideas", "issues"];
+const REQUIREMENT_FOLDERS: [&str; 2] = ["docs/development/requirements", "docs/dev/req"];
+const IXCHEL_FOLDERS: [&str; 3] = ["decisions", "ideas", "issues"];
 
-const DOCSETS: &str = "\
+const DOCSETS_TEMPLATE: &str = "\
 # Where the documentation of the libraries that this project uses lies, for search_docs.
 docsets:
   # An example; its files are looked for in .knowledge/docs/react-18.2/.
@@ -341,15 +345,15 @@ impl Scaffold {
     fn files(self, project: &Path) -> Vec<(PathBuf, &'static str)> {
         match self {
             Self::Requirements => {
-                let folders = REQUIREMENTS.map(|folder| project.join(folder));
+                let folders = REQUIREMENT_FOLDERS.map(|folder| project.join(folder));
                 let existing = folders.iter().find(|folder| folder.is_dir());
                 let folder = existing.unwrap_or(&folders[0]);
                 vec![(folder.join(AGENTS_MD), instructions::PLACEHOLDER)]
             }
-            Self::Knowledge => vec![(project.join(".knowledge/config.yaml"), DOCSETS)],
+            Self::Knowledge => vec![(project.join(".knowledge/config.yaml"), DOCSETS_TEMPLATE)],
             Self::Ixchel => {
                 let file = |name| project.join(".ixchel").join(name).join(".gitkeep");
-                IXCHEL.iter().map(|name| (file(name), "")).collect()
+                IXCHEL_FOLDERS.iter().map(|name| (file(name), "")).collect()
             }
         }
     }
@@ -363,11 +367,11 @@ mod tests {
 
     #[test]
     fn docsets_is_a_valid_configuration() {
-        let read = DocsetConfig::read(DOCSETS, "/project").unwrap();
+        let read = DocsetConfig::read(DOCSETS_TEMPLATE, "/project").unwrap();
         assert_eq!(read.hints, []);
         let location = read.docsets[0].local_path.trim_start_matches("/project/");
-        assert!(DOCSETS.contains(&format!("looked for in {location}.")), "{location}");
-        let elsewhere = DOCSETS.replace("# local_path", "local_path");
+        assert!(DOCSETS_TEMPLATE.contains(&format!("looked for in {location}.")), "{location}");
+        let elsewhere = DOCSETS_TEMPLATE.replace("# local_path", "local_path");
         assert_eq!(DocsetConfig::read(&elsewhere, "/project").unwrap().hints, []);
     }
 }

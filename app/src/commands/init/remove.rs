@@ -11,37 +11,38 @@ use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigScope}
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::plan::{self, AGENTS_MD_TITLE, Change, Outcome, Plan};
+use super::plan::{self, AGENTS_MD_TITLE, ChangeOutcome, ChangePlan, FileChange};
 use super::report::short_path;
 use super::undo_log::{self, ChangeKind, UndoEntry, UndoLog, find_entry};
 
-const EDITED: &str = "it was edited since: only Reqlore's part goes, the rest stays";
-const UNRECORDED: &str = "it is not recorded: only Reqlore's part goes, what it replaced is lost";
+const EDITED_NOTE: &str = "it was edited since: only Reqlore's part goes, the rest stays";
+const UNRECORDED_NOTE: &str =
+    "it is not recorded: only Reqlore's part goes, what it replaced is lost";
 
-pub(super) fn plan<'a>(
+pub(super) fn plan_removal<'a>(
     options: &Options,
     clients: &[Client],
     log: &UndoLog,
     environment: &'a ClientEnvironment,
-) -> Plan<'a> {
-    let mut plan = Plan::new(environment);
+) -> ChangePlan<'a> {
+    let mut plan = ChangePlan::new(environment);
     for (path, entry) in
         log.files.iter().filter(|(_, entry)| is_selected(entry, options, environment))
     {
-        plan.changes.push(logged(path, entry, environment));
+        plan.changes.push(undo_logged_edit(path, entry, environment));
     }
     for client in clients {
-        let named = plan::location(*client, options.scope, environment).ok();
+        let named = plan::choose_location(*client, options.scope, environment).ok();
         let named = named.filter(|_| !options.client.is_empty()).map(|location| location.scope);
         for scope in ConfigScope::ALL {
             let Ok(location) = client.config_location(scope, environment) else { continue };
-            let file = undo_log::open(&location.file, None);
+            let file = undo_log::resolve_and_read(&location.file, None);
             if file.is_ok_and(|(target, _)| log.files.contains_key(&target)) {
                 continue;
             }
             if named == Some(scope) {
-                let change = plan.change_of(*client, &location);
-                cut(change, |text| cut_entry(text, &[location.slot]), UNRECORDED);
+                let change = plan.add_change(*client, &location);
+                cut_our_part(change, |text| cut_entry(text, &[location.slot]), UNRECORDED_NOTE);
             } else if options.scope.is_none_or(|asked| asked == scope)
                 && find_entry(&location).is_some()
             {
@@ -55,14 +56,14 @@ pub(super) fn plan<'a>(
         }
     }
     add_agents_md(&mut plan, options, log);
-    plan.changes.sort_by_key(|change| change.what != ChangeKind::Entry);
+    plan.changes.sort_by_key(|change| change.kind != ChangeKind::Entry);
     plan
 }
 
 fn is_selected(entry: &UndoEntry, options: &Options, environment: &ClientEnvironment) -> bool {
     let is_here = entry.project.as_ref().is_none_or(|project| *project == environment.project);
     let is_named = |client: &Client| entry.clients.contains(client.name());
-    entry.what != ChangeKind::Block
+    entry.kind != ChangeKind::Block
         && is_here
         && options.scope.is_none_or(|asked| asked == scope_of(entry))
         && (options.client.is_empty() || options.client.iter().any(is_named))
@@ -74,7 +75,7 @@ fn scope_of(entry: &UndoEntry) -> ConfigScope {
 
 /// AGENTS.md is shared by all clients of the project, so its block stays while a logged entry
 /// stays, or, if nothing is logged, any entry.
-fn add_agents_md(plan: &mut Plan<'_>, options: &Options, log: &UndoLog) {
+fn add_agents_md(plan: &mut ChangePlan<'_>, options: &Options, log: &UndoLog) {
     if options.no_agents_md || options.scope == Some(ConfigScope::User) {
         return;
     }
@@ -90,69 +91,74 @@ fn add_agents_md(plan: &mut Plan<'_>, options: &Options, log: &UndoLog) {
             .filter_map(|c| c.config_location(ConfigScope::Project, environment).ok());
         let mut locations = locations.filter(|location| find_entry(location).is_some());
         locations.any(|location| {
-            let file = undo_log::open(&location.file, None);
+            let file = undo_log::resolve_and_read(&location.file, None);
             file.is_ok_and(|(target, _)| !removed.contains(&*target))
         })
     } else {
         here.iter().any(|(path, entry)| {
-            entry.what == ChangeKind::Entry && !removed.contains(path.as_path())
+            entry.kind == ChangeKind::Entry && !removed.contains(path.as_path())
         })
     };
     if is_needed {
         return;
     }
-    if let Some((path, entry)) = here.iter().find(|(_, entry)| entry.what == ChangeKind::Block) {
-        plan.changes.push(logged(path, entry, environment));
+    if let Some((path, entry)) = here.iter().find(|(_, entry)| entry.kind == ChangeKind::Block) {
+        plan.changes.push(undo_logged_edit(path, entry, environment));
     } else if here.is_empty() && !options.client.is_empty() {
-        let mut change = Change::agents_md(environment);
-        cut(&mut change, block::take, UNRECORDED);
+        let mut change = FileChange::agents_md(environment);
+        cut_our_part(&mut change, block::remove_block, UNRECORDED_NOTE);
         plan.changes.push(change);
     }
 }
 
 /// The removal of a logged edit.
-fn logged(path: &Path, entry: &UndoEntry, environment: &ClientEnvironment) -> Change {
+fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironment) -> FileChange {
     let scope = scope_of(entry);
     let clients: Vec<Client> =
         entry.clients.iter().filter_map(|name| Client::from_name(name)).collect();
     let titles = clients.iter().map(|client| client.title()).collect::<Vec<_>>().join(", ");
-    let title = match entry.what {
+    let title = match entry.kind {
         ChangeKind::Entry => titles.as_str(),
         ChangeKind::Block => AGENTS_MD_TITLE,
-        ChangeKind::Beginning => "First files",
+        ChangeKind::Scaffold => "First files",
     };
-    let mut change = Change::open(entry.what, title, scope, path, environment);
+    let mut change = FileChange::for_file(entry.kind, title, scope, path, environment);
     change.clients.clone_from(&clients);
-    let Some(text) = change.before.clone() else { return change };
+    let Some(text) = change.old_text.clone() else { return change };
     let undone = entry.undo(&text);
-    let undone = undone.filter(|undone| entry.what != ChangeKind::Block || is_whole(undone, &text));
-    match (undone, entry.what) {
+    let undone =
+        undone.filter(|undone| entry.kind != ChangeKind::Block || keeps_other_lines(undone, &text));
+    match (undone, entry.kind) {
         (Some(undone), _) => change.set_text(Ok(undone)),
         (None, ChangeKind::Entry) => {
             let locations =
                 clients.iter().filter_map(|client| client.config_location(scope, environment).ok());
             let slots: Vec<EntrySlot> = locations.map(|location| location.slot).collect();
-            cut(&mut change, |text| cut_entry(text, &slots), EDITED);
+            cut_our_part(&mut change, |text| cut_entry(text, &slots), EDITED_NOTE);
         }
-        (None, ChangeKind::Block) => cut(&mut change, block::take, EDITED),
-        (None, ChangeKind::Beginning) if text.is_empty() => {}
+        (None, ChangeKind::Block) => cut_our_part(&mut change, block::remove_block, EDITED_NOTE),
+        (None, ChangeKind::Scaffold) if text.is_empty() => {}
         // The user has edited the file.
-        (None, ChangeKind::Beginning) => return change,
+        (None, ChangeKind::Scaffold) => return change,
     }
-    change.is_known = true;
+    change.mentions_reqlore = true;
     let new_file = clients.first().map_or("", |client| client.new_file());
-    if entry.is_new && !change.is_refused() && is_empty_file(change.text(), new_file) {
+    if entry.is_new && !change.is_refused() && is_empty_file(change.current_text(), new_file) {
         change.remove_file();
     }
     change
 }
 
 /// Cuts out our part, with a note.
-fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, ConfigError>, why: &str) {
-    let Some(text) = change.before.clone().filter(|_| !change.is_refused()) else { return };
+fn cut_our_part(
+    change: &mut FileChange,
+    cut: impl Fn(&str) -> Result<String, ConfigError>,
+    why: &str,
+) {
+    let Some(text) = change.old_text.clone().filter(|_| !change.is_refused()) else { return };
     change.set_text(cut(&text));
-    change.is_known = !matches!(change.outcome, Outcome::Unchanged);
-    if let Outcome::Write { note, .. } = &mut change.outcome {
+    change.mentions_reqlore = !matches!(change.outcome, ChangeOutcome::Unchanged);
+    if let ChangeOutcome::Write { note, .. } = &mut change.outcome {
         *note = Some(why.to_owned());
     }
 }
@@ -160,20 +166,20 @@ fn cut(change: &mut Change, cut: impl Fn(&str) -> Result<String, ConfigError>, w
 fn cut_entry(text: &str, slots: &[EntrySlot]) -> Result<String, ConfigError> {
     let mut text = text.to_owned();
     // A file without our name needs no edit, even if it can't be parsed.
-    let is_named = text.contains(edit::NAME);
+    let is_named = text.contains(edit::SERVER_NAME);
     for slot in slots.iter().filter(|_| is_named) {
-        text = edit::take(&text, *slot)?;
+        text = edit::remove_entry(&text, *slot)?;
     }
     Ok(text)
 }
 
 /// True if every line around the block is kept. If the file had no line end before the block, text
 /// that was added below it since would join its last line.
-fn is_whole(undone: &str, text: &str) -> bool {
+fn keeps_other_lines(undone: &str, text: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
     };
-    block::take(text).is_ok_and(|cut| lines(&cut) == lines(undone))
+    block::remove_block(text).is_ok_and(|cut| lines(&cut) == lines(undone))
 }
 
 /// True if only `new_file` and the empty maps around an entry are left.

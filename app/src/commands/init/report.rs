@@ -9,7 +9,7 @@ use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::plan::{Change, Outcome, Plan};
+use super::plan::{ChangeOutcome, ChangePlan, FileChange};
 use super::undo_log::ChangeKind;
 use crate::commands::untrusted_text::mask_secrets;
 pub(super) use crate::commands::untrusted_text::printable;
@@ -19,24 +19,25 @@ pub(super) use crate::commands::untrusted_text::printable;
 pub(super) struct Confirmation<Input> {
     input: Input,
     /// The answer to all further questions.
-    rest: Option<bool>,
+    answer_to_all: Option<bool>,
     /// The same question twice in a row is asked once.
-    last: Option<(String, bool)>,
+    last_answer: Option<(String, bool)>,
 }
 
 impl<Input: BufRead> Confirmation<Input> {
     pub(super) fn new(input: Input) -> Self {
-        Self { input, rest: None, last: None }
+        Self { input, answer_to_all: None, last_answer: None }
     }
 
     /// Without an answer it is no.
-    pub(super) fn is_given(&mut self, what: &str) -> bool {
-        let last = self.last.as_ref().filter(|(last, _)| last == what).map(|(_, answer)| *answer);
-        if let Some(answer) = self.rest.or(last) {
+    pub(super) fn confirm(&mut self, what: &str) -> bool {
+        let last =
+            self.last_answer.as_ref().filter(|(last, _)| last == what).map(|(_, answer)| *answer);
+        if let Some(answer) = self.answer_to_all.or(last) {
             return answer;
         }
         let answer = self.ask(what);
-        self.last = Some((what.to_owned(), answer));
+        self.last_answer = Some((what.to_owned(), answer));
         answer
     }
 
@@ -56,7 +57,7 @@ impl<Input: BufRead> Confirmation<Input> {
                     continue;
                 }
             };
-            self.rest = Some(is_all);
+            self.answer_to_all = Some(is_all);
             return is_all;
         }
     }
@@ -73,32 +74,32 @@ pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String
     printable(&path)
 }
 
-pub(super) fn question(change: &Change) -> String {
-    match change.what {
-        ChangeKind::Beginning => format!("the first files of the {}", change.title),
+pub(super) fn question_subject(change: &FileChange) -> String {
+    match change.kind {
+        ChangeKind::Scaffold => format!("the first files of the {}", change.title),
         ChangeKind::Entry | ChangeKind::Block => change.short_path.clone(),
     }
 }
 
 /// A change with its heading, as `diff -u` would show it.
-pub(super) fn difference(change: &Change) -> String {
+pub(super) fn diff_with_heading(change: &FileChange) -> String {
     let mut text = format!("── {} ({})\n", change.title, change.scope.name());
     if change.target != change.path && change.scope == ConfigScope::User {
         let target = printable(&change.target.display().to_string());
         text += &format!("   a link to {target}\n");
     }
     text += &diff(change);
-    if let Outcome::Write { note: Some(note), .. } = &change.outcome {
+    if let ChangeOutcome::Write { note: Some(note), .. } = &change.outcome {
         text += &format!("note: {note}\n");
     }
     text + "\n"
 }
 
-fn diff(change: &Change) -> String {
-    let Outcome::Write { after, .. } = &change.outcome else { return String::new() };
-    let [old, new] = [&change.before, after]
+fn diff(change: &FileChange) -> String {
+    let ChangeOutcome::Write { after, .. } = &change.outcome else { return String::new() };
+    let [old, new] = [&change.old_text, after]
         .map(|text| if text.is_some() { &*change.short_path } else { "/dev/null" });
-    let before = change.before.as_deref().unwrap_or_default();
+    let before = change.old_text.as_deref().unwrap_or_default();
     let after = after.as_deref().unwrap_or_default();
     if before == after {
         return format!("--- {old}\n+++ {new}\n(an empty file)\n");
@@ -110,21 +111,21 @@ fn diff(change: &Change) -> String {
 }
 
 /// The line of `--check` for one file; empty if nothing would change.
-pub(super) fn check_line(change: &Change) -> String {
+pub(super) fn check_line(change: &FileChange) -> String {
     let state = match &change.outcome {
-        Outcome::Unchanged => return String::new(),
-        Outcome::Write { .. } if change.is_known => "stale",
-        Outcome::Write { .. } => "missing",
-        Outcome::Refused(reason) => return refusal(change, reason),
+        ChangeOutcome::Unchanged => return String::new(),
+        ChangeOutcome::Write { .. } if change.mentions_reqlore => "stale",
+        ChangeOutcome::Write { .. } => "missing",
+        ChangeOutcome::Refused(reason) => return refusal_line(change, reason),
     };
     format!("{state}: {} ({})\n", change.short_path, change.title)
 }
 
-pub(super) fn refusal(change: &Change, reason: &str) -> String {
+pub(super) fn refusal_line(change: &FileChange, reason: &str) -> String {
     format!("not possible for {} ({}): {reason}\n", change.short_path, change.title)
 }
 
-pub(super) fn unsupported(plan: &Plan<'_>) -> String {
+pub(super) fn unsupported_lines(plan: &ChangePlan<'_>) -> String {
     let line = |(client, reason): &(Client, String)| {
         format!("not possible for {}: {reason}\n", client.title())
     };
@@ -132,32 +133,34 @@ pub(super) fn unsupported(plan: &Plan<'_>) -> String {
 }
 
 /// The line of a change after the run.
-pub(super) fn result_line(change: &Change, is_done: bool, is_removal: bool) -> String {
+pub(super) fn result_line(change: &FileChange, is_done: bool, is_removal: bool) -> String {
     let path = &change.short_path;
     match &change.outcome {
-        Outcome::Refused(reason) => refusal(change, reason),
-        Outcome::Write { .. } if !is_done => format!("left as it is: {path}\n"),
-        Outcome::Write { after: None, .. } => format!("removed: {path}\n"),
-        Outcome::Write { .. } => format!("written: {path}\n"),
-        Outcome::Unchanged if is_removal && change.what == ChangeKind::Beginning => {
+        ChangeOutcome::Refused(reason) => refusal_line(change, reason),
+        ChangeOutcome::Write { .. } if !is_done => format!("left as it is: {path}\n"),
+        ChangeOutcome::Write { after: None, .. } => format!("removed: {path}\n"),
+        ChangeOutcome::Write { .. } => format!("written: {path}\n"),
+        ChangeOutcome::Unchanged if is_removal && change.kind == ChangeKind::Scaffold => {
             format!("left as it is, since it was edited: {path}\n")
         }
-        Outcome::Unchanged if is_removal => String::new(),
-        Outcome::Unchanged => format!("unchanged: {path} ({})\n", change.title),
+        ChangeOutcome::Unchanged if is_removal => String::new(),
+        ChangeOutcome::Unchanged => format!("unchanged: {path} ({})\n", change.title),
     }
 }
 
 /// The output of `--json`.
-pub(super) fn as_json(plan: &Plan<'_>, present: &[Client], written: &[PathBuf]) -> Value {
+pub(super) fn as_json(plan: &ChangePlan<'_>, present: &[Client], written: &[PathBuf]) -> Value {
     let found =
         present.iter().map(|client| json!({ "name": client.name(), "title": client.title() }));
     let files = plan.changes.iter().map(|change| {
         let (action, reason) = match &change.outcome {
-            Outcome::Unchanged => ("none", None),
-            Outcome::Write { after: None, note } => ("remove", note.clone()),
-            Outcome::Write { note, .. } if change.before.is_none() => ("create", note.clone()),
-            Outcome::Write { note, .. } => ("change", note.clone()),
-            Outcome::Refused(reason) => ("refused", Some(reason.clone())),
+            ChangeOutcome::Unchanged => ("none", None),
+            ChangeOutcome::Write { after: None, note } => ("remove", note.clone()),
+            ChangeOutcome::Write { note, .. } if change.old_text.is_none() => {
+                ("create", note.clone())
+            }
+            ChangeOutcome::Write { note, .. } => ("change", note.clone()),
+            ChangeOutcome::Refused(reason) => ("refused", Some(reason.clone())),
         };
         let clients: Vec<&str> = change.clients.iter().map(|client| client.name()).collect();
         json!({
@@ -188,7 +191,7 @@ mod tests {
     fn confirmation_follows_each_answer() {
         let answers = |input: &str| {
             let mut confirmation = Confirmation::new(input.as_bytes());
-            ["a", "b", "c", "d"].map(|what| confirmation.is_given(what))
+            ["a", "b", "c", "d"].map(|what| confirmation.confirm(what))
         };
         assert_eq!(answers("y\nn\nYES\nNo\n"), [true, false, true, false]);
         assert_eq!(answers("n\na\n"), [false, true, true, true]);
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(answers("what\n\ny\nn\nn\nn\n"), [true, false, false, false]);
         assert_eq!(answers("y\n"), [true, false, false, false], "the end of the input is no");
         let mut confirmation = Confirmation::new("y\nn\n".as_bytes());
-        assert!(confirmation.is_given(".ixchel/") && confirmation.is_given(".ixchel/"));
-        assert!(!confirmation.is_given("AGENTS.md"));
+        assert!(confirmation.confirm(".ixchel/") && confirmation.confirm(".ixchel/"));
+        assert!(!confirmation.confirm("AGENTS.md"));
     }
 }

@@ -57,8 +57,12 @@ impl ServerEntry {
         match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
             ("stdio", None) => Ok(Self::Command {
                 is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
-                arguments: arguments(flags, environment, None)?,
-                project_arguments: arguments(flags, environment, Some(&environment.project))?,
+                arguments: setting_arguments(flags, environment, None)?,
+                project_arguments: setting_arguments(
+                    flags,
+                    environment,
+                    Some(&environment.project),
+                )?,
             }),
             ("stdio", Some(_)) => {
                 Err(CommandError::usage("--url is for a server over HTTP; add --transport http"))
@@ -107,7 +111,7 @@ impl ServerEntry {
         let (program, mut arguments) = match package.or(is_npx.then_some(NAME)) {
             Some(package) => (NPX.to_owned(), vec!["-y".to_owned(), package.to_owned()]),
             None if known.program == NAME => (NAME.to_owned(), Vec::new()),
-            None => (program(location.scope), Vec::new()),
+            None => (program_for(location.scope), Vec::new()),
         };
         arguments.extend(settings.iter().cloned());
         if !location.starts_in_project {
@@ -129,7 +133,7 @@ impl ServerEntry {
 }
 
 /// The settings of an entry that the new entry lacks; none if the new one starts no program.
-pub(super) fn lost_words(known: &Value, new: &Value) -> String {
+pub(super) fn lost_arguments(known: &Value, new: &Value) -> String {
     let (Some(known), Some(new)) = (CommandEntry::parse(known), CommandEntry::parse(new)) else {
         return String::new();
     };
@@ -140,7 +144,7 @@ pub(super) fn lost_words(known: &Value, new: &Value) -> String {
 }
 
 /// A shared file names no path; a client with a window does not have the PATH of a shell.
-fn program(scope: ConfigScope) -> String {
+fn program_for(scope: ConfigScope) -> String {
     match (scope, program_on_path(NAME)) {
         (ConfigScope::Project, Some(_)) => NAME.to_owned(),
         (ConfigScope::User, Some(found)) => found.to_string_lossy().into_owned(),
@@ -150,7 +154,7 @@ fn program(scope: ConfigScope) -> String {
 }
 
 /// The settings on this command line. Paths inside `base` are relative to it.
-fn arguments(
+fn setting_arguments(
     flags: &Flags,
     environment: &ClientEnvironment,
     base: Option<&Path>,
@@ -162,7 +166,7 @@ fn arguments(
     let mut arguments = Vec::new();
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
     if let Some(storage) = &flags.storage {
-        let parsed = Storage::read(storage, &environment.project, &absolute(Path::new("."))?)?;
+        let parsed = Storage::read(storage, &environment.project, &absolute_path(Path::new("."))?)?;
         let value = match storage.split_once(':') {
             Some((name, location)) if !location.is_empty() => {
                 format!("{name}:{}", shown(parsed.place()))
@@ -176,7 +180,7 @@ fn arguments(
         add("--toolsets", list.clone());
     }
     if let Some(file) = &flags.config {
-        let path = absolute(file)?;
+        let path = absolute_path(file)?;
         if !path.is_file() {
             let message = format!("--config: {} is not a file; name one", path.display());
             return Err(CommandError::refused(message));
@@ -193,7 +197,7 @@ fn arguments(
     Ok(arguments)
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
+fn absolute_path(path: &Path) -> Result<PathBuf, CommandError> {
     let path = std::path::absolute(path).map_err(|error| {
         CommandError::refused(format!("the working directory can't be used: {error}"))
     })?;

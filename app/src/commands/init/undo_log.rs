@@ -17,18 +17,18 @@ use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::plan::{Change, Outcome};
+use super::plan::{ChangeOutcome, FileChange};
 use crate::commands::untrusted_text;
 use crate::storage::resolved;
 
 const VERSION: u32 = 1;
-const CHANGED: &str = "it changed meanwhile; run this again to see what is left to do";
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+const CHANGED_MEANWHILE: &str = "it changed meanwhile; run this again to see what is left to do";
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_LINKS: usize = 32;
 
 /// Resolves links and reads the file. Returns its resolved path, and its text if the file exists.
 /// Links may not lead out of `within`. Errors do not name the file.
-pub(super) fn open(
+pub(super) fn resolve_and_read(
     path: &Path,
     within: Option<&Path>,
 ) -> Result<(PathBuf, Option<String>), String> {
@@ -42,18 +42,18 @@ pub(super) fn open(
     if path.to_str().is_none() {
         return Err("it is a link to a file whose name is not UTF-8; rename that".into());
     }
-    let text = read(&path)?;
+    let text = read_text(&path)?;
     Ok((path, text))
 }
 
-fn read(path: &Path) -> Result<Option<String>, String> {
-    untrusted_text::read(path, MAX_BYTES)
+fn read_text(path: &Path) -> Result<Option<String>, String> {
+    untrusted_text::read_file(path, MAX_FILE_BYTES)
 }
 
 /// The entry for this server, if the file can be read and has one.
 pub(super) fn find_entry(location: &ConfigLocation) -> Option<Value> {
-    let (_, text) = open(&location.file, None).ok()?;
-    edit::find(&text?, location.slot).ok()?
+    let (_, text) = resolve_and_read(&location.file, None).ok()?;
+    edit::find_entry(&text?, location.slot).ok()?
 }
 
 /// Follows links, including one to a file that does not exist yet.
@@ -96,7 +96,7 @@ fn missing_folders(file: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Creates the missing folders, and replaces the whole text atomically and durably.
-fn replace(target: &Path, text: &str, is_private: bool) -> io::Result<()> {
+fn replace_text(target: &Path, text: &str, is_private: bool) -> io::Result<()> {
     fs::create_dir_all(reqlore_durable_fs::parent(target))?;
     let temp_prefix = &temporary_prefix(target);
     let options = AtomicWrite { temp_prefix, durability: Durability::Contents, is_private };
@@ -127,22 +127,24 @@ pub(super) struct UndoLog {
     /// By path of the file, behind all links.
     pub(super) files: BTreeMap<PathBuf, UndoEntry>,
     /// The previous entries of files whose write has begun; empty except after a crash.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    before: BTreeMap<PathBuf, Option<UndoEntry>>,
+    #[serde(rename = "before", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pending: BTreeMap<PathBuf, Option<UndoEntry>>,
     /// Folders that init created.
     folders: BTreeSet<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UndoEntry {
-    pub(super) what: ChangeKind,
+    #[serde(rename = "what")]
+    pub(super) kind: ChangeKind,
     pub(super) clients: BTreeSet<String>,
     /// `None` for a user's file.
     pub(super) project: Option<PathBuf>,
     /// True if init created the file.
     pub(super) is_new: bool,
     /// `None` if the edit can't be undone to the byte.
-    pub(super) trace: Option<UndoPatch>,
+    #[serde(rename = "trace")]
+    pub(super) patch: Option<UndoPatch>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,21 +155,22 @@ pub(super) enum ChangeKind {
     /// The block in AGENTS.md.
     Block,
     /// A whole file, for `--create`.
-    Beginning,
+    #[serde(rename = "beginning")]
+    Scaffold,
 }
 
 impl UndoEntry {
     /// The text before the edit, if the edit is still in this text.
     pub(super) fn undo(&self, text: &str) -> Option<String> {
-        self.trace.as_ref().and_then(|trace| trace.undo(text))
+        self.patch.as_ref().and_then(|trace| trace.undo(text))
     }
 }
 
 impl UndoLog {
     fn recover(&mut self) {
-        for (path, before) in std::mem::take(&mut self.before) {
+        for (path, before) in std::mem::take(&mut self.pending) {
             remove_leftovers(&path);
-            let text = read(&path).ok().flatten();
+            let text = read_text(&path).ok().flatten();
             let is_written = self.files.get(&path).is_some_and(|entry| match text {
                 Some(_) if entry.is_new && before.is_none() => true,
                 Some(text) => entry.undo(&text).is_some(),
@@ -198,7 +201,7 @@ impl<'a> LogFile<'a> {
     /// Reads the log, and recovers it after a crash. Only then it writes.
     pub(super) fn open(self) -> Result<UndoLog, String> {
         let log = self.load()?;
-        if log.before.is_empty() {
+        if log.pending.is_empty() {
             return Ok(log);
         }
         self.lock()?.close()?;
@@ -207,19 +210,19 @@ impl<'a> LogFile<'a> {
 
     fn load(self) -> Result<UndoLog, String> {
         #[derive(Deserialize)]
-        struct Header {
+        struct LogHeader {
             version: u32,
         }
-        let text = read(self.path).map_err(|reason| self.unusable(reason))?;
+        let text = read_text(self.path).map_err(|reason| self.log_error(reason))?;
         let Some(text) = text else { return Ok(UndoLog::default()) };
-        let header: Result<Header, _> = serde_json::from_str(&text);
+        let header: Result<LogHeader, _> = serde_json::from_str(&text);
         if header.is_ok_and(|header| header.version > VERSION) {
-            return Err(self.unusable("a newer version of reqlore wrote it; use that one"));
+            return Err(self.log_error("a newer version of reqlore wrote it; use that one"));
         }
-        serde_json::from_str(&text).map_err(|error| self.unusable(error))
+        serde_json::from_str(&text).map_err(|error| self.log_error(error))
     }
 
-    fn unusable(self, reason: impl std::fmt::Display) -> String {
+    fn log_error(self, reason: impl std::fmt::Display) -> String {
         format!(
             "the record of what init did, {}: {reason}. Nothing was written. If it is useless, \
              move it away: then --remove --client NAME takes out an entry, but can't restore what \
@@ -232,7 +235,7 @@ impl<'a> LogFile<'a> {
     fn lock(self) -> Result<LockedLog<'a>, String> {
         let lock = File::open(self.home).or_else(|_| File::open("/"));
         let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
-        let lock = lock.map_err(|error| self.unusable(error))?;
+        let lock = lock.map_err(|error| self.log_error(error))?;
         let mut log = self.load()?;
         log.recover();
         log.version = VERSION;
@@ -241,30 +244,39 @@ impl<'a> LogFile<'a> {
     }
 
     /// Writes a change that adds something.
-    pub(super) fn put(self, change: &Change, project: &Path) -> Result<(), String> {
-        let Outcome::Write { after: Some(after), .. } = &change.outcome else { return Ok(()) };
+    pub(super) fn write_change(self, change: &FileChange, project: &Path) -> Result<(), String> {
+        let ChangeOutcome::Write { after: Some(after), .. } = &change.outcome else {
+            return Ok(());
+        };
         let mut log = self.lock()?;
         let earlier = log.log.files.get(&change.target).cloned();
-        if earlier.is_some() && read(&change.target)?.as_ref() == Some(after) {
+        if earlier.is_some() && read_text(&change.target)?.as_ref() == Some(after) {
             // Another init wrote the same meanwhile.
             return Ok(());
         }
         check_unchanged(change)?;
         let entry = undo_entry(change, after, earlier.as_ref(), project);
         log.log.folders.extend(missing_folders(&change.target));
-        let written = log.write(&change.target, earlier, Some(entry), || write_text(change, after));
+        let written =
+            log.write_logged(&change.target, earlier, Some(entry), || write_text(change, after));
         log.close().and(written)
     }
 
     /// Writes a change that removes something; `expected` is its entry, which is removed too.
-    pub(super) fn take(self, change: &Change, expected: Option<&UndoEntry>) -> Result<(), String> {
+    pub(super) fn remove_change(
+        self,
+        change: &FileChange,
+        expected: Option<&UndoEntry>,
+    ) -> Result<(), String> {
         let mut log = self.lock()?;
         let taken = match expected {
             _ if log.log.files.get(&change.target) != expected => {
                 Err("another init changed it meanwhile; run this again".to_owned())
             }
-            Some(_) => log.write(&change.target, expected.cloned(), None, || take_out(change)),
-            None => take_out(change),
+            Some(_) => {
+                log.write_logged(&change.target, expected.cloned(), None, || apply_removal(change))
+            }
+            None => apply_removal(change),
         };
         log.close().and(taken)
     }
@@ -281,7 +293,7 @@ struct LockedLog<'a> {
 impl LockedLog<'_> {
     /// Logs a file's old entry and its new one, writes the file, and drops the entry that is false
     /// then.
-    fn write(
+    fn write_logged(
         &mut self,
         file: &Path,
         old: Option<UndoEntry>,
@@ -290,9 +302,9 @@ impl LockedLog<'_> {
     ) -> Result<(), String> {
         let before = if new.is_some() { old.clone() } else { None };
         self.log.set(file, new.clone().or_else(|| old.clone()));
-        self.log.before.insert(file.to_owned(), before);
+        self.log.pending.insert(file.to_owned(), before);
         let written = self.save().and_then(|()| write());
-        self.log.before.remove(file);
+        self.log.pending.remove(file);
         self.log.set(file, if written.is_ok() { new } else { old });
         written
     }
@@ -308,9 +320,9 @@ impl LockedLog<'_> {
             })
         } else {
             let text = serde_json::to_string_pretty(&self.log).map_err(io::Error::other);
-            text.and_then(|text| replace(path, &(text + "\n"), true))
+            text.and_then(|text| replace_text(path, &(text + "\n"), true))
         };
-        saved.map_err(|error| self.file.unusable(error))
+        saved.map_err(|error| self.file.log_error(error))
     }
 
     /// Removes the folders that init created and that are empty now.
@@ -332,8 +344,8 @@ impl LockedLog<'_> {
     }
 }
 
-fn take_out(change: &Change) -> Result<(), String> {
-    let Outcome::Write { after, .. } = &change.outcome else { return Ok(()) };
+fn apply_removal(change: &FileChange) -> Result<(), String> {
+    let ChangeOutcome::Write { after, .. } = &change.outcome else { return Ok(()) };
     check_unchanged(change)?;
     match after {
         Some(after) => write_text(change, after),
@@ -344,30 +356,30 @@ fn take_out(change: &Change) -> Result<(), String> {
 }
 
 /// The text that is replaced is the one that the user saw.
-fn check_unchanged(change: &Change) -> Result<(), String> {
-    let (target, text) = open(&change.path, None)?;
-    let is_same = target == change.target && text == change.before;
-    is_same.then_some(()).ok_or_else(|| CHANGED.to_owned())
+fn check_unchanged(change: &FileChange) -> Result<(), String> {
+    let (target, text) = resolve_and_read(&change.path, None)?;
+    let is_same = target == change.target && text == change.old_text;
+    is_same.then_some(()).ok_or_else(|| CHANGED_MEANWHILE.to_owned())
 }
 
-fn write_text(change: &Change, text: &str) -> Result<(), String> {
+fn write_text(change: &FileChange, text: &str) -> Result<(), String> {
     let folder = fs::metadata(reqlore_durable_fs::parent(&change.target));
     let is_private =
         change.scope == ConfigScope::User && folder.is_ok_and(|folder| is_private(&folder));
-    replace(&change.target, text, is_private)
+    replace_text(&change.target, text, is_private)
         .map_err(|error| format!("it can't be written: {error}"))
 }
 
 /// The edit from the text before the first init.
 fn undo_entry(
-    change: &Change,
+    change: &FileChange,
     after: &str,
     earlier: Option<&UndoEntry>,
     project: &Path,
 ) -> UndoEntry {
-    let before = change.before.as_deref().unwrap_or_default();
+    let before = change.old_text.as_deref().unwrap_or_default();
     // If the user took our part out, this is the first init again.
-    let earlier = earlier.filter(|_| change.is_known);
+    let earlier = earlier.filter(|_| change.mentions_reqlore);
     let original = earlier.map_or(Some(before.to_owned()), |earlier| earlier.undo(before));
     let trace = original.map(|original| UndoPatch::between(&original, after));
     // A token that the user wrote into an entry must not be copied.
@@ -377,11 +389,11 @@ fn undo_entry(
     let mut clients = earlier.map(|earlier| earlier.clients.clone()).unwrap_or_default();
     clients.extend(change.clients.iter().copied().map(Client::name).map(str::to_owned));
     UndoEntry {
-        what: change.what,
+        kind: change.kind,
         clients,
         project: (change.scope == ConfigScope::Project).then(|| project.to_owned()),
-        is_new: change.before.is_none() || earlier.is_some_and(|earlier| earlier.is_new),
-        trace: trace.filter(|trace| !has_token(trace)),
+        is_new: change.old_text.is_none() || earlier.is_some_and(|earlier| earlier.is_new),
+        patch: trace.filter(|trace| !has_token(trace)),
     }
 }
 
@@ -408,7 +420,7 @@ mod tests {
             Self { _folder: folder, home, log, file }
         }
 
-        fn change(&self, text: &str) -> Change {
+        fn change(&self, text: &str) -> FileChange {
             let environment = ClientEnvironment {
                 project: self.home.clone(),
                 home: self.home.clone(),
@@ -416,8 +428,8 @@ mod tests {
                 path: Vec::new(),
                 variables: Vec::new(),
             };
-            let mut change = Change::agents_md(&environment);
-            change.is_known = true;
+            let mut change = FileChange::agents_md(&environment);
+            change.mentions_reqlore = true;
             change.set_text(Ok(text.to_owned()));
             change
         }
@@ -426,8 +438,8 @@ mod tests {
             LogFile { path: &self.log, home: &self.home }
         }
 
-        fn put(&self, change: &Change) -> Result<(), String> {
-            self.log().put(change, &self.home)
+        fn put(&self, change: &FileChange) -> Result<(), String> {
+            self.log().write_change(change, &self.home)
         }
 
         fn text(&self) -> String {
@@ -440,7 +452,7 @@ mod tests {
         let bed = Bed::new("theirs");
         let shown = bed.change("ours");
         fs::write(&bed.file, "saved meanwhile").unwrap();
-        assert_eq!(bed.put(&shown).unwrap_err(), CHANGED);
+        assert_eq!(bed.put(&shown).unwrap_err(), CHANGED_MEANWHILE);
         assert_eq!(bed.text(), "saved meanwhile");
         assert!(!bed.home.join("state").is_dir());
 
@@ -448,7 +460,7 @@ mod tests {
         let shown = bed.change("saved meanwhile");
         let entry = bed.log().load().unwrap().files.remove(&bed.file);
         fs::write(&bed.file, "and again").unwrap();
-        assert_eq!(bed.log().take(&shown, entry.as_ref()).unwrap_err(), CHANGED);
+        assert_eq!(bed.log().remove_change(&shown, entry.as_ref()).unwrap_err(), CHANGED_MEANWHILE);
         assert_eq!(bed.text(), "and again");
         assert!(bed.log.is_file(), "it can still be undone");
     }
@@ -459,7 +471,7 @@ mod tests {
         let mut shown = bed.change("ours");
         shown.path = bed.file.join("x/AGENTS.md");
         shown.target.clone_from(&shown.path);
-        shown.before = None;
+        shown.old_text = None;
         assert!(bed.put(&shown).is_err());
         assert!(!bed.home.join("state").is_dir());
     }
@@ -483,7 +495,7 @@ mod tests {
             let new = undo_entry(&change, next, earlier.as_ref(), &bed.home);
             let new = (!is_removal).then_some(new);
             let write = || if is_written { write_text(&change, next) } else { Ok(()) };
-            log.write(&bed.file, earlier, new, write).unwrap();
+            log.write_logged(&bed.file, earlier, new, write).unwrap();
             drop(log);
             let unfinished = bed.home.join(".reqlore-AGENTS.md-x1Y2z3");
             fs::write(&unfinished, "half of").unwrap();
