@@ -1,6 +1,4 @@
-//! The changes of init, file by file, before they are written.
-//!
-//! Two clients may use one file, so a file's text passes through all of them.
+//! The planned changes of init, one per file, before they are written.
 
 use std::path::{Path, PathBuf};
 
@@ -32,15 +30,15 @@ pub(super) struct ChangePlan<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct FileChange {
     pub(super) kind: ChangeKind,
-    /// The readers of the file, for the user.
+    /// The programs that read the file.
     pub(super) title: String,
     pub(super) clients: Vec<Client>,
     pub(super) scope: ConfigScope,
-    /// As its readers name it.
+    /// The path before links are resolved.
     pub(super) path: PathBuf,
     /// As the user would write it.
     pub(super) short_path: String,
-    /// Behind all links.
+    /// The path after links are resolved.
     pub(super) target: PathBuf,
     /// `None` if there is no file.
     pub(super) old_text: Option<String>,
@@ -62,8 +60,7 @@ pub(super) enum ChangeOutcome {
 }
 
 impl FileChange {
-    /// A change of a file that leaves it as it is so far. Links of a project's file may not lead
-    /// out of the project.
+    /// An unchanged file. Refused if a link of a project's file leads out of the project.
     pub(super) fn for_file(
         kind: ChangeKind,
         title: &str,
@@ -71,8 +68,8 @@ impl FileChange {
         path: &Path,
         environment: &ClientEnvironment,
     ) -> Self {
-        let within = (scope == ConfigScope::Project).then_some(&*environment.project);
-        let (target, old_text, outcome) = match undo_log::resolve_and_read(path, within) {
+        let folder = (scope == ConfigScope::Project).then_some(&*environment.project);
+        let (target, old_text, outcome) = match undo_log::resolve_and_read(path, folder) {
             Ok((target, text)) => (target, text, ChangeOutcome::Unchanged),
             Err(reason) => (path.to_owned(), None, ChangeOutcome::Refused(reason)),
         };
@@ -90,7 +87,6 @@ impl FileChange {
         }
     }
 
-    /// The project's AGENTS.md.
     pub(super) fn agents_md(environment: &ClientEnvironment) -> Self {
         let path = environment.project.join(AGENTS_MD);
         Self::for_file(ChangeKind::Block, AGENTS_MD_TITLE, ConfigScope::Project, &path, environment)
@@ -155,26 +151,42 @@ impl<'a> ChangePlan<'a> {
                 plan.unsupported.push((*client, reason.into()));
             }
         }
-        let is_shared =
-            |change: &FileChange| change.scope == ConfigScope::Project && !change.is_refused();
-        if !options.no_agents_md && plan.changes.iter().any(is_shared) {
-            let listed = flags.toolsets.as_deref().map(toolsets).transpose()?;
-            plan.add_agents_md(&agents_md_block(&listed.unwrap_or_default()));
+        if !options.no_agents_md && plan.has_shared_change() {
+            let listed = match &flags.toolsets {
+                Some(list) => toolsets(list)?,
+                None => Vec::new(),
+            };
+            plan.add_agents_md(&agents_md_block(&listed));
         }
         for scaffold in &options.create {
-            for (path, text) in scaffold.files(&environment.project) {
-                let (what, title) = (ChangeKind::Scaffold, scaffold.title());
-                let mut change =
-                    FileChange::for_file(what, title, ConfigScope::Project, &path, environment);
-                change.mentions_reqlore = change.old_text.is_some();
-                if !change.mentions_reqlore && !change.is_refused() {
-                    change.set_text(Ok(text.to_owned()));
-                }
-                plan.changes.push(change);
-            }
+            plan.add_scaffold(*scaffold);
         }
         plan.add_warnings();
         Ok(plan)
+    }
+
+    fn has_shared_change(&self) -> bool {
+        self.changes
+            .iter()
+            .any(|change| change.scope == ConfigScope::Project && !change.is_refused())
+    }
+
+    fn add_scaffold(&mut self, scaffold: Scaffold) {
+        for (path, text) in scaffold.files(&self.environment.project) {
+            let mut change = FileChange::for_file(
+                ChangeKind::Scaffold,
+                scaffold.title(),
+                ConfigScope::Project,
+                &path,
+                self.environment,
+            );
+            change.mentions_reqlore = change.old_text.is_some();
+            // An existing file is the user's.
+            if !change.mentions_reqlore && !change.is_refused() {
+                change.set_text(Ok(text.to_owned()));
+            }
+            self.changes.push(change);
+        }
     }
 
     fn add_entry(
@@ -184,33 +196,36 @@ impl<'a> ChangePlan<'a> {
         server: &ServerEntry,
     ) -> Result<(), ConfigError> {
         let location = choose_location(client, scope, self.environment)?;
-        let known = undo_log::find_entry(&location);
+        let old_entry = undo_log::find_entry(&location);
         let (server, warning) =
-            server.for_client(client, &location, known.as_ref(), self.environment);
+            server.for_client(client, &location, old_entry.as_ref(), self.environment);
         let entry = client.entry(&server)?;
         let change = self.add_change(client, &location);
         if change.is_refused() {
             return Ok(());
         }
-        let is_first = change.old_text.is_none() && !change.is_write();
-        let text = if is_first { client.new_file() } else { change.current_text() }.to_owned();
-        change.mentions_reqlore |= known.is_some();
+        let is_new_file = change.old_text.is_none() && !change.is_write();
+        let text = if is_new_file { client.new_file() } else { change.current_text() }.to_owned();
+        change.mentions_reqlore |= old_entry.is_some();
         change.set_text(edit::put_entry(&text, location.slot, &entry));
-        if change.is_write() {
-            let path = change.short_path.clone();
-            self.warnings.extend(warning);
-            let lost = known.map(|known| server_entry::lost_arguments(&known, &entry.set.into()));
-            if let Some(lost) = lost.filter(|lost| !lost.is_empty()) {
+        if !change.is_write() {
+            return Ok(());
+        }
+        let path = change.short_path.clone();
+        self.warnings.extend(warning);
+        if let Some(old_entry) = old_entry {
+            let lost = server_entry::lost_arguments(&old_entry, &entry.set.into());
+            if !lost.is_empty() {
                 let lost = printable(&lost);
                 self.warnings.push(format!(
-                    "`{lost}` goes from the entry in {path}; give it with init to keep it"
+                    "{path}: `{lost}` is not in the new entry; pass it to init to keep it"
                 ));
             }
         }
         Ok(())
     }
 
-    /// The change of a client's file, possibly one of an earlier client.
+    /// Adds a change of a client's file. Two clients may use one file; then both share one change.
     pub(super) fn add_change(
         &mut self,
         client: Client,
@@ -224,13 +239,16 @@ impl<'a> ChangePlan<'a> {
             &location.file,
             self.environment,
         );
-        let known = self.changes.iter().position(|change| change.target == new.target);
-        let index = known.unwrap_or(self.changes.len());
-        if known.is_some() {
-            self.changes[index].title += &format!(", {title}");
-        } else {
-            self.changes.push(new);
-        }
+        let index = match self.changes.iter().position(|change| change.target == new.target) {
+            Some(index) => {
+                self.changes[index].title += &format!(", {title}");
+                index
+            }
+            None => {
+                self.changes.push(new);
+                self.changes.len() - 1
+            }
+        };
         let change = &mut self.changes[index];
         change.clients.push(client);
         change
@@ -240,37 +258,42 @@ impl<'a> ChangePlan<'a> {
         let mut change = FileChange::agents_md(self.environment);
         if !change.is_refused() {
             let text = change.current_text().to_owned();
-            change.mentions_reqlore = block::find_block(&text).is_ok_and(|found| found.is_some());
+            change.mentions_reqlore = matches!(block::find_block(&text), Ok(Some(_)));
             change.set_text(block::put_block(&text, content));
         }
         self.changes.push(change);
     }
 
-    /// Warns if assistants may not read the project's files, which the user's own files cause.
+    /// Warns if assistants may not read the project's files.
     fn add_warnings(&mut self) {
         let project = &self.environment.project;
-        let is_written =
-            |change: &&FileChange| change.scope == ConfigScope::Project && change.is_write();
-        let written: Vec<&FileChange> = self.changes.iter().filter(is_written).collect();
-        if written.is_empty() {
+        let mut is_any_written = false;
+        let mut is_claude_written = false;
+        for change in &self.changes {
+            if change.scope == ConfigScope::Project && change.is_write() {
+                is_any_written = true;
+                is_claude_written |= change.clients.contains(&Client::ClaudeCode);
+            }
+        }
+        if !is_any_written {
             return;
         }
-        if written.iter().any(|change| change.clients.contains(&Client::ClaudeCode))
-            && let Some(why) = agents_md_ignored_by_claude(project)
-        {
+        if is_claude_written && let Some(why) = agents_md_ignored_by_claude(project) {
             self.warnings.push(why.join("; "));
         }
-        if let Some(top) = repository_around(project).filter(|top| top != project) {
+        if let Some(top) = repository_around(project)
+            && top != *project
+        {
             self.warnings.push(format!(
-                "the Git repository begins further up, at {}; if assistants are opened there, use \
-                 --root with it",
+                "the root of the Git repository is {}; if you open your assistant there, pass it \
+                 with --root",
                 top.display()
             ));
         }
     }
 }
 
-/// The file of a client; by default the project's, else the user's.
+/// The file of a client: by default the project's, else the user's.
 pub(super) fn choose_location(
     client: Client,
     scope: Option<ConfigScope>,
@@ -290,22 +313,25 @@ const TOOLSET_LINES: [(Toolset, &str); 4] = [
     (Toolset::Sections, "- requirements, by section: `reqlix_*`\n"),
     (Toolset::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
     (Toolset::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
-    (Toolset::Docsets, "- where libraries are documented: `search_docs`\n"),
+    (Toolset::Docsets, "- documentation of libraries: `search_docs`\n"),
 ];
 
 /// The block in AGENTS.md. An empty list means all toolsets.
 ///
 /// Every session pays for it, so it repeats nothing of the server's own instructions.
 fn agents_md_block(toolsets: &[Toolset]) -> String {
-    let is_served = |toolset: &Toolset| toolsets.is_empty() || toolsets.contains(toolset);
-    let lines = TOOLSET_LINES.iter().filter(|(toolset, _)| is_served(toolset));
+    let mut lines = String::new();
+    for (toolset, line) in TOOLSET_LINES {
+        if toolsets.is_empty() || toolsets.contains(&toolset) {
+            lines += line;
+        }
+    }
     format!(
         "## Reqlore\n\n\
-         The MCP server `reqlore` holds what this project requires and knows:\n\n\
-         {}\n\
-         Ask it before you plan, write or review, and leave it true when behaviour changes. If\n\
-         these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n",
-        lines.map(|(_, line)| *line).collect::<String>()
+         The MCP server `reqlore` holds this project's requirements and knowledge:\n\n\
+         {lines}\n\
+         Search it before you plan, write or review, and update it when behaviour changes. If\n\
+         these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n"
     )
 }
 
@@ -322,9 +348,9 @@ const REQUIREMENT_FOLDERS: [&str; 2] = ["docs/development/requirements", "docs/d
 const IXCHEL_FOLDERS: [&str; 3] = ["decisions", "ideas", "issues"];
 
 const DOCSETS_TEMPLATE: &str = "\
-# Where the documentation of the libraries that this project uses lies, for search_docs.
+# Documentation of the libraries in this project, for search_docs.
 docsets:
-  # An example; its files are looked for in .knowledge/docs/react-18.2/.
+  # An example; its files are expected in .knowledge/docs/react-18.2/.
   react:
     version: \"18.2\"
     aliases: [reactjs]
@@ -336,24 +362,27 @@ impl Scaffold {
     fn title(self) -> &'static str {
         match self {
             Self::Requirements => "requirements",
-            Self::Knowledge => "documentation of libraries",
+            Self::Knowledge => "library documentation",
             Self::Ixchel => "knowledge graph",
         }
     }
 
-    /// Paths and texts. Git does not track empty folders, so they get a `.gitkeep`.
+    /// Paths and texts of the files.
     fn files(self, project: &Path) -> Vec<(PathBuf, &'static str)> {
         match self {
             Self::Requirements => {
                 let folders = REQUIREMENT_FOLDERS.map(|folder| project.join(folder));
-                let existing = folders.iter().find(|folder| folder.is_dir());
-                let folder = existing.unwrap_or(&folders[0]);
+                let folder = folders.iter().find(|folder| folder.is_dir()).unwrap_or(&folders[0]);
                 vec![(folder.join(AGENTS_MD), instructions::PLACEHOLDER)]
             }
             Self::Knowledge => vec![(project.join(".knowledge/config.yaml"), DOCSETS_TEMPLATE)],
             Self::Ixchel => {
-                let file = |name| project.join(".ixchel").join(name).join(".gitkeep");
-                IXCHEL_FOLDERS.iter().map(|name| (file(name), "")).collect()
+                let mut files = Vec::new();
+                for name in IXCHEL_FOLDERS {
+                    // Git does not track empty folders.
+                    files.push((project.join(".ixchel").join(name).join(".gitkeep"), ""));
+                }
+                files
             }
         }
     }
@@ -366,11 +395,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn docsets_is_a_valid_configuration() {
+    fn docsets_template_is_a_valid_configuration() {
         let read = DocsetConfig::read(DOCSETS_TEMPLATE, "/project").unwrap();
         assert_eq!(read.hints, []);
         let location = read.docsets[0].local_path.trim_start_matches("/project/");
-        assert!(DOCSETS_TEMPLATE.contains(&format!("looked for in {location}.")), "{location}");
+        assert!(DOCSETS_TEMPLATE.contains(&format!("expected in {location}.")), "{location}");
         let elsewhere = DOCSETS_TEMPLATE.replace("# local_path", "local_path");
         assert_eq!(DocsetConfig::read(&elsewhere, "/project").unwrap().hints, []);
     }
