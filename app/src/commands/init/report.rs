@@ -1,6 +1,7 @@
-//! The output of init: questions, differences and results, or one JSON object.
+//! Output of init: questions, diffs and results, or one JSON object.
 //!
-//! The files may come from a cloned repository and may contain secrets of other servers.
+//! Files may come from a cloned repository and may contain secrets of other servers, so all text
+//! from them passes through [`printable`] and [`mask_secrets`].
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -29,21 +30,24 @@ impl<Input: BufRead> Confirmation<Input> {
         Self { input, answer_to_all: None, last_answer: None }
     }
 
-    /// Without an answer it is no.
-    pub(super) fn confirm(&mut self, what: &str) -> bool {
-        let last =
-            self.last_answer.as_ref().filter(|(last, _)| last == what).map(|(_, answer)| *answer);
-        if let Some(answer) = self.answer_to_all.or(last) {
+    /// Returns the user's answer. The end of the input is a no.
+    pub(super) fn confirm(&mut self, subject: &str) -> bool {
+        if let Some(answer) = self.answer_to_all {
             return answer;
         }
-        let answer = self.ask(what);
-        self.last_answer = Some((what.to_owned(), answer));
+        if let Some((last_subject, answer)) = &self.last_answer
+            && last_subject == subject
+        {
+            return *answer;
+        }
+        let answer = self.ask(subject);
+        self.last_answer = Some((subject.to_owned(), answer));
         answer
     }
 
-    fn ask(&mut self, what: &str) -> bool {
+    fn ask(&mut self, subject: &str) -> bool {
         loop {
-            eprint!("Write {what}? [y/n/a/q] ");
+            eprint!("Write {subject}? [y/n/a/q] ");
             let mut line = String::new();
             let is_end = !self.input.read_line(&mut line).is_ok_and(|read| read > 0);
             let is_all = match line.trim().to_lowercase().as_str() {
@@ -53,7 +57,7 @@ impl<Input: BufRead> Confirmation<Input> {
                 "a" | "all" => true,
                 "q" | "quit" => false,
                 _ => {
-                    eprintln!("y: yes, n: not this one, a: all that follow, q: none that follow");
+                    eprintln!("y: yes, n: no, a: yes to all remaining, q: no to all remaining");
                     continue;
                 }
             };
@@ -76,7 +80,7 @@ pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String
 
 pub(super) fn question_subject(change: &FileChange) -> String {
     match change.kind {
-        ChangeKind::Scaffold => format!("the first files of the {}", change.title),
+        ChangeKind::Scaffold => format!("the first files for {}", change.title),
         ChangeKind::Entry | ChangeKind::Block => change.short_path.clone(),
     }
 }
@@ -97,15 +101,16 @@ pub(super) fn diff_with_heading(change: &FileChange) -> String {
 
 fn diff(change: &FileChange) -> String {
     let ChangeOutcome::Write { after, .. } = &change.outcome else { return String::new() };
-    let [old, new] = [&change.old_text, after]
-        .map(|text| if text.is_some() { &*change.short_path } else { "/dev/null" });
+    let missing = "/dev/null";
+    let old_name = if change.old_text.is_some() { &*change.short_path } else { missing };
+    let new_name = if after.is_some() { &*change.short_path } else { missing };
     let before = change.old_text.as_deref().unwrap_or_default();
     let after = after.as_deref().unwrap_or_default();
     if before == after {
-        return format!("--- {old}\n+++ {new}\n(an empty file)\n");
+        return format!("--- {old_name}\n+++ {new_name}\n(an empty file)\n");
     }
     let diff = TextDiff::from_lines(before, after);
-    let diff = diff.unified_diff().header(old, new).to_string();
+    let diff = diff.unified_diff().header(old_name, new_name).to_string();
     // Unchanged strings may be secrets of other servers.
     mask_secrets(&printable(&diff), |string| before.contains(string) && after.contains(string))
 }
@@ -122,14 +127,15 @@ pub(super) fn check_line(change: &FileChange) -> String {
 }
 
 pub(super) fn refusal_line(change: &FileChange, reason: &str) -> String {
-    format!("not possible for {} ({}): {reason}\n", change.short_path, change.title)
+    format!("cannot edit {} ({}): {reason}\n", change.short_path, change.title)
 }
 
 pub(super) fn unsupported_lines(plan: &ChangePlan<'_>) -> String {
-    let line = |(client, reason): &(Client, String)| {
-        format!("not possible for {}: {reason}\n", client.title())
-    };
-    plan.unsupported.iter().map(line).collect()
+    let mut lines = String::new();
+    for (client, reason) in &plan.unsupported {
+        lines += &format!("cannot configure {}: {reason}\n", client.title());
+    }
+    lines
 }
 
 /// The line of a change after the run.
@@ -137,11 +143,11 @@ pub(super) fn result_line(change: &FileChange, is_done: bool, is_removal: bool) 
     let path = &change.short_path;
     match &change.outcome {
         ChangeOutcome::Refused(reason) => refusal_line(change, reason),
-        ChangeOutcome::Write { .. } if !is_done => format!("left as it is: {path}\n"),
+        ChangeOutcome::Write { .. } if !is_done => format!("not written: {path}\n"),
         ChangeOutcome::Write { after: None, .. } => format!("removed: {path}\n"),
         ChangeOutcome::Write { .. } => format!("written: {path}\n"),
         ChangeOutcome::Unchanged if is_removal && change.kind == ChangeKind::Scaffold => {
-            format!("left as it is, since it was edited: {path}\n")
+            format!("kept, because it was edited: {path}\n")
         }
         ChangeOutcome::Unchanged if is_removal => String::new(),
         ChangeOutcome::Unchanged => format!("unchanged: {path} ({})\n", change.title),
@@ -150,36 +156,41 @@ pub(super) fn result_line(change: &FileChange, is_done: bool, is_removal: bool) 
 
 /// The output of `--json`.
 pub(super) fn as_json(plan: &ChangePlan<'_>, present: &[Client], written: &[PathBuf]) -> Value {
-    let found =
-        present.iter().map(|client| json!({ "name": client.name(), "title": client.title() }));
-    let files = plan.changes.iter().map(|change| {
-        let (action, reason) = match &change.outcome {
-            ChangeOutcome::Unchanged => ("none", None),
-            ChangeOutcome::Write { after: None, note } => ("remove", note.clone()),
-            ChangeOutcome::Write { note, .. } if change.old_text.is_none() => {
-                ("create", note.clone())
-            }
-            ChangeOutcome::Write { note, .. } => ("change", note.clone()),
-            ChangeOutcome::Refused(reason) => ("refused", Some(reason.clone())),
-        };
-        let clients: Vec<&str> = change.clients.iter().map(|client| client.name()).collect();
-        json!({
-            "clients": clients, "scope": change.scope.name(), "path": change.path,
-            "action": action, "reason": reason,
-            "diff": diff(change), "written": written.contains(&change.path),
-        })
-    });
-    let refused = plan.unsupported.iter().map(|(client, reason)| {
-        json!({
+    let mut found = Vec::new();
+    for client in present {
+        found.push(json!({ "name": client.name(), "title": client.title() }));
+    }
+    let mut files = Vec::new();
+    for change in &plan.changes {
+        files.push(change_as_json(change, written.contains(&change.path)));
+    }
+    for (client, reason) in &plan.unsupported {
+        files.push(json!({
             "clients": [client.name()], "scope": null, "path": null, "action": "refused",
             "reason": reason, "diff": "", "written": false,
-        })
-    });
+        }));
+    }
     json!({
         "project": plan.environment.project,
-        "clients": found.collect::<Vec<_>>(),
-        "files": files.chain(refused).collect::<Vec<_>>(),
+        "clients": found,
+        "files": files,
         "warnings": plan.warnings,
+    })
+}
+
+fn change_as_json(change: &FileChange, is_written: bool) -> Value {
+    let (action, reason) = match &change.outcome {
+        ChangeOutcome::Unchanged => ("none", None),
+        ChangeOutcome::Write { after: None, note } => ("remove", note.as_ref()),
+        ChangeOutcome::Write { note, .. } if change.old_text.is_none() => ("create", note.as_ref()),
+        ChangeOutcome::Write { note, .. } => ("change", note.as_ref()),
+        ChangeOutcome::Refused(reason) => ("refused", Some(reason)),
+    };
+    let clients: Vec<&str> = change.clients.iter().map(|client| client.name()).collect();
+    json!({
+        "clients": clients, "scope": change.scope.name(), "path": change.path,
+        "action": action, "reason": reason,
+        "diff": diff(change), "written": is_written,
     })
 }
 
