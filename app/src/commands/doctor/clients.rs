@@ -1,8 +1,8 @@
 //! Checks the clients' entries for this server.
 //!
-//! A project's files may come from a cloned repository. So only this very program is started, with
-//! the entry's arguments but in an empty folder, and an address in a project's file is asked, and
-//! sent a token, only with `--with-token`.
+//! A project's files may come from a cloned repository. So only this binary is started, with the
+//! entry's arguments in an empty folder. A server named by a project's file is contacted, and sent
+//! a token, only with `--with-token`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ use crate::storage::Storage;
 const MAX_PROJECT_FILE_BYTES: u64 = 4 << 20;
 const MAX_USER_FILE_BYTES: u64 = 256 << 20;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A project's file may name no other variables.
+/// A project's file may use no other variables for the token.
 const TOKEN_VARIABLE_PREFIX: &str = "REQLORE_";
 
-/// `storage` is the one that was checked; `None` if the settings are wrong.
+/// `storage` is the one that was checked; `None` if the settings are invalid.
 pub(super) fn check_clients(
     environment: &ClientEnvironment,
     storage: Option<&Storage>,
@@ -40,46 +40,44 @@ pub(super) fn check_clients(
     mut report: AreaReport<'_>,
 ) {
     let mut other_storages = BTreeSet::new();
-    let mut is_any = false;
+    let mut is_any_present = false;
     for client in Client::ALL {
         let mut is_configured = false;
         for scope in ConfigScope::ALL {
             let Ok(mut location) = client.config_location(scope, environment) else { continue };
-            // A file in the project is the project's, even if it is the user's or a link to it.
-            let is_inside = |file: &Path| file.starts_with(&environment.project);
-            if is_inside(&location.file)
-                || location.file.canonicalize().is_ok_and(|f| is_inside(&f))
-            {
+            // A user's file or a link may be inside the project; then it is as untrusted.
+            if is_inside(&location.file, &environment.project) {
                 location.scope = ConfigScope::Project;
             }
-            let report = report.about(&format!("{} ({})", client.title(), location.file.display()));
-            let other_storages = &mut other_storages;
-            let project = &environment.project;
+            let subject = format!("{} ({})", client.title(), location.file.display());
             let mut check = EntryCheck {
-                project,
+                project: &environment.project,
                 storage,
                 with_token,
                 client,
                 location,
-                report,
-                other_storages,
+                report: report.with_subject(&subject),
+                other_storages: &mut other_storages,
             };
             is_configured |= check.check_file();
         }
         let is_present = is_configured || client.is_present(environment);
-        is_any |= is_present;
+        is_any_present |= is_present;
         if is_present && !is_configured {
             report.note(
-                format!("{} is here, and does not know this server", client.title()),
-                format!("`reqlore init --client {client}` configures it"),
+                format!("{} is not configured for this server", client.title()),
+                format!("run `reqlore init --client {client}`"),
             );
         }
     }
-    if !is_any {
-        let next = "`reqlore init --client NAME` writes for one that is not found; see `reqlore \
-                    init --help`";
+    if !is_any_present {
+        let next = "name one with `reqlore init --client NAME`; `reqlore init --help` lists them";
         report.note("no client was found", next);
     }
+}
+
+fn is_inside(file: &Path, folder: &Path) -> bool {
+    file.starts_with(folder) || file.canonicalize().is_ok_and(|file| file.starts_with(folder))
 }
 
 /// The check of one file of one client, and of the entry in it.
@@ -112,7 +110,7 @@ impl EntryCheck<'_> {
             Ok(Some(text)) => text,
             Ok(None) => return false,
             Err(error) => {
-                self.report.warning(error, "make it a file that you can read, as text");
+                self.report.warning(error, "make it a readable text file");
                 return true;
             }
         };
@@ -120,7 +118,7 @@ impl EntryCheck<'_> {
             Ok(Some(value)) => self.check_entry(&value),
             Ok(None) => return false,
             Err(error) => {
-                let message = format!("the client can't read it: {error}");
+                let message = format!("the client can't read the file: {error}");
                 self.report.problem(message, "correct the file by hand");
             }
         }
@@ -129,23 +127,21 @@ impl EntryCheck<'_> {
 
     fn check_entry(&mut self, value: &Value) {
         let init = self.init_command();
-        let fixes = format!("{init} fixes it");
         if client_entry::collect_strings(value).iter().any(|text| text.contains(token::PREFIX)) {
             self.report.problem(
-                "the file contains a token, readable by all who may read the file",
+                "the file contains a token that every reader of the file can use",
                 format!(
-                    "make a new one with `reqlore token rotate ID`, put it into a variable, and \
+                    "replace the token with `reqlore token rotate ID`, set it as a variable, and \
                      run {init} with --transport http --url URL"
                 ),
             );
         }
         if client_entry::is_disabled(value) {
-            let next = "the client does not start it until you enable it there";
-            return self.report.note("the entry is disabled", next);
+            return self.report.note("the entry is disabled", "enable it in the client");
         }
         let entry = ClientEntry::parse(value);
         let server = match &entry {
-            // With an argument, so that the wanted entry has a list of them.
+            // With an argument, so that the expected entry has a list of them.
             ClientEntry::Command(CommandEntry { program, .. }) => ServerSpec::Command {
                 program: program.clone(),
                 arguments: vec!["serve".to_owned()],
@@ -154,23 +150,12 @@ impl EntryCheck<'_> {
                 ServerSpec::Url { url: url.clone(), token_variable: "REQLORE_TOKEN".to_owned() }
             }
             ClientEntry::Unknown => {
-                return self.report.problem("the entry names no command and no address", fixes);
+                let message = "the entry has no command and no address";
+                return self.report.problem(message, format!("run {init}"));
             }
         };
-        // An older format of Zed nests the command.
-        let is_nested = self.client == Client::Zed && value["command"].is_object();
-        if let Ok(wanted) = self.client.entry(&server) {
-            if let Some(wrong) =
-                client_entry::wrong_type_message(value, &wanted.set).filter(|_| !is_nested)
-            {
-                return self.report.problem(wrong, fixes);
-            }
-            let needs_type =
-                self.client == Client::OpenCode || matches!(server, ServerSpec::Url { .. });
-            if needs_type && wanted.set.contains_key("type") && value.get("type").is_none() {
-                let message = "the entry has no `type`; the client may ignore it";
-                self.report.note(message, format!("{init} writes it"));
-            }
+        if !self.check_types(value, &server) {
+            return;
         }
         match entry {
             ClientEntry::Command(command) => self.check_command(&command),
@@ -179,25 +164,49 @@ impl EntryCheck<'_> {
         }
     }
 
+    /// Compares the types of the values with an entry that init would write. Returns whether they
+    /// are equal.
+    fn check_types(&mut self, value: &Value, server: &ServerSpec) -> bool {
+        let Ok(expected) = self.client.entry(server) else { return true };
+        // An older format of Zed nests the command.
+        let is_nested = self.client == Client::Zed && value["command"].is_object();
+        if !is_nested && let Some(wrong) = client_entry::wrong_type_message(value, &expected.set) {
+            self.report.problem(wrong, format!("run {}", self.init_command()));
+            return false;
+        }
+        let needs_type =
+            self.client == Client::OpenCode || matches!(server, ServerSpec::Url { .. });
+        if needs_type && expected.set.contains_key("type") && value.get("type").is_none() {
+            let message = "the entry has no `type`, so the client may ignore it";
+            self.report.note(message, format!("run {}", self.init_command()));
+        }
+        true
+    }
+
     fn check_command(&mut self, command: &CommandEntry) {
         let program = &command.program;
         let foreign = command.foreign_variables();
         if self.is_of_project() && !foreign.is_empty() {
-            let message = format!("it sets {} for its program", foreign.join(", "));
-            let next = "a client sets them, and some variables make a program start another; check \
-                        that you want that";
-            self.report.warning(message, next);
+            self.report.warning(
+                format!("sets the variables {}", foreign.join(", ")),
+                "some variables make a program start another; remove those you do not know",
+            );
         }
         let own = own_program().unwrap_or_default();
         let path = Path::new(program);
         // The project decides which program a relative path means.
         let is_relative_path = program.contains('/') && !path.is_absolute();
-        let found = match path {
-            path if path.is_absolute() => Some(path.to_owned()).filter(|path| is_program(path)),
-            _ if is_relative_path => None,
-            _ => program_on_path(program),
+        let found = if path.is_absolute() {
+            is_program(path).then(|| path.to_owned())
+        } else if is_relative_path {
+            None
+        } else {
+            program_on_path(program)
         };
-        let is_own = found.as_ref().is_some_and(|path| path.canonicalize().is_ok_and(|p| p == own));
+        let is_own = match &found {
+            Some(path) => path.canonicalize().is_ok_and(|path| path == own),
+            None => false,
+        };
         let arguments =
             if is_own { Some(&*command.arguments) } else { command.reqlore_arguments() };
         if let Some(arguments) = arguments
@@ -207,7 +216,7 @@ impl EntryCheck<'_> {
         }
         if found.is_none() && !is_relative_path {
             let next = format!("install it, or run {}", self.init_command());
-            return self.report.problem(format!("there is no program {program:?}"), next);
+            return self.report.problem(format!("program {program:?} not found"), next);
         }
         if !is_own {
             return self.report_not_started(command);
@@ -221,14 +230,17 @@ impl EntryCheck<'_> {
     }
 
     fn report_not_started(&mut self, command: &CommandEntry) {
-        let message = format!("`{}` was not tried, it is not this program", command.program);
-        let words = std::iter::once(&command.program).chain(&command.arguments);
-        let words = words.map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
-        let next = format!("to try it by hand: `{words} </dev/null` has to end without an error");
+        let program = &command.program;
+        let message = format!("`{program}` was not started, because it is not this reqlore binary");
+        let mut line = shell_word(program);
+        for argument in &command.arguments {
+            line = line + " " + &shell_word(argument);
+        }
+        let next = format!("to test it, run `{line} </dev/null`; it must end without an error");
         if self.is_of_project() && command.reqlore_arguments().is_none() {
             let next = format!(
-                "a project's file may start anything: check it before your client starts it; {} \
-                 makes it start Reqlore; {next}",
+                "check this command, because a cloned project can name any program; {} replaces \
+                 it; {next}",
                 self.init_command()
             );
             return self.report.warning(message, next);
@@ -241,27 +253,29 @@ impl EntryCheck<'_> {
         let init = self.init_command();
         let flags = command.parse_flags(arguments);
         if let Err(wrong) = flags.and_then(|flags| self.check_storage(flags)) {
-            let message = format!("its arguments are wrong: {wrong}");
-            self.report.problem(message, format!("{init} fixes it"));
+            self.report.problem(format!("invalid arguments: {wrong}"), format!("run {init}"));
             return false;
         }
         if !self.location.starts_in_project && !command.names_root() {
             let title = self.client.title();
             self.report.warning(
-                "it does not say which project it serves",
-                format!("{title} starts servers in no particular folder; {init} names the project"),
+                "the entry does not name the project",
+                format!("run {init}, because {title} does not start servers in the project"),
             );
         }
         true
     }
 
-    /// Notes a storage other than the checked one. The error says why a server would not start.
+    /// Notes a storage other than the checked one. Returns the reason if a server would not start.
     fn check_storage(&mut self, mut flags: Flags) -> Result<(), String> {
         let Some(checked) = self.storage else { return Ok(()) };
         let hint = storage_flags(&flags);
         // A client replaces a variable by the project's folder.
-        let root = flags.root.take().filter(|root| !root.to_string_lossy().contains("${"));
-        flags.root = Some(self.project.join(root.unwrap_or_default()));
+        let root = match flags.root.take() {
+            Some(root) if !root.to_string_lossy().contains("${") => root,
+            _ => PathBuf::new(),
+        };
+        flags.root = Some(self.project.join(root));
         if let Some(file) = &mut flags.config {
             let path = self.project.join(&*file);
             if !path.is_file() {
@@ -272,7 +286,7 @@ impl EntryCheck<'_> {
         let config = super::resolve_config(&flags).map_err(|error| error.message)?;
         let storage = config.storage;
         if storage != *checked && self.other_storages.insert(storage.to_string()) {
-            let message = format!("it serves {storage}, which was not checked here");
+            let message = format!("serves {storage}, which was not checked");
             self.report.note(message, format!("`reqlore doctor{hint}` checks it"));
         }
         Ok(())
@@ -282,9 +296,9 @@ impl EntryCheck<'_> {
         let ServerInfo { name, version, .. } = server;
         let message = format!("{how} as {name} {version}");
         if name != NAME {
-            self.report.warning(message, "check that this entry is meant to be another server");
+            self.report.warning(message, "check that this entry is meant for another server");
         } else if version != VERSION {
-            let message = format!("{message}, and this is {VERSION}");
+            let message = format!("{message}, but this binary is {VERSION}");
             self.report.warning(message, "update the older one");
         } else {
             self.report.ok(message);
@@ -293,31 +307,33 @@ impl EntryCheck<'_> {
 
     fn check_url(&mut self, url: &str, token: &TokenSource) {
         // The query may contain a key.
-        let shown =
-            url.split_once('?').map_or_else(|| url.to_owned(), |(url, _)| format!("{url}?…"));
+        let shown = match url.split_once('?') {
+            Some((address, _)) => format!("{address}?…"),
+            None => url.to_owned(),
+        };
         if !reqlore_probe::is_loopback(url) && !reqlore_probe::is_encrypted(url) {
             return self.report.problem(
-                format!("{shown} is not encrypted; anyone on the way could read the token"),
-                "put a proxy with TLS in front of the server, and use its https:// address",
+                format!("{shown} is not encrypted, so the network can read the token"),
+                "put a TLS-terminating proxy in front of the server, and use its https:// address",
             );
         }
         // Even on this machine: any local user may listen on a port.
         if self.is_of_project() && !self.with_token {
             return self.report.note(
-                format!("{shown} was not asked, because the project chose it, not you"),
-                "if you know that server, `reqlore doctor --with-token` asks it",
+                format!("{shown} was not contacted, because a project file names it"),
+                "if you trust that server, run `reqlore doctor --with-token`",
             );
         }
         let token = match token {
             TokenSource::Variable(name) => match self.token_from_environment(name) {
                 Ok(token) => Some(token),
                 Err([why, next]) => {
-                    return self.report.warning(format!("{shown} was not asked: {why}"), next);
+                    return self.report.warning(format!("{shown} was not contacted: {why}"), next);
                 }
             },
             TokenSource::Input => {
                 let why = "because the client asks its user for the token";
-                return self.report.note(format!("{shown} was not asked, {why}"), "");
+                return self.report.note(format!("{shown} was not contacted, {why}"), "");
             }
             TokenSource::None => None,
         };
@@ -327,34 +343,34 @@ impl EntryCheck<'_> {
         }
     }
 
-    /// The token, or why there is none and the next step.
+    /// The token. The error is the reason why there is none, and the next step.
     fn token_from_environment(&self, name: &str) -> Result<String, [String; 2]> {
         if self.is_of_project() && !name.starts_with(TOKEN_VARIABLE_PREFIX) {
             let file = self.location.file.display();
             return Err([
-                format!("it wants the variable {name}, which is not one of Reqlore's"),
-                format!("check {file}: its author may want another secret of yours"),
+                format!("the entry sends the variable {name}, which is not one of Reqlore's"),
+                format!("check {file}, because its author may want another secret of yours"),
             ]);
         }
         match variable(name) {
             Some(value) if PresentedToken::parse(&value).is_some() => Ok(value),
             Some(_) => Err([
-                format!("the value of the variable {name} is not a token of Reqlore"),
-                format!("set {name} to what `reqlore token create` printed"),
+                format!("the variable {name} does not contain a Reqlore token"),
+                format!("set {name} to a token from `reqlore token create`"),
             ]),
             None => Err([
-                format!("the variable {name} is not set here"),
-                format!("set {name} to the token where the client is started, and here"),
+                format!("the variable {name} is not set"),
+                format!("set {name} to the token, in the client's environment and in this one"),
             ]),
         }
     }
 }
 
-/// Starts this program with the entry's arguments in an empty folder.
+/// Starts this binary with the entry's arguments in an empty folder.
 fn start_server(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
     let folder = tempfile::Builder::new().prefix("reqlore-doctor-").tempdir();
     let folder = folder.map_err(|error| ProbeError {
-        message: format!("was not started: no temporary folder could be made ({error})"),
+        message: format!("was not started: can't create a temporary folder ({error})"),
         next: "set TMPDIR to a folder that you may write to".to_owned(),
     })?;
     let mut command =
@@ -366,16 +382,17 @@ fn start_server(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeErr
     Ok(server)
 }
 
-/// The flags that decide where documents are, without values that only the client knows.
+/// The flags that locate documents, without values that only the client knows.
 fn storage_flags(flags: &Flags) -> String {
-    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let root = flags.root.as_ref().map(|path| path.display().to_string());
+    let config = flags.config.as_ref().map(|path| path.display().to_string());
     let mut text = String::new();
-    for (flag, value) in [
-        ("--root", path(&flags.root)),
-        ("--storage", flags.storage.clone()),
-        ("--config", path(&flags.config)),
-    ] {
-        if let Some(value) = value.filter(|value| !value.contains("${")) {
+    for (flag, value) in
+        [("--root", root), ("--storage", flags.storage.clone()), ("--config", config)]
+    {
+        if let Some(value) = value
+            && !value.contains("${")
+        {
             text += &format!(" {flag} {}", shell_word(&value));
         }
     }

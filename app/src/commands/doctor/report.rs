@@ -1,6 +1,6 @@
-//! Doctor's findings, printed as text or JSON.
+//! The results of doctor, printed as text or JSON.
 //!
-//! Messages quote files, servers and programs, so all text is cleaned here.
+//! Messages quote untrusted files and servers, so [`clean_line`] is applied to all text.
 
 use reqlore_domain::identity::redact;
 use serde::Serialize;
@@ -48,18 +48,18 @@ struct CheckResult {
 #[derive(Debug, Default)]
 pub(super) struct DoctorReport(Vec<CheckResult>);
 
-/// The part of the report to which one check adds. `next` is the next step, possibly empty.
+/// One area of the report. In its methods, `next` is the next step, possibly empty.
 #[derive(Debug)]
 pub(super) struct AreaReport<'a> {
     results: &'a mut Vec<CheckResult>,
     area: ReportArea,
-    /// Starts each message: empty, or ends with `: `.
+    /// Prefix of each message: empty, or ends with `: `.
     subject: String,
 }
 
 impl AreaReport<'_> {
-    /// The same part for findings about one subject.
-    pub(super) fn about(&mut self, subject: &str) -> AreaReport<'_> {
+    /// The same area, with a prefix for messages about one subject.
+    pub(super) fn with_subject(&mut self, subject: &str) -> AreaReport<'_> {
         let subject = format!("{subject}: ");
         AreaReport { results: self.results, area: self.area, subject }
     }
@@ -81,7 +81,7 @@ impl AreaReport<'_> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.results.iter().all(|finding| finding.area != self.area)
+        self.results.iter().all(|result| result.area != self.area)
     }
 
     fn add(&mut self, state: CheckState, message: &str, next: &str) {
@@ -106,17 +106,18 @@ impl DoctorReport {
         json!({ "findings": self.results_by_area(), "problems": problems, "warnings": warnings })
     }
 
-    /// One line per finding, grouped by area, with the next step below.
+    /// One line per result, grouped by area, with the next step below.
     pub(super) fn as_text(&self, is_terminal: bool) -> String {
         let mut text = String::new();
-        let mut area = None;
-        for CheckResult { area: of, state, message, next } in self.results_by_area() {
-            if area.replace(*of) != Some(*of) {
-                text += &format!("{}\n", area_title(*of));
+        let mut last_area = None;
+        for result in self.results_by_area() {
+            if last_area != Some(result.area) {
+                text += &format!("{}\n", area_title(result.area));
+                last_area = Some(result.area);
             }
-            text += &format!("  {} {message}\n", state_symbol(*state, is_terminal));
-            if !next.is_empty() {
-                text += &format!("       {next}\n");
+            text += &format!("  {} {}\n", state_symbol(result.state, is_terminal), result.message);
+            if !result.next.is_empty() {
+                text += &format!("       {}\n", result.next);
             }
         }
         text + "\n" + &self.summary_line() + "\n"
@@ -124,25 +125,28 @@ impl DoctorReport {
 
     fn results_by_area(&self) -> Vec<&CheckResult> {
         let mut sorted: Vec<&CheckResult> = self.0.iter().collect();
-        sorted.sort_by_key(|finding| finding.area);
+        sorted.sort_by_key(|result| result.area);
         sorted
     }
 
     fn summary_line(&self) -> String {
-        let number = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let (problems, warnings) =
-            (self.count_state(CheckState::Problem), self.count_state(CheckState::Warning));
-        match (number(problems, "problem"), number(warnings, "warning")) {
-            _ if problems + warnings == 0 => "Nothing to fix.".to_owned(),
-            (_, warnings) if problems == 0 => format!("No problem, {warnings}."),
-            (problems, _) if warnings == 0 => format!("{problems}."),
-            (problems, warnings) => format!("{problems}, {warnings}."),
+        let problems = self.count_state(CheckState::Problem);
+        let warnings = self.count_state(CheckState::Warning);
+        match (problems, warnings) {
+            (0, 0) => "Nothing to fix.".to_owned(),
+            (0, _) => format!("No problems, {}.", plural(warnings, "warning")),
+            (_, 0) => format!("{}.", plural(problems, "problem")),
+            _ => format!("{}, {}.", plural(problems, "problem"), plural(warnings, "warning")),
         }
     }
 
     fn count_state(&self, state: CheckState) -> usize {
-        self.0.iter().filter(|finding| finding.state == state).count()
+        self.0.iter().filter(|result| result.state == state).count()
     }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// One line without secrets and terminal controls.
@@ -170,7 +174,7 @@ fn area_title(area: ReportArea) -> &'static str {
     }
 }
 
-/// Files and pipes get ASCII of one width.
+/// Files and pipes get ASCII of equal width.
 fn state_symbol(state: CheckState, is_terminal: bool) -> &'static str {
     let [unicode, ascii] = match state {
         CheckState::Ok => ["✓", "ok"],
@@ -194,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn as_text_groups_and_counts_findings() {
+    fn as_text_groups_results_and_counts_problems() {
         let mut report = DoctorReport::default();
         assert!(report.as_text(true).ends_with("\nNothing to fix.\n"));
         report.area(ReportArea::Git).warning("a", "do b");
         assert!(report.as_text(false).starts_with("Git\n  !  a\n       do b\n"));
-        assert!(report.as_text(true).ends_with("\nNo problem, 1 warning.\n"));
+        assert!(report.as_text(true).ends_with("\nNo problems, 1 warning.\n"));
         report.area(ReportArea::Settings).problem("c", "do d");
         report.area(ReportArea::Settings).problem("e", "do f");
         assert!(report.as_text(true).starts_with("Settings\n  ✗ c\n"));
