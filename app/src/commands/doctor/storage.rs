@@ -301,7 +301,9 @@ fn check_mode(name: &str, metadata: &Metadata, report: &mut AreaReport<'_>) {
         let mode = if metadata.is_dir() { 700 } else { 600 };
         report.warning(
             format!("{name} is accessible to other users"),
-            format!("run `chmod {mode} {name}` in the project; rotate tokens if another user read it"),
+            format!(
+                "run `chmod {mode} {name}` in the project; rotate tokens if another user read it"
+            ),
         );
     }
 }
