@@ -1,4 +1,4 @@
-//! The supported clients: their names, their files, and a server's entry in them.
+//! The supported clients: names, file locations and the format of a server's entry.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -93,19 +93,24 @@ impl Client {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
-    /// True if its program is on the path, or it left files for the user or in the project. A path
-    /// that cannot be inspected counts as absent: it cannot be edited either.
+    /// True if its program is on `PATH`, or its files exist in the home folder or the project. A path
+    /// that can't be inspected is absent, because it can't be edited either.
     pub fn is_present(self, environment: &ClientEnvironment) -> bool {
         let profile = self.profile();
-        let user_paths = profile
-            .user_paths
-            .map_or_else(|| vec![(profile.user_folder)(environment)], |paths| paths(environment));
-        let project_paths = profile.project_paths.iter().map(|name| environment.project.join(name));
-        environment.has_program(profile.programs)
-            || user_paths.into_iter().chain(project_paths).any(|path| path.metadata().is_ok())
+        if environment.has_program(profile.programs) {
+            return true;
+        }
+        let mut paths = match profile.user_paths {
+            Some(user_paths) => user_paths(environment),
+            None => vec![(profile.user_folder)(environment)],
+        };
+        for name in profile.project_paths {
+            paths.push(environment.project.join(name));
+        }
+        paths.iter().any(|path| path.metadata().is_ok())
     }
 
-    /// The file in which the client looks for servers.
+    /// The file from which the client reads its servers.
     pub fn config_location(
         self,
         scope: ConfigScope,
@@ -138,7 +143,7 @@ impl Client {
         self.profile().project_variable
     }
 
-    /// The variable's name in [`ServerSpec::Url`] is written as it is: the caller checks it.
+    /// The entry for this server. The caller validates the name of the token variable.
     pub fn entry(self, server: &ServerSpec) -> Result<EntryEdit, ConfigError> {
         let profile = self.profile();
         let template = match server {
@@ -151,8 +156,7 @@ impl Client {
                 if let Some(variable) = profile.variable_in(url) {
                     // The URL may contain a secret, so it is not shown.
                     return Err(ConfigError(format!(
-                        "{} takes `{variable}` in the URL for the beginning of a variable; give \
-                         one without it",
+                        "{} reads `{variable}` in the URL as a variable; use a URL without it",
                         profile.title
                     )));
                 }
@@ -175,32 +179,36 @@ impl fmt::Display for Client {
 
 /// The first of these files that exists, else the first.
 fn first_existing(folder: &Path, names: &[&str]) -> PathBuf {
-    let existing = names.iter().map(|name| folder.join(name)).find(|file| file.metadata().is_ok());
-    existing.unwrap_or_else(|| folder.join(names.first().unwrap_or(&"")))
+    for name in names {
+        let file = folder.join(name);
+        if file.metadata().is_ok() {
+            return file;
+        }
+    }
+    folder.join(names.first().unwrap_or(&""))
 }
 
-/// The facts of one client. An `Err` says what it lacks and what to do instead.
+/// The properties of one client. An `Err` names a missing feature and the alternative.
 pub(crate) struct ClientProfile {
     pub name: &'static str,
     pub title: &'static str,
     pub programs: &'static [&'static str],
     pub user_folder: fn(&ClientEnvironment) -> PathBuf,
-    /// In the user folder; the first that exists, else the first.
+    /// In the user folder. The first that exists is used, else the first.
     pub user_files: &'static [&'static str],
-    /// In the project, likewise.
+    /// In the project, with the same rule.
     pub project_files: Result<&'static [&'static str], &'static str>,
-    /// Files and folders that the client makes for a user, if not the user folder.
+    /// Files and folders that show that the user has the client, if not the user folder.
     pub user_paths: Option<fn(&ClientEnvironment) -> Vec<PathBuf>>,
-    /// Files and folders that a client has in a project.
+    /// Files and folders that show that the project is used with the client.
     pub project_paths: &'static [&'static str],
     pub slot: EntrySlot,
     pub new_file: &'static str,
     pub working_directory: WorkingDirectory,
     pub project_variable: Option<&'static str>,
-    /// The beginnings of the texts that the client replaces in values. `$` is one only before a
-    /// name.
+    /// Beginnings of variables that the client replaces in values. `$` is one only before a name.
     pub variables: &'static [&'static str],
-    /// True if a shell splits a program without arguments.
+    /// True if the client passes a program without arguments to a shell.
     pub has_shell: bool,
     pub command: EntryTemplate,
     pub remote: Result<EntryTemplate, &'static str>,
@@ -217,7 +225,8 @@ pub(crate) enum WorkingDirectory {
 /// An entry for one kind of server.
 pub(crate) struct EntryTemplate {
     pub set: &'static [(&'static str, TemplateField)],
-    /// Keys of the other kind. `args` comes first, and is dropped unless it is set.
+    /// Keys to remove because they belong to the other kind of server. `args`, if listed, is first and
+    /// is removed only if it is not set.
     pub drop: &'static [&'static str],
 }
 
@@ -225,11 +234,11 @@ pub(crate) struct EntryTemplate {
 pub(crate) enum TemplateField {
     Text(&'static str),
     False,
-    /// A list with one text.
+    /// A list of one string.
     List(&'static str),
     Program,
     Arguments,
-    /// Left out if there are none.
+    /// Omitted if there are none.
     OptionalArguments,
     ProgramAndArguments,
     Url,
@@ -245,7 +254,9 @@ impl EntryTemplate {
             ServerSpec::Command { program: name, arguments: list } => {
                 (program, arguments) = (name, list);
             }
-            ServerSpec::Url { url: at, token_variable } => (url, variable) = (at, token_variable),
+            ServerSpec::Url { url: address, token_variable } => {
+                (url, variable) = (address, token_variable);
+            }
         }
         let mut set = Map::new();
         for (key, field) in self.set {
@@ -257,7 +268,9 @@ impl EntryTemplate {
                 TemplateField::List(text) => json!([text]),
                 TemplateField::Program => json!(program),
                 TemplateField::ProgramAndArguments => {
-                    [program].into_iter().chain(arguments.iter().map(String::as_str)).collect()
+                    let mut words = vec![json!(program)];
+                    words.extend(arguments.iter().map(|argument| json!(argument)));
+                    json!(words)
                 }
                 TemplateField::Url => json!(url),
                 TemplateField::Headers(before, after) => {
@@ -276,36 +289,47 @@ impl EntryTemplate {
 }
 
 impl ClientProfile {
-    /// Clients replace variables in what they read, so `${` in a path would change it silently.
-    /// None documents an escape, so such texts are rejected.
+    /// Rejects text that the client would replace as a variable: no client documents an escape.
     fn check_command(&self, program: &str, arguments: &[String]) -> Result<(), ConfigError> {
         let title = self.title;
-        let is_word = |c: char| c.is_alphanumeric() || "/\\:._-+@".contains(c);
-        if self.has_shell && arguments.is_empty() && !program.chars().all(is_word) {
+        if self.has_shell && arguments.is_empty() && !program.chars().all(is_shell_safe) {
             return Err(ConfigError(format!(
                 "{title} passes `{program}` to a shell, which would split or expand it; put the \
-                 program on the path, and name it without spaces and signs"
+                 program on PATH under a name without spaces and special characters"
             )));
         }
-        let given = arguments.iter().map(String::as_str);
-        let given = given.filter(|argument| Some(*argument) != self.project_variable);
-        for text in std::iter::once(program).chain(given) {
+        for text in std::iter::once(program).chain(arguments.iter().map(String::as_str)) {
+            if Some(text) == self.project_variable {
+                continue;
+            }
             if let Some(variable) = self.variable_in(text) {
                 return Err(ConfigError(format!(
-                    "{title} takes `{variable}` in `{text}` for the beginning of a variable; give \
-                     it another name"
+                    "{title} reads `{variable}` in `{text}` as a variable; use another name"
                 )));
             }
         }
         Ok(())
     }
 
+    /// The beginning of the first variable in a text.
     fn variable_in(&self, text: &str) -> Option<&'static str> {
-        let is_name =
-            |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        self.variables.iter().copied().find(|sign| match *sign {
-            "$" => text.split('$').skip(1).any(is_name),
-            sign => text.contains(sign),
-        })
+        for prefix in self.variables {
+            let is_variable = match *prefix {
+                "$" => text.split('$').skip(1).any(|rest| rest.starts_with(is_name_start)),
+                prefix => text.contains(prefix),
+            };
+            if is_variable {
+                return Some(prefix);
+            }
+        }
+        None
     }
+}
+
+fn is_shell_safe(c: char) -> bool {
+    c.is_alphanumeric() || "/\\:._-+@".contains(c)
+}
+
+fn is_name_start(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }

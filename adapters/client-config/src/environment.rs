@@ -1,7 +1,6 @@
-//! The environment that decides where clients' files are, and which clients are present.
+//! The environment that determines clients' file locations and which clients are present.
 //!
-//! Its parts are values, so that tests can simulate another machine or platform. Programs are
-//! never run, not even to ask for their version.
+//! It holds values, so that tests can simulate another machine. Programs are never run.
 
 use std::path::PathBuf;
 
@@ -12,7 +11,7 @@ pub struct ClientEnvironment {
     pub platform: Platform,
     /// The folders of `PATH`.
     pub path: Vec<PathBuf>,
-    /// The values of [`ClientEnvironment::VARIABLES`]. An empty one counts as unset, as for the clients.
+    /// The values of [`ClientEnvironment::VARIABLES`]. Clients treat an empty one as unset.
     pub variables: Vec<(String, String)>,
 }
 
@@ -34,7 +33,7 @@ impl ClientEnvironment {
         "XDG_CONFIG_HOME",
     ];
 
-    /// The folder that a variable names, relative to the project, else a folder in the home folder.
+    /// The folder in the variable, relative to the project; if unset, `folder` in the home folder.
     pub(crate) fn variable_or_home(&self, variable: &str, folder: &str) -> PathBuf {
         match self.variable(variable) {
             Some(moved) => self.project.join(moved),
@@ -42,11 +41,16 @@ impl ClientEnvironment {
         }
     }
 
-    /// `~/.config` or `XDG_CONFIG_HOME`, which is ignored if relative (XDG Base Directory
+    /// `XDG_CONFIG_HOME` or `~/.config`. A relative value is ignored (XDG Base Directory
     /// Specification).
     pub(crate) fn config_home(&self) -> PathBuf {
-        let moved = self.variable("XDG_CONFIG_HOME").map(PathBuf::from);
-        moved.filter(|moved| moved.is_absolute()).unwrap_or_else(|| self.home.join(".config"))
+        if let Some(folder) = self.variable("XDG_CONFIG_HOME") {
+            let folder = PathBuf::from(folder);
+            if folder.is_absolute() {
+                return folder;
+            }
+        }
+        self.home.join(".config")
     }
 
     /// The folder for the settings of desktop applications.
@@ -59,18 +63,24 @@ impl ClientEnvironment {
     }
 
     pub(crate) fn has_program(&self, names: &[&str]) -> bool {
-        // `npm` installs scripts as `.cmd`, installers put programs as `.exe`.
-        let endings: &[&str] = match self.platform {
+        // On Windows npm installs scripts as `.cmd`, and installers install `.exe`.
+        let extensions: &[&str] = match self.platform {
             Platform::Linux | Platform::MacOs => &[""],
             Platform::Windows => &[".exe", ".cmd", ".bat"],
         };
-        let mut files =
-            names.iter().flat_map(|name| endings.iter().map(move |end| format!("{name}{end}")));
-        files.any(|file| self.path.iter().any(|folder| folder.join(&file).is_file()))
+        for name in names {
+            for extension in extensions {
+                let file = format!("{name}{extension}");
+                if self.path.iter().any(|folder| folder.join(&file).is_file()) {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     fn variable(&self, name: &str) -> Option<&str> {
         let (_, value) = self.variables.iter().find(|(other, _)| other == name)?;
-        (!value.is_empty()).then_some(value.as_str())
+        if value.is_empty() { None } else { Some(value) }
     }
 }

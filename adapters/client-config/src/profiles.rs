@@ -1,4 +1,4 @@
-//! The facts of each client, with the documentation in which to check them again.
+//! The properties of each client, with the documentation that they come from.
 
 use crate::client::{ClientProfile, EntryTemplate, TemplateField, WorkingDirectory};
 use crate::edit::{ConfigFormat, EntrySlot};
@@ -83,8 +83,10 @@ const CLAUDE_DESKTOP: ClientProfile = ClientProfile {
         set: &[("command", Program), ("args", OptionalArguments)],
         drop: &["args", "type", "url", "headers"],
     },
-    remote: Err("Claude Desktop's file can't name a server over http; use --transport stdio, or \
-                 add the URL in its settings under Connectors"),
+    remote: Err(
+        "Claude Desktop's file can't contain an HTTP server; use --transport stdio, or add \
+                 the URL in its settings under Connectors",
+    ),
     ..CLAUDE_CODE
 };
 
@@ -120,7 +122,8 @@ const CURSOR: ClientProfile = ClientProfile {
 /// - The map is `servers`; each entry has a `type`.
 /// - All predefined variables are replaced, `${env:NAME}` and `${workspaceFolder}` among them; the
 ///   latter is an error in the user's file. One report says that headers are left out (issue
-///   336232). `${input:…}` would ask for the token, and needs a second entry beside `servers`.
+///   336232). `${input:…}` would prompt for the token, and needs a second entry next to
+///   `servers`.
 /// - A server of a project's file is started in the project, one of the user's file in the home
 ///   folder.
 /// - The folder is the stable release's default profile; other profiles have files of their own.
@@ -182,7 +185,7 @@ const ZED: ClientProfile = ClientProfile {
         set: &[("command", Program), ("args", Arguments)],
         drop: &["url", "headers"],
     },
-    remote: Err("Zed can't take a token from its environment, and the file must not contain it; \
+    remote: Err("Zed can't read a token from its environment, and the file must not contain it; \
                  use --transport stdio"),
     ..CLAUDE_CODE
 };

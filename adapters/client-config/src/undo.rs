@@ -1,12 +1,11 @@
-//! The undo of an edit, to the byte.
+//! Undo of an edit, to the byte.
 //!
-//! It contains only the change, not the file, which may hold secrets of other servers. An undo
-//! works while the inserted text occurs exactly once, even if other parts were edited since. So
-//! the change is widened until it does: a lone `,` would occur everywhere.
+//! A patch contains only the change, because the file may hold secrets of other servers. It applies
+//! while the inserted text occurs exactly once, so it includes as much context as that needs.
 
 use serde::{Deserialize, Serialize};
 
-/// One edit of one text.
+/// One edit of one text, which can be undone after edits of other parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoPatch {
     removed: String,
@@ -14,24 +13,23 @@ pub struct UndoPatch {
 }
 
 impl UndoPatch {
-    /// The smallest edit between two texts that can be found again. An edit that changes nothing,
-    /// or leaves nothing, cannot be undone.
+    /// The smallest edit between two texts that occurs once in the new text. An edit that changes
+    /// nothing or leaves no text can't be undone.
     pub fn between(before: &str, after: &str) -> Self {
         if before == after {
             return Self { removed: String::new(), inserted: String::new() };
         }
         let change = TextChange::between(before, after);
-        let is_findable =
-            |around: usize| occurs_once(change.widened(around).changed_part(after), after);
-        let max = change.prefix.max(change.suffix);
+        let max_context = change.prefix.max(change.suffix);
+        // Doubling and then bisecting keeps the search fast on long files.
         let mut enough = 0;
-        while enough < max && !is_findable(enough) {
-            enough = (enough * 2).clamp(1, max);
+        while enough < max_context && !change.is_unique_with(enough, after) {
+            enough = (enough * 2).clamp(1, max_context);
         }
         let mut too_little = enough / 2;
         while too_little + 1 < enough {
             let middle = usize::midpoint(too_little, enough);
-            if is_findable(middle) {
+            if change.is_unique_with(middle, after) {
                 enough = middle;
             } else {
                 too_little = middle;
@@ -46,7 +44,10 @@ impl UndoPatch {
 
     /// The text before the edit, if the inserted text occurs exactly once.
     pub fn undo(&self, text: &str) -> Option<String> {
-        occurs_once(&self.inserted, text).then(|| text.replacen(&self.inserted, &self.removed, 1))
+        if !occurs_once(&self.inserted, text) {
+            return None;
+        }
+        Some(text.replacen(&self.inserted, &self.removed, 1))
     }
 }
 
@@ -61,18 +62,30 @@ struct TextChange<'a> {
 
 impl<'a> TextChange<'a> {
     fn between(text: &'a str, other: &'a str) -> Self {
-        let same = |(a, b): &(u8, u8)| a == b;
-        let prefix = text.bytes().zip(other.bytes()).take_while(same).count();
-        let rest = text.len().min(other.len()) - prefix;
-        let backwards = text.bytes().rev().zip(other.bytes().rev());
-        let suffix = backwards.take(rest).take_while(same).count();
+        let (bytes, other_bytes) = (text.as_bytes(), other.as_bytes());
+        let shorter = bytes.len().min(other_bytes.len());
+        let mut prefix = 0;
+        while prefix < shorter && bytes[prefix] == other_bytes[prefix] {
+            prefix += 1;
+        }
+        let mut suffix = 0;
+        while suffix < shorter - prefix
+            && bytes[bytes.len() - 1 - suffix] == other_bytes[other_bytes.len() - 1 - suffix]
+        {
+            suffix += 1;
+        }
         Self { text, other, prefix, suffix }.at_characters()
     }
 
-    /// The same change with up to this many more bytes on either side.
-    fn widened(self, around: usize) -> Self {
-        let prefix = self.prefix.saturating_sub(around);
-        let suffix = self.suffix.saturating_sub(around);
+    /// True if the change with this context occurs once in the new text.
+    fn is_unique_with(self, context: usize, after: &str) -> bool {
+        occurs_once(self.widened(context).changed_part(after), after)
+    }
+
+    /// The same change with up to `context` more bytes on either side.
+    fn widened(self, context: usize) -> Self {
+        let prefix = self.prefix.saturating_sub(context);
+        let suffix = self.suffix.saturating_sub(context);
         Self { prefix, suffix, ..self }.at_characters()
     }
 
@@ -90,20 +103,23 @@ impl<'a> TextChange<'a> {
         self
     }
 
-    /// The part of one of the two texts that differs.
+    /// The part of `text`, which is one of the two texts, that differs.
     fn changed_part(self, text: &str) -> &str {
         &text[self.prefix..text.len() - self.suffix]
     }
 }
 
-fn splits_character(text: &str, at: usize) -> bool {
+/// True if the position is inside a character or a CRLF.
+fn splits_character(text: &str, position: usize) -> bool {
     let bytes = text.as_bytes();
-    let in_line_end = at > 0 && bytes[at - 1] == b'\r' && bytes.get(at) == Some(&b'\n');
-    in_line_end || !text.is_char_boundary(at)
+    let is_in_line_end =
+        position > 0 && bytes[position - 1] == b'\r' && bytes.get(position) == Some(&b'\n');
+    is_in_line_end || !text.is_char_boundary(position)
 }
 
 fn occurs_once(part: &str, text: &str) -> bool {
     let Some(first) = text.find(part) else { return false };
-    let Some(head) = part.chars().next() else { return false };
-    !text[first + head.len_utf8()..].contains(part)
+    let Some(first_char) = part.chars().next() else { return false };
+    // Occurrences may overlap, so the second search starts one character later.
+    !text[first + first_char.len_utf8()..].contains(part)
 }

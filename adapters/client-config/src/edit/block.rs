@@ -1,7 +1,6 @@
-//! Our block in a user's Markdown file, between two markers.
+//! This server's block in a user's Markdown file, between two markers.
 //!
-//! A marker is valid where Markdown would read it as a comment: alone on its line and outside of
-//! fenced code, which may show one.
+//! A marker is valid where Markdown reads it as a comment: alone on its line and outside code.
 
 use std::ops::Range;
 
@@ -16,7 +15,7 @@ pub fn find_block(text: &str) -> Result<Option<String>, ConfigError> {
     Ok(scan_blocks(text)?.block.map(|block| text[block.inside].to_owned()))
 }
 
-/// The text with this content between the markers. A text without the block gets it at its end.
+/// The text with this content between the markers. A new block is added at the end.
 pub fn put_block(text: &str, content: &str) -> Result<String, ConfigError> {
     if content.lines().any(|line| is_marker(line, BEGIN_MARKER) || is_marker(line, END_MARKER)) {
         return Err(ConfigError(format!(
@@ -30,9 +29,9 @@ pub fn put_block(text: &str, content: &str) -> Result<String, ConfigError> {
         return Ok(format!("{}{inside}{}", &text[..block.inside.start], &text[block.inside.end..]));
     }
     if let Some(fence) = open_fence {
-        let what = "the code block that begins here has no end, and would contain what is written \
-                    after it; close it, then run this again";
-        return Err(ConfigError::at_position(text, fence, what));
+        let message = "the code block that begins here has no end; close it, then run the command \
+                       again";
+        return Err(ConfigError::at_position(text, fence, message));
     }
     let between = match text.trim_start_matches(text::BOM) {
         "" => String::new(),
@@ -43,8 +42,7 @@ pub fn put_block(text: &str, content: &str) -> Result<String, ConfigError> {
     Ok(format!("{text}{between}{BEGIN_MARKER}{line_end}{inside}{END_MARKER}{line_end}"))
 }
 
-/// The text without the block. Of two blank lines that would meet, or end the text, one is removed
-/// as well.
+/// The text without the block. If two blank lines would meet or end the text, removes one.
 pub fn remove_block(text: &str) -> Result<String, ConfigError> {
     let Some(MarkedBlock { whole, .. }) = scan_blocks(text)?.block else {
         return Ok(text.to_owned());
@@ -82,7 +80,7 @@ fn scan_blocks(text: &str) -> Result<ScanResult, ConfigError> {
                 block = Some(MarkedBlock { whole: open.start..stop, inside: open.end..start });
                 begin = None;
             } else if is_marker(line, BEGIN_MARKER) {
-                return Err(stray_marker(text, start, BEGIN_MARKER, "is inside of the block"));
+                return Err(stray_marker(text, start, BEGIN_MARKER, "is inside the block"));
             }
         } else if let Some(open) = &fence {
             if open.is_closed_by(line) {
@@ -106,15 +104,15 @@ fn scan_blocks(text: &str) -> Result<ScanResult, ConfigError> {
     Ok(ScanResult { block, open_fence: fence.map(|fence| fence.start) })
 }
 
-fn stray_marker(text: &str, at: usize, marker: &str, what: &str) -> ConfigError {
-    let what = format!(
-        "`{marker}` {what}; keep one `{BEGIN_MARKER}` with one `{END_MARKER}` below it, or neither, then run \
-         this again"
+fn stray_marker(text: &str, position: usize, marker: &str, problem: &str) -> ConfigError {
+    let message = format!(
+        "`{marker}` {problem}; keep one `{BEGIN_MARKER}` with one `{END_MARKER}` below it, or \
+         neither, then run the command again"
     );
-    ConfigError::at_position(text, at, &what)
+    ConfigError::at_position(text, position, &message)
 }
 
-/// Four spaces or a tab would make it code.
+/// True for a marker after at most three spaces. More would make it code.
 fn is_marker(line: &str, marker: &str) -> bool {
     line.trim_end() == format!("{}{marker}", &line[..leading_spaces(line)])
 }

@@ -1,7 +1,7 @@
-//! One server entry in a client's configuration file: found, put in, taken out.
+//! Finds, writes and removes one server entry in a client's configuration file.
 //!
 //! All other bytes stay: comments, order, line ends, a BOM, trailing commas. A file that its client
-//! cannot read is rejected.
+//! can't read is rejected.
 
 pub mod block;
 mod braces;
@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 
 use crate::ConfigError;
 
-/// The name of our entry in each client's map of servers.
+/// The key of this server in each client's map of servers.
 pub const SERVER_NAME: &str = "reqlore";
 
-/// Claude Code keeps its histories in the same file as its servers.
+/// Large, because Claude Code keeps its history in the same file as its servers.
 const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,9 @@ pub struct EntrySlot {
 
 impl EntrySlot {
     fn names(self) -> Vec<&'static str> {
-        self.path.iter().copied().chain([SERVER_NAME]).collect()
+        let mut names = self.path.to_vec();
+        names.push(SERVER_NAME);
+        names
     }
 }
 
@@ -43,7 +45,7 @@ impl EntrySlot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryEdit {
     pub set: Map<String, Value>,
-    /// Keys that contradict those set, as `url` contradicts `command`.
+    /// Keys to remove, because they conflict with those set: `url` and `command`.
     pub drop: &'static [&'static str],
 }
 
@@ -59,7 +61,7 @@ fn find_in(body: &str, slot: EntrySlot) -> Result<Option<Value>, ConfigError> {
     }
 }
 
-/// The text with this entry; the same text if it has it. An empty text becomes a whole file.
+/// The text with this entry. Unchanged if it has this entry; an empty text becomes a whole file.
 pub fn put_entry(text: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     let edited = if find_in(body, slot)?.is_some() {
@@ -77,7 +79,7 @@ pub fn put_entry(text: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<Strin
         _ => Err(unsupported_notation(
             slot,
             "add",
-            "it cannot be written without breaking this file",
+            "the entry can't be added without breaking this file",
         )),
     }
 }
@@ -98,8 +100,8 @@ fn update_entry(body: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<String
     Ok(edited)
 }
 
-/// The text without the entry; the same text if it has none. Maps around it stay, even empty: only
-/// a [`UndoPatch`](crate::UndoPatch) knows whether they were there before.
+/// The text without the entry. Empty maps around it stay: only an
+/// [`UndoPatch`](crate::UndoPatch) knows whether they existed before.
 pub fn remove_entry(text: &str, slot: EntrySlot) -> Result<String, ConfigError> {
     let (bom, body) = split_bom(text)?;
     find_in(body, slot)?;
@@ -109,7 +111,7 @@ pub fn remove_entry(text: &str, slot: EntrySlot) -> Result<String, ConfigError> 
         _ => Err(unsupported_notation(
             slot,
             "remove",
-            "it cannot be removed without breaking this file",
+            "the entry can't be removed without breaking this file",
         )),
     }
 }
@@ -121,23 +123,28 @@ fn remove_value(body: &str, format: ConfigFormat, names: &[&str]) -> Result<Stri
     }
 }
 
-/// A file may be written in a way that these edits do not handle; then the user has to edit it.
-fn unsupported_notation(slot: EntrySlot, verb: &str, what: &str) -> ConfigError {
-    ConfigError(format!("`{}.{SERVER_NAME}`: {what}; {verb} it by hand", slot.path.join(".")))
+/// The error for a valid file in a notation that these edits do not handle.
+fn unsupported_notation(slot: EntrySlot, verb: &str, problem: &str) -> ConfigError {
+    ConfigError(format!("`{}.{SERVER_NAME}`: {problem}; {verb} it by hand", slot.path.join(".")))
 }
 
 impl EntryEdit {
-    fn is_in(&self, found: &Value) -> bool {
-        let set = self.set.iter().filter(|(_, value)| !value.is_null());
-        set.into_iter().all(|(key, value)| found.get(key) == Some(value))
-            && self.drop.iter().all(|key| found.get(key).is_none())
+    /// True if an entry of a file has these values.
+    fn is_in(&self, entry: &Value) -> bool {
+        for (key, value) in &self.set {
+            // Null is not written to TOML.
+            if !value.is_null() && entry.get(key) != Some(value) {
+                return false;
+            }
+        }
+        self.drop.iter().all(|key| entry.get(key).is_none())
     }
 }
 
 fn split_bom(text: &str) -> Result<(&str, &str), ConfigError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(ConfigError(format!(
-            "it has {} bytes, which is more than {MAX_FILE_BYTES}; is it the right file?",
+            "the file has {} bytes, which is more than {MAX_FILE_BYTES}; check that it is the right one",
             text.len()
         )));
     }

@@ -233,8 +233,7 @@ fn words_that_a_client_would_expand_are_refused() {
     assert_eq!(refusing("/home/ann/5$ \"'\\ {x} %x% ü/a b$"), [""; 0]);
     assert_eq!(
         refusal(Client::Gemini, &command("/home/ann/$x", &[])).unwrap(),
-        "Gemini CLI takes `$` in `/home/ann/$x` for the beginning of a variable; give it \
-         another name"
+        "Gemini CLI reads `$` in `/home/ann/$x` as a variable; use another name"
     );
     // Its own variable for the project is written as it is; another client's is a path.
     let variable = Client::Cursor.project_variable().unwrap();

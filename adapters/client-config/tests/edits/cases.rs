@@ -77,7 +77,7 @@ fn json_that_no_client_reads_is_refused() {
     for text in texts.split_whitespace().chain(spaces) {
         let refused = refusal(text, JSON);
         assert!(refused.starts_with("line "), "{text}: {refused}");
-        assert!(refused.contains("; correct it there"), "{text}: {refused}");
+        assert!(refused.contains("; correct the file"), "{text}: {refused}");
     }
 }
 
