@@ -1,4 +1,4 @@
-//! Each client's files after an edit, as reviewed files, and their locations.
+//! Reviewed files: each client's files after an edit, and their locations.
 //!
 //! Each client has a folder in `../golden/`: a new file in both scopes for both kinds of server,
 //! and the edits of `existing`, which is read with CRLF here. A diff there is a decision: the
@@ -67,7 +67,7 @@ fn ending(format: ConfigFormat) -> &'static str {
 }
 
 #[test]
-fn each_client_gets_the_reviewed_files() {
+fn client_files_match_the_reviewed_ones() {
     let environment = nowhere(Platform::Linux);
     for client in Client::ALL {
         let folder = golden(client.name());
@@ -101,7 +101,7 @@ fn each_client_gets_the_reviewed_files() {
     }
 }
 
-/// A file of others gets the entry, then one of the other kind in its place, then the first again.
+/// Adds a stdio entry to an existing file, replaces it with HTTP, and replaces that with stdio.
 fn check_existing(client: Client, environment: &ClientEnvironment) {
     let location = client.config_location(ConfigScope::User, environment).unwrap();
     let (slot, ending) = (location.slot, ending(location.slot.format));
@@ -143,7 +143,7 @@ fn read(text: &str, slot: EntrySlot) -> Value {
 
 /// Both refuse their whole file for one key of the other kind.
 #[test]
-fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
+fn switch_of_server_kind_keeps_the_users_keys() {
     let environment = nowhere(Platform::Linux);
     for (client, before, after) in [
         (
@@ -176,7 +176,7 @@ fn an_owners_keys_stay_unless_they_belong_to_the_other_kind_of_server() {
 }
 
 #[test]
-fn where_the_files_lie() {
+fn config_locations_match_the_reviewed_table() {
     let mut table = String::new();
     for (platform, title) in
         [(Platform::Linux, "Linux"), (Platform::MacOs, "macOS"), (Platform::Windows, "Windows")]
@@ -219,7 +219,7 @@ fn refusal(client: Client, server: &ServerSpec) -> Option<String> {
 }
 
 #[test]
-fn words_that_a_client_would_expand_are_refused() {
+fn entry_with_a_variable_of_the_client_is_rejected() {
     let refusing = |root: &str| -> Vec<&str> {
         let server = command("reqlore", &["--root", root]);
         let refuses = |client: &Client| refusal(*client, &server).is_some();
@@ -251,7 +251,7 @@ fn words_that_a_client_would_expand_are_refused() {
 }
 
 #[test]
-fn no_entry_has_a_key_that_it_drops() {
+fn entry_never_sets_a_key_that_it_removes() {
     let servers = [command("reqlore", &[]), command("reqlore", &["serve"]), elsewhere()];
     for client in Client::ALL {
         for entry in servers.iter().filter_map(|server| client.entry(server).ok()) {

@@ -32,7 +32,7 @@ fn touch(path: &Path) {
 }
 
 #[test]
-fn a_program_on_the_path_shows_a_client() {
+fn client_with_a_program_on_path_is_present() {
     let ground = TempDir::new().unwrap();
     for platform in [Platform::Linux, Platform::MacOs, Platform::Windows] {
         assert_eq!(present(&environment(&ground, platform)), [""; 0], "an empty machine");
@@ -71,7 +71,7 @@ fn a_program_on_the_path_shows_a_client() {
 }
 
 #[test]
-fn files_of_the_user_or_in_the_project_show_a_client() {
+fn client_with_files_is_present() {
     for (file, client) in [
         ("home/.claude/settings.json", "claude-code"),
         ("home/.claude.json", "claude-code"),
@@ -106,7 +106,7 @@ fn files_of_the_user_or_in_the_project_show_a_client() {
 }
 
 #[test]
-fn variables_move_folders_unless_empty_or_relative() {
+fn variable_moves_a_folder_unless_empty_or_relative() {
     let ground = TempDir::new().unwrap();
     touch(&ground.path().join("moved/config.toml"));
     let mut environment = environment(&ground, Platform::Linux);
@@ -121,7 +121,7 @@ fn variables_move_folders_unless_empty_or_relative() {
 }
 
 #[test]
-fn of_several_names_the_file_that_is_there_is_taken() {
+fn config_location_prefers_the_existing_file() {
     let ground = TempDir::new().unwrap();
     let environment = environment(&ground, Platform::Linux);
     let location = |scope| Client::OpenCode.config_location(scope, &environment).unwrap().file;

@@ -24,7 +24,7 @@ fn taken(text: &str) -> String {
 }
 
 #[test]
-fn blocks_are_edited_as_reviewed() {
+fn block_edits_match_the_reviewed_cases() {
     check("edits-block.txt", |verb, text| match verb {
         "put two lines" => put(text, "a\nb"),
         "put one line" => put(text, "a"),
@@ -43,7 +43,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn a_block_is_taken_out_with_one_blank_line() {
+fn block_removal_removes_one_blank_line() {
     for text in ["", "# Mine\n", "a\n\nb\n", "# Mine\r\n\r\n# More\r\n"] {
         assert_eq!(taken(&put(text, "x\ny")), text);
         assert_eq!(taken(text), text);
@@ -53,7 +53,7 @@ fn a_block_is_taken_out_with_one_blank_line() {
 }
 
 #[test]
-fn markers_in_code_are_not_ours() {
+fn markers_in_code_are_ignored() {
     for text in [
         "```html\n<!-- reqlore:begin -->\n```\n",
         "~~~~\n~~~\n<!-- reqlore:end -->\n~~~~\n",
@@ -76,7 +76,7 @@ proptest! {
     #![proptest_config(super::cases(256))]
 
     #[test]
-    fn any_text_keeps_every_byte_around_the_block(
+    fn block_edit_keeps_every_byte_around_it(
         text in "\u{feff}?([a#` \r]{0,3}\n|```\n|é\n|<!-- reqlore:(begin|end) -->\n){0,8}[a ]?",
         content in "([b`é]{0,4}\n){0,3}",
         other in "[cd]{1,3}",

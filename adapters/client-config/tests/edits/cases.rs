@@ -10,12 +10,12 @@ use serde_json::json;
 use super::{JSON, TOML, command, entry, in_lines, put, refusal, take, url};
 
 #[test]
-fn json_is_edited_as_reviewed() {
+fn json_edits_match_the_reviewed_cases() {
     check("edits-json.txt", |verb, text| edit(verb, text, JSON));
 }
 
 #[test]
-fn toml_is_edited_as_reviewed() {
+fn toml_edits_match_the_reviewed_cases() {
     check("edits-toml.txt", |verb, text| edit(verb, text, TOML));
 }
 
@@ -67,7 +67,7 @@ fn named(name: &str) -> EntryEdit {
 }
 
 #[test]
-fn json_that_no_client_reads_is_refused() {
+fn json_that_clients_reject_is_rejected() {
     let texts = r#"{'a': 1} {a:1} {1:1} {"a"1} {"a":1"b":2} {"a":[1"b"]} {"a":0x1} {"a":+1} {"a":.5}
         {"a":5.} {"a":01} {"a":-} {"a":1e} {"a":NaN} {"a":-Infinity} {"a":undefined} {"a":True}
         {"a":"\x41"} {"a":"\'"} {,} {"a":1,,} {"a":[,]} {}{} {}x {"a":1 {"a": {] #x{} {}/*x {"a":"}
@@ -82,7 +82,7 @@ fn json_that_no_client_reads_is_refused() {
 }
 
 #[test]
-fn texts_that_are_too_deep_or_too_long_are_refused() {
+fn text_that_is_too_deep_or_too_long_is_rejected() {
     for open in ["[", "{\"a\":", "{\"mcpServers\":{\"reqlore\":[{\"a\":"] {
         let refused = refusal(&open.repeat(100_000), JSON);
         assert!(refused.contains("nesting depth"), "{refused}");
@@ -95,7 +95,7 @@ fn texts_that_are_too_deep_or_too_long_are_refused() {
 }
 
 #[test]
-fn a_long_file_is_edited_like_a_short_one() {
+fn long_file_edit_is_undone_to_the_byte() {
     for between in [", ", ",\n", ",// x\n"] {
         let server = format!("\"a\": {{\"b\": [{{\"c\": 1}}]}}{between}");
         let text = format!("{{\"mcpServers\": {{{}\n\"z\": 1}}}}", server.repeat(10_000));

@@ -1,4 +1,4 @@
-//! Edits of others' files: reviewed texts, and properties of any file.
+//! Edits of clients' files: reviewed cases, and properties of random files.
 //!
 //! The expected texts are written by `UPDATE_EXPECT=1`; review the difference.
 
@@ -33,7 +33,7 @@ fn entry(set: Value, drop: &'static [&'static str]) -> EntryEdit {
     EntryEdit { set, drop }
 }
 
-/// Puts the entry in, and checks everything that has to be true for any file.
+/// Adds the entry, and checks the properties that hold for any file.
 fn put(text: &str, slot: EntrySlot, entry: &EntryEdit) -> String {
     let put = edit::put_entry(text, slot, entry).expect("a file that can be edited");
     let mut expected = match edit::find_entry(text, slot).expect("a file that can be read") {
@@ -75,13 +75,13 @@ fn in_lines(message: &str) -> String {
     breaks.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to)) + "\n"
 }
 
-/// No file of failures: what was found once becomes a test by hand.
+/// Without a failure file: each failure becomes a reviewed case instead.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Everything that isn't white space.
-fn ink(text: &str) -> String {
+/// The text without white space.
+fn without_space(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_whitespace()).collect()
 }
 
@@ -97,14 +97,14 @@ fn check_others_stay(text: &str, slot: EntrySlot, others: impl Fn(&str) -> Strin
     assert_eq!(undone.as_ref(), Some(&first));
 }
 
-/// An entry is added to the text, and taken out again, without another sign being lost. Returns
+/// Adds and removes an entry and checks that no other character is lost. Returns
 /// the text without the entry.
 fn check_signs_stay(text: &str, slot: EntrySlot) -> String {
     let without = take(text, slot);
     let with = put(&without, slot, &command());
     assert_eq!(text.ends_with('\n') || slot == TOML, with.ends_with('\n') || slot == TOML);
-    let mut rest = ink(&with).into_bytes().into_iter();
-    assert!(ink(&without).bytes().all(|byte| rest.any(|other| other == byte)), "{with}");
+    let mut rest = without_space(&with).into_bytes().into_iter();
+    assert!(without_space(&without).bytes().all(|byte| rest.any(|other| other == byte)), "{with}");
     let is_windows = text.contains("\r\n") && without.contains("\r\n");
     assert!(!is_windows || !with.replace("\r\n", "").contains('\n'), "{with:?}");
     without

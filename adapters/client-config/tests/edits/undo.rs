@@ -5,7 +5,7 @@ use reqlore_client_config::UndoPatch;
 use serde_json::json;
 
 #[test]
-fn trace_has_the_change_widened_until_it_is_found_once_and_no_more() {
+fn patch_has_the_least_context_that_makes_it_unique() {
     for (before, after, removed, inserted) in [
         ("secret, a, secret", "secret, b, secret", "a", "b"),
         ("ab", "axyb", "", "xy"),
@@ -28,7 +28,7 @@ fn trace_has_the_change_widened_until_it_is_found_once_and_no_more() {
 }
 
 #[test]
-fn other_edits_do_not_matter() {
+fn undo_works_after_other_edits() {
     let trace = UndoPatch::between("a\nz\n", "a\nours\nz\n");
     assert_eq!(trace.undo("b\nours\ny\n").as_deref(), Some("b\ny\n"));
     assert_eq!(trace.undo("b\ny\n"), None, "it is gone");
@@ -39,7 +39,7 @@ fn other_edits_do_not_matter() {
 }
 
 #[test]
-fn a_long_text_that_repeats_is_undone() {
+fn undo_restores_a_long_repetitive_text() {
     let before = "{}, ".repeat(250_000);
     let after = format!("{}{{}}, {}", &before[..500_000], &before[500_000..]);
     assert_eq!(UndoPatch::between(&before, &after).undo(&after), Some(before));
@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(super::cases(256))]
 
     #[test]
-    fn any_edits_are_undone_in_reverse(
+    fn undo_in_reverse_order_restores_each_text(
         texts in prop::collection::vec("[ab\r\nü😀]{1,12}", 2..5),
     ) {
         let edits = texts.windows(2);
