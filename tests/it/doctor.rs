@@ -342,7 +342,7 @@ fn doctor_checks_agents_md() {
     for (text, state, message) in [
         (&b"# Mine\n"[..], "note", "does not mention Reqlore"),
         (b"<!-- reqlore:begin -->\n", "warning", "is broken"),
-        (b"\xff", "warning", "is not UTF-8"),
+        (b"\xff", "warning", "not UTF-8 text"),
     ] {
         machine.write("project/AGENTS.md", text);
         machine.doctor(&[]).assert("instructions", state, message);

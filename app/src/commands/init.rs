@@ -58,7 +58,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// What to do with the changes. Without a flag, init asks before each one.
+/// Handling of the changes. Without a flag, init asks before each one.
 #[expect(clippy::struct_excessive_bools, reason = "mutually exclusive flags")]
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
