@@ -34,10 +34,10 @@ struct Block {
     skipped: bool,
 }
 
-/// README.md, and what lies in docs/ and deploy/.
+/// README.md, ARCHITECTURE.md, and the pages in docs/ and deploy/.
 fn pages() -> Vec<Page> {
-    let mut names = vec!["README.md".to_owned()];
-    for folder in ["docs", "deploy"] {
+    let mut names = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
+    for folder in ["docs", "docs/decisions", "deploy"] {
         let entries = std::fs::read_dir(repository().join(folder)).unwrap();
         let files = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let files = files.filter(|file| Path::new(file).extension().is_some_and(|it| it == "md"));
