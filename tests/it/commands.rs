@@ -264,17 +264,31 @@ fn over_http_only_a_named_file_says_who_gets_in_and_what_is_noted() {
     assert_eq!(output(&mut command).0, 0, "what only narrows is the project's to say");
 }
 
-/// docs/configuration.md: what `--print-config` knows, for people.
+/// Generates docs/configuration.md (`UPDATE_EXPECT=1`).
 #[test]
-fn the_documentation_of_the_settings_is_true() {
+fn configuration_page_is_the_output_of_print_config() {
     let (_, shown, _) = output(reqlore().current_dir("/").arg("--print-config"));
     let file = expect_file![repository().join("docs/configuration.md")];
-    let before = "# Configuration\n\nFlags beat environment variables, those beat `reqlore.toml` in the root (or the file \
-        that `--config` or\n`REQLORE_CONFIG` names), and that beats the defaults. `reqlore --print-config` shows \
-        each value and where it came\nfrom.\n\nFurther projects have a key each, and a folder relative to the file: \
-        tools name them by either.\n\n```toml\n[projects.shop]\nroot = \"../shop\"\n```\n\n\
-        Over http, `root`, `http.*`, `audit*`, `log*` and the projects are not taken from a `reqlore.toml` that lies in\n\
-        the project and that nobody named: use flags, the environment or `--config`.\n\nThis is the output of `--print-config` without any settings; a test keeps it true.\n\n```toml\n";
+    let before = "\
+# Configuration
+
+Values are taken in this order: flags, environment variables, the configuration file, defaults. The file is `reqlore.toml`
+in the root, or the file that `--config` or `REQLORE_CONFIG` names. `reqlore --print-config` shows each value and its source.
+
+Additional projects each have a key and a folder relative to the file. Tools accept either:
+
+```toml
+[projects.shop]
+root = \"../shop\"
+```
+
+Over HTTP, `root`, `http.*`, `audit*`, `log*` and the projects are refused in a `reqlore.toml` found in the project.
+Use flags, the environment or `--config`, because anyone who can commit to the project could change them there.
+
+This is the output of `--print-config` with the defaults:
+
+```toml
+";
     file.assert_eq(&format!("{before}{}\n```\n", shown.trim_end()));
 }
 

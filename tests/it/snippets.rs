@@ -1,5 +1,4 @@
-//! docs/clients.md: what `reqlore init` makes of each client's files, by letting it make them.
-//! UPDATE_EXPECT=1 writes the page anew; what stands there is what people copy.
+//! Generates docs/clients.md from the files that `reqlore init` writes (`UPDATE_EXPECT=1`).
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,29 +15,30 @@ const INTRODUCTION: &str = "\
 
 Generated from what `reqlore init` writes; a test keeps it true.
 
-Each file is shown as it becomes where there was none, on Linux, for somebody who has the program in `~/.cargo/bin` and the
-project in `~/shop`. Where there is a file, the entry goes into it and everything else stays as it was, comments and order too.
-`--dry-run` shows the change, `--remove` takes it back. A file of the project is for everybody who works on it and may be
-committed; one in your home folder is for you, in all your projects, save where it names the project (`--root`): such a client
-starts a server elsewhere, and knows this one project.
+Each example shows a new file on Linux, with the program in `~/.cargo/bin` and the project in `~/shop`. In an existing file,
+`reqlore init` adds its entry and keeps everything else, including comments and order. `--dry-run` shows the change, and
+`--remove` undoes it. A project's file applies to everyone who works on the project and can be committed. A file in your
+home folder applies to all your projects, unless it names one (`--root`): such a client starts its server elsewhere and
+serves this project only.
 
-Clients ask before they start a server that is new to them: Claude Code and Cursor want it approved, VS Code and Zed want the
-folder trusted, Codex, Gemini CLI and Copilot CLI read a project's file in trusted folders only. Claude Code reads CLAUDE.md
-instead of AGENTS.md where there is one; a line `@AGENTS.md` in it brings the other in. Gemini CLI reads GEMINI.md unless
+Clients ask before they start a new server. Claude Code and Cursor ask for approval of the server. VS Code and Zed ask you to
+trust the folder. Codex, Gemini CLI and Copilot CLI read a project's file in trusted folders only. Claude Code prefers
+CLAUDE.md to AGENTS.md; the line `@AGENTS.md` in CLAUDE.md includes it. Gemini CLI reads GEMINI.md unless
 `context.fileName` names AGENTS.md.
 
-Any other MCP client: its command is `reqlore`, without arguments, started in the project's folder (or with `--root DIR`).
+In any other MCP client, set the command to `reqlore` without arguments and start it in the project's folder, or add
+`--root DIR`.
 ";
 const OVER_HTTP: &str = "
 ## Over http
 
-For [one server for a team](team-server.md). The token is in a variable of the environment and never in a file:
-`reqlore init --transport http --url URL --client NAME`, here with `https://reqlore.example.org/api/v1/mcp` as the URL.
+For [one server for a team](team-server.md): `reqlore init --transport http --url URL --client NAME`. The examples use the
+URL `https://reqlore.example.org/api/v1/mcp`. The token stays in an environment variable, never in a file.
 ";
 const AGENTS: &str = "
 ## AGENTS.md
 
-With a file of the project comes this, between markers, in the project's AGENTS.md (`--no-agents-md` leaves it out):
+With a project's file, `reqlore init` adds this block to the project's AGENTS.md, between markers (`--no-agents-md` omits it):
 
 ";
 const URL: &str = "https://reqlore.example.org/api/v1/mcp";
@@ -118,9 +118,9 @@ fn part(client: &str, scope: &str, more: &[&str]) -> String {
         return format!("\n{reason}.\n");
     }
     let (place, text) = machine.made();
-    let whose = if scope == "user" { "Yours" } else { "The project's" };
+    let owner = if scope == "user" { "User" } else { "Project" };
     let language = Path::new(&place).extension().unwrap().to_str().unwrap();
-    format!("\n{whose}, `{place}`:\n\n```{language}\n{}\n```\n", text.trim_end())
+    format!("\n{owner} file `{place}`:\n\n```{language}\n{}\n```\n", text.trim_end())
 }
 
 // On other systems some clients have other folders.
