@@ -30,7 +30,7 @@ fn write(root: &Path, name: &str, body: impl AsRef<[u8]>) {
 
 // Rulings 2: what `check` reports
 #[test]
-fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
+fn check_problem_names_document_line_fix_and_exits_1() {
     let project = project();
     let root = project.path();
     write(root, "AGENTS.md", "## Sections\n\n- Old (key: old)\n");
@@ -62,7 +62,7 @@ fn check_names_document_line_and_what_to_do_and_fails_for_ci() {
 }
 
 #[test]
-fn a_database_that_is_not_meant_is_named() {
+fn startup_unselected_database_is_reported() {
     let project = project();
     let run = |words: &[&str]| {
         output(reqlore().args(words).current_dir(project.path()).env_remove("REQLORE_STORAGE"))
@@ -81,7 +81,7 @@ fn a_database_that_is_not_meant_is_named() {
 
 // Rulings 1: writing says why, to the log
 #[test]
-fn the_reason_of_a_change_goes_to_the_log() {
+fn write_operation_description_is_logged() {
     let project = project();
     let arguments = json!({
         "operation_description": "the customer asked for it",
@@ -96,7 +96,7 @@ fn the_reason_of_a_change_goes_to_the_log() {
 // Rulings 7: the local user is called as Git calls them
 #[test]
 #[expect(clippy::disallowed_methods, reason = "finds git")]
-fn local_user_has_the_name_of_git_else_the_login() {
+fn local_user_name_comes_from_git_then_login() {
     let project = project();
     let root = project.path();
     let git = Command::new("git").args(["init", "--quiet"]).current_dir(root).status().unwrap();
@@ -138,7 +138,7 @@ fn demo_shows_one_session_and_keeps_its_files() {
 }
 
 #[test]
-fn flags_beat_environment_beats_file_beats_default() {
+fn config_sources_flag_environment_file_default_in_order() {
     let project = project();
     let file = "storage = \"fs\"\nroots = [\"/tmp\", \"/usr\"]\n\n[sections]\nwrap_columns = 80\n";
     std::fs::write(project.path().join("reqlore.toml"), file).unwrap();
@@ -197,7 +197,7 @@ const CASES: [Case; 21] = [
 
 // Catalogue 23
 #[test]
-fn wrong_settings_end_with_a_sentence_that_names_them() {
+fn config_invalid_setting_is_named_in_the_error() {
     let project = project();
     let root = project.path();
     for (path, text) in [
@@ -226,7 +226,7 @@ fn wrong_settings_end_with_a_sentence_that_names_them() {
 
 /// A repository that somebody cloned does not say how far a server is open.
 #[test]
-fn over_http_only_a_named_file_says_who_gets_in_and_what_is_noted() {
+fn http_project_config_cannot_set_access_or_audit() {
     let project = project();
     let root = project.path();
     for (setting, told) in [
@@ -293,7 +293,7 @@ This is the output of `--print-config` with the defaults:
 }
 
 #[test]
-fn completions_name_each_command_and_flag_in_each_shell() {
+fn completions_every_shell_lists_commands_and_flags() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (code, script, errors) = output(reqlore().args(["completions", shell]));
         assert_eq!((code, errors.as_str()), (0, ""), "{shell}");

@@ -126,7 +126,7 @@ fn part(client: &str, scope: &str, more: &[&str]) -> String {
 // On other systems some clients have other folders.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_page_on_clients_is_what_init_writes() {
+fn clients_page_matches_files_written_by_init() {
     let mut page = String::from(INTRODUCTION);
     for (client, title) in CLIENTS {
         write!(page, "\n## {title}\n\n`reqlore init --client {client}`\n").unwrap();
@@ -149,7 +149,7 @@ fn the_page_on_clients_is_what_init_writes() {
 
 /// The snippet of the README is what most clients' files are made of.
 #[test]
-fn the_snippet_in_the_readme_is_what_init_writes() {
+fn readme_snippet_matches_files_written_by_init() {
     let machine = Machine::new();
     assert!(machine.init(&["--no-agents-md", "--client", "claude-code"]).status.success());
     let written: serde_json::Value = serde_json::from_str(&machine.made().1).unwrap();
