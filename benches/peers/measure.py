@@ -113,7 +113,7 @@ class Server:
         return sum(resident_mebibytes(pid) for pid in process_tree(self.process.pid))
 
     def end(self):
-        """Closes the input, as clients do, and kills by id every process that is left after that."""
+        """Closes the input, as clients do, and kills by id each process that is left."""
         tree = process_tree(self.process.pid)
         before = processes()
         self.process.stdin.close()
@@ -317,6 +317,8 @@ def main():
                     server.call(peer.create(number, item))
                 running.pop().end()
                 peer.commit()
+            if os.getloadavg()[0] > os.cpu_count():
+                print("the machine is busy, so all figures will be too high", file=sys.stderr)
             print("measuring", file=sys.stderr, flush=True)
             first, item = measure_starts(peers, items)
             for peer in peers:
@@ -335,9 +337,9 @@ def main():
         ("memory after these calls", "MiB", memory),
     ]))
     size = pathlib.Path(binary).stat().st_size / 1e6
-    print(f"\nMedians of {calls} calls over MCP on standard input and output, and of {STARTS} starts, "
-          "in alternating order. Reqlore syncs each write to disk before it answers. Memory is the "
-          "resident set including child processes. "
+    print(f"\nMedians of {calls} calls over MCP on standard input and output, and of {STARTS} "
+          "starts, in alternating order. Reqlore syncs each write to disk before it answers, the "
+          "others do not. Memory is the resident set including child processes. "
           f"{os.cpu_count()} processors, {platform.system()} {platform.machine()}, "
           f"Reqlore binary of {size:.0f} MB.")
 
