@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use expect_test::expect_file;
+use reqlore_client_config::Client;
 use tempfile::TempDir;
 
 use crate::client::{BINARY, project, reqlore};
@@ -93,20 +94,6 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Name and title of each client, as init lists them.
-const CLIENTS: [(&str, &str); 10] = [
-    ("claude-code", "Claude Code"),
-    ("claude-desktop", "Claude Desktop"),
-    ("cursor", "Cursor"),
-    ("vscode", "VS Code"),
-    ("zed", "Zed"),
-    ("codex", "Codex CLI"),
-    ("gemini", "Gemini CLI"),
-    ("copilot", "Copilot CLI"),
-    ("kiro", "Kiro"),
-    ("opencode", "OpenCode"),
-];
-
 /// What init does for one client, as a paragraph and a block, or why it does not.
 fn part(client: &str, scope: &str, more: &[&str]) -> String {
     let machine = Machine::new();
@@ -128,17 +115,18 @@ fn part(client: &str, scope: &str, more: &[&str]) -> String {
 #[test]
 fn clients_page_matches_files_written_by_init() {
     let mut page = String::from(INTRODUCTION);
-    for (client, title) in CLIENTS {
-        write!(page, "\n## {title}\n\n`reqlore init --client {client}`\n").unwrap();
+    for client in Client::ALL {
+        let name = client.name();
+        write!(page, "\n## {}\n\n`reqlore init --client {name}`\n", client.title()).unwrap();
         for scope in ["project", "user"] {
-            page += &part(client, scope, &[]);
+            page += &part(name, scope, &[]);
         }
     }
     page += OVER_HTTP;
-    for (client, title) in CLIENTS {
-        let scope = if client == "claude-desktop" { "user" } else { "project" };
-        let part = part(client, scope, &["--transport", "http", "--url", URL]);
-        write!(page, "\n**{title}**: {}", part.trim_start()).unwrap();
+    for client in Client::ALL {
+        let scope = if client == Client::ClaudeDesktop { "user" } else { "project" };
+        let part = part(client.name(), scope, &["--transport", "http", "--url", URL]);
+        write!(page, "\n**{}**: {}", client.title(), part.trim_start()).unwrap();
     }
     let machine = Machine::new();
     assert!(machine.init(&["--client", "claude-code"]).status.success());
