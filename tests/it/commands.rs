@@ -181,7 +181,7 @@ const CASES: [Case; 21] = [
     (&["--config", "misspelt.toml"], None, 2, "unknown setting \"http.limits.que\""),
     (&["--log", "loud"], None, 2, "log: \"loud\" is not a level"),
     (&["--root", "/no/such/folder"], None, 1, "root: /no/such/folder can't be used"),
-    (&["--config", "typo.toml"], None, 2, "typo.toml: unknown setting \"wrap\"; known are root,"),
+    (&["--config", "typo.toml"], None, 2, "typo.toml: unknown setting \"wrap\"; the settings are root,"),
     (&["--config", "broken.toml"], None, 2, "broken.toml: "),
     // `reqlore.toml` in the root: a repository that somebody cloned.
     (&["--root", "cloned"], None, 2, "reqlore.toml) must be inside the project"),
@@ -235,12 +235,12 @@ fn http_project_config_cannot_set_access_or_audit() {
         ("log = \"off\"", "log: \"off\" (file"),
         ("log_format = \"json\"", "log_format: \"json\" (file"),
         ("root = \"/etc\"", "root: \"/etc\" (file"),
-        ("http.listen = \"127.0.0.1:0\"", "use REQLORE_LISTEN, or name the file with --config"),
+        ("http.listen = \"127.0.0.1:0\"", "use REQLORE_LISTEN, or pass the file with --config"),
         ("http.behind_proxy = true", "http.behind_proxy: \"true\" (file"),
         ("http.hosts = [\"example.org\"]", "http.hosts: "),
         ("http.origins = [\"https://example.org\"]", "http.origins: "),
         ("http.forwarded_by = \"forwarded\"", "http.forwarded_by: "),
-        ("http.limits.requests_per_second = 0", "over http; name the file with --config"),
+        ("http.limits.requests_per_second = 0", "over http; pass the file with --config"),
         ("[projects.etc]\nroot = \"/etc\"", "projects (file"),
     ] {
         std::fs::write(root.join("reqlore.toml"), format!("{setting}\n")).unwrap();

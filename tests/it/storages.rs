@@ -188,5 +188,5 @@ fn docsets_import_writes_into_the_database() {
     let (code, said) = import("docsets:\n  react: [\n");
     assert_eq!(code, 1, "{said}");
     let (_, said) = import("docsets:\n  vue:\n");
-    assert!(said.contains("replacing another configuration"), "{said}");
+    assert!(said.contains("replacing the previous configuration"), "{said}");
 }

@@ -82,7 +82,7 @@ impl ConfigFile {
     ) -> Result<BTreeMap<ProjectKey, PathBuf>, CommandError> {
         let Some(projects) = &self.projects else { return Ok(BTreeMap::new()) };
         let path = self.path.display();
-'        let entries: BTreeMap<String, ProjectEntry> =
+        let entries: BTreeMap<String, ProjectEntry> =
             projects.clone().try_into().map_err(|_| {
                 CommandError::usage(format!(
                     "{path}: write a project as [{PROJECTS}.KEY] and root = \"FOLDER\""
