@@ -181,7 +181,12 @@ const CASES: [Case; 21] = [
     (&["--config", "misspelt.toml"], None, 2, "unknown setting \"http.limits.que\""),
     (&["--log", "loud"], None, 2, "log: \"loud\" is not a level"),
     (&["--root", "/no/such/folder"], None, 1, "root: /no/such/folder can't be used"),
-    (&["--config", "typo.toml"], None, 2, "typo.toml: unknown setting \"wrap\"; the settings are root,"),
+    (
+        &["--config", "typo.toml"],
+        None,
+        2,
+        "typo.toml: unknown setting \"wrap\"; the settings are root,",
+    ),
     (&["--config", "broken.toml"], None, 2, "broken.toml: "),
     // `reqlore.toml` in the root: a repository that somebody cloned.
     (&["--root", "cloned"], None, 2, "reqlore.toml) must be inside the project"),
