@@ -192,7 +192,7 @@ fn doctor_with_invalid_settings_runs_the_other_checks() {
         ("", &["--config", "none.toml"], "none.toml can't be read"),
         ("", &["--root", "/no/such/folder"], "root: /no/such/folder"),
         ("\"", &[], "reqlore.toml: line 1, column"),
-        (&"#".repeat(2 << 20), &[], "it is too long"),
+        (&"#".repeat(2 << 20), &[], "it is larger than 1 MiB"),
     ] {
         machine.write("project/reqlore.toml", file);
         machine.doctor(arguments).assert_problem("settings", message);

@@ -130,13 +130,13 @@ impl StdioClient {
     }
 
     pub fn initialize(&mut self) -> Result<ServerInfo, ProbeError> {
-        ServerInfo::from_response(&self.json_rpc_request("initialize", &initialize_params())?)
+        ServerInfo::from_response(&self.request("initialize", &initialize_params())?)
     }
 
     /// Returns the whole response. Skips notifications and requests of the server.
-    pub fn json_rpc_request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
+    pub fn request(&mut self, method: &str, params: &Value) -> Result<Value, ProbeError> {
         self.last_id += 1;
-        let line = format!("{}\n", request(self.last_id, method, params));
+        let line = format!("{}\n", json_rpc_request(self.last_id, method, params));
         if let Some(stdin) = &mut self.stdin {
             // If the server exited, the error below includes its standard error.
             let _ = stdin.write_all(line.as_bytes());
@@ -251,7 +251,7 @@ pub fn http_server_info(
     if let Some(token) = token {
         post = post.header("Authorization", format!("Bearer {token}"));
     }
-    let body = request(1, "initialize", &initialize_params()).to_string();
+    let body = json_rpc_request(1, "initialize", &initialize_params()).to_string();
     let mut response = post.send(body).map_err(|error| transport_error(&error, timeout))?;
     if !response.status().is_success() {
         return Err(status_error(response.status().as_u16(), token.is_some()));
@@ -344,7 +344,7 @@ fn initialize_params() -> Value {
     })
 }
 
-fn request(id: u64, method: &str, params: &Value) -> Value {
+fn json_rpc_request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 

@@ -328,9 +328,9 @@ fn agents_md_block(toolsets: &[Toolset]) -> String {
     }
     format!(
         "## Reqlore\n\n\
-         The MCP server `reqlore` holds this project's requirements and knowledge:\n\n\
+         The MCP server `reqlore` holds the requirements and knowledge of this project:\n\n\
          {lines}\n\
-         Search it before you plan, write or review, and update it when behaviour changes. If\n\
+         Query it before you plan, write or review, and update it when behaviour changes. If\n\
          these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n"
     )
 }
