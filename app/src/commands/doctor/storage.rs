@@ -197,7 +197,7 @@ fn check_model(config: &Config, mut report: AreaReport<'_>) {
             report.ok(format!("semantic ranking with the model {}", model.profile().name));
         }
         Ok(None) if cfg!(feature = "semantic") => {
-            report.note(BUILT_IN, "optional: `reqlore model install` installs a better model")
+            report.note(BUILT_IN, "optional: `reqlore model install` installs a better model");
         }
         Ok(None) => report.ok(BUILT_IN),
         Err(failure) => {

@@ -239,16 +239,13 @@ impl<'a> ChangePlan<'a> {
             &location.file,
             self.environment,
         );
-        let index = match self.changes.iter().position(|change| change.target == new.target) {
-            Some(index) => {
-                self.changes[index].title += &format!(", {title}");
-                index
-            }
-            None => {
-                self.changes.push(new);
-                self.changes.len() - 1
-            }
-        };
+        let mut index = self.changes.len();
+        if let Some(shared) = self.changes.iter().position(|change| change.target == new.target) {
+            index = shared;
+            self.changes[index].title += &format!(", {title}");
+        } else {
+            self.changes.push(new);
+        }
         let change = &mut self.changes[index];
         change.clients.push(client);
         change
