@@ -154,7 +154,7 @@ fn doctor_of_a_valid_project_finds_nothing_to_fix() {
         ("search", "the index is in"),
         ("permissions", "secrets are private"),
         ("clients", "`reqlore` starts and answers as reqlore"),
-        ("instructions", "mentions Reqlore"),
+        ("instructions", "has the Reqlore block"),
         ("git", "documents are shared"),
     ] {
         report.assert(area, "ok", message);
@@ -340,7 +340,7 @@ fn doctor_checks_agents_md() {
     let machine = Machine::new();
     machine.doctor(&[]).assert("instructions", "note", "no AGENTS.md");
     for (text, state, message) in [
-        (&b"# Mine\n"[..], "note", "does not mention Reqlore"),
+        (&b"# Mine\n"[..], "note", "has no Reqlore block"),
         (b"<!-- reqlore:begin -->\n", "warning", "is broken"),
         (b"\xff", "warning", "not UTF-8 text"),
     ] {
@@ -350,7 +350,7 @@ fn doctor_checks_agents_md() {
     // Claude Code reads another file.
     machine.write("project/AGENTS.md", BLOCK);
     machine.write("project/.claude/settings.json", "{}");
-    machine.doctor(&[]).assert("instructions", "ok", "mentions Reqlore");
+    machine.doctor(&[]).assert("instructions", "ok", "has the Reqlore block");
     machine.write("project/CLAUDE.md", "Be brief.\n");
     machine.doctor(&[]).assert("instructions", "warning", "`@AGENTS.md`");
 }

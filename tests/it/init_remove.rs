@@ -251,7 +251,7 @@ fn init_after_a_manual_removal_logs_a_new_edit() {
     place.ok(&["--client", "cursor", "--yes", "--storage", "sqlite"]);
     place.ok(&["--client", "cursor", "--yes", "--scope", "user"]);
     let shown = place.ok(&["--remove"]);
-    assert!(shown.contains("\nRestart to apply the change: Cursor.\n"), "named once: {shown}");
+    assert!(shown.contains("\nRestart Cursor to apply the change.\n"), "named once: {shown}");
     assert_eq!(fs::read_to_string(&file).unwrap(), tidied);
     assert!(!place.at("home/.local").is_dir() && !place.at("project/AGENTS.md").is_file());
 }

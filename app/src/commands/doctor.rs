@@ -137,12 +137,12 @@ fn check_agents_md(root: &Path, has_claude: bool, mut report: AreaReport<'_>) {
     };
     match block::find_block(&text) {
         Ok(Some(_)) => {
-            report.ok("mentions Reqlore");
+            report.ok("has the Reqlore block");
             if has_claude && let Some([message, next]) = agents_md_ignored_by_claude(root) {
                 report.warning(message, next);
             }
         }
-        Ok(None) => report.note("does not mention Reqlore", next),
+        Ok(None) => report.note("has no Reqlore block", next),
         Err(error) => report.warning(
             format!("the Reqlore block is broken: {error}"),
             "correct the markers by hand, then run `reqlore init`",

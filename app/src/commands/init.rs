@@ -290,8 +290,19 @@ impl InitRun<'_> {
         if clients.is_empty() {
             return text;
         }
-        let titles = clients.into_iter().map(Client::title).collect::<Vec<_>>().join(", ");
         let undo = if is_removal { "" } else { " To undo it, run reqlore init --remove." };
-        format!("{text}\nRestart to apply the change: {titles}.{undo}\n")
+        format!("{text}\nRestart {} to apply the change.{undo}\n", join_titles(&clients))
     }
+}
+
+/// `A`, `A and B` or `A, B and C`.
+fn join_titles(clients: &BTreeSet<Client>) -> String {
+    let mut text = String::new();
+    for (index, client) in clients.iter().enumerate() {
+        if index > 0 {
+            text += if index + 1 == clients.len() { " and " } else { ", " };
+        }
+        text += client.title();
+    }
+    text
 }

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The text of a regular file; `None` if there is no file. The error does not name the file.
+/// The text of a regular file. `None` if it does not exist. The error does not name the file.
 pub(crate) fn read_file(path: &Path, max_bytes: u64) -> Result<Option<String>, String> {
     let bytes = match read_bytes(path, max_bytes) {
         Ok(bytes) => bytes,

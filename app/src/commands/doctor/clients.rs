@@ -188,7 +188,7 @@ impl EntryCheck<'_> {
         let foreign = command.foreign_variables();
         if self.is_of_project() && !foreign.is_empty() {
             self.report.warning(
-                format!("sets the variables {}", foreign.join(", ")),
+                format!("sets variables unknown to Reqlore: {}", foreign.join(", ")),
                 "some variables make a program start another; remove those you do not know",
             );
         }
@@ -232,19 +232,18 @@ impl EntryCheck<'_> {
     fn report_not_started(&mut self, command: &CommandEntry) {
         let program = &command.program;
         let message = format!("`{program}` was not started, because it is not this reqlore binary");
+        if self.is_of_project() && command.reqlore_arguments().is_none() {
+            // No test by hand is suggested: a cloned project can name any program.
+            let init = self.init_command();
+            let next =
+                format!("check the command before your client starts it; {init} replaces it");
+            return self.report.warning(message, next);
+        }
         let mut line = shell_word(program);
         for argument in &command.arguments {
             line = line + " " + &shell_word(argument);
         }
         let next = format!("to test it, run `{line} </dev/null`; it must end without an error");
-        if self.is_of_project() && command.reqlore_arguments().is_none() {
-            let next = format!(
-                "check this command, because a cloned project can name any program; {} replaces \
-                 it; {next}",
-                self.init_command()
-            );
-            return self.report.warning(message, next);
-        }
         self.report.note(message, next);
     }
 

@@ -40,7 +40,7 @@ pub(super) struct FileChange {
     pub(super) short_path: String,
     /// The path after links are resolved.
     pub(super) target: PathBuf,
-    /// `None` if there is no file.
+    /// `None` if the file does not exist.
     pub(super) old_text: Option<String>,
     /// True if the file mentions Reqlore already.
     pub(super) mentions_reqlore: bool,
