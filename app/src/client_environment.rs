@@ -18,6 +18,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) fn client_environment(flags: &Flags) -> Result<ClientEnvironment, CommandError> {
     let project = existing(&named_root(flags).unwrap_or_else(|| PathBuf::from(".")))?;
+    // Windows has USERPROFILE instead of HOME.
     let home = variable("HOME").or_else(|| variable("USERPROFILE")).unwrap_or_default();
     let home = PathBuf::from(home);
     if !home.is_absolute() {
@@ -69,6 +70,7 @@ pub(crate) fn isolated_server(own: &Path, arguments: &[String], root: &Path) -> 
     for variable in settings::all_settings().filter_map(|setting| setting.variable) {
         command.env_remove(variable);
     }
+    // The caches of the user's servers stay untouched.
     command.env_remove(FILE_VARIABLE).env("REQLORE_CACHE", "off").args(arguments);
     command.args(["--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"]).arg(root);
     command
@@ -79,6 +81,7 @@ pub(crate) fn isolated_server(own: &Path, arguments: &[String], root: &Path) -> 
 pub(crate) fn repository_around(folder: &Path) -> Option<PathBuf> {
     let home = variable("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
     for folder in folder.ancestors() {
+        // Dotfiles are often kept in Git, with the home folder as their root.
         if home.as_deref() == Some(folder) {
             return None;
         }

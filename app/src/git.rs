@@ -25,10 +25,13 @@ const SAFE_OPTIONS: [&str; 9] = [
     "safe.bareRepository=explicit",
 ];
 const SAFE_ENVIRONMENT: [(&str, &str); 5] = [
+    // Git must not refresh the index.
     ("GIT_OPTIONAL_LOCKS", "0"),
+    // A partial clone must not contact its remote.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_ALLOW_PROTOCOL", ""),
+    // Messages are compared in English.
     ("LC_ALL", "C"),
 ];
 /// Git sets them inside a hook; they may name another repository than the project's.
@@ -50,6 +53,7 @@ impl GitCommand {
         let repository = repository_around(root).unwrap_or_else(|| root.to_owned());
         let mut folders = path_folders();
         folders.retain(|folder| is_outside(folder, &repository));
+        // Git starts its helpers from PATH as well.
         let path = std::env::join_paths(&folders).ok()?;
         for folder in &folders {
             let program = folder.join("git");

@@ -282,6 +282,7 @@ impl EntryTemplate {
         }
         let drop = match self.drop.split_first() {
             Some((first, rest)) if set.contains_key(*first) => rest,
+            // The entry sets no `args`, so old ones are removed.
             _ => self.drop,
         };
         EntryEdit { set, drop }
@@ -292,6 +293,7 @@ impl ClientProfile {
     /// Rejects text that the client would replace as a variable: no client documents an escape.
     fn check_command(&self, program: &str, arguments: &[String]) -> Result<(), ConfigError> {
         let title = self.title;
+        // Arguments are quoted, but a program without them is passed as it is.
         if self.has_shell && arguments.is_empty() && !program.chars().all(is_shell_safe) {
             return Err(ConfigError(format!(
                 "{title} passes `{program}` to a shell, which would split or expand it; put the \
@@ -299,6 +301,7 @@ impl ClientProfile {
             )));
         }
         for text in std::iter::once(program).chain(arguments.iter().map(String::as_str)) {
+            // This one has to be replaced: it is the project's folder.
             if Some(text) == self.project_variable {
                 continue;
             }

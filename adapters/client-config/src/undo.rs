@@ -74,6 +74,7 @@ impl<'a> TextChange<'a> {
         {
             suffix += 1;
         }
+        // Bytes were compared, so a position may be inside a character.
         Self { text, other, prefix, suffix }.at_characters()
     }
 

@@ -81,6 +81,7 @@ pub struct CommandOutput {
 /// Runs a command without input.
 pub fn run_command(command: Command, timeout: Duration) -> Result<CommandOutput, ProbeError> {
     let mut process = StdioClient::start(command, timeout)?;
+    // A command that reads input gets its end instead of waiting.
     process.stdin = None;
     let mut text = Vec::new();
     while text.len() < MAX_RESPONSE_BYTES
@@ -120,9 +121,11 @@ impl StdioClient {
             )
         })?;
         let stdin = child.stdin.take();
+        // Bounded, because a server may write without end.
         let (line_sender, lines) = sync_channel(MAX_PENDING_LINES);
         let (error_sender, errors) = channel();
         if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
+            // Threads, because a read from a pipe has no time limit.
             thread::spawn(move || read_lines(stdout, &line_sender));
             thread::spawn(move || drop(error_sender.send(read_errors(stderr))));
         }
@@ -144,6 +147,7 @@ impl StdioClient {
         while let Some(line) = self.read_line() {
             let message: Value = serde_json::from_slice(&line).unwrap_or_default();
             if message["id"] == self.last_id && message.get("method").is_none() {
+                // The next request gets the whole time limit.
                 self.deadline = Instant::now() + self.timeout;
                 return Ok(message);
             }
@@ -195,6 +199,7 @@ impl StdioClient {
 
     fn kill(&mut self) {
         let _ = self.child.kill();
+        // Without `wait`, the process would stay as a zombie.
         let _ = self.child.wait();
     }
 }
@@ -236,6 +241,7 @@ pub fn http_server_info(
     token: Option<&str>,
     timeout: Duration,
 ) -> Result<ServerInfo, ProbeError> {
+    // A proxy would see the token of a local server.
     let proxy = if is_loopback(url) { None } else { Proxy::try_from_env() };
     let agent: Agent = Agent::config_builder()
         .timeout_global(Some(timeout))
@@ -253,6 +259,7 @@ pub fn http_server_info(
     }
     let body = json_rpc_request(1, "initialize", &initialize_params()).to_string();
     let mut response = post.send(body).map_err(|error| transport_error(&error, timeout))?;
+    // The body is not quoted, because it may repeat the token.
     if !response.status().is_success() {
         return Err(status_error(response.status().as_u16(), token.is_some()));
     }

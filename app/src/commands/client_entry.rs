@@ -84,6 +84,7 @@ impl CommandEntry {
     /// The package, possibly with a version, and its arguments in `npx -y reqlore@1.2 …`.
     pub(super) fn npx_package(&self) -> Option<(&str, &[String])> {
         match &*self.arguments {
+            // Without `-y`, npx asks before it installs and the client waits.
             [yes, package, rest @ ..] if yes == "-y" && is_package(package) => {
                 (self.program == NPX).then_some((package, rest))
             }
@@ -111,6 +112,7 @@ impl CommandEntry {
     }
 
     pub(super) fn names_root(&self) -> bool {
+        // The root may also come from a variable of the entry.
         let has_flag = self
             .arguments
             .iter()
@@ -126,6 +128,7 @@ impl CommandEntry {
         words.extend(self.variables_as_flags(arguments));
         let cli = Cli::try_parse_from(words).map_err(|error| {
             let text = error.to_string();
+            // The other lines show the usage of the command line.
             text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
         })?;
         if cli.print_config {
@@ -233,6 +236,7 @@ fn token_source(entry: &Map<String, Value>) -> TokenSource {
 fn variable_in(text: &str) -> Option<String> {
     for prefix in VARIABLE_PREFIXES {
         if let Some((_, rest)) = text.split_once(prefix) {
+            // A default value may follow the name after a colon.
             return rest.split(['}', ':']).next().map(str::to_owned);
         }
     }

@@ -40,6 +40,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
     let mut report = DoctorReport::default();
     let environment = client_environment(flags);
     let config = check_settings(flags, report.area(ReportArea::Settings));
+    // Later checks use the folder even if the settings are invalid.
     let root = match (&config, &environment) {
         (Some(config), _) => Some(config.root.clone()),
         (None, Ok(environment)) => Some(environment.project.clone()),

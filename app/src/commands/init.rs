@@ -113,6 +113,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
     }
     let path = state(&environment.home).join(LOG_FILE);
     let log_file = LogFile { path: &path, home: &environment.home };
+    // A preview needs no log. A write does: without it, the edit could not be undone.
     let log = if options.mode.dry_run || options.mode.check {
         UndoLog::default()
     } else {
@@ -126,6 +127,7 @@ pub(crate) fn run(flags: &Flags, options: &Options) -> Result<u8, CommandError> 
         check_project(options, &environment)?;
         if clients.is_empty() && options.create.is_empty() {
             if options.json {
+                // Scripts get an object even if the command fails.
                 print_json(&report::as_json(&ChangePlan::new(&environment), &[], &[]))?;
             }
             return Err(no_client_error());
@@ -140,6 +142,7 @@ fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(
     if options.scope == Some(ConfigScope::User) && options.create.is_empty() {
         return Ok(());
     }
+    // The project's path is resolved, so the home folder must be too.
     let home = environment.home.canonicalize().unwrap_or_else(|_| environment.home.clone());
     if environment.project != home && environment.project.parent().is_some() {
         return Ok(());
@@ -210,6 +213,7 @@ impl InitRun<'_> {
         if is_unanswered {
             eprintln!("reqlore: nothing was written; pass --yes to write these changes");
         }
+        // Changes that the user declined do not fail the command.
         let is_stale = check && has_pending;
         Ok(if is_refused || is_unanswered || is_stale { REFUSED } else { OK })
     }
@@ -244,6 +248,7 @@ impl InitRun<'_> {
         mut is_wanted: impl FnMut(&FileChange) -> bool,
     ) -> Result<(), CommandError> {
         let is_removal = self.options.mode.remove;
+        // Moved out of the plan, because writing and printing borrow `self`.
         let mut changes = std::mem::take(&mut self.plan.changes);
         for change in &mut changes {
             let is_write = change.is_write();
@@ -261,6 +266,7 @@ impl InitRun<'_> {
                 continue;
             };
             match result {
+                // One file that can't be written does not stop the rest.
                 Err(reason) => change.outcome = ChangeOutcome::Refused(reason),
                 Ok(()) if is_write => self.written.push(change.path.clone()),
                 Ok(()) => {}

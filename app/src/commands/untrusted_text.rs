@@ -32,6 +32,7 @@ fn read_bytes(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::new();
+    // One byte more shows that the file is too large.
     File::open(path)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -115,6 +116,7 @@ fn split_at_quoted(line: &str) -> Option<(&str, &str, &str, &str)> {
 }
 
 fn may_be_secret(string: &str) -> bool {
+    // Of `Bearer TOKEN` only the last word may be secret.
     let value = string.rsplit(' ').next().unwrap_or(string);
     let is_path = ["/", "./", "../", "~", "@"].iter().any(|begin| string.starts_with(begin));
     value.len() >= MIN_SECRET_BYTES && !is_path && !string.contains("${") && !value.contains("://")

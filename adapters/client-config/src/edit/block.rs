@@ -28,6 +28,7 @@ pub fn put_block(text: &str, content: &str) -> Result<String, ConfigError> {
     if let Some(block) = block {
         return Ok(format!("{}{inside}{}", &text[..block.inside.start], &text[block.inside.end..]));
     }
+    // The block would be shown as code.
     if let Some(fence) = open_fence {
         let message = "the code block that begins here has no end; close it, then run the command \
                        again";
@@ -129,6 +130,7 @@ impl CodeFence {
         let sign = line.chars().next().filter(|sign| ['`', '~'].contains(sign))?;
         let rest = line.trim_start_matches(sign);
         let length = line.len() - rest.len();
+        // A line with more backticks is inline code.
         let is_inline = sign == '`' && rest.contains('`');
         (length >= 3 && !is_inline).then_some(Self { start, sign, length })
     }

@@ -44,6 +44,7 @@ impl BracedPairs<'_> {
     /// The text with one more pair. It ends with a comma if the last pair did.
     pub(super) fn append_pair(&self, pair: &str, style: TextStyle) -> String {
         let gap = self.gap_before(self.pairs.len());
+        // The new pair comes after the comments that follow the last pair.
         let end = match gap_tokens(self.text, gap.clone()).last() {
             Some(token) => token.end,
             None => gap.start,
@@ -75,6 +76,7 @@ impl BracedPairs<'_> {
     /// The text without these pairs and their commas.
     pub(super) fn remove_pairs(&self, is_removed: impl Fn(&Range<usize>) -> bool) -> String {
         let last_kept = self.pairs.iter().rposition(|pair| !is_removed(pair));
+        // Nothing is left that the white space belongs to.
         if last_kept.is_none() && !self.has_comment() {
             let inside = self.span.start + 1..self.span.end - 1;
             return text::replace_ranges(self.text, vec![(inside, String::new())]);
@@ -94,6 +96,7 @@ impl BracedPairs<'_> {
             }
             removed.extend(comma);
         }
+        // Adjacent ranges are joined, so that whole lines are removed.
         removed.sort_by_key(|range| range.start);
         removed.dedup_by(|next, before| {
             let is_joined = self.text[before.end..next.start].trim().is_empty();

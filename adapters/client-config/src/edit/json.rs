@@ -50,6 +50,7 @@ pub(super) fn set_value(body: &str, names: &[&str], value: &Value) -> Result<Str
         }
         PathTarget::Found { map, index } => {
             let property = &map.properties[index];
+            // An equal value keeps its notation.
             if Value::from(property.value.clone()) == *value {
                 return Ok(body.to_owned());
             }
@@ -112,6 +113,7 @@ impl<'a> JsonDocument<'a> {
             ConfigError::syntax_error(text, error.range().start, "JSON", &problem)
         })?;
         let document = Self { text, tokens: parsed.tokens.unwrap_or_default(), root: parsed.value };
+        // The parser is more tolerant than the clients' parsers.
         document.check_characters()?;
         Ok(document)
     }
@@ -215,6 +217,7 @@ impl<'a> JsonDocument<'a> {
             || (object.properties.is_empty() && (is_root || body.trim().contains('\n')));
         let mut unit = "  ";
         for token in &self.tokens {
+            // Comments may have any indentation.
             if matches!(token.token, Token::CommentLine(_) | Token::CommentBlock(_)) {
                 continue;
             }
@@ -225,6 +228,7 @@ impl<'a> JsonDocument<'a> {
             }
         }
         let colon = self.tokens.iter().find(|token| token.token == Token::Colon);
+        // Minified files stay minified.
         let is_dense = colon.is_some_and(|colon| !body[colon.end()..].starts_with([' ', '\t']));
         let space = if is_dense && !is_multiline { "" } else { " " };
         TextStyle { line_end: text::line_end(body), unit, space, is_multiline }

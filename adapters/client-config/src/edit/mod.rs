@@ -74,6 +74,7 @@ pub fn put_entry(text: &str, slot: EntrySlot, entry: &EntryEdit) -> Result<Strin
             ConfigFormat::Toml => toml::append_entry(body, &slot.names(), &entry.set)?,
         }
     };
+    // A valid file may use a notation that the edit does not handle. Then nothing is written.
     match find_in(&edited, slot) {
         Ok(Some(found)) if entry.is_in(&found) => Ok(format!("{bom}{edited}")),
         _ => Err(unsupported_notation(

@@ -58,6 +58,7 @@ pub(super) fn set_value(body: &str, names: &[&str], value: &Json) -> Result<Stri
     let document = parse_document(body)?;
     let TablePath { location, parent, item } = walk_path(&document, names);
     let Some(old) = item else { return Ok(add_key(body, location, parent, names, value)) };
+    // TOML has no null. An equal value keeps its notation.
     if value.is_null() || to_json(old) == *value {
         return Ok(body.to_owned());
     }
@@ -177,6 +178,7 @@ fn add_key(
         last = pair_spans(&table.get_values()).into_iter().max_by_key(|span| span.end);
     }
     let has_header = depth == table_names.len() && !section.is_implicit();
+    // An empty table with a header gets the key below the header.
     if last.is_none() && has_header {
         last = section.span();
     }
@@ -195,6 +197,7 @@ fn remove_item(body: &str, location: TableLocation, item: &Item) -> String {
     if let (TableLocation::Inline { table, .. }, Item::Value(value)) = (location, item) {
         let Some(braces) = inline_pairs(body, table) else { return body.to_owned() };
         let spans = value_spans(value);
+        // The spans do not include the keys, so pairs are compared by their ends.
         return braces.remove_pairs(|pair| spans.iter().any(|span| span.end == pair.end));
     }
     let mut removed = Vec::new();

@@ -167,6 +167,7 @@ impl EntryCheck<'_> {
     /// Compares the types of the values with an entry that init would write. Returns whether they
     /// are equal.
     fn check_types(&mut self, value: &Value, server: &ServerSpec) -> bool {
+        // Init can't write such an entry, so there are no types to compare.
         let Ok(expected) = self.client.entry(server) else { return true };
         // An older format of Zed nests the command.
         let is_nested = self.client == Client::Zed && value["command"].is_object();
@@ -209,6 +210,7 @@ impl EntryCheck<'_> {
         };
         let arguments =
             if is_own { Some(&*command.arguments) } else { command.reqlore_arguments() };
+        // Arguments are checked for `npx reqlore` too, which is not started.
         if let Some(arguments) = arguments
             && !self.check_arguments(command, arguments)
         {
@@ -284,6 +286,7 @@ impl EntryCheck<'_> {
         }
         let config = super::resolve_config(&flags).map_err(|error| error.message)?;
         let storage = config.storage;
+        // Several clients may use the same storage; it is reported once.
         if storage != *checked && self.other_storages.insert(storage.to_string()) {
             let message = format!("serves {storage}, which was not checked");
             self.report.note(message, format!("`reqlore doctor{hint}` checks it"));
@@ -352,6 +355,7 @@ impl EntryCheck<'_> {
             ]);
         }
         match variable(name) {
+            // Anything else is not sent: it may be another service's secret.
             Some(value) if PresentedToken::parse(&value).is_some() => Ok(value),
             Some(_) => Err([
                 format!("the variable {name} does not contain a Reqlore token"),
@@ -367,6 +371,7 @@ impl EntryCheck<'_> {
 
 /// Starts this binary with the entry's arguments in an empty folder.
 fn start_server(own: &Path, arguments: &[String]) -> Result<ServerInfo, ProbeError> {
+    // In an empty folder, relative paths of the entry reach no file of the user.
     let folder = tempfile::Builder::new().prefix("reqlore-doctor-").tempdir();
     let folder = folder.map_err(|error| ProbeError {
         message: format!("was not started: can't create a temporary folder ({error})"),

@@ -38,6 +38,7 @@ fn check_repository(
     };
     let inside = git.run_git(&["rev-parse", "--is-inside-work-tree"])?;
     if inside.code != Some(0) || inside.text.trim() != "true" {
+        // Other errors, such as unsafe ownership, need the user.
         if inside.code != Some(0) && !inside.errors.contains("not a git repository") {
             return Err(git_error(&inside));
         }
@@ -58,6 +59,7 @@ fn check_repository(
         report.ok("the project is in a Git repository");
         return Ok(());
     }
+    // With `--no-index`, the rules apply to tracked files too.
     let mut arguments = vec!["check-ignore", "--no-index", "--"];
     if has_private {
         arguments.push(PRIVATE_FOLDER.1);
@@ -66,6 +68,7 @@ fn check_repository(
         arguments.push(example);
     }
     let output = git.run_git(&arguments)?;
+    // Git exits with 1 if no path is ignored.
     if !matches!(output.code, Some(0 | 1)) {
         return Err(git_error(&output));
     }

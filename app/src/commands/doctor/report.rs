@@ -125,6 +125,7 @@ impl DoctorReport {
 
     fn results_by_area(&self) -> Vec<&CheckResult> {
         let mut sorted: Vec<&CheckResult> = self.0.iter().collect();
+        // The sort is stable, so results of one area stay in the order of the checks.
         sorted.sort_by_key(|result| result.area);
         sorted
     }

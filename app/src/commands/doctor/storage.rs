@@ -100,6 +100,7 @@ fn check_storage(config: &Config, report: &mut AreaReport<'_>) -> Option<Arc<dyn
                 let next = "fix this, then run `reqlore doctor` again";
                 report.problem(format!("{storage}: {}", failure.message), next);
             }
+            // Users are checked even if documents have problems.
             return Some(store);
         }
     }
@@ -117,6 +118,7 @@ fn check_content(
         for (what, kinds) in COUNTED_KINDS {
             let mut total = 0;
             for kind in kinds {
+                // Only the total is needed.
                 let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::all(*kind) };
                 total += store.find(&ProjectKey::default(), &filter).await?.total;
             }
@@ -266,6 +268,7 @@ fn check_permissions(config: &Config, mut report: AreaReport<'_>) {
 /// Returns an error if the folder can't be written to or created.
 fn check_folder(folder: &Path) -> io::Result<()> {
     match folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()) {
+        // `check_writable` tests a folder, and this is a file in its place.
         Some(there) if !there.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
         Some(there) => check_writable(there),
         None => Ok(()),
@@ -290,6 +293,7 @@ fn check_private(root: &Path, report: &mut AreaReport<'_>) {
     }
     check_mode(LOCAL, &metadata, report);
     for name in PRIVATE_FILES {
+        // Entries of storages that are not in use do not exist.
         if let Ok(metadata) = local.join(name).symlink_metadata() {
             check_mode(&format!("{LOCAL}/{name}"), &metadata, report);
         }

@@ -117,6 +117,7 @@ impl FileChange {
     }
 
     fn write_outcome(&self, after: Option<String>, note: Option<String>) -> ChangeOutcome {
+        // Checked before the first write, so that the preview shows the problem.
         match undo_log::check_writable(&self.target) {
             Ok(()) => ChangeOutcome::Write { after, note },
             Err(reason) => ChangeOutcome::Refused(reason),
@@ -151,6 +152,7 @@ impl<'a> ChangePlan<'a> {
                 plan.unsupported.push((*client, reason.into()));
             }
         }
+        // Without an entry in the project, the block would name tools that the team lacks.
         if !options.no_agents_md && plan.has_shared_change() {
             let listed = match &flags.toolsets {
                 Some(list) => toolsets(list)?,
@@ -204,6 +206,7 @@ impl<'a> ChangePlan<'a> {
         if change.is_refused() {
             return Ok(());
         }
+        // The file may be planned already, by another client that uses it.
         let is_new_file = change.old_text.is_none() && !change.is_write();
         let text = if is_new_file { client.new_file() } else { change.current_text() }.to_owned();
         change.mentions_reqlore |= old_entry.is_some();

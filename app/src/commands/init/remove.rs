@@ -35,6 +35,7 @@ pub(super) fn plan_removal<'a>(
         add_unlogged_entries(&mut plan, *client, options, log);
     }
     add_agents_md(&mut plan, options, log);
+    // The block is last, as in the output of init.
     plan.changes.sort_by_key(|change| change.kind != ChangeKind::Entry);
     plan
 }
@@ -73,6 +74,7 @@ fn add_unlogged_entries(
     }
     for scope in ConfigScope::ALL {
         let Ok(location) = client.config_location(scope, environment) else { continue };
+        // The undo of the logged edit is planned already.
         if resolved_target(&location).is_some_and(|target| log.files.contains_key(&target)) {
             continue;
         }
@@ -124,6 +126,7 @@ fn add_agents_md(plan: &mut ChangePlan<'_>, options: &Options, log: &UndoLog) {
         }
     }
     if !is_logged {
+        // After a clone nothing is logged, but a colleague may have committed entries.
         is_needed = has_other_entry(environment, &removed);
     }
     if is_needed {
@@ -169,6 +172,7 @@ fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironm
     let Some(text) = change.old_text.clone() else { return change };
     let mut undone = entry.undo(&text);
     if entry.kind == ChangeKind::Block {
+        // The user may have added text below the block, which an exact undo could join.
         undone = undone.filter(|undone| keeps_other_lines(undone, &text));
     }
     match (undone, entry.kind) {
@@ -194,6 +198,7 @@ fn undo_logged_edit(path: &Path, entry: &UndoEntry, environment: &ClientEnvironm
         Some(client) => client.new_file(),
         None => "",
     };
+    // A file that init created is removed if only our text was in it.
     if entry.is_new && !change.is_refused() && is_empty_file(change.current_text(), new_file) {
         change.remove_file();
     }
@@ -249,6 +254,7 @@ fn is_empty_file(text: &str, new_file: &str) -> bool {
         return true;
     }
     let Some(map) = parse_object(text) else { return false };
+    // A client's new file may have keys of its own, such as `$schema`.
     let new_file = parse_object(new_file).unwrap_or_default();
     map.iter().all(|(key, value)| is_empty_map(value) || new_file.get(key) == Some(value))
 }

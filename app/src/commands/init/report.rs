@@ -35,6 +35,7 @@ impl<Input: BufRead> Confirmation<Input> {
         if let Some(answer) = self.answer_to_all {
             return answer;
         }
+        // The files of one scaffold share a subject and are confirmed once.
         if let Some((last_subject, answer)) = &self.last_answer
             && last_subject == subject
         {
@@ -49,6 +50,7 @@ impl<Input: BufRead> Confirmation<Input> {
         loop {
             eprint!("Write {subject}? [y/n/a/q] ");
             let mut line = String::new();
+            // Input that is not UTF-8 is treated as the end.
             let is_end = !self.input.read_line(&mut line).is_ok_and(|read| read > 0);
             let is_all = match line.trim().to_lowercase().as_str() {
                 _ if is_end => false,
@@ -106,6 +108,7 @@ fn diff(change: &FileChange) -> String {
     let new_name = if after.is_some() { &*change.short_path } else { missing };
     let before = change.old_text.as_deref().unwrap_or_default();
     let after = after.as_deref().unwrap_or_default();
+    // A diff of a new empty file would have no lines.
     if before == after {
         return format!("--- {old_name}\n+++ {new_name}\n(an empty file)\n");
     }

@@ -56,6 +56,7 @@ impl ServerEntry {
         }
         match (flags.transport.as_deref().unwrap_or("stdio"), options.url.as_deref()) {
             ("stdio", None) => Ok(Self::Command {
+                // A program that npx runs is in its cache, so clients have to use npx as well.
                 is_npx: variable(LAUNCHER_VARIABLE).as_deref() == Some(NPX),
                 arguments: setting_arguments(flags, environment, None)?,
                 project_arguments: setting_arguments(
@@ -115,6 +116,7 @@ impl ServerEntry {
             None => (program_for(location.scope), Vec::new()),
         };
         arguments.extend(settings.iter().cloned());
+        // The client may start the server in any folder.
         if !location.starts_in_project {
             let root = match client.project_variable() {
                 Some(variable) => variable.to_owned(),
@@ -185,6 +187,7 @@ fn setting_arguments(
         arguments.extend(["--storage".to_owned(), value]);
     }
     if let Some(list) = &flags.toolsets {
+        // A wrong value is reported here, not by the client that starts the server.
         toolsets(list)?;
         arguments.extend(["--toolsets".to_owned(), list.clone()]);
     }
@@ -263,6 +266,7 @@ fn wrong_url(url: &str) -> Option<&'static str> {
              --token-variable for the token",
         );
     }
+    // A fragment is not sent to the server, so it is a mistake or a secret.
     if redact(url) != url || uri.query().is_some_and(has_secret) || url.contains('#') {
         return Some(
             "may contain a token, and it is written to a file; use --token-variable for the token",
@@ -281,6 +285,7 @@ fn wrong_url(url: &str) -> Option<&'static str> {
 
 fn has_secret(query: &str) -> bool {
     query.split('&').any(|pair| {
+        // A value without a name may be a token itself.
         let (name, value) = pair.split_once('=').unwrap_or(("", pair));
         let name = name.to_lowercase();
         value.len() > MAX_QUERY_VALUE_CHARS

@@ -188,6 +188,7 @@ impl UndoLog {
     /// Restores the previous entries of writes that a crash prevented.
     fn recover(&mut self) {
         for (path, previous) in std::mem::take(&mut self.pending) {
+            // A crash may also leave the temporary file of the write.
             remove_leftovers(&path);
             let text = read_text(&path).unwrap_or_default();
             let is_written = match (self.files.get(&path), text) {
@@ -237,6 +238,7 @@ impl<'a> LogFile<'a> {
         let text = read_text(self.path).map_err(|reason| self.log_error(reason))?;
         let Some(text) = text else { return Ok(UndoLog::default()) };
         let header: Result<LogHeader, _> = serde_json::from_str(&text);
+        // The version is read first, because a newer log may have other fields.
         if header.is_ok_and(|header| header.version > LOG_VERSION) {
             return Err(self.log_error("a newer version of reqlore wrote it; use that version"));
         }
@@ -255,6 +257,7 @@ impl<'a> LogFile<'a> {
     fn lock(self) -> Result<LockedLog<'a>, String> {
         let folder = match File::open(self.home) {
             Ok(folder) => folder,
+            // A missing home folder needs a lock too. Any folder that all processes share will do.
             Err(_) => File::open("/").map_err(|error| self.log_error(error))?,
         };
         folder.lock().map_err(|error| self.log_error(error))?;
@@ -328,6 +331,7 @@ impl LockedLog<'_> {
         };
         self.log.set_entry(file, logged);
         self.log.pending.insert(file.to_owned(), previous);
+        // Saved before the write. After a crash, the file shows which entry is valid.
         let written = self.save().and_then(|()| write());
         self.log.pending.remove(file);
         self.log.set_entry(file, if written.is_ok() { new } else { old });
@@ -343,6 +347,7 @@ impl LockedLog<'_> {
         let path = self.file.path;
         if !self.log.files.is_empty() {
             let text = serde_json::to_string_pretty(&self.log).map_err(io::Error::other)?;
+            // Private, because it contains text from the user's files.
             return replace_text(path, &(text + "\n"), true);
         }
         remove_leftovers(path);
@@ -391,6 +396,7 @@ fn apply_removal(change: &FileChange) -> Result<(), String> {
 
 /// Ensures that the replaced text is the one that the user saw.
 fn check_unchanged(change: &FileChange) -> Result<(), String> {
+    // The allowed folder was checked for the preview, and the target has to be the same.
     let (target, text) = resolve_and_read(&change.path, None)?;
     if target == change.target && text == change.old_text {
         return Ok(());
@@ -400,6 +406,7 @@ fn check_unchanged(change: &FileChange) -> Result<(), String> {
 
 fn write_text(change: &FileChange, text: &str) -> Result<(), String> {
     let folder = fs::metadata(reqlore_durable_fs::parent(&change.target));
+    // A new file in a private folder may get secrets of other servers later.
     let is_private =
         change.scope == ConfigScope::User && folder.is_ok_and(|folder| is_private(&folder));
     replace_text(&change.target, text, is_private)
@@ -416,6 +423,7 @@ fn undo_entry(
     let before = change.old_text.as_deref().unwrap_or_default();
     // If the user removed our part, this is the first init again.
     let earlier = earlier.filter(|_| change.mentions_reqlore);
+    // The patch leads to the text before the first init, not before the last one.
     let original = match earlier {
         Some(earlier) => earlier.undo(before),
         None => Some(before.to_owned()),
